@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <cstddef>  // for size_t
+#include <cstdio>   // for fprintf
+#include <cstdlib>  // for abort
+
+/// Version of the library, also the version of the CMake package and of the pkg-config files.
+#define ASYNC_VERSION_MAJOR 0
+#define ASYNC_VERSION_MINOR 1
+#define ASYNC_VERSION_PATCH 0
+
+/// True when the code is built with ThreadSanitizer.
+#if defined(__SANITIZE_THREAD__)
+#define ASYNC_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ASYNC_TSAN 1
+#endif
+#endif
+#ifndef ASYNC_TSAN
+#define ASYNC_TSAN 0
+#endif
+
+/// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.
+#ifdef NDEBUG
+#define ASYNC_ASSERT(condition) static_cast<void>(0)
+#else
+#define ASYNC_ASSERT(condition) \
+  ((condition) ? static_cast<void>(0) : ::async::detail::assertion_failed(#condition, __FILE__, __LINE__))
+#endif
+
+namespace async::detail {
+
+/// Size of the unit in which one core takes memory from another.
+inline constexpr std::size_t cache_line = 64;
+
+/// Distance that keeps two independently written words apart: two lines, since x86 fetches lines in pairs.
+/// (std::hardware_destructive_interference_size varies with compiler flags, which would break the ABI.)
+inline constexpr std::size_t no_sharing = 2 * cache_line;
+
+[[noreturn]] inline void assertion_failed(const char* condition, const char* file, int line) noexcept {
+  std::fprintf(stderr, "%s:%d: asyncsteps: assertion failed: %s\n", file, line, condition);
+  std::abort();
+}
+
+}  // namespace async::detail

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <algorithm>           // for max
+#include <atomic>              // for atomic, atomic_thread_fence
+#include <chrono>              // for steady_clock
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <cstdint>             // for uint32_t
+#include <mutex>               // for mutex
+#include <thread>              // for hardware_concurrency
+
+#include "async/detail/config.hpp"  // for ASYNC_TSAN
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#elif defined(_WIN32)
+extern "C" __declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
+#elif defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+/// What differs between operating systems and processors; the only file with a test for either.
+namespace async::detail {
+
+/// Tells the core that this is a spin loop. About 5-50 ns.
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || (defined(__ARM_ARCH) && __ARM_ARCH >= 7)
+  __asm__ __volatile__("isb" ::: "memory");
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// Asks for the line of `address` in the exclusive state; never faults.
+inline void prefetch_for_write(const void* address) noexcept { __builtin_prefetch(address, 1, 3); }
+
+/// Asks for the line of `address`; never faults.
+inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch(address, 0, 3); }
+
+// --- asymmetric fence --------------------------------------------------------------------------------------------
+//
+// A pair of sequentially consistent fences of which one side is (nearly) free:
+//
+//   light side:  A.store(..)   light_fence()   B.load(..)
+//   heavy side:  B.store(..)   heavy_fence()   A.load(..)
+//
+// At least one of the two loads sees the other side's store. Where the kernel can interrupt all threads of the process
+// (membarrier(2), FlushProcessWriteBuffers), light_fence is a compiler barrier; elsewhere both are seq_cst fences, and
+// under ThreadSanitizer, which has no fences, both are seq_cst read-modify-writes of one variable.
+
+namespace platform {
+
+#if ASYNC_TSAN
+inline std::atomic<std::uint32_t> fence_word{0};
+#endif
+
+/// True once the heavy side is known to be done by the kernel.
+/// [F1] is relaxed: a reader that sees false only takes the full fence, which pairs with either kind of heavy side, and
+/// a reader that sees true is right for good, because register_heavy_fence() never takes the promise back.
+inline constinit std::atomic<bool> heavy_fence_is_remote{false};
+
+#if defined(__linux__)
+inline int membarrier(int command) noexcept { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
+inline bool register_heavy_fence() noexcept {
+  const bool done =
+      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  heavy_fence_is_remote.store(done, std::memory_order_relaxed);  // [F1]
+  return done;
+}
+inline void remote_fence() noexcept { membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
+#elif defined(_WIN32)
+inline bool register_heavy_fence() noexcept {
+  heavy_fence_is_remote.store(true, std::memory_order_relaxed);  // [F1]
+  return true;
+}
+inline void remote_fence() noexcept { ::FlushProcessWriteBuffers(); }
+#else
+inline bool register_heavy_fence() noexcept { return false; }
+inline void remote_fence() noexcept {}
+#endif
+
+/// The heavy side's own view: registration has happened before it decides, whatever the static initialisation order.
+inline bool heavy_fence_registered() noexcept {
+  static const bool registered = register_heavy_fence();
+  return registered;
+}
+
+inline void full_fence() noexcept {
+#if ASYNC_TSAN
+  fence_word.fetch_add(0, std::memory_order_seq_cst);  // [F2] seq_cst, pairs with itself on the other side
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+#if !ASYNC_TSAN
+/// Registers before main() where it can, so that the light side is cheap from the start.
+inline const bool registered_early = heavy_fence_registered();
+#endif
+
+}  // namespace platform
+
+/// The cheap side of the asymmetric fence: a compiler barrier where the kernel does the other side's work.
+inline void light_fence() noexcept {
+  if (platform::heavy_fence_is_remote.load(std::memory_order_relaxed)) {  // [F1]
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    platform::full_fence();
+  }
+}
+
+/// The dear side of the asymmetric fence: microseconds; orders this thread with every thread's light_fence().
+inline void heavy_fence() noexcept {
+#if ASYNC_TSAN
+  platform::full_fence();
+#else
+  if (platform::heavy_fence_registered()) {
+    platform::remote_fence();  // orders the caller, too
+  } else {
+    platform::full_fence();
+  }
+#endif
+}
+
+// --- sleeping on a word ------------------------------------------------------------------------------------------
+
+using wait_clock = std::chrono::steady_clock;
+
+#if defined(__linux__)
+/// Sleeps while `word` holds `expected`, at most until `deadline` (null: for ever). May wake without a reason: callers
+/// look again. False: the deadline has passed. Orders nothing by itself.
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  static_assert(sizeof(word) == sizeof(std::uint32_t), "a futex is a plain 32-bit word");
+  timespec until{};
+  if (deadline != nullptr) {  // steady_clock is CLOCK_MONOTONIC, the clock of FUTEX_WAIT_BITSET
+    const auto since = (std::max)(deadline->time_since_epoch(), wait_clock::duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+    until.tv_sec = static_cast<std::time_t>(seconds.count());
+    until.tv_nsec = static_cast<long>(std::chrono::nanoseconds(since - seconds).count());
+  }
+  const long result = ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected,
+                                deadline != nullptr ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  return result == 0 || errno != ETIMEDOUT;
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
+}
+#else
+namespace platform {
+/// Sleepers are spread over buckets by address, so that a wake of one word seldom disturbs another's.
+struct wait_bucket {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+inline wait_bucket& bucket_of(const void* word) noexcept {
+  static wait_bucket* const buckets = new wait_bucket[64];  // immortal: used until the last thread has gone
+  return buckets[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
+}
+}  // namespace platform
+
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  platform::wait_bucket& bucket = platform::bucket_of(&word);
+  std::unique_lock lock(bucket.mutex);
+  if (word.load(std::memory_order_relaxed) != expected) return true;  // the mutex orders it with wake_*
+  if (deadline == nullptr) {
+    bucket.changed.wait(lock);
+    return true;
+  }
+  return bucket.changed.wait_until(lock, *deadline) == std::cv_status::no_timeout;
+}
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  platform::wait_bucket& bucket = platform::bucket_of(&word);
+  {
+    const std::lock_guard lock(bucket.mutex);
+  }
+  bucket.changed.notify_all();
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word); }
+#endif
+
+}  // namespace async::detail
