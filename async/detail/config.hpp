@@ -10,16 +10,26 @@
 #define ASYNC_VERSION_MINOR 1
 #define ASYNC_VERSION_PATCH 0
 
-/// True when the code is built with ThreadSanitizer.
+/// ASYNC_TSAN, ASYNC_ASAN: 1 when the code is built with ThreadSanitizer or AddressSanitizer, else 0.
 #if defined(__SANITIZE_THREAD__)
 #define ASYNC_TSAN 1
-#elif defined(__has_feature)
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ASYNC_ASAN 1
+#endif
+#if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define ASYNC_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define ASYNC_ASAN 1
 #endif
 #endif
 #ifndef ASYNC_TSAN
 #define ASYNC_TSAN 0
+#endif
+#ifndef ASYNC_ASAN
+#define ASYNC_ASAN 0
 #endif
 
 /// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.

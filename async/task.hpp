@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 2
+#pragma once
+#include <concepts>     // for constructible_from
+#include <cstddef>      // for byte, size_t
+#include <cstring>      // for memcpy
+#include <functional>   // for invoke, bad_function_call
+#include <memory>       // for construct_at, destroy_at
+#include <type_traits>  // for decay_t
+#include <utility>      // for forward, exchange
+
+#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+
+namespace async {
+
+class task;
+
+/// What a task can be made from: anything that can be moved in and called without arguments. The result is discarded.
+template <class F>
+concept task_function =
+    !std::same_as<std::remove_cvref_t<F>, task> && std::constructible_from<std::decay_t<F>, F> &&
+    std::move_constructible<std::decay_t<F>> && (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>>);
+
+/// A move-only callable `void()` of 56 bytes that keeps small callables inside itself.
+///
+/// Use it to hand work to a pool or a loop. Do not use it where the callable must be copied (std::function).
+///
+/// Memory      up to inline_size bytes of captures are kept inline (alignment up to that of a pointer, move must not
+///             throw); others live in one recycled block (see detail::block_cache).
+/// Threads     as a plain object: one thread at a time.
+/// Exceptions  construction passes on what the callable's constructor throws, and std::bad_alloc when a block is
+/// needed;
+///             a call passes on what the callable throws. Moves and destruction never throw.
+class task {
+ public:
+  /// Bytes of captures that need no block.
+  static constexpr std::size_t inline_size = 48;
+
+  /// An empty task.
+  task() noexcept = default;
+
+  /// Moves or copies `f` in. A null function pointer makes an empty task.
+  template <task_function F>
+  task(F&& f) {  // NOLINT: implicit like std::function
+    using callable = std::decay_t<F>;
+    if constexpr (std::is_pointer_v<callable> || std::is_member_pointer_v<callable>) {
+      if (f == nullptr) return;
+    }
+    if constexpr (fits_inline<callable>) {
+      ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
+      operations_ = &inline_operations<callable>;
+    } else {
+      void* const block = detail::allocate_block(sizeof(callable), alignof(callable));
+      block_owner<callable> owner{block};
+      ::new (block) callable(std::forward<F>(f));
+      owner.block = nullptr;
+      std::memcpy(storage_, &block, sizeof block);
+      operations_ = &block_operations<callable>;
+    }
+  }
+
+  task(task&& other) noexcept { take(other); }
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      reset();
+      take(other);
+    }
+    return *this;
+  }
+  task(const task&) = delete;
+  task& operator=(const task&) = delete;
+  ~task() { reset(); }
+
+  /// Calls the callable, which stays in the task until the task is moved from, reset or destroyed. A callable that can
+  /// be called as an rvalue only is called as one. Throws std::bad_function_call when empty.
+  void operator()() {
+    if (operations_ == nullptr) throw std::bad_function_call();
+    operations_->run(storage_);
+  }
+
+  /// True when there is a callable.
+  explicit operator bool() const noexcept { return operations_ != nullptr; }
+
+  /// Destroys the callable and what it captured.
+  void reset() noexcept {
+    const operations* const old = std::exchange(operations_, nullptr);
+    if (old != nullptr && old->destroy != nullptr) old->destroy(storage_);
+  }
+
+ private:
+  struct operations {
+    void (*run)(std::byte* storage);
+    void (*relocate)(std::byte* from, std::byte* to) noexcept;  // null: copy the bytes
+    void (*destroy)(std::byte* storage) noexcept;               // null: nothing to do
+  };
+
+  template <class F>
+  static constexpr bool fits_inline =
+      sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+
+  template <class F>
+  struct block_owner {
+    void* block;
+    ~block_owner() {
+      if (block != nullptr) detail::free_block(block, sizeof(F), alignof(F));
+    }
+  };
+
+  template <class F>
+  static F& stored_inline(std::byte* storage) noexcept {
+    return *std::launder(reinterpret_cast<F*>(storage));
+  }
+  template <class F>
+  static F& stored_in_block(std::byte* storage) noexcept {
+    void* block;
+    std::memcpy(&block, storage, sizeof block);
+    return *static_cast<F*>(block);
+  }
+
+  template <class F>
+  static void call(F& f) {
+    if constexpr (std::invocable<F&>) {
+      static_cast<void>(std::invoke(f));
+    } else {
+      static_cast<void>(std::invoke(std::move(f)));
+    }
+  }
+
+  template <class F>
+  static constexpr operations inline_operations{
+      [](std::byte* storage) { call(stored_inline<F>(storage)); },
+      std::is_trivially_copyable_v<F> ? nullptr
+                                      : +[](std::byte* from, std::byte* to) noexcept {
+                                          F& f = stored_inline<F>(from);
+                                          ::new (static_cast<void*>(to)) F(std::move(f));
+                                          std::destroy_at(&f);
+                                        },
+      std::is_trivially_destructible_v<F>
+          ? nullptr
+          : +[](std::byte* storage) noexcept { std::destroy_at(&stored_inline<F>(storage)); }};
+
+  template <class F>
+  static constexpr operations block_operations{[](std::byte* storage) { call(stored_in_block<F>(storage)); }, nullptr,
+                                               [](std::byte* storage) noexcept {
+                                                 F& f = stored_in_block<F>(storage);
+                                                 std::destroy_at(&f);
+                                                 detail::free_block(&f, sizeof(F), alignof(F));
+                                               }};
+
+  void take(task& other) noexcept {
+    operations_ = std::exchange(other.operations_, nullptr);
+    if (operations_ == nullptr) return;
+    if (operations_->relocate == nullptr) {
+      std::memcpy(storage_, other.storage_, inline_size);
+    } else {
+      operations_->relocate(other.storage_, storage_);
+    }
+  }
+
+  const operations* operations_ = nullptr;
+  alignas(void*) std::byte storage_[inline_size];
+};
+
+}  // namespace async
