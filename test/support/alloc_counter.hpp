@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <atomic>   // for atomic
+#include <cstddef>  // for size_t
+#include <cstdlib>  // for malloc, free, aligned_alloc
+#include <limits>   // for numeric_limits
+#include <new>      // for bad_alloc, align_val_t
+
+/// Replaces the program's operator new and delete by ones that count and can fail. Include it in one file of a test
+/// program only.
+///
+///   testing::alloc_counter counter;            // counts the calls of this program from here on
+///   pool.post(f);
+///   CHECK(counter.calls() == 1);
+///
+///   for (std::size_t k = 0;; ++k) {            // every allocation fails once
+///     testing::fail_alloc failing(k);          // the k-th call from here (0: the next one) throws std::bad_alloc
+///     try { work(); } catch (const std::bad_alloc&) { continue; }
+///     if (!failing.has_failed()) break;        // there were at most k allocations: all have been tried
+///   }
+///
+/// Calls of all threads count; only those of the thread that made a fail_alloc fail, unless it was made with
+/// `all_threads`.
+namespace testing {
+
+namespace alloc {
+
+inline constexpr std::size_t never = (std::numeric_limits<std::size_t>::max)();
+
+inline std::atomic<std::size_t> calls{0};
+inline std::atomic<std::size_t> live{0};
+inline std::atomic<std::size_t> failures{0};
+inline std::atomic<std::size_t> countdown_of_all{never};
+inline thread_local std::size_t countdown_of_thread = never;
+inline thread_local std::size_t calls_of_thread = 0;
+
+inline bool must_fail() noexcept {
+  if (countdown_of_thread != never && countdown_of_thread-- == 0) return true;  // 0 - 1 is never: fails once
+  std::size_t left = countdown_of_all.load(std::memory_order_relaxed);
+  while (left != never) {
+    if (countdown_of_all.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) return left == 0;
+  }
+  return false;
+}
+
+inline void* allocate(std::size_t size, std::size_t alignment) {
+  calls.fetch_add(1, std::memory_order_relaxed);
+  ++calls_of_thread;
+  if (must_fail()) {
+    failures.fetch_add(1, std::memory_order_relaxed);
+    throw std::bad_alloc();
+  }
+  if (size == 0) size = 1;
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(size)
+                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  live.fetch_add(1, std::memory_order_relaxed);
+  return memory;
+}
+
+// Not inlined: g++ would see malloc's block freed behind a call of new that it did not look into, and warn.
+[[gnu::noinline]] inline void release(void* memory) noexcept {
+  if (memory == nullptr) return;
+  live.fetch_sub(1, std::memory_order_relaxed);
+  std::free(memory);
+}
+
+}  // namespace alloc
+
+/// Counts calls of operator new since it was made.
+class alloc_counter {
+ public:
+  alloc_counter() noexcept { reset(); }
+  void reset() noexcept {
+    calls_ = alloc::calls.load(std::memory_order_relaxed);
+    live_ = alloc::live.load(std::memory_order_relaxed);
+    of_thread_ = alloc::calls_of_thread;
+  }
+  /// Calls by all threads.
+  std::size_t calls() const noexcept { return alloc::calls.load(std::memory_order_relaxed) - calls_; }
+  /// Calls by this thread.
+  std::size_t calls_of_this_thread() const noexcept { return alloc::calls_of_thread - of_thread_; }
+  /// Blocks that are allocated beyond those at the start; negative when more were given back.
+  std::ptrdiff_t live() const noexcept {
+    return static_cast<std::ptrdiff_t>(alloc::live.load(std::memory_order_relaxed) - live_);
+  }
+
+ private:
+  std::size_t calls_ = 0;
+  std::size_t live_ = 0;
+  std::size_t of_thread_ = 0;
+};
+
+/// Makes the k-th call of operator new from here on throw std::bad_alloc, once; ends with its scope.
+class fail_alloc {
+ public:
+  enum class scope { this_thread, all_threads };
+
+  explicit fail_alloc(std::size_t k, scope threads = scope::this_thread) noexcept
+      : failures_(alloc::failures.load(std::memory_order_relaxed)) {
+    if (threads == scope::this_thread) {
+      alloc::countdown_of_thread = k;
+    } else {
+      alloc::countdown_of_all.store(k, std::memory_order_relaxed);
+    }
+  }
+  ~fail_alloc() { stop(); }
+  fail_alloc(const fail_alloc&) = delete;
+  fail_alloc& operator=(const fail_alloc&) = delete;
+
+  /// No failure from here on, for code that checks what is left.
+  void stop() noexcept {
+    alloc::countdown_of_thread = alloc::never;
+    alloc::countdown_of_all.store(alloc::never, std::memory_order_relaxed);
+  }
+  bool has_failed() const noexcept { return alloc::failures.load(std::memory_order_relaxed) != failures_; }
+
+ private:
+  std::size_t failures_;
+};
+
+}  // namespace testing
+
+// Not inline, as the standard asks of replacements. The array and nothrow forms of the standard library call these.
+void* operator new(std::size_t size) { return testing::alloc::allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return testing::alloc::allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { testing::alloc::release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { testing::alloc::release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { testing::alloc::release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { testing::alloc::release(memory); }

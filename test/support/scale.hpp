@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max
+#include <cstddef>    // for size_t
+#include <cstdlib>    // for getenv, strtoull
+
+namespace testing {
+
+/// Size of a test run, from the environment (ASYNCSTEPS_TEST_SCALE): 1 in the fast profile, more in the long ones.
+inline std::size_t scale() {
+  static const std::size_t value = [] {
+    const char* text = std::getenv("ASYNCSTEPS_TEST_SCALE");
+    return text == nullptr ? std::size_t{1} : std::max<std::size_t>(1, std::strtoull(text, nullptr, 10));
+  }();
+  return value;
+}
+
+/// True when the program is built with a sanitizer, which makes it about ten times slower.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool sanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+#else
+inline constexpr bool sanitized = false;
+#endif
+
+/// How often to repeat what a fast run repeats `count` times: times scale(), a tenth of it under a sanitizer, at least
+/// once.
+inline std::size_t rounds(std::size_t count) {
+  return std::max<std::size_t>(1, count * scale() / (sanitized ? 10 : 1));
+}
+
+}  // namespace testing

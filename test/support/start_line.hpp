@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <atomic>   // for atomic
+#include <cstddef>  // for size_t
+#include <thread>   // for thread, yield
+#include <utility>  // for move
+#include <vector>   // for vector
+
+namespace testing {
+
+/// Lets `count` threads go at the same moment, as close as the machine can: each calls wait(), all leave together.
+class start_line {
+ public:
+  explicit start_line(std::size_t count) noexcept : missing_(count) {}
+
+  void wait() noexcept {
+    missing_.fetch_sub(1, std::memory_order_acq_rel);
+    while (missing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<std::size_t> missing_;
+};
+
+/// Runs body(0) .. body(count - 1) each on a thread of its own, lets them go at the same moment, and joins them.
+template <class Body>
+void run_threads(std::size_t count, Body body) {
+  start_line line(count);
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    threads.emplace_back([&line, &body, i] {
+      line.wait();
+      body(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace testing

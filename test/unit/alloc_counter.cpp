@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "support/alloc_counter.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "support/process_cpu_time.hpp"
+#include "support/start_line.hpp"
+
+namespace {
+struct alignas(256) wide {
+  char bytes[256] = {};
+};
+}  // namespace
+
+TEST_CASE("the counter sees plain, array, over-aligned and nothrow allocations") {
+  testing::alloc_counter counter;
+  auto plain = std::make_unique<int>(1);
+  auto array = std::make_unique<int[]>(100);
+  auto aligned = std::make_unique<wide>();
+  std::unique_ptr<int> nothrow(new (std::nothrow) int(2));
+  CHECK(counter.calls() == 4);
+  CHECK(counter.calls_of_this_thread() == 4);
+  CHECK(counter.live() == 4);
+  plain.reset();
+  array.reset();
+  aligned.reset();
+  nothrow.reset();
+  CHECK(counter.live() == 0);
+}
+
+TEST_CASE("every allocation of a piece of work can be made to fail") {
+  std::size_t tries = 0;
+  for (std::size_t k = 0;; ++k, ++tries) {
+    testing::fail_alloc failing(k);
+    try {
+      auto a = std::make_unique<int>(1);
+      auto b = std::make_unique<wide>();
+      std::vector<int> c(10);
+    } catch (const std::bad_alloc&) {
+      CHECK(failing.has_failed());
+      continue;
+    }
+    CHECK_FALSE(failing.has_failed());
+    break;
+  }
+  CHECK(tries == 3);
+  std::unique_ptr<int> after(new (std::nothrow) int(4));
+  CHECK(after != nullptr);
+}
+
+TEST_CASE("a failure can be set for all threads and is used up once") {
+  testing::fail_alloc failing(1, testing::fail_alloc::scope::all_threads);
+  int caught = 0;
+  for (int i = 0; i < 4; ++i) {
+    try {
+      delete new int(i);
+    } catch (const std::bad_alloc&) {
+      ++caught;
+      CHECK(i == 1);
+    }
+  }
+  CHECK(caught == 1);
+}
+
+TEST_CASE("threads of a start line all run and CPU time goes up by their work") {
+  std::vector<int> ran(4);
+  const auto before = testing::process_cpu_time();
+  testing::run_threads(ran.size(), [&](std::size_t i) { ran[i] = 1; });
+  CHECK(ran == std::vector<int>(4, 1));
+  CHECK(testing::process_cpu_time() > before);
+}
