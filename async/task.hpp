@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 2
+// floor: 3
 #pragma once
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for byte, size_t

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
+// floor: 2
 #pragma once
 
 /// The seam between this library and the memory model it runs on.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 1
+// floor: 3
 #pragma once
 #include "async/detail/atomics.hpp"  // for cpu_pause, yield_thread, under_model
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 1
+// floor: 2
 #pragma once
 #include <cstddef>  // for size_t
 #include <mutex>    // for mutex

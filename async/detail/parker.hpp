@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 1
+// floor: 3
 #pragma once
 #include <cstdint>  // for uint32_t
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
+// floor: 1
 #pragma once
 #include <algorithm>           // for max
 #include <atomic>              // for atomic, atomic_thread_fence

@@ -3,38 +3,32 @@
 # One function for each layer, called by its name: add_LAYER_layer().
 include_guard()
 
-# Flags of every test; a warning is an error.
-add_library(asyncsteps_test_flags INTERFACE)
-target_compile_options(
-  asyncsteps_test_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast
-                                  -Werror)
-if(ASYNCSTEPS_TEST_SANITIZE)
-  target_compile_options(asyncsteps_test_flags INTERFACE -fsanitize=${ASYNCSTEPS_TEST_SANITIZE} -fno-omit-frame-pointer
-                                                         -fno-sanitize-recover=all)
-  target_link_options(asyncsteps_test_flags INTERFACE -fsanitize=${ASYNCSTEPS_TEST_SANITIZE})
-endif()
-# -O2 as most users build; assertions of the library are on in every build type but Release.
-foreach(flags IN ITEMS CMAKE_CXX_FLAGS_RELEASE)
-  set(${flags} "-O2 -DNDEBUG")
-endforeach()
-set(CMAKE_CXX_STANDARD 20)
-set(CMAKE_CXX_STANDARD_REQUIRED ON)
-set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
-
 # Registers a test: a name without the tree's prefix, its layer, its time limit at scale 1, and a command.
 function(register_test name layer timeout)
-  add_test(NAME ${ASYNCSTEPS_TEST_PREFIX}${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set(test ${ASYNCSTEPS_TEST_PREFIX}${name})
+  add_test(NAME ${test} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} COMMAND_EXPAND_LISTS)
   if(ASYNCSTEPS_TEST_SANITIZE)
     math(EXPR timeout "${timeout} * 5")
   endif()
   math(EXPR timeout "${timeout} * (${ASYNCSTEPS_TEST_SCALE} + 1) / 2")
   set_tests_properties(
-    ${ASYNCSTEPS_TEST_PREFIX}${name}
-    PROPERTIES TIMEOUT ${timeout} LABELS ${layer} ENVIRONMENT "ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE}")
+    ${test}
+    PROPERTIES TIMEOUT ${timeout}
+               LABELS ${layer}
+               ENVIRONMENT "ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE};${asyncsteps_sanitizer_options}")
+  if(layer MATCHES "^(stress|linear)$")
+    set_tests_properties(${test} PROPERTIES RUN_SERIAL ON) # they use every core
+  endif()
 endfunction()
 
-# An executable and its test for each file of a folder.
+# Shows a layer as skipped, with the reason.
+function(skip_layer layer reason)
+  message(STATUS "The layer ${layer} is skipped: ${reason}")
+  register_test(${layer}.skipped ${layer} 60 ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+  set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${layer}.skipped PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
+endfunction()
+
+# An executable and its test for each file of a layer's folder; the rest of the arguments: libraries.
 function(add_programs layer timeout)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
   foreach(source IN LISTS sources)
@@ -48,42 +42,42 @@ function(add_programs layer timeout)
     string(REGEX REPLACE "^// args: *" "" args "${args}")
     separate_arguments(args UNIX_COMMAND "${args}")
     register_test(${name} ${layer} ${timeout} ${name} ${args})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   endforeach()
 endfunction()
 
-# doctest, with its main() compiled once.
+# Programs of doctest. Its main() and its header, with those of the standard library that tests have in common, are
+# compiled once.
 function(add_doctest_programs layer timeout)
   if(NOT TARGET asyncsteps_test_main)
     find_package(doctest REQUIRED)
     add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
-    target_link_libraries(asyncsteps_test_main PUBLIC doctest::doctest asyncsteps_test_flags)
+    target_link_libraries(asyncsteps_test_main PUBLIC doctest::doctest asyncsteps_test_flags Threads::Threads)
+    file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
+    add_library(asyncsteps_test_common OBJECT ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
+    target_link_libraries(asyncsteps_test_common PRIVATE doctest::doctest asyncsteps_test_flags asyncsteps::steps)
+    target_precompile_headers(
+      asyncsteps_test_common PRIVATE <doctest/doctest.h> <atomic> <chrono> <functional> <future> <memory> <mutex>
+      <optional> <string> <thread> <vector>)
   endif()
   add_programs(${layer} ${timeout} asyncsteps_test_main)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^${layer}\\.")
+  foreach(target IN LISTS targets)
+    target_precompile_headers(${target} REUSE_FROM asyncsteps_test_common)
+  endforeach()
 endfunction()
 
 function(add_unit_layer)
   add_doctest_programs(unit 60)
 endfunction()
 
-# The layers whose programs use every core run one at a time.
-function(run_alone layer)
-  get_property(tests DIRECTORY PROPERTY TESTS)
-  foreach(test IN LISTS tests)
-    get_test_property(${test} LABELS label)
-    if(label STREQUAL layer)
-      set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
-    endif()
-  endforeach()
-endfunction()
-
 function(add_stress_layer)
   add_doctest_programs(stress 120)
-  run_alone(stress)
 endfunction()
 
 function(add_linear_layer)
   add_doctest_programs(linear 120)
-  run_alone(linear)
 endfunction()
 
 function(add_fault_layer)
@@ -98,19 +92,102 @@ endfunction()
 function(add_model_layer)
   find_path(RELACY_INCLUDE_DIR relacy/relacy.hpp)
   if(NOT RELACY_INCLUDE_DIR)
-    message(STATUS "Models are skipped: relacy/relacy.hpp not found (Debian: relacy-dev)")
-    register_test(model.skipped model 10 ${CMAKE_COMMAND} -E echo "models skipped: relacy/relacy.hpp not found")
-    set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}model.skipped PROPERTIES SKIP_REGULAR_EXPRESSION "models skipped")
+    skip_layer(model "relacy/relacy.hpp not found (Debian: relacy-dev)")
     return()
   endif()
-  set(CMAKE_CXX_FLAGS_RELEASE "-O2")
-  add_programs(model 120)
+  add_library(asyncsteps_model INTERFACE)
+  target_compile_options(asyncsteps_model INTERFACE -UNDEBUG)
+  target_include_directories(asyncsteps_model SYSTEM INTERFACE ${RELACY_INCLUDE_DIR})
+  target_include_directories(asyncsteps_model INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/model)
+  add_programs(model 240 asyncsteps_model)
 endfunction()
+
+# Headers, as their users meet them: each compiles alone and twice; those of async/ without run-time type information;
+# all of them together when min, max and other names are macros, as <windows.h> makes them. All are linked into one
+# program, which fails on what is defined in two translation units.
 function(add_headers_layer)
+  find_path(ASIO_INCLUDE_DIR boost/asio.hpp)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/headers)
+  set(all "")
+  set(standard "")
+  set(sources "")
+  foreach(part IN ITEMS async steps)
+    get_target_property(headers asyncsteps::${part} HEADER_SET)
+    get_target_property(base asyncsteps::${part} HEADER_DIRS)
+    foreach(header IN LISTS headers)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${base} OUTPUT_VARIABLE name)
+      file(STRINGS ${header} included REGEX "^#include <")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+      if(included MATCHES "boost/asio" AND NOT ASIO_INCLUDE_DIR)
+        message(STATUS "${name} is not tested: boost/asio.hpp not found (Debian: libboost-dev)")
+        continue()
+      endif()
+      list(APPEND all "#include \"${name}\"")
+      list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<unistd|<pthread") # the platform's, if it is that one
+      list(TRANSFORM included REPLACE " *//.*" "")
+      list(APPEND standard ${included})
+      string(REPLACE "/" "_" source ${name})
+      set(source ${folder}/${source}.cpp)
+      file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${name}\"\n#include \"${name}\" // again\n")
+      list(APPEND sources ${source})
+      if(part STREQUAL "async")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -fno-rtti)
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES standard)
+  list(JOIN standard "\n" standard)
+  list(JOIN all "\n" all)
+  set(names min max small near far interface ERROR IN OUT DELETE NO_ERROR ABSOLUTE RELATIVE)
+  list(TRANSFORM names REPLACE "(.+)" "#define \\1(a, b) windows_h_was_here(a, b)" REGEX "^(min|max)$")
+  list(TRANSFORM names REPLACE "^([^#].*)$" "#define \\1 windows_h_was_here\n")
+  list(JOIN names "\n" names)
+  file(CONFIGURE OUTPUT ${folder}/macros.cpp CONTENT "${standard}\n${names}\n${all}\nint main() {}\n")
+  add_executable(headers.all ${sources} ${folder}/macros.cpp)
+  target_link_libraries(headers.all PRIVATE asyncsteps::steps asyncsteps_test_flags)
+  target_compile_options(headers.all PRIVATE -O0)
+  # The headers are compiled as the user's own code also when they come from an installed package.
+  set_target_properties(headers.all PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
+  register_test(headers.all headers 60 headers.all)
 endfunction()
+
+# Misuse that the compiler must refuse with a message that says what is wrong; see compile_fail/check.py.
 function(add_compile_fail_layer)
+  set(includes "")
+  foreach(part IN ITEMS async steps)
+    list(APPEND includes
+         "-I$<JOIN:$<TARGET_PROPERTY:asyncsteps::${part},INTERFACE_INCLUDE_DIRECTORIES>,$<SEMICOLON>-I>")
+  endforeach()
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
+  set(compiler ${CMAKE_CXX_COMPILER} ${flags} -std=c++20 -Wall -Wextra ${includes} -I${CMAKE_CURRENT_SOURCE_DIR})
+  register_test(compile_fail.selftest compile_fail 60 ${Python3_EXECUTABLE}
+                ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/selftest.py ${compiler})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    register_test(compile_fail.${name} compile_fail 60 ${Python3_EXECUTABLE}
+                  ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/check.py ${source} ${compiler})
+  endforeach()
 endfunction()
+
+# Projects that use the library: installed or as a subdirectory, by CMake or pkg-config; see consumer/check.cmake.
 function(add_consumer_layer)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
+  set(version ${asyncsteps_VERSION})
+  foreach(how IN ITEMS install package pkgconfig subdirectory tests)
+    register_test(
+      consumer.${how} consumer 300
+      ${CMAKE_COMMAND} -DHOW=${how} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/consumer
+      -DCXX=${CMAKE_CXX_COMPILER} -DVERSION=${version} -DCMAKE_CTEST_COMMAND=${CMAKE_CTEST_COMMAND}
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
+    set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}consumer.${how} PROPERTIES FIXTURES_REQUIRED asyncsteps_installed)
+  endforeach()
+  set_tests_properties(
+    ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
+
+# The house rules, and the tests of their checks.
 function(add_lint_layer)
+  register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
+  register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
 endfunction()

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <async/task.hpp>
+
+void run_elsewhere(async::task task);
+
+inline int& counter_here() {
+  static int counter = 0;
+  return counter;
+}
+int& counter_elsewhere();

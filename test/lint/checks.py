@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The house rules of headers. A check takes the project and yields (path, line from 1, message)."""
+
+import re
+
+PLATFORM = "async/detail/platform.hpp"
+LEVEL = re.compile(r"^// floor: (\d+)$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:async|steps)/[^"]+)"')
+
+
+def floor_of(source):
+    match = LEVEL.match(source.lines[1]) if len(source.lines) > 1 else None
+    return int(match.group(1)) if match else None
+
+
+def includes(source):
+    for number, line in enumerate(source.code, 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1)
+
+
+def floors(project):
+    """A header states its floor in its second line and includes lower floors only; async/ never includes steps/."""
+    for path, source in project.headers.items():
+        floor = floor_of(source)
+        if floor is None:
+            yield path, 2, "the second line of a header is '// floor: N'"
+        for number, target in includes(source):
+            if target not in project.headers:
+                yield path, number, f"includes {target}, which does not exist"
+            elif path.startswith("async/") and target.startswith("steps/"):
+                yield path, number, f"async/ includes {target}: steps/ stands on async/, never the other way round"
+            elif path.split("/")[0] == target.split("/")[0] and floor is not None:
+                below = floor_of(project.headers[target])
+                if below is not None and below >= floor:
+                    yield path, number, f"is on floor {floor} and includes {target} of floor {below}"
+
+
+def lowest_floors(project):
+    """The smallest floors that satisfy floors(); None for headers that include each other in a circle."""
+    found = {}
+
+    def visit(path, above):
+        if path in above:
+            return None
+        if path not in found:
+            below = [
+                visit(target, above + [path])
+                for _, target in includes(project.headers[path])
+                if target in project.headers and target.split("/")[0] == path.split("/")[0]
+            ]
+            found[path] = None if None in below else max(below, default=-1) + 1
+        return found[path]
+
+    for path in project.headers:
+        visit(path, [])
+    return found
+
+
+def pragma_once(project):
+    """A header starts with #pragma once, after its head."""
+    for path, source in project.headers.items():
+        first = next((line.strip() for line in source.code if line.strip()), "")
+        if first != "#pragma once":
+            yield path, 3, "the first line of code is not '#pragma once'"
+
+
+# --- memory orders ---------------------------------------------------------------------------------------------------
+
+OPERATION = re.compile(
+    r"(?:\.|->)\s*(load|store|exchange|compare_exchange_(?:weak|strong)|fetch_(?:add|sub|and|or|xor)|test_and_set)\s*\("
+)
+ORDER = re.compile(r"\bmemory_order(?:_|::)(\w+)|\b(\w*order\w*)\b")
+TAG = re.compile(r"\[([A-Z]+\d+[a-z]?)\]")
+ATOMIC_NAME = re.compile(r"\batomic<[^;(){}]*>\s+(\w+)\s*(?:\[[^\]]*\]\s*)?[;{=]")
+
+
+def orders(project):
+    """Every atomic operation names its memory order; one that is not relaxed has a tag, as in // [Q3]."""
+    for path, source in project.headers.items():
+        for match in OPERATION.finditer(source.flat_code):
+            arguments, end = source.call_arguments(match.end() - 1)
+            line = source.line_of(match.start())
+            named = [group or other for group, other in ORDER.findall(arguments)]
+            if not named:
+                yield path, line + 1, f"{match.group(1)}() without a memory order"
+            elif "consume" in named:
+                yield path, line + 1, "memory_order_consume is not used"
+            elif any(name in ("acquire", "release", "acq_rel", "seq_cst") for name in named):
+                if not TAG.search(source.comments_of_statement(line, source.line_of(end))):
+                    yield path, line + 1, f"{match.group(1)}() of order {named[0]} without a tag such as // [Q3]"
+        for name in sorted(set(ATOMIC_NAME.findall(source.flat_code))):
+            operators = re.compile(
+                rf"(?<![\w.>])(?:\+\+|--)\s*{name}\b|(?<![\w&*>]\s)\b{name}\s*(?:\[[^\]]*\]\s*)?"
+                r"(?:\+\+|--|[-+|&^]=|=(?!=))"
+            )
+            for match in operators.finditer(source.flat_code):
+                line = source.line_of(match.start())
+                if not re.search(rf"\batomic<.*\b{name}\b", source.code[line]):
+                    yield path, line + 1, f"an operator on the atomic {name}: its memory order is not named"
+
+
+def tags(project):
+    """Tags that pair up: a tag is explained in one header, and the tags it pairs with exist and name it back."""
+    home, pairs, place, alone = {}, {}, {}, {}
+    for path, source in project.headers.items():
+        for number, comment in enumerate(joined_comments(source), 1):
+            match = re.match(r"\s*//[/!]?<?\s*\[([A-Z]+\d+[a-z]?)\]", comment)
+            if not match:
+                continue
+            tag = match.group(1)
+            if home.setdefault(tag, path) != path:
+                yield path, number, f"the tag [{tag}] is also in {home[tag]}"
+            place.setdefault(tag, (path, number))
+            for clause in re.findall(r"pairs? with ((?:itself|[^.:;()]|\([^)]*\))*)", comment):
+                named = TAG.findall(clause) + ([tag] if "itself" in clause else [])
+                if named:
+                    place[tag] = (path, number)
+                pairs.setdefault(tag, set()).update(named)
+            if re.match(r"[^\]]*\],?:?\s+(?:acquire|release|acq_rel|seq_cst)\b", comment):
+                alone.setdefault(tag, (path, number))
+    for tag, (path, number) in sorted(alone.items()):
+        if not pairs.get(tag):
+            yield path, number, f"[{tag}] pairs with nothing that has a tag"
+    for tag, partners in sorted(pairs.items()):
+        path, number = place[tag]
+        for partner in sorted(partners):
+            if partner not in home:
+                yield path, number, f"[{tag}] pairs with [{partner}], which does not exist"
+            elif tag not in pairs.get(partner, set()):
+                yield path, number, f"[{tag}] pairs with [{partner}], which does not name it back"
+
+
+def joined_comments(source):
+    """For each line the comment that starts there, with the comment lines that continue it."""
+    joined = []
+    for number, comment in enumerate(source.comments):
+        text = comment.strip()
+        for following in range(number + 1, len(source.comments)):
+            more = source.comments[following].strip()
+            starts_anew = re.match(r"//[/!]?<?\s*\[[A-Z]+\d+[a-z]?\]", more) and not re.search(r"(?:with|and|,)$", text)
+            if not more or starts_anew or source.code[following].strip():
+                break
+            text += " " + more.lstrip("/!< ")
+        joined.append(text)
+    return joined
+
+
+# --- what headers do without -----------------------------------------------------------------------------------------
+
+PLATFORM_TEST = re.compile(
+    r"^\s*#\s*(?:if|ifdef|ifndef|elif|elifdef)\b.*\b(_WIN(?:32|64)|WIN32|__MINGW\w*|__linux(?:__)?|__unix(?:__)?|__APPLE__"
+    r"|__ANDROID__|__\w*BSD__|__x86_64(?:__)?|__i386(?:__)?|__amd64__|__aarch64__|__arm__|__ARM_\w+|_M_\w+|__riscv\w*"
+    r"|__powerpc\w*|__ppc\w*|__mips\w*|__s390\w*|__wasm\w*|__CYGWIN__)\b"
+)
+BANNED = [
+    (r"\batomic_thread_fence\b", "a fence outside platform.hpp: use light_fence() and heavy_fence()", PLATFORM),
+    (r"\bhardware_(?:destructive|constructive)_interference_size\b", "use async::detail::cache_line or no_sharing", ""),
+    (r"\bstd::(?:counting|binary)_semaphore\b", "libstdc++ 12's semaphores can miss a wake-up", ""),
+    (r"\bstd::jthread\b", "libc++ before 20 has no jthread", ""),
+    (r"\bstd::function\b", "it needs copyable callables: use async::task or a template parameter", ""),
+    (r"\bmemory_order(?:_|::)consume\b", "memory_order_consume is not used", ""),
+    (r"\busing\s+namespace\s+(?!std::(?:chrono_)?literals)", "a using directive in a header", ""),
+]
+
+
+def platform_tests(project):
+    """Only platform.hpp asks which operating system or processor it is compiled for."""
+    for path, source in project.headers.items():
+        for number, line in enumerate(source.code, 1):
+            match = PLATFORM_TEST.match(line)
+            if match and path != PLATFORM:
+                yield path, number, f"tests {match.group(1)}: that belongs into {PLATFORM}"
+
+
+def banned(project):
+    """What the headers do without, each with its reason."""
+    for path, source in project.headers.items():
+        for pattern, reason, allowed in BANNED:
+            for match in re.finditer(pattern, source.flat_code):
+                in_interop = path.startswith("steps/interop/") and "jthread" in pattern
+                if path != allowed and not in_interop:
+                    yield path, source.line_of(match.start()) + 1, reason
+
+
+HEADER_CHECKS = [floors, pragma_once, orders, tags, platform_tests, banned]

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""The checks' own tests: each rule is shown input that breaks it, since a check that can't fail checks nothing."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+import lint
+
+HEAD = "// SPDX-License-Identifier: BSL-1.0\n// floor: {}\n#pragma once\n"
+GOOD = {
+    "async/low.hpp": HEAD.format(0) + "int low();\n",
+    "async/high.hpp": HEAD.format(1)
+    + '#include "async/low.hpp"  // for low\n'
+    + "inline std::atomic<int> word{0};\n"
+    + "inline void set() { word.store(1, std::memory_order_release); }  // [Q1] release, pairs with [Q2]: publishes\n"
+    + "// [Q2] acquire, pairs with [Q1]\n"
+    + "inline int get() { return word.load(std::memory_order_acquire); }\n"
+    + "inline int glance() { return word.load(std::memory_order_relaxed); }\n",
+    "steps/flow.hpp": HEAD.format(0) + '#include "async/high.hpp"\n',
+    "test/example/x.cpp": "// SPDX-License-Identifier: BSL-1.0\nint main() {\n  // [body]\n  return 0;\n  // [/body]\n}\n",
+    "README.md": "# x\n\n<!-- snippet: test/example/x.cpp#body -->\n```cpp\nreturn 0;\n```\n\n```\nplain\n```\n",
+    "CMakeLists.txt": "# SPDX-License-Identifier: BSL-1.0\n",
+    ".gitignore": "/build/\n",
+}
+
+
+def header(body, floor=1):
+    return HEAD.format(floor) + body + "\n"
+
+
+# Rule, files laid over GOOD, a part of the message.
+BAD = [
+    ("top_level", {"tools/x.py": "# SPDX-License-Identifier: BSL-1.0\n"}, "top level"),
+    ("top_level", {"notes.md": "text\n"}, "top level"),
+    ("licence", {"async/a.hpp": "// floor: 0\n#pragma once\n"}, "SPDX"),
+    ("licence", {"test/run": "#!/bin/bash\n"}, "SPDX"),
+    ("length", {"async/a.hpp": header("\n" * 400)}, "lines"),
+    ("unfinished", {"async/a.hpp": header("// TO" "DO later")}, "left"),
+    ("unfinished", {"README.md": GOOD["README.md"] + "FIX" "ME\n"}, "left"),
+    ("snippets", {"README.md": "```cpp\nint x;\n```\n"}, "quotes no compiled file"),
+    ("snippets", {"README.md": GOOD["README.md"].replace("return 0", "return 1")}, "differs"),
+    ("snippets", {"README.md": GOOD["README.md"].replace("#body", "#gone")}, "does not exist"),
+    ("snippets", {"README.md": GOOD["README.md"].replace("x.cpp#", "y.cpp#")}, "does not exist"),
+    ("snippets", {"README.md": GOOD["README.md"].replace("#body -->", "#body -->\ntext\n")}, "right above"),
+    ("floors", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n#pragma once\n"}, "second line"),
+    ("floors", {"async/a.hpp": header('#include "async/high.hpp"')}, "of floor 1"),
+    ("floors", {"async/a.hpp": header('#include "async/high.hpp"', 0)}, "of floor 1"),
+    ("floors", {"async/a.hpp": header('#include "steps/flow.hpp"', 9)}, "never the other way"),
+    ("floors", {"async/a.hpp": header('#include "async/gone.hpp"')}, "does not exist"),
+    ("pragma_once", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n// floor: 0\nint x;\n"}, "pragma once"),
+    ("orders", {"async/a.hpp": header("int f() { return x.load(); }")}, "without a memory order"),
+    ("orders", {"async/a.hpp": header("void f() { x->fetch_add(g(1, 2)); }")}, "without a memory order"),
+    ("orders", {"async/a.hpp": header("void f() { x.exchange(1, std::memory_order_acq_rel); }")}, "without a tag"),
+    ("orders", {"async/a.hpp": header("void f() { x.load(std::memory_order_consume); }  // [Q9]")}, "not used"),
+    (
+        "orders",
+        {"async/a.hpp": header("void f() {\n  g();  // [Q1]\n  x.store(1, std::memory_order_release);\n}")},
+        "without a tag",
+    ),
+    ("orders", {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  void f() { n_ = 1; }\n};")}, "operator"),
+    ("orders", {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  void f() { ++n_; }\n};")}, "operator"),
+    ("orders", {"async/a.hpp": header("struct s {\n  atomic<int> n_[2];\n  void f() { n_[1] += 2; }\n};")}, "operator"),
+    ("tags", {"async/a.hpp": header("// [T1] release: publishes")}, "pairs with nothing"),
+    ("tags", {"async/a.hpp": header("// [T1] release, pairs with [T2]")}, "does not exist"),
+    ("tags", {"async/a.hpp": header("// [T1] release, pairs with [T2]\n// [T2] acquire, pairs with [T3]")}, "name it back"),
+    ("tags", {"async/a.hpp": header("// [Q1] release, pairs with [Q2]")}, "is also in"),
+    ("tags", {"async/high.hpp": GOOD["async/high.hpp"].replace(", pairs with [Q1]", "")}, "name it back"),
+    ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
+    ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
+    ("banned", {"async/a.hpp": header("std::atomic_thread_fence(std::memory_order_seq_cst);")}, "fence"),
+    ("banned", {"async/a.hpp": header("std::function<void()> f;")}, "copyable"),
+    ("banned", {"async/a.hpp": header("std::counting_semaphore<1> s;")}, "wake-up"),
+    ("banned", {"steps/a.hpp": header("std::jthread t;")}, "jthread"),
+    ("banned", {"steps/a.hpp": header("using namespace std;")}, "directive"),
+]
+
+# What must not be taken for a violation.
+FINE = [
+    {"async/a.hpp": header("// x.load() and std::function and #ifdef _WIN32 in a comment")},
+    {"async/a.hpp": header('const char* text = "x.load()";')},
+    {"async/a.hpp": header("void f(std::memory_order order) { x.load(order); }")},
+    {"async/a.hpp": header("// [T1] seq_cst, pairs with itself on the other side\nvoid f() { x.load(std::memory_order_seq_cst); }")},
+    {
+        "async/a.hpp": header(
+            "void f() {\n  if (x.compare_exchange_strong(a, b,\n      std::memory_order_acq_rel,  // [T1] acq_rel, pairs with\n"
+            "      // [T2] and itself\n      std::memory_order_relaxed)) {\n  }\n}\n// [T2] acquire, pairs with [T1]"
+        )
+    },
+    {"async/detail/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
+    {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  int m_ = 0;\n  void f() { m_ = 1; }\n};")},
+    {"steps/interop/a.hpp": header("std::jthread t;")},
+]
+
+
+class Rules(unittest.TestCase):
+    def project(self, files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for path, text in files.items():
+            full = os.path.join(folder.name, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(text)
+        return lint.Project(folder.name)
+
+    def violations(self, project):
+        return [(check.__name__, message) for check in lint.CHECKS for _, _, message in check(project)]
+
+    def test_a_good_project_has_no_violations(self):
+        self.assertEqual(self.violations(self.project(GOOD)), [])
+
+    def test_every_rule_finds_what_breaks_it(self):
+        for rule, files, part in BAD:
+            with self.subTest(rule=rule, files=files):
+                found = self.violations(self.project({**GOOD, **files}))
+                self.assertTrue(any(name == rule and part in message for name, message in found), found)
+
+    def test_every_rule_is_broken_by_some_input(self):
+        self.assertEqual({check.__name__ for check in lint.CHECKS}, {rule for rule, _, _ in BAD})
+
+    def test_what_is_fine_is_not_reported(self):
+        for files in FINE:
+            with self.subTest(files=files):
+                self.assertEqual(self.violations(self.project({**GOOD, **files})), [])
+
+    def test_fix_copies_snippets_and_lowers_floors(self):
+        broken = {
+            "README.md": GOOD["README.md"].replace("return 0", "return 1"),
+            "async/high.hpp": GOOD["async/high.hpp"].replace("floor: 1", "floor: 0"),
+        }
+        project = self.project({**GOOD, **broken})
+        self.assertNotEqual(self.violations(project), [])
+        lint.fix_snippets(project)
+        lint.fix_floors(project)
+        self.assertEqual(self.violations(lint.Project(project.root)), [])
+
+    def test_headers_that_include_each_other_have_no_floor(self):
+        circle = {
+            "async/a.hpp": header('#include "async/b.hpp"', 1),
+            "async/b.hpp": header('#include "async/a.hpp"', 1),
+        }
+        floors = lint.lowest_floors(self.project(circle))
+        self.assertEqual(set(floors.values()), {None})
+
+    @unittest.skipIf(lint.formatter() is None, "no clang-format of the version the sources are formatted with")
+    def test_badly_formatted_code_is_reported_and_fixed(self):
+        project = self.project({**GOOD, ".clang-format": "BasedOnStyle: Google\n", "async/a.hpp": header("int   x ;")})
+        self.assertIn("async/a.hpp", [path for path, _, _ in lint.formatting(project)])
+        lint.run_formatter(project, "-i")
+        self.assertNotIn("async/a.hpp", [path for path, _, _ in lint.formatting(project)])
+
+
+if __name__ == "__main__":
+    unittest.main()

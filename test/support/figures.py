@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Passes ctest's output through and puts what the tests counted, layer by layer, before its closing lines.
+
+usage: ctest ... | figures.py FOLDER_OF_LASTTEST_LOG
+
+Counted are doctest's cases and assertions, the executions of models ("iterations: N"), and lines of a test's own,
+"count: N THINGS". Equal things of a layer are added up.
+"""
+
+import collections
+import os
+import re
+import sys
+
+PATTERNS = [
+    (re.compile(r"^\[doctest\] test cases:\s*(\d+)"), "cases"),
+    (re.compile(r"^\[doctest\] assertions:\s*(\d+)"), "assertions"),
+    (re.compile(r"^iterations:\s*(\d+)"), "executions"),
+    (re.compile(r"^count: (\d+) (\S.*)$"), None),
+]
+
+
+def figures(log):
+    """Layer -> thing -> sum, in the order of their appearance."""
+    layers = {}
+    things = None
+    for line in log:
+        line = line.rstrip("\n")
+        started = re.match(r"^\d+/\d+ Testing: (\S+)$", line)
+        if started:
+            things = layers.setdefault(layer_of(started.group(1)), collections.Counter())
+            things["tests"] += 1
+        elif things is not None:
+            for pattern, thing in PATTERNS:
+                match = pattern.match(line)
+                if match:
+                    things[thing or match.group(2)] += int(match.group(1))
+    return layers
+
+
+def layer_of(test):
+    """tsan.unit.queue belongs to tsan.unit."""
+    return test.rsplit(".", 1)[0]
+
+
+def report(folder):
+    for name in ("LastTest.log", "LastTest.log.tmp"):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8", errors="replace") as log:
+                found = figures(log)
+            for layer in sorted(found):
+                text = ", ".join(f"{count:,} {thing}" for thing, count in found[layer].items())
+                print(f"  {layer:<18} {text}")
+            print()
+            return
+
+
+def main():
+    for line in sys.stdin:
+        if re.match(r"^\d+% tests passed, ", line):
+            report(sys.argv[1])
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
