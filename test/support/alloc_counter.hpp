@@ -19,7 +19,8 @@
 ///     if (!failing.has_failed()) break;        // there were at most k allocations: all have been tried
 ///   }
 ///
-/// Calls of all threads count; only those of the thread that made a fail_alloc fail, unless it was made with
+/// A compiler may leave out a new-expression whose object is deleted unseen (clang does): let it escape, as through
+/// escape(). Calls of all threads count; only those of the thread that made a fail_alloc fail, unless it was made with
 /// `all_threads`.
 namespace testing {
 
@@ -51,12 +52,20 @@ inline void* allocate(std::size_t size, std::size_t alignment) {
     throw std::bad_alloc();
   }
   if (size == 0) size = 1;
-  void* memory = alignment <= alignof(std::max_align_t)
+  void* memory = alignment <= alignof(std::max_align_t)  // 0: the default
                      ? std::malloc(size)
                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   live.fetch_add(1, std::memory_order_relaxed);
   return memory;
+}
+
+inline void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
+  try {
+    return allocate(size, alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 // Not inlined: g++ would see malloc's block freed behind a call of new that it did not look into, and warn.
@@ -67,6 +76,13 @@ inline void* allocate(std::size_t size, std::size_t alignment) {
 }
 
 }  // namespace alloc
+
+/// Keeps the compiler from seeing what becomes of the object at `pointer`.
+template <class T>
+T* escape(T* pointer) noexcept {
+  __asm__ __volatile__("" : "+r"(pointer) : : "memory");
+  return pointer;
+}
 
 /// Counts calls of operator new since it was made.
 class alloc_counter {
@@ -122,12 +138,26 @@ class fail_alloc {
 
 }  // namespace testing
 
-// Not inline, as the standard asks of replacements. The array and nothrow forms of the standard library call these.
-void* operator new(std::size_t size) { return testing::alloc::allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return testing::alloc::allocate(size, static_cast<std::size_t>(alignment));
+// Not inline, as the standard asks of replacements. All forms, since a sanitizer's runtime replaces those left out.
+void* operator new(std::size_t size) { return testing::alloc::allocate(size, 0); }
+void* operator new[](std::size_t size) { return testing::alloc::allocate(size, 0); }
+void* operator new(std::size_t size, std::align_val_t to) { return testing::alloc::allocate(size, std::size_t(to)); }
+void* operator new[](std::size_t size, std::align_val_t to) { return testing::alloc::allocate(size, std::size_t(to)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return testing::alloc::try_allocate(size, 0); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return testing::alloc::try_allocate(size, 0); }
+void* operator new(std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return testing::alloc::try_allocate(size, std::size_t(to));
+}
+void* operator new[](std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return testing::alloc::try_allocate(size, std::size_t(to));
 }
 void operator delete(void* memory) noexcept { testing::alloc::release(memory); }
+void operator delete[](void* memory) noexcept { testing::alloc::release(memory); }
 void operator delete(void* memory, std::size_t) noexcept { testing::alloc::release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { testing::alloc::release(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { testing::alloc::release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { testing::alloc::release(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { testing::alloc::release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { testing::alloc::release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory); }

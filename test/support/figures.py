@@ -45,13 +45,13 @@ def layer_of(test):
 
 
 def report(folder):
-    for name in ("LastTest.log", "LastTest.log.tmp"):
+    for name in ("LastTest.log.tmp", "LastTest.log"):
         path = os.path.join(folder, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8", errors="replace") as log:
                 found = figures(log)
             for layer in sorted(found):
-                text = ", ".join(f"{count:,} {thing}" for thing, count in found[layer].items())
+                text = ", ".join(f"{count:,} {thing[:-1] if count == 1 and thing == 'tests' else thing}" for thing, count in found[layer].items())
                 print(f"  {layer:<18} {text}")
             print()
             return

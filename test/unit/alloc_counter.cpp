@@ -18,10 +18,10 @@ struct alignas(256) wide {
 
 TEST_CASE("the counter sees plain, array, over-aligned and nothrow allocations") {
   testing::alloc_counter counter;
-  auto plain = std::make_unique<int>(1);
-  auto array = std::make_unique<int[]>(100);
-  auto aligned = std::make_unique<wide>();
-  std::unique_ptr<int> nothrow(new (std::nothrow) int(2));
+  std::unique_ptr<int> plain(testing::escape(new int(1)));
+  std::unique_ptr<int[]> array(testing::escape(new int[100]));
+  std::unique_ptr<wide> aligned(testing::escape(new wide));
+  std::unique_ptr<int> nothrow(testing::escape(new (std::nothrow) int(2)));
   CHECK(counter.calls() == 4);
   CHECK(counter.calls_of_this_thread() == 4);
   CHECK(counter.live() == 4);
@@ -37,9 +37,9 @@ TEST_CASE("every allocation of a piece of work can be made to fail") {
   for (std::size_t k = 0;; ++k, ++tries) {
     testing::fail_alloc failing(k);
     try {
-      auto a = std::make_unique<int>(1);
-      auto b = std::make_unique<wide>();
-      std::vector<int> c(10);
+      std::unique_ptr<int> a(testing::escape(new int(1)));
+      std::unique_ptr<wide> b(testing::escape(new wide));
+      std::unique_ptr<int[]> c(testing::escape(new int[10]));
     } catch (const std::bad_alloc&) {
       CHECK(failing.has_failed());
       continue;
@@ -48,7 +48,7 @@ TEST_CASE("every allocation of a piece of work can be made to fail") {
     break;
   }
   CHECK(tries == 3);
-  std::unique_ptr<int> after(new (std::nothrow) int(4));
+  std::unique_ptr<int> after(testing::escape(new (std::nothrow) int(4)));
   CHECK(after != nullptr);
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("a failure can be set for all threads and is used up once") {
   int caught = 0;
   for (int i = 0; i < 4; ++i) {
     try {
-      delete new int(i);
+      delete testing::escape(new int(i));
     } catch (const std::bad_alloc&) {
       ++caught;
       CHECK(i == 1);
