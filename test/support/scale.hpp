@@ -2,15 +2,18 @@
 #pragma once
 #include <algorithm>  // for max
 #include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <cstdio>     // for printf
 #include <cstdlib>    // for getenv, strtoull
 
 namespace testing {
 
-/// Size of a test run, from the environment (ASYNCSTEPS_TEST_SCALE): 1 in the fast profile, more in the long ones.
+/// Size of a test run, from the environment (ASYNCSTEPS_TEST_SCALE): 1 in the fast profile and in the sanitizers'
+/// builds, 4 with --all, 100 with --soak.
 inline std::size_t scale() {
   static const std::size_t value = [] {
     const char* text = std::getenv("ASYNCSTEPS_TEST_SCALE");
-    return text == nullptr ? std::size_t{1} : std::max<std::size_t>(1, std::strtoull(text, nullptr, 10));
+    return text == nullptr ? std::size_t{1} : (std::max<std::size_t>)(1, std::strtoull(text, nullptr, 10));
   }();
   return value;
 }
@@ -31,7 +34,19 @@ inline constexpr bool sanitized = false;
 /// How often to repeat what a fast run repeats `count` times: times scale(), a tenth of it under a sanitizer, at least
 /// once.
 inline std::size_t rounds(std::size_t count) {
-  return std::max<std::size_t>(1, count * scale() / (sanitized ? 10 : 1));
+  return (std::max<std::size_t>)(1, count * scale() / (sanitized ? 10 : 1));
+}
+
+/// Seed of random tests, from the environment (ASYNCSTEPS_TEST_SEED), else always the same; printed once, so that the
+/// output of a test that fails says how to replay it.
+inline std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* text = std::getenv("ASYNCSTEPS_TEST_SEED");
+    const std::uint64_t number = text == nullptr ? 20250101 : std::strtoull(text, nullptr, 10);
+    std::printf("seed: %llu\n", static_cast<unsigned long long>(number));
+    return number;
+  }();
+  return value;
 }
 
 }  // namespace testing

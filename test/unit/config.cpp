@@ -15,3 +15,5 @@ TEST_CASE("a test is repeated at least once at any scale") {
   CHECK(testing::rounds(0) == 1);
   CHECK(testing::rounds(100) >= 10);
 }
+
+TEST_CASE("the seed of a run does not change within it") { CHECK(testing::seed() == testing::seed()); }
