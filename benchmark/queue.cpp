@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Queues of 64-bit numbers: async::queue and async::bounded_queue next to their peers (peers/*.cpp).
+#include <vector>  // for vector
+
+#include "support/harness.hpp"  // for run_program
+
+int main(int argc, char** argv) {
+  std::vector<bench::workload> workloads;
+  const auto add = [&](const char* name, const char* unit, const char* title, double seconds, bool threads = true) {
+    workloads.push_back({name, unit, title, seconds, 1000, threads});
+  };
+  add("queue/1:1", "ns/element", "1 producer, 1 consumer", 0.3);
+  add("queue/2:2", "ns/element", "2 producers, 2 consumers", 0.4);
+  add("queue/1:3", "ns/element", "1 producer, 3 consumers", 0.3);
+  add("queue/3:1", "ns/element", "3 producers, 1 consumer", 0.4);
+  add("queue/4:4", "ns/element", "4 producers, 4 consumers", 0.5);
+  add("queue/bulk 1:1", "ns/element", "32 elements a call, 1 producer, 1 consumer", 0.05);
+  add("queue/pair", "ns/pair", "enqueue and dequeue by one thread", 0.1, false);
+  add("queue/empty", "ns/call", "dequeue from an empty queue", 0.03, false);
+  add("queue/round trip", "ns", "there and back through two queues, median", 0.1);
+  workloads.push_back({"queue/memory", "bytes/element", "resident memory of 10 million elements", 3, 3, false, true});
+  add("bounded/1:1", "ns/element", "capacity 1024, 1 producer, 1 consumer", 0.3);
+  add("bounded/2:2", "ns/element", "capacity 1024, 2 producers, 2 consumers", 0.4);
+  add("bounded/1:3", "ns/element", "capacity 1024, 1 producer, 3 consumers", 0.3);
+  add("bounded/3:1", "ns/element", "capacity 1024, 3 producers, 1 consumer", 0.4);
+  add("bounded/4:4", "ns/element", "capacity 1024, 4 producers, 4 consumers", 0.5);
+  add("bounded/bulk 1:1", "ns/element", "capacity 1024, 32 elements a call, 1 producer, 1 consumer", 0.05);
+  add("bounded/waiting 1:1", "ns/element", "capacity 1024, calls that sleep, 1 producer, 1 consumer", 0.4);
+  add("bounded/waiting 4:4", "ns/element", "capacity 1024, calls that sleep, 4 producers, 4 consumers", 0.5);
+  add("bounded/pair", "ns/pair", "capacity 1024, enqueue and dequeue by one thread", 0.1, false);
+  add("bounded/empty", "ns/call", "dequeue from an empty queue of capacity 1024", 0.03, false);
+  add("bounded/round trip", "ns", "there and back through two queues, median", 0.1);
+  return bench::run_program(argc, argv, workloads);
+}

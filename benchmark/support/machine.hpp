@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min, max
+#include <atomic>     // for atomic
+#include <chrono>     // for steady_clock
+#include <cstddef>    // for size_t
+#include <thread>     // for thread, yield
+#include <vector>     // for vector
+
+#include "harness.hpp"  // for nanoseconds
+
+/// What the workloads need to know of the machine.
+namespace bench {
+
+using wall_clock = std::chrono::steady_clock;
+
+/// Processors that this process may use.
+std::size_t processors();
+
+/// Ties the calling thread to the n-th of these processors, counted round and round.
+void pin_to_processor(std::size_t n);
+
+/// How long a cache line takes from one core to another and back; 0 on a single processor.
+nanoseconds line_round_trip();
+
+/// Memory of this process that lies in RAM.
+std::size_t resident_bytes();
+
+/// CPU time that all threads of this process have used so far.
+nanoseconds process_cpu_time();
+
+/// Tells the core that this is a spin loop.
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("isb" ::: "memory");
+#endif
+}
+
+/// What a thread does between two attempts that met an empty or full queue: the same for all contestants.
+class patience {
+ public:
+  void lost() noexcept {
+    if (++misses_ % 64 == 0) {
+      std::this_thread::yield();
+    } else {
+      pause();
+    }
+  }
+
+ private:
+  unsigned misses_ = 0;
+};
+
+/// All threads leave wait() together, as close as the machine can.
+class start_line {
+ public:
+  explicit start_line(std::size_t threads) noexcept : missing_(threads) {}
+  void wait() noexcept {
+    missing_.fetch_sub(1, std::memory_order_acq_rel);
+    while (missing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<std::size_t> missing_;
+};
+
+/// Runs warm_up(i) and then body(i) on `threads` threads, thread i tied to processor i, and returns the time from the
+/// first body's start to the last body's end.
+template <class WarmUp, class Body>
+nanoseconds run_together(std::size_t threads, WarmUp warm_up, Body body) {
+  struct alignas(128) span {
+    wall_clock::time_point start, end;
+  };
+  std::vector<span> spans(threads);
+  start_line warm(threads), line(threads);
+  std::vector<std::thread> crew;
+  crew.reserve(threads);
+  for (std::size_t i = 0; i < threads; ++i) {
+    crew.emplace_back([&, i] {
+      pin_to_processor(i);
+      warm.wait();
+      warm_up(i);
+      line.wait();
+      spans[i].start = wall_clock::now();
+      body(i);
+      spans[i].end = wall_clock::now();
+    });
+  }
+  for (std::thread& thread : crew) thread.join();
+  wall_clock::time_point start = spans[0].start, end = spans[0].end;
+  for (const span& each : spans) {
+    start = (std::min)(start, each.start);
+    end = (std::max)(end, each.end);
+  }
+  return end - start;
+}
+
+}  // namespace bench
