@@ -50,7 +50,6 @@ endfunction()
 # compiled once.
 function(add_doctest_programs layer timeout)
   if(NOT TARGET asyncsteps_test_main)
-    find_package(doctest REQUIRED)
     add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
     target_link_libraries(asyncsteps_test_main PUBLIC doctest::doctest asyncsteps_test_flags Threads::Threads)
     file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
