@@ -6,7 +6,7 @@
 #include <unistd.h>               // for isatty
 
 #include <algorithm>  // for stable_sort, find_if
-#include <cmath>      // for lround
+#include <cmath>      // for ceil, lround
 #include <cstdio>     // for printf, popen
 #include <iterator>   // for begin
 #include <regex>      // for regex
@@ -180,6 +180,18 @@ void take_sample(benchmark::State& state, const workload& what, const entry& who
   shown.finished(guessed, std::chrono::duration<double>(wall_clock::now() - start).count());
 }
 
+/// Names the machine and the compiler in the JSON file.
+void add_machine() {
+  benchmark::AddCustomContext("cpu", processor_name());
+  benchmark::AddCustomContext("processors", std::to_string(processors()));
+  benchmark::AddCustomContext("system", system_name());
+#if defined(__clang__)
+  benchmark::AddCustomContext("compiler", __VERSION__);
+#else
+  benchmark::AddCustomContext("compiler", std::string("g++ ") + __VERSION__);
+#endif
+}
+
 int run_child(plan& all, const std::string& name) {
   for (std::size_t w = 0; w < all.workloads().size(); ++w) {
     for (entry& each : all.entries(w)) {
@@ -203,6 +215,7 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
 
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  add_machine();
   for (const auto& [library, version] : enroll::versions()) benchmark::AddCustomContext("version:" + library, version);
 
   const std::regex filter(chosen.filter);
@@ -235,7 +248,7 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
       }
     }
   }
-  if (chosen.seconds) std::printf("%.0f\n", seconds);
+  if (chosen.seconds) std::printf("%.0f\n", std::ceil(seconds));
   if (chosen.list || chosen.seconds || seconds == 0) return 0;
   shown.expect(0, chosen.more);
   silent_reporter reporter;

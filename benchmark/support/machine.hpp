@@ -4,6 +4,7 @@
 #include <atomic>     // for atomic
 #include <chrono>     // for steady_clock
 #include <cstddef>    // for size_t
+#include <string>     // for string
 #include <thread>     // for thread, yield
 #include <vector>     // for vector
 
@@ -25,6 +26,10 @@ nanoseconds line_round_trip();
 
 /// Memory of this process that lies in RAM.
 std::size_t resident_bytes();
+
+/// Model of the processor and name of the operating system, as the system tells them.
+std::string processor_name();
+std::string system_name();
 
 /// CPU time that all threads of this process have used so far.
 nanoseconds process_cpu_time();
