@@ -7,15 +7,19 @@ include_guard()
 function(register_test name layer timeout)
   set(test ${ASYNCSTEPS_TEST_PREFIX}${name})
   add_test(NAME ${test} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} COMMAND_EXPAND_LISTS)
-  if(ASYNCSTEPS_TEST_SANITIZE)
+  if(asyncsteps_slow)
     math(EXPR timeout "${timeout} * 5")
+  endif()
+  set(environment ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE} ${asyncsteps_sanitizer_options})
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    list(APPEND environment ASYNCSTEPS_TEST_EMULATED=1)
   endif()
   math(EXPR timeout "${timeout} * (${ASYNCSTEPS_TEST_SCALE} + 1) / 2")
   set_tests_properties(
     ${test}
     PROPERTIES TIMEOUT ${timeout}
                LABELS ${layer}
-               ENVIRONMENT "ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE};${asyncsteps_sanitizer_options}")
+               ENVIRONMENT "${environment}")
   if(layer MATCHES "^(stress|linear)$")
     set_tests_properties(${test} PROPERTIES RUN_SERIAL ON) # they use every core
   endif()
@@ -51,10 +55,10 @@ endfunction()
 function(add_doctest_programs layer timeout)
   if(NOT TARGET asyncsteps_test_main)
     add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
-    target_link_libraries(asyncsteps_test_main PUBLIC doctest::doctest asyncsteps_test_flags Threads::Threads)
+    target_link_libraries(asyncsteps_test_main PUBLIC asyncsteps_doctest asyncsteps_test_flags Threads::Threads)
     file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
     add_library(asyncsteps_test_common OBJECT ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
-    target_link_libraries(asyncsteps_test_common PRIVATE doctest::doctest asyncsteps_test_flags asyncsteps::steps)
+    target_link_libraries(asyncsteps_test_common PRIVATE asyncsteps_doctest asyncsteps_test_flags asyncsteps::steps)
     target_precompile_headers(
       asyncsteps_test_common PRIVATE <doctest/doctest.h> <atomic> <chrono> <functional> <future> <memory> <mutex>
       <optional> <string> <thread> <vector>)

@@ -13,7 +13,8 @@ namespace testing {
 inline std::size_t scale() {
   static const std::size_t value = [] {
     const char* text = std::getenv("ASYNCSTEPS_TEST_SCALE");
-    return text == nullptr ? std::size_t{1} : (std::max<std::size_t>)(1, std::strtoull(text, nullptr, 10));
+    return text == nullptr ? std::size_t{1}
+                           : (std::max)(std::size_t{1}, static_cast<std::size_t>(std::strtoull(text, nullptr, 10)));
   }();
   return value;
 }
@@ -31,10 +32,13 @@ inline constexpr bool sanitized = false;
 inline constexpr bool sanitized = false;
 #endif
 
-/// How often to repeat what a fast run repeats `count` times: times scale(), a tenth of it under a sanitizer, at least
-/// once.
+/// True when the program runs on an emulated processor, which makes it more than ten times slower.
+inline bool emulated() { return std::getenv("ASYNCSTEPS_TEST_EMULATED") != nullptr; }
+
+/// How often to repeat what a fast run repeats `count` times: times scale(), a tenth of it under a sanitizer or an
+/// emulator, at least once.
 inline std::size_t rounds(std::size_t count) {
-  return (std::max<std::size_t>)(1, count * scale() / (sanitized ? 10 : 1));
+  return (std::max<std::size_t>)(1, count * scale() / (sanitized || emulated() ? 10 : 1));
 }
 
 /// Seed of random tests, from the environment (ASYNCSTEPS_TEST_SEED), else always the same; printed once, so that the
