@@ -77,21 +77,24 @@ def split_comments(text):
     return "".join(code), "".join(comments)
 
 
+def git_files(root, *options):
+    command = ["git", "-C", root, "ls-files", "-z", *options]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")) - {""}
+
+
 def list_files(root):
-    """Paths of the project's files: what git tracks or would add; without git, everything but build trees."""
+    """Paths of the project's files: what git tracks, or would add to the four folders; without git, all but build trees."""
     try:
         top = subprocess.run(
             ["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=True
         ).stdout.strip()
         if os.path.realpath(top) == os.path.realpath(root):
-            listed = subprocess.run(
-                ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            paths = sorted(set(listed.split("\0")) - {""})
-            return [path for path in paths if os.path.isfile(os.path.join(root, path))]
+            paths = git_files(root, "--cached") | {
+                path
+                for path in git_files(root, "--others", "--exclude-standard")
+                if path.startswith(("async/", "steps/", "test/", "benchmark/"))
+            }
+            return [path for path in sorted(paths) if os.path.isfile(os.path.join(root, path))]
     except (OSError, subprocess.CalledProcessError):
         pass
     paths = []
