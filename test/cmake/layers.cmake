@@ -105,6 +105,13 @@ function(add_model_layer)
   add_programs(model 240 asyncsteps_model)
 endfunction()
 
+# Each memory order of the headers weakened in turn, which a model must notice; see model/mutate.py.
+function(add_mutation_layer)
+  register_test(mutation.orders mutation 600 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/model/mutate.py
+                --compiler ${CMAKE_CXX_COMPILER})
+  set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}mutation.orders PROPERTIES RUN_SERIAL ON)
+endfunction()
+
 # Headers, as their users meet them: each compiles alone and twice; those of async/ without run-time type information;
 # all of them together when min, max and other names are macros, as <windows.h> makes them. All are linked into one
 # program, which fails on what is defined in two translation units.
@@ -189,8 +196,10 @@ function(add_consumer_layer)
     ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
 
-# The house rules, and the tests of their checks.
+# The house rules, and the tests of the tools that check.
 function(add_lint_layer)
+  register_test(lint.mutate lint 120 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/model/selftest.py
+                ${CMAKE_CXX_COMPILER})
   register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
   register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
 endfunction()
