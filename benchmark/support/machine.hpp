@@ -4,6 +4,8 @@
 #include <atomic>     // for atomic
 #include <chrono>     // for steady_clock
 #include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <exception>  // for exception_ptr
 #include <string>     // for string
 #include <thread>     // for thread, yield
 #include <vector>     // for vector
@@ -30,6 +32,15 @@ std::size_t resident_bytes();
 /// Model of the processor and name of the operating system, as the system tells them.
 std::string processor_name();
 std::string system_name();
+
+/// Calls of operator new by all threads while a counted_allocations exists: only one at a time. (Outside of it, nothing
+/// is counted, so that the counter costs the measured ones nothing.)
+class counted_allocations {
+ public:
+  counted_allocations();
+  ~counted_allocations();
+  std::uint64_t calls() const;
+};
 
 /// CPU time that all threads of this process have used so far.
 nanoseconds process_cpu_time();
@@ -71,31 +82,42 @@ class start_line {
   std::atomic<std::size_t> missing_;
 };
 
-/// Runs warm_up(i) and then body(i) on `threads` threads, thread i tied to processor i, and returns the time from the
-/// first body's start to the last body's end.
+enum class placing { pinned, free };
+
+/// Runs warm_up(i) and then body(i) on `threads` threads, thread i tied to processor i unless they are free, and
+/// returns the time from the first body's start to the last body's end. Rethrows an exception of theirs.
 template <class WarmUp, class Body>
-nanoseconds run_together(std::size_t threads, WarmUp warm_up, Body body) {
-  struct alignas(128) span {
+nanoseconds run_together(std::size_t threads, WarmUp warm_up, Body body, placing where = placing::pinned) {
+  struct alignas(128) lane {
     wall_clock::time_point start, end;
+    std::exception_ptr error;
   };
-  std::vector<span> spans(threads);
+  std::vector<lane> lanes(threads);
   start_line warm(threads), line(threads);
   std::vector<std::thread> crew;
   crew.reserve(threads);
   for (std::size_t i = 0; i < threads; ++i) {
     crew.emplace_back([&, i] {
-      pin_to_processor(i);
+      const auto attempt = [&](auto& part) {
+        try {
+          part(i);
+        } catch (...) {
+          lanes[i].error = std::current_exception();
+        }
+      };
+      if (where == placing::pinned) pin_to_processor(i);
       warm.wait();
-      warm_up(i);
+      attempt(warm_up);
       line.wait();
-      spans[i].start = wall_clock::now();
-      body(i);
-      spans[i].end = wall_clock::now();
+      lanes[i].start = wall_clock::now();
+      attempt(body);
+      lanes[i].end = wall_clock::now();
     });
   }
   for (std::thread& thread : crew) thread.join();
-  wall_clock::time_point start = spans[0].start, end = spans[0].end;
-  for (const span& each : spans) {
+  wall_clock::time_point start = lanes[0].start, end = lanes[0].end;
+  for (const lane& each : lanes) {
+    if (each.error) std::rethrow_exception(each.error);
     start = (std::min)(start, each.start);
     end = (std::max)(end, each.end);
   }

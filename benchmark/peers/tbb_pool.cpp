@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// oneTBB: tasks from outside are enqueued in an arena, with a std::promise where a future is wanted; tasks from inside
+// belong to a task_group.
+#include <oneapi/tbb/global_control.h>  // for global_control
+#include <oneapi/tbb/task_arena.h>      // for task_arena
+#include <oneapi/tbb/task_group.h>      // for task_group
+#include <oneapi/tbb/version.h>         // for TBB_runtime_version
+
+#include <future>  // for packaged_task
+
+#include "../support/pool_workloads.hpp"  // for add_pool
+
+namespace {
+
+class adapter {
+ public:
+  static constexpr double nanoseconds_per_task = 300;
+  static constexpr bool has_threads = false;  // started with the first task and kept until the process ends
+  explicit adapter(std::size_t workers) : arena_(static_cast<int>(workers), 0) {
+    // oneTBB starts no more threads than there are processors unless told so.
+    static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 64);
+  }
+  ~adapter() {
+    arena_.execute([this] { group_.wait(); });
+  }
+  template <class F>
+  auto post(F f) {
+    auto task = std::make_shared<std::packaged_task<decltype(f())()>>(std::move(f));
+    auto future = task->get_future();
+    arena_.enqueue([task] { (*task)(); });
+    return future;
+  }
+  template <class F>
+  void execute(F f) {
+    const auto inside = [f] {
+      is_inside = true;
+      f();
+    };
+    if (is_inside) {
+      group_.run(inside);
+    } else {
+      arena_.enqueue(inside);
+    }
+  }
+  template <class F, class G>
+  void fork_join(F f, G g) {
+    tbb::task_group parts;
+    parts.run(std::move(f));
+    g();
+    parts.wait();
+  }
+
+ private:
+  static inline thread_local bool is_inside = false;  // true in oneTBB's threads: tasks of theirs go to their deques
+  tbb::task_arena arena_;
+  tbb::task_group group_;
+};
+
+const bench::enroll contestants("oneTBB", TBB_runtime_version(),
+                                [](bench::plan& plan) { bench::add_pool<adapter>(plan, "oneTBB", 30); });
+
+}  // namespace

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Thread pools: async::threadpool and async::async next to their peers (peers/*.cpp).
+#include <vector>  // for vector
+
+#include "support/harness.hpp"  // for run_program
+
+int main(int argc, char** argv) {
+  std::vector<bench::workload> workloads;
+  const auto add = [&](const char* name, const char* unit, const char* title, double seconds, int repetitions = 1000,
+                       bool in_own_process = false) {
+    workloads.push_back({name, unit, title, seconds, repetitions, false, in_own_process});
+  };
+  add("pool/futures 1:2", "ns/task", "batches of 21,000 tasks with futures, 1 producer, 2 workers", 4, 9);
+  add("pool/futures 2:2", "ns/task", "batches of 21,000 tasks with futures, 2 producers, 2 workers", 4, 9);
+  add("pool/futures 4:4", "ns/task", "batches of 21,000 tasks with futures, 4 producers, 4 workers", 4, 9);
+  add("pool/flood 2", "ns/task", "empty tasks without a future from one thread outside, 2 workers", 2, 9);
+  add("pool/flood 4", "ns/task", "empty tasks without a future from one thread outside, 4 workers", 2, 9);
+  add("pool/tree", "ns/task", "a binary tree of tasks posted from inside, 2 workers", 1.5, 9);
+  add("pool/fork-join", "ns/spawn", "fork-join Fibonacci without a cut-off, 2 workers", 0.2);
+  add("pool/latency 50 us", "us", "post and wait, 50 us after the last, pool of 4, median", 2, 9);
+  add("pool/latency 5 ms", "us", "post and wait, 5 ms after the last, pool of 4, median", 9, 3);
+  add("pool/idle", "ms CPU/s", "an idle pool of 8 workers", 15, 2, true);
+  add("pool/backlog", "bytes/task", "resident memory of a million waiting tasks", 5, 2, true);
+  add("pool/allocations post", "calls/task", "calls of operator new, task with future", 1, 3);
+  add("pool/allocations execute", "calls/task", "calls of operator new, task without future", 0.3, 3);
+  add("pool/construct", "ns", "constructing and destroying a pool of 4", 0.2);
+  return bench::run_program(argc, argv, workloads);
+}

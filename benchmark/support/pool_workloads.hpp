@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for sort, clamp
+#include <atomic>     // for atomic
+#include <chrono>     // for microseconds
+#include <cmath>      // for ceil
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <memory>     // for unique_ptr
+#include <string>     // for string
+#include <thread>     // for sleep_for
+#include <utility>    // for move
+#include <vector>     // for vector
+
+#include "harness.hpp"  // for plan, sample
+#include "machine.hpp"  // for run_together, counted_allocations
+#include "tally.hpp"    // for tally
+
+/// The workloads of the pools, for any adapter; what it lacks, it is not measured in:
+///
+///   struct adapter {
+///     static constexpr double nanoseconds_per_task = 300;   // a guess: slow ones get fewer tasks
+///     static constexpr bool has_threads = true;             // its threads start and end with it
+///     explicit adapter(std::size_t workers);
+///     auto post(F);               // a future with get()
+///     void execute(F);            // fire and forget; also called from inside tasks
+///     void fork_join(F, G);       // called inside a task: runs both, maybe at the same time
+///     std::size_t workers();      // optional: how many threads there are if not as many as asked for
+///   };
+namespace bench {
+
+struct empty_task {
+  void operator()() const noexcept { tally::count(); }
+};
+struct value_task {
+  std::uint64_t value;
+  std::uint64_t operator()() const noexcept { return value; }
+};
+struct no_part {
+  void operator()() const noexcept {}
+};
+
+template <class P>
+concept can_post = requires(P& pool) { pool.post(value_task{}).get(); };
+template <class P>
+concept can_execute = requires(P& pool) { pool.execute(empty_task{}); };
+template <class P>
+concept can_fork_join = requires(P& pool) { pool.fork_join(no_part{}, no_part{}); };
+
+inline std::string missing_tasks(std::uint64_t ran, std::uint64_t posted) {
+  return ran == posted ? "" : std::to_string(posted) + " tasks posted, " + std::to_string(ran) + " ran";
+}
+
+/// Each producer posts its share of a batch and gets every future, batch after batch.
+template <class P>
+sample measure_futures(std::size_t producers, std::size_t workers, std::size_t batch, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  const std::size_t share = batch / producers, batches = items / batch;
+  std::vector<std::uint64_t> sums(producers);
+  const auto produce = [&](std::size_t which, std::size_t count) {
+    std::vector<decltype(pool->post(value_task{}))> futures;
+    futures.reserve(share);
+    std::uint64_t sum = 0;
+    for (std::size_t b = 0; b < count; ++b) {
+      for (std::uint64_t i = 0; i < share; ++i) futures.push_back(pool->post(value_task{i}));
+      for (auto& future : futures) sum += future.get();
+      futures.clear();
+    }
+    sums[which] = sum;
+  };
+  sample result;
+  result.time = run_together(
+      producers, [&](std::size_t i) { produce(i, batches > 4 ? batches / 4 : 0); },
+      [&](std::size_t i) { produce(i, batches); }, placing::free);
+  for (const std::uint64_t sum : sums) {
+    if (sum != batches * (share * (share - 1) / 2)) result.defect = "a future held a wrong value";
+  }
+  return result;
+}
+
+/// One thread outside the pool posts empty tasks as fast as it can; measured until the last has run.
+template <class P>
+sample measure_flood(std::size_t workers, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  sample result;
+  const auto flood = [&](std::size_t count) {
+    const tally ran;
+    for (std::size_t i = 0; i < count; ++i) pool->execute(empty_task{});
+    if (!ran.wait_for(count)) result.defect = missing_tasks(ran.so_far(), count);
+  };
+  result.time =
+      run_together(1, [&](std::size_t) { flood(items / 4); }, [&](std::size_t) { flood(items); }, placing::free);
+  return result;
+}
+
+/// A task that posts two more, until the tree is as deep as wanted.
+template <class P>
+struct tree_task {
+  P* pool;
+  unsigned depth;
+  void operator()() const {
+    tally::count();
+    if (depth == 0) return;
+    pool->execute(tree_task{pool, depth - 1});
+    pool->execute(tree_task{pool, depth - 1});
+  }
+};
+
+/// A binary tree of tasks, posted from inside.
+template <class P>
+sample measure_tree(std::size_t workers, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  unsigned depth = 0;
+  while ((std::size_t{2} << (depth + 1)) <= items + 1) ++depth;
+  sample result;
+  const auto grow = [&](unsigned levels) {
+    const std::uint64_t tasks = (std::uint64_t{2} << levels) - 1;
+    const tally ran;
+    pool->execute(tree_task<P>{pool.get(), levels});
+    if (!ran.wait_for(tasks)) result.defect = missing_tasks(ran.so_far(), tasks);
+  };
+  result.time =
+      run_together(1, [&](std::size_t) { grow(depth - 2); }, [&](std::size_t) { grow(depth); }, placing::free);
+  return result;
+}
+
+template <class P>
+std::uint64_t fibonacci(P& pool, unsigned n) {
+  if (n < 2) return n;
+  std::uint64_t a = 0, b = 0;
+  pool.fork_join([&] { a = fibonacci(pool, n - 1); }, [&] { b = fibonacci(pool, n - 2); });
+  return a + b;
+}
+
+/// Runs a body as a task and waits for its end.
+template <class P, class Body>
+void run_inside(P& pool, Body body) {
+  std::atomic<bool> done{false};
+  pool.execute([&] {
+    body();
+    done.store(true, std::memory_order_release);
+    done.notify_one();
+  });
+  done.wait(false, std::memory_order_acquire);
+}
+
+/// Fork-join without a cut-off: each call spawns one part and calls the other.
+template <class P>
+sample measure_fork_join(std::size_t workers, unsigned n, std::uint64_t expected) {
+  const auto pool = std::make_unique<P>(workers);
+  std::uint64_t found = 0;
+  sample result;
+  result.time = run_together(
+      1, [&](std::size_t) { run_inside(*pool, [&] { fibonacci(*pool, n - 4); }); },
+      [&](std::size_t) { run_inside(*pool, [&] { found = fibonacci(*pool, n); }); }, placing::free);
+  if (found != expected) result.defect = "a wrong Fibonacci number";
+  return result;
+}
+
+/// A task for an idle pool: from the call that posts it until its future has woken the caller.
+template <class P>
+sample measure_latency(std::size_t workers, std::size_t items, std::chrono::microseconds idle) {
+  const auto pool = std::make_unique<P>(workers);
+  std::vector<double> delays;
+  std::uint64_t wrong = 0;
+  const std::size_t warm_up = items / 10;
+  for (std::uint64_t i = 0; i < items + warm_up; ++i) {
+    std::this_thread::sleep_for(idle);
+    const wall_clock::time_point start = wall_clock::now();
+    wrong += pool->post(value_task{i}).get() == i ? 0 : 1;
+    const wall_clock::time_point end = wall_clock::now();
+    if (i >= warm_up) delays.push_back(nanoseconds(end - start).count() * 1e-3);
+  }
+  std::sort(delays.begin(), delays.end());
+  sample result;
+  result.figures["value"] = delays[delays.size() / 2];
+  result.figures["p99"] = delays[delays.size() * 99 / 100];
+  if (wrong != 0) result.defect = "a future held a wrong value";
+  return result;
+}
+
+/// CPU time of a pool that has worked and has nothing more to do.
+template <class P>
+sample measure_idle_cpu(std::size_t workers, std::size_t milliseconds) {
+  const auto pool = std::make_unique<P>(workers);
+  const tally ran;
+  for (int i = 0; i < 1000; ++i) pool->execute(empty_task{});
+  ran.wait_for(1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const nanoseconds before = process_cpu_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  sample result;
+  result.figures["value"] = (process_cpu_time() - before).count() * 1e-6 * 1000 / static_cast<double>(milliseconds);
+  return result;
+}
+
+/// Resident memory of tasks that wait, because every worker is busy.
+template <class P>
+sample measure_backlog(std::size_t workers, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  if constexpr (requires { pool->workers(); }) workers = pool->workers();
+  sample result;
+  std::atomic<std::size_t> busy{0};
+  std::atomic<bool> go{false};
+  for (std::size_t i = 0; i < workers; ++i) {
+    pool->execute([&] {
+      busy.fetch_add(1, std::memory_order_acq_rel);
+      go.wait(false, std::memory_order_acquire);
+      tally::count();
+    });
+  }
+  const tally ran;
+  while (busy.load(std::memory_order_acquire) != workers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::size_t before = resident_bytes();
+  for (std::size_t i = 0; i < items; ++i) pool->execute(empty_task{});
+  result.figures["value"] = static_cast<double>(resident_bytes() - before) / static_cast<double>(items);
+  go.store(true, std::memory_order_release);
+  go.notify_all();
+  if (!ran.wait_for(items + workers)) result.defect = missing_tasks(ran.so_far(), items + workers);
+  const std::size_t after = resident_bytes();
+  result.figures["MB after they ran"] = after > before ? static_cast<double>(after - before) * 1e-6 : 0.0;
+  return result;
+}
+
+template <class P>
+sample measure_construction(std::size_t workers, std::size_t items) {
+  sample result;
+  result.time = run_together(
+      1, [&](std::size_t) { P pool(workers); },
+      [&](std::size_t) {
+        for (std::size_t i = 0; i < items; ++i) P pool(workers);
+      },
+      placing::free);
+  return result;
+}
+
+/// Calls of operator new per task once the pool is warm.
+template <class P, class Round>
+sample measure_allocations(std::size_t items, Round round) {
+  const auto pool = std::make_unique<P>(2);
+  for (int i = 0; i < 4; ++i) round(*pool, items);
+  sample result;
+  const counted_allocations counter;
+  round(*pool, items);
+  result.figures["value"] = static_cast<double>(counter.calls()) / static_cast<double>(items);
+  return result;
+}
+
+/// Enters an adapter in the workloads that it can run.
+template <class P>
+void add_pool(plan& to, const std::string& name, int rank) {
+  const auto add = [&](const std::string& workload, std::size_t items, auto run) {
+    to.add("pool/" + workload, {name, rank, items, run});
+  };
+  // As many as take about so long, and not more than `most`.
+  const auto sized = [&](std::size_t most) {
+    const double budget = to.quick() ? 5e7 : 3e8;
+    return (std::min)(most, static_cast<std::size_t>(budget / P::nanoseconds_per_task));
+  };
+  if constexpr (can_post<P>) {
+    const std::size_t batch = to.quick() && P::nanoseconds_per_task > 10'000 ? 4'200 : 21'000;
+    const std::size_t items = (sized(100 * batch) + batch - 1) / batch * batch;
+    for (const auto& [label, producers, workers] :
+         {std::tuple("futures 1:2", 1, 2), std::tuple("futures 2:2", 2, 2), std::tuple("futures 4:4", 4, 4)}) {
+      add(label, items, [batch, p = std::size_t(producers), w = std::size_t(workers)](std::size_t tasks) {
+        return measure_futures<P>(p, w, batch, tasks);
+      });
+    }
+  }
+  if constexpr (can_execute<P>) {
+    const std::size_t tasks = sized(1'000'000);
+    add("flood 2", tasks, [](std::size_t items) { return measure_flood<P>(2, items); });
+    add("flood 4", tasks, [](std::size_t items) { return measure_flood<P>(4, items); });
+    std::size_t nodes = std::size_t{1} << 12;
+    while (nodes * 2 <= sized(std::size_t{1} << 20)) nodes *= 2;
+    add("tree", nodes - 1, [](std::size_t items) { return measure_tree<P>(2, items); });
+    add("idle", to.size(2000, 500), [](std::size_t milliseconds) { return measure_idle_cpu<P>(8, milliseconds); });
+    add("backlog", 1'000'000, [](std::size_t items) { return measure_backlog<P>(2, items); });
+    add("allocations execute", 10'000, [](std::size_t items) {
+      return measure_allocations<P>(items, [](P& pool, std::size_t count) {
+        const tally ran;
+        for (std::size_t i = 0; i < count; ++i) pool.execute(empty_task{});
+        ran.wait_for(count);
+      });
+    });
+  }
+  if constexpr (can_fork_join<P>) {
+    // fib(27) is 196418; it spawns fib(28) - 1 times. fib(23) is 28657 and spawns fib(24) - 1 times.
+    if (to.quick()) {
+      add("fork-join", 46'367, [](std::size_t) { return measure_fork_join<P>(2, 23, 28'657); });
+    } else {
+      add("fork-join", 317'810, [](std::size_t) { return measure_fork_join<P>(2, 27, 196'418); });
+    }
+  }
+  if constexpr (can_post<P>) {
+    add("latency 50 us", to.size(2000, 500),
+        [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::microseconds(50)); });
+    add("latency 5 ms", to.size(200, 50),
+        [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::milliseconds(5)); });
+    add("allocations post", 10'000, [](std::size_t items) {
+      return measure_allocations<P>(items, [](P& pool, std::size_t count) {
+        std::vector<decltype(pool.post(value_task{}))> futures;
+        futures.reserve(count);
+        for (std::size_t i = 0; i < count; ++i) futures.push_back(pool.post(value_task{i}));
+        for (auto& future : futures) future.get();
+      });
+    });
+  }
+  if constexpr (P::has_threads) {
+    add("construct", to.size(100, 30), [](std::size_t items) { return measure_construction<P>(4, items); });
+  }
+}
+
+}  // namespace bench
