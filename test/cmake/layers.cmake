@@ -203,3 +203,17 @@ function(add_lint_layer)
   register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
   register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
 endfunction()
+
+# What makes the tables of benchmark/; at larger scales also benchmark/run itself, which builds all of its programs.
+function(add_benchmark_layer)
+  register_test(benchmark.report benchmark 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/report_test.py)
+  if(ASYNCSTEPS_TEST_SCALE GREATER 1)
+    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
+    register_test(
+      benchmark.run benchmark 300
+      ${CMAKE_COMMAND} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/benchmark
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/run.cmake)
+    set_tests_properties(
+      ${ASYNCSTEPS_TEST_PREFIX}benchmark.run PROPERTIES RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "skipped: ")
+  endif()
+endfunction()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSL-1.0
+#
+# benchmark/run from end to end at its smallest: builds every program, runs a few workloads, writes its report, and each
+# table has ours and a ratio to it.
+#   cmake -DSOURCE=the-project -DWORK=a-folder -P run.cmake
+file(REMOVE_RECURSE ${WORK})
+execute_process(
+  COMMAND ${SOURCE}/benchmark/run --no-install --quick --repetitions 2 --out ${WORK}
+          --filter "(queue/pair|bounded/pair|pool/tree)/(async|std|mutex)"
+  OUTPUT_VARIABLE output ERROR_VARIABLE error RESULT_VARIABLE result)
+message("${error}${output}")
+if(result EQUAL 0)
+  foreach(file IN ITEMS queue.json pool.json queue.svg bounded.svg pool.svg index.html table.txt)
+    if(NOT EXISTS ${WORK}/${file})
+      message(FATAL_ERROR "benchmark/run wrote no ${file}")
+    endif()
+  endforeach()
+  execute_process(COMMAND ${SOURCE}/benchmark/report --assert-ratios ${WORK}/queue.json ${WORK}/pool.json
+                  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+elseif(error MATCHES "can't go on without")
+  message("skipped: benchmark/run lacks something that it needs")
+else()
+  message(FATAL_ERROR "benchmark/run failed: ${result}")
+endif()
