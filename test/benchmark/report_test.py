@@ -127,6 +127,14 @@ class Report(unittest.TestCase):
         for part in ("Some CPU, 3 processors", "Some OS", "some compiler", "Lib & Co 1.2", "2026-01-02"):
             self.assertIn(part, shown)
 
+    def test_the_markdown_table_has_a_row_for_each_contestant_and_a_column_for_each_workload(self):
+        found = self.read(samples("async::queue", [10, 10]) + samples("peer", [25, 25])
+                          + samples("async::queue", [4], "queue/pair") + [run("queue/pair/lossy/0", error_occurred=True)])
+        lines = report.markdown(list(found.values())).splitlines()
+        self.assertEqual(lines[0], "| queue | 1:1<br>ns/element | pair<br>ns |")
+        self.assertEqual(lines[2:], ["| **async::queue** | **10.0** | **4.00** |", "| peer | 25.0 (2.50x) |  |",
+                                     "| lossy |  | wrong results |"])
+
     def test_an_axis_is_logarithmic_where_values_differ_by_orders_of_magnitude(self):
         self.assertFalse(report.Axis([1, 15]).is_log)
         axis = report.Axis([1, 15, 46_000])
@@ -145,7 +153,7 @@ class Report(unittest.TestCase):
         out = os.path.join(self.folder, "out")
         shown = subprocess.run([sys.executable, REPORT, "--out", out, path], check=True, capture_output=True, text=True)
         self.assertIn("300x", shown.stdout)
-        self.assertEqual(sorted(os.listdir(out)), ["index.html", "pool.svg", "queue.svg", "table.txt"])
+        self.assertEqual(sorted(os.listdir(out)), ["index.html", "pool.svg", "queue.svg", "table.md", "table.txt"])
         for name in ("queue.svg", "pool.svg"):
             with open(os.path.join(out, name), encoding="utf-8") as file:
                 svg = file.read()

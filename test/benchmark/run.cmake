@@ -10,7 +10,7 @@ execute_process(
   OUTPUT_VARIABLE output ERROR_VARIABLE error RESULT_VARIABLE result)
 message("${error}${output}")
 if(result EQUAL 0)
-  foreach(file IN ITEMS queue.json pool.json queue.svg bounded.svg pool.svg index.html table.txt)
+  foreach(file IN ITEMS queue.json pool.json queue.svg bounded.svg pool.svg index.html table.txt table.md)
     if(NOT EXISTS ${WORK}/${file})
       message(FATAL_ERROR "benchmark/run wrote no ${file}")
     endif()
