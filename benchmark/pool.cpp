@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   add("pool/latency 50 us", "us", "post and wait, 50 us after the last, pool of 4, median", 2, 9);
   add("pool/latency 5 ms", "us", "post and wait, 5 ms after the last, pool of 4, median", 9, 3);
   add("pool/idle", "ms CPU/s", "an idle pool of 8 workers", 15, 2, true);
-  add("pool/backlog", "bytes/task", "resident memory of a million waiting tasks", 5, 2, true);
+  add("pool/backlog", "bytes/task", "resident memory of tasks that wait", 5, 2, true);
   add("pool/allocations post", "calls/task", "calls of operator new, task with future", 1, 3);
   add("pool/allocations execute", "calls/task", "calls of operator new, task without future", 0.3, 3);
   add("pool/construct", "ns", "constructing and destroying a pool of 4", 0.2);

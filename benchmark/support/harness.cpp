@@ -5,7 +5,7 @@
 #include <sys/wait.h>             // for WIFEXITED
 #include <unistd.h>               // for isatty
 
-#include <algorithm>  // for stable_sort, find_if
+#include <algorithm>  // for min, sort
 #include <cmath>      // for ceil, lround
 #include <cstdio>     // for printf, popen
 #include <iterator>   // for begin
@@ -224,13 +224,13 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
   for (std::size_t w = 0; w < all.workloads().size(); ++w) {
     const workload& what = all.workloads()[w];
     std::vector<entry>& found = all.entries(w);
-    std::stable_sort(found.begin(), found.end(), [](const entry& a, const entry& b) { return a.rank < b.rank; });
+    std::sort(found.begin(), found.end(), [](const entry& a, const entry& b) { return a.rank < b.rank; });
     std::erase_if(found,
                   [&](const entry& who) { return !std::regex_search(what.name + "/" + who.contestant, filter); });
     if (found.empty()) continue;
     benchmark::AddCustomContext("workload:" + what.name, what.unit + "|" + what.title);
-    const int wanted = chosen.repetitions > 0 ? chosen.repetitions : chosen.quick ? 7 : 15;
-    const int repetitions = (std::min)(wanted, what.repetitions);
+    const int most = chosen.quick ? (what.repetitions + 1) / 2 : what.repetitions;
+    const int repetitions = chosen.repetitions > 0 ? chosen.repetitions : (std::min)(chosen.quick ? 7 : 15, most);
     const double guessed = what.expected_seconds * (chosen.quick ? 0.3 : 1) / static_cast<double>(found.size());
     for (int r = 0; r < repetitions; ++r) {
       for (std::size_t c = 0; c < found.size(); ++c) {

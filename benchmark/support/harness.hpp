@@ -30,7 +30,7 @@ struct workload {
   std::string unit;             // "ns/element": the time divided by the items, or the unit of the figure "value"
   std::string title;            // one line for the report
   double expected_seconds = 1;  // guess of one round of all contestants, for the first estimate of the time left
-  int repetitions = 1000;       // at most
+  int repetitions = 1000;       // at most; half of it when quick
   bool probes_line = false;     // notes the round trip of a cache line before and after each sample
   bool in_own_process = false;  // each sample in a fresh process: memory measurements
 };

@@ -275,8 +275,8 @@ void add_pool(plan& to, const std::string& name, int rank) {
     while (nodes * 2 <= sized(std::size_t{1} << 20)) nodes *= 2;
     add("tree", nodes - 1, [](std::size_t items) { return measure_tree<P>(2, items); });
     add("idle", to.size(2000, 500), [](std::size_t milliseconds) { return measure_idle_cpu<P>(8, milliseconds); });
-    add("backlog", 1'000'000, [](std::size_t items) { return measure_backlog<P>(2, items); });
-    add("allocations execute", 10'000, [](std::size_t items) {
+    add("backlog", to.size(1'000'000, 200'000), [](std::size_t items) { return measure_backlog<P>(2, items); });
+    add("allocations execute", 2'000, [](std::size_t items) {
       return measure_allocations<P>(items, [](P& pool, std::size_t count) {
         const tally ran;
         for (std::size_t i = 0; i < count; ++i) pool.execute(empty_task{});
@@ -295,9 +295,9 @@ void add_pool(plan& to, const std::string& name, int rank) {
   if constexpr (can_post<P>) {
     add("latency 50 us", to.size(2000, 500),
         [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::microseconds(50)); });
-    add("latency 5 ms", to.size(200, 50),
+    add("latency 5 ms", to.size(200, 30),
         [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::milliseconds(5)); });
-    add("allocations post", 10'000, [](std::size_t items) {
+    add("allocations post", 2'000, [](std::size_t items) {
       return measure_allocations<P>(items, [](P& pool, std::size_t count) {
         std::vector<decltype(pool.post(value_task{}))> futures;
         futures.reserve(count);
