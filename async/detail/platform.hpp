@@ -100,7 +100,7 @@ inline bool heavy_fence_registered() noexcept {
 
 inline void full_fence() noexcept {
 #if ASYNC_TSAN
-  fence_word.fetch_add(0, std::memory_order_seq_cst);  // [F2] seq_cst, pairs with itself on the other side
+  fence_word.fetch_add(0, std::memory_order_seq_cst);  // [F2] seq_cst, pairs with itself; not modelled: TSan
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
