@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 3
+#pragma once
+#include <cstdint>  // for uintptr_t, uint32_t
+
+#include "async/detail/atomics.hpp"  // for atomic, cell, yield_thread
+
+namespace async::detail {
+
+/// How a message reaches its end.
+enum class delivery {
+  on_loop,  ///< on the loop's thread, in a turn of the loop
+  dropped   ///< the loop is being destroyed: only let go of what the message holds
+};
+
+/// Something that another thread wants done on a loop; the base of what is embedded in a completion, a waiter, a task.
+/// It must stay where it is until `deliver` is called, exactly once, which may destroy it.
+struct message {
+  using function = void (*)(message& self, delivery how);
+
+  explicit message(function f) noexcept : deliver(f) {}
+
+  cell<message*> next{nullptr};  // written by the pusher, then by the loop
+  const function deliver;
+};
+
+/// Multi-producer single-consumer mailbox of intrusive messages, taken whole, with the consumer's sleep announced in
+/// the same word.
+///
+/// Use it to hand things to one loop. Do not use it for elements by value or with several consumers (async::queue).
+///
+/// Order       first in, first out.
+/// Progress    push is lock-free and takes nothing but the word; take is wait-free.
+/// Threads     push: any; all others: the owner's only.
+///
+/// Words       head_: awake | asleep | asleep_embedded | closed | the newest message
+///
+/// No wake-up is lost: the owner goes to sleep by a compare-exchange from `awake`, so it fails when there is a message;
+/// once it has succeeded, the first push finds the announcement in the word that it replaces and owes one wake-up. All
+/// of it happens on one word, whose changes have one order. No other push wakes: at most one wake-up a sleep.
+///
+/// A wake-up may still be under way when the owner, woken by other means, has handled the message already. close()
+/// waits for it, so whoever owns this object may then destroy what a wake-up touches.
+class inbox {
+ public:
+  /// What became of a push, and what the pusher has to do: after `wake_thread` or `wake_embedder` it wakes, then calls
+  /// woken(); after anything else it touches the inbox no more.
+  enum class pushed { quietly, wake_thread, wake_embedder, refused };
+
+  inbox() = default;
+  inbox(const inbox&) = delete;
+  inbox& operator=(const inbox&) = delete;
+
+  /// Hands `m` over, unless the inbox is closed.
+  pushed push(message& m) noexcept {
+    std::uintptr_t head = head_.load(std::memory_order_relaxed);  // a guess for the exchange
+    do {
+      if (head == closed) {
+        // [L1] acquire, pairs with [L5]: the refused pusher sees what the owner did before it closed
+        static_cast<void>(head_.load(std::memory_order_acquire));
+        return pushed::refused;
+      }
+      m.next.set(to_message(head));
+      // [L2] release, pairs with [L3] and [L5]: publishes the message; failure is relaxed, only the value is used.
+      // Pushes over older messages keep theirs published: they continue the release sequence.
+    } while (!head_.compare_exchange_weak(head, reinterpret_cast<std::uintptr_t>(&m), std::memory_order_release,
+                                          std::memory_order_relaxed));
+    if (head == asleep) return pushed::wake_thread;
+    if (head == asleep_embedded) return pushed::wake_embedder;
+    return pushed::quietly;
+  }
+
+  /// The pusher's last act after it has woken the owner.
+  void woken() noexcept {
+    // [L4] release, pairs with [L6]: what the wake-up touched may be destroyed
+    wakes_done_.fetch_add(1, std::memory_order_release);
+  }
+
+  /// Takes all messages, chained by `next`, oldest first; null: none. Ends an announced sleep.
+  message* take() noexcept {
+    if (head_.load(std::memory_order_relaxed) == awake) return nullptr;
+    // [L3] acquire, pairs with [L2]: the messages are read below
+    return in_order(head_.exchange(awake, std::memory_order_acquire));
+  }
+
+  /// True when take() would find nothing.
+  bool empty() const noexcept { return head_.load(std::memory_order_relaxed) <= closed; }
+
+  /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. Ended by
+  /// take(). `embedded`: what wakes it is not its parker, but a callback of whoever drives it.
+  bool sleep(bool embedded) noexcept {
+    if (slept_) return true;
+    std::uintptr_t expected = awake;
+    // Relaxed: nothing is published; the messages that a failure shows are received by take().
+    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_relaxed,
+                                           std::memory_order_relaxed);
+    return slept_;
+  }
+
+  /// Refuses all pushes from here on, waits for the wake-ups under way, and returns what was left.
+  message* close() noexcept {
+    // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and releases what refused pushers will see
+    message* const rest = in_order(head_.exchange(closed, std::memory_order_acq_rel));
+    // [L6] acquire, pairs with [L4]
+    while (wakes_done_.load(std::memory_order_acquire) != wakes_owed_) yield_thread();
+    return rest;
+  }
+
+ private:
+  static constexpr std::uintptr_t awake = 0;
+  static constexpr std::uintptr_t asleep = 1;
+  static constexpr std::uintptr_t asleep_embedded = 2;
+  static constexpr std::uintptr_t closed = 3;
+  static_assert(alignof(message) > closed);
+
+  static message* to_message(std::uintptr_t word) noexcept {
+    return word > closed ? reinterpret_cast<message*>(word) : nullptr;
+  }
+
+  message* in_order(std::uintptr_t word) noexcept {
+    message* newest = to_message(word);
+    if (slept_ && newest != nullptr) ++wakes_owed_;  // the first push after sleep() has taken the announcement
+    slept_ = false;
+    message* oldest = nullptr;
+    while (newest != nullptr) {
+      message* const older = newest->next.get();
+      newest->next.set(oldest);
+      oldest = newest;
+      newest = older;
+    }
+    return oldest;
+  }
+
+  atomic<std::uintptr_t> head_{awake};
+  atomic<std::uint32_t> wakes_done_{0};
+  std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps that a push has ended
+  bool slept_ = false;            // the owner's: sleep() has succeeded and neither take() nor close() has followed
+};
+
+}  // namespace async::detail

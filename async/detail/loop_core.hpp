@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 4
+#pragma once
+#include <algorithm>  // for min, max
+#include <chrono>     // for nanoseconds
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint32_t
+#include <cstdio>     // for fprintf
+#include <exception>  // for exception_ptr, terminate
+#include <memory>     // for unique_ptr
+#include <stdexcept>  // for logic_error
+#include <utility>    // for move, exchange, swap
+
+#include "async/detail/atomics.hpp"      // for atomic, wait_clock
+#include "async/detail/inbox.hpp"        // for inbox, message
+#include "async/detail/parker.hpp"       // for parker
+#include "async/detail/ready_queue.hpp"  // for ready_queue, runnable
+#include "async/detail/timer_queue.hpp"  // for timer_queue, timer_node
+#include "async/task.hpp"                // for task
+
+namespace async {
+
+class event_loop;
+
+/// Where a loop takes its time from. The default is the steady clock; see manual_clock for virtual time.
+struct time_source {
+  using time_point = detail::wait_clock::time_point;
+
+  time_point (*now)(void* self) noexcept = nullptr;  ///< null: the steady clock
+  /// What run() does instead of sleeping until a timer is due: moves the time there.
+  void (*skip_to)(void* self, time_point until) noexcept = nullptr;
+  void* self = nullptr;
+};
+
+namespace detail {
+
+/// What a part of the library keeps for each loop, such as its slabs of memory. See loop_core::extension().
+struct loop_extension {
+  virtual ~loop_extension() = default;
+  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the loop's.
+  virtual void close() noexcept {}
+  /// Gives unused memory back to the system; returns the bytes.
+  virtual std::size_t trim() noexcept { return 0; }
+
+  const void* key = nullptr;
+  std::unique_ptr<loop_extension> next;
+};
+
+/// A callable that gets the exceptions that nobody else takes.
+struct unhandled_hook {
+  virtual ~unhandled_hook() = default;
+  virtual void operator()(std::exception_ptr error) = 0;
+};
+
+/// Writes what the exception says, and ends the program.
+[[noreturn]] inline void terminate_for(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "asyncsteps: unhandled exception: %s\n", e.what());
+  } catch (...) {
+    std::fprintf(stderr, "asyncsteps: unhandled exception of unknown type\n");
+  }
+  std::terminate();
+}
+
+class loop_core;
+
+/// The loop whose turn this thread is in, or which it is destroying.
+inline constinit thread_local loop_core* current_loop = nullptr;
+
+/// A value that is different for each living thread.
+inline const void* thread_token() noexcept {
+  static constinit thread_local char token = 0;
+  return &token;
+}
+
+/// An event loop without its interface for tasks: what event_loop, flows and pools are built on. Counted references
+/// keep it, so that whoever wants to reach a loop from elsewhere learns that it is gone.
+///
+/// Threads     add_ref(), release(), push(), is_same_thread(): any. All others: the owner's, which is the thread that
+///             made it, or the last that has called turn(), run() or adopt().
+class loop_core {
+ public:
+  using time_point = wait_clock::time_point;
+  using nanoseconds = std::chrono::nanoseconds;
+
+  struct cycle_result {
+    bool have_work;
+    nanoseconds delay;
+  };
+
+  /// Most runnables, and most timers, that are run in one turn.
+  static constexpr std::uint32_t turn_limit = 256;
+
+  explicit loop_core(event_loop* loop, time_source source, task wake)
+      : loop_(loop),
+        source_(source),
+        turn_time_(read_clock()),
+        wake_(std::move(wake)),
+        timers_(turn_time_) {
+    adopt();
+  }
+  loop_core(const loop_core&) = delete;
+  loop_core& operator=(const loop_core&) = delete;
+
+  // --- from any thread ---
+
+  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    // [L7] acq_rel, pairs with itself: what other threads did with the core happens before its end
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  /// Hands a message to the loop, and wakes it if it sleeps. False: the loop is gone, the message is the caller's.
+  bool push(message& m) noexcept {
+    const inbox::pushed result = inbox_.push(m);
+    if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
+      if (result == inbox::pushed::wake_thread) {
+        parker_.unpark();
+      } else {
+        wake_();
+      }
+      inbox_.woken();
+    }
+    return result != inbox::pushed::refused;
+  }
+
+  /// True on the owner's thread. Relaxed: the answer is certain for the owner only, who has written it.
+  bool is_same_thread() const noexcept { return owner_.load(std::memory_order_relaxed) == thread_token(); }
+
+  // --- for flows and callbacks, on the owner's thread ---
+
+  ready_queue& ready() noexcept { return ready_; }
+  timer_queue<wait_clock>& timers() noexcept { return timers_; }
+  /// The time, read from the clock.
+  time_point now() const noexcept { return read_clock(); }
+  /// The time that the clock showed when it was last read for a turn.
+  time_point turn_time() const noexcept { return turn_time_; }
+  event_loop& loop() const noexcept { return *loop_; }
+  /// True while the loop is being destroyed: what is run or fired only lets go of what it holds.
+  bool closing() const noexcept { return closing_; }
+
+  /// This loop's object of type T, made on first use: T is a loop_extension and is constructed from the core.
+  template <class T>
+  T& extension() {
+    static constexpr char key = 0;
+    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) {
+      if (e->key == &key) return static_cast<T&>(*e);
+    }
+    auto made = std::make_unique<T>(*this);
+    T& result = *made;
+    made->key = &key;
+    made->next = std::move(extensions_);
+    extensions_ = std::move(made);
+    return result;
+  }
+
+  /// Gives `error` to the hook, whose exceptions pass through, else ends the program.
+  void unhandled(std::exception_ptr error) {
+    if (unhandled_ == nullptr || closing_) terminate_for(error);
+    (*unhandled_)(std::move(error));
+  }
+  void set_unhandled(std::unique_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
+
+  // --- for whoever drives the loop ---
+
+  /// Makes the calling thread the owner, while no other thread is in the loop.
+  void adopt() noexcept { owner_.store(thread_token(), std::memory_order_relaxed); }
+  /// Leaves the loop without owner, until the next adopt() or turn.
+  void disown() noexcept { owner_.store(nullptr, std::memory_order_relaxed); }
+
+  /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
+  /// once, the next push wakes the embedder, if there is one.
+  cycle_result turn() {
+    const turn_scope scope(*this);
+    deliver_messages();
+    fire_timers(true);
+    run_ready();
+    if (has_work()) return {true, nanoseconds::zero()};
+    cycle_result result{false, nanoseconds::zero()};
+    if (!timers_.none_waiting()) {
+      settle_timers();
+      result = {true, (std::max)(nanoseconds(timers_.next_deadline() - turn_time_), nanoseconds::zero())};
+    }
+    if (wake_ && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
+    return result;
+  }
+
+  /// Turns, and sleeps in between, until stop() or `deadline`; at least one turn.
+  void run_until(time_point deadline) {
+    const turn_scope scope(*this);
+    const bool timed = deadline != (time_point::max)();
+    while (!std::exchange(stop_requested_, false)) {
+      deliver_messages();
+      const bool look = ran_since_clock_ >= clock_interval || (ready_.empty() && !timers_.any_due());
+      if (look && timed) read_turn_time();
+      fire_timers(look);
+      run_ready();
+      if (look && timed && turn_time_ >= deadline) break;
+      if (!has_work() && !stop_requested_) sleep(deadline);
+    }
+  }
+
+  /// Ends the present or, when there is none, the next run_until(). From any thread.
+  void stop() noexcept {
+    if (current_loop == this) {
+      stop_requested_ = true;
+    } else if (!stop_.sent.exchange(true, std::memory_order_acquire)) {  // [L8] acquire, pairs with [L9]
+      push(stop_);
+    }
+  }
+
+  /// Lets go of all that waits in the loop, and refuses messages from here on. By the destructor of event_loop.
+  void close() noexcept {
+    if (current_loop == this) {
+      std::fprintf(stderr, "asyncsteps: an event_loop is destroyed by a callback of its own\n");
+      std::terminate();
+    }
+    {
+      const turn_scope scope(*this);
+      closing_ = true;
+      for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
+      drop_all();
+      while (cancels_owed_ != 0) {  // another thread is about to push
+        yield_thread();
+        drop_all();
+      }
+      drop(inbox_.close());
+      drop_all();
+      extensions_.reset();
+      unhandled_.reset();
+      wake_.reset();
+    }
+    disown();
+  }
+
+  /// A callback was cancelled by another thread, whose message is still to come (+1) or has come (-1).
+  void owe_cancel(int change) noexcept { cancels_owed_ += change; }
+
+  /// Gives unused memory back; returns the bytes.
+  std::size_t trim() noexcept {
+    std::size_t freed = ready_.trim();
+    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) freed += e->trim();
+    return freed;
+  }
+
+ private:
+  /// While runnables are ready, the clock is read once for as many of them.
+  static constexpr std::uint32_t clock_interval = 64;
+
+  struct turn_scope {
+    explicit turn_scope(loop_core& core) : before(current_loop) {
+      if (before == &core) throw std::logic_error("async::event_loop: run by a callback of its own");
+      current_loop = &core;
+      core.adopt();
+    }
+    ~turn_scope() { current_loop = before; }
+    turn_scope(const turn_scope&) = delete;
+    turn_scope& operator=(const turn_scope&) = delete;
+    loop_core* const before;
+  };
+
+  struct stop_message : message {
+    explicit stop_message(loop_core& c) noexcept : message(&received), core(c) {}
+    static void received(message& self, delivery) noexcept {
+      auto& stop = static_cast<stop_message&>(self);
+      stop.core.stop_requested_ = true;
+      // [L9] release, pairs with [L8]: the message may be pushed again
+      stop.sent.store(false, std::memory_order_release);
+    }
+    loop_core& core;
+    atomic<bool> sent{false};
+  };
+
+  ~loop_core() = default;
+
+  time_point read_clock() const noexcept {
+    return source_.now == nullptr ? wait_clock::now() : source_.now(source_.self);
+  }
+  void read_turn_time() noexcept {
+    turn_time_ = read_clock();
+    ran_since_clock_ = 0;
+  }
+
+  bool has_work() noexcept { return messages_ != nullptr || timers_.any_due() || !ready_.empty(); }
+
+  void deliver_messages() {
+    if (messages_ == nullptr) messages_ = inbox_.take();
+    for (std::uint32_t left = turn_limit; messages_ != nullptr && left != 0; --left) {
+      message& m = *messages_;
+      messages_ = m.next.get();
+      ++ran_since_clock_;
+      m.deliver(m, delivery::on_loop);
+    }
+  }
+
+  void fire_timers(bool look) {
+    if (look && !timers_.none_waiting()) {
+      read_turn_time();
+      timers_.collect(turn_time_);
+    }
+    if (!timers_.any_due()) return;
+    ++ran_since_clock_;  // first, for a callback may throw
+    ran_since_clock_ += timers_.fire(turn_limit);
+  }
+
+  void run_ready() {
+    for (std::uint32_t left = (std::min)(ready_.size(), turn_limit); left != 0; --left) {
+      runnable* const r = ready_.pop();
+      if (r == nullptr) continue;
+      ++ran_since_clock_;
+      r->run(*r);
+    }
+  }
+
+  /// Deadlines for the timers that have none; turn_time_ is up to date then.
+  void settle_timers() noexcept {
+    if (ran_since_clock_ == 0) return;
+    read_turn_time();
+    timers_.settle(turn_time_);
+  }
+
+  /// Nothing is lost: a push before the announcement makes it fail, a push after it gives the parker's permit.
+  void sleep(time_point deadline) noexcept {
+    settle_timers();
+    deadline = (std::min)(deadline, timers_.next_deadline());
+    if (!inbox_.sleep(false)) return;
+    if (deadline == (time_point::max)()) {
+      parker_.park();
+    } else if (source_.now == nullptr) {
+      static_cast<void>(parker_.park_until(deadline));
+    } else {
+      source_.skip_to(source_.self, deadline);
+    }
+  }
+
+  static void drop(message* chain) noexcept {
+    while (chain != nullptr) {
+      message& m = *chain;
+      chain = m.next.get();
+      m.deliver(m, delivery::dropped);
+    }
+  }
+
+  void drop_all() noexcept {
+    for (bool again = true; again;) {
+      timers_.clear([](timer_node& node) { node.fire(node); });
+      while (!ready_.empty()) {
+        if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
+      }
+      drop(std::exchange(messages_, nullptr));
+      drop(inbox_.take());
+      again = has_work() || !timers_.empty();
+    }
+  }
+
+  // Written by any thread.
+  inbox inbox_;
+  parker parker_;
+  atomic<std::uint32_t> references_{1};
+  stop_message stop_{*this};
+  atomic<const void*> owner_{nullptr};
+
+  // The owner's.
+  alignas(no_sharing) event_loop* const loop_;
+  const time_source source_;
+  time_point turn_time_;
+  std::size_t ran_since_clock_ = 1;  // callbacks of any kind since turn_time_ was read
+  message* messages_ = nullptr;      // taken from the inbox, not yet delivered
+  int cancels_owed_ = 0;
+  bool stop_requested_ = false;
+  bool closing_ = false;
+  ready_queue ready_;
+  std::unique_ptr<loop_extension> extensions_;
+  std::unique_ptr<unhandled_hook> unhandled_;
+  task wake_;  // called by any thread, between inbox::push() and woken()
+  timer_queue<wait_clock> timers_;
+};
+
+/// A counted reference to a loop that may have gone: for completions, handles, waiters.
+class loop_ref {
+ public:
+  loop_ref() noexcept = default;
+  explicit loop_ref(loop_core& core) noexcept : core_(&core) { core.add_ref(); }
+  loop_ref(const loop_ref& other) noexcept : core_(other.core_) {
+    if (core_ != nullptr) core_->add_ref();
+  }
+  loop_ref(loop_ref&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  loop_ref& operator=(loop_ref other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~loop_ref() {
+    if (core_ != nullptr) core_->release();
+  }
+
+  /// See loop_core::push(). False also when this refers to no loop.
+  bool push(message& m) const noexcept { return core_ != nullptr && core_->push(m); }
+  bool is_same_thread() const noexcept { return core_ != nullptr && core_->is_same_thread(); }
+  explicit operator bool() const noexcept { return core_ != nullptr; }
+  /// The core, whose loop may have gone: what is not said to be for any thread may be called on the owner's only, and
+  /// only while the loop lives.
+  loop_core* get() const noexcept { return core_; }
+
+ private:
+  loop_core* core_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace async
