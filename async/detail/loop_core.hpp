@@ -9,13 +9,14 @@
 #include <exception>  // for exception_ptr, terminate
 #include <memory>     // for unique_ptr
 #include <stdexcept>  // for logic_error
-#include <utility>    // for move, exchange, swap
+#include <utility>    // for move, exchange
 
 #include "async/detail/atomics.hpp"      // for atomic, wait_clock
 #include "async/detail/inbox.hpp"        // for inbox, message
 #include "async/detail/parker.hpp"       // for parker
 #include "async/detail/ready_queue.hpp"  // for ready_queue, runnable
 #include "async/detail/timer_queue.hpp"  // for timer_queue, timer_node
+#include "async/detail/unhandled.hpp"    // for unhandled_hook, terminate_for
 #include "async/task.hpp"                // for task
 
 namespace async {
@@ -37,7 +38,8 @@ namespace detail {
 /// What a part of the library keeps for each loop, such as its slabs of memory. See loop_core::extension().
 struct loop_extension {
   virtual ~loop_extension() = default;
-  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the loop's.
+  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the
+  /// loop's.
   virtual void close() noexcept {}
   /// Gives unused memory back to the system; returns the bytes.
   virtual std::size_t trim() noexcept { return 0; }
@@ -45,24 +47,6 @@ struct loop_extension {
   const void* key = nullptr;
   std::unique_ptr<loop_extension> next;
 };
-
-/// A callable that gets the exceptions that nobody else takes.
-struct unhandled_hook {
-  virtual ~unhandled_hook() = default;
-  virtual void operator()(std::exception_ptr error) = 0;
-};
-
-/// Writes what the exception says, and ends the program.
-[[noreturn]] inline void terminate_for(const std::exception_ptr& error) noexcept {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "asyncsteps: unhandled exception: %s\n", e.what());
-  } catch (...) {
-    std::fprintf(stderr, "asyncsteps: unhandled exception of unknown type\n");
-  }
-  std::terminate();
-}
 
 class loop_core;
 
@@ -94,11 +78,7 @@ class loop_core {
   static constexpr std::uint32_t turn_limit = 256;
 
   explicit loop_core(event_loop* loop, time_source source, task wake)
-      : loop_(loop),
-        source_(source),
-        turn_time_(read_clock()),
-        wake_(std::move(wake)),
-        timers_(turn_time_) {
+      : loop_(loop), source_(source), turn_time_(read_clock()), wake_(std::move(wake)), timers_(turn_time_) {
     adopt();
   }
   loop_core(const loop_core&) = delete;
@@ -376,35 +356,6 @@ class loop_core {
   std::unique_ptr<unhandled_hook> unhandled_;
   task wake_;  // called by any thread, between inbox::push() and woken()
   timer_queue<wait_clock> timers_;
-};
-
-/// A counted reference to a loop that may have gone: for completions, handles, waiters.
-class loop_ref {
- public:
-  loop_ref() noexcept = default;
-  explicit loop_ref(loop_core& core) noexcept : core_(&core) { core.add_ref(); }
-  loop_ref(const loop_ref& other) noexcept : core_(other.core_) {
-    if (core_ != nullptr) core_->add_ref();
-  }
-  loop_ref(loop_ref&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
-  loop_ref& operator=(loop_ref other) noexcept {
-    std::swap(core_, other.core_);
-    return *this;
-  }
-  ~loop_ref() {
-    if (core_ != nullptr) core_->release();
-  }
-
-  /// See loop_core::push(). False also when this refers to no loop.
-  bool push(message& m) const noexcept { return core_ != nullptr && core_->push(m); }
-  bool is_same_thread() const noexcept { return core_ != nullptr && core_->is_same_thread(); }
-  explicit operator bool() const noexcept { return core_ != nullptr; }
-  /// The core, whose loop may have gone: what is not said to be for any thread may be called on the owner's only, and
-  /// only while the loop lives.
-  loop_core* get() const noexcept { return core_; }
-
- private:
-  loop_core* core_ = nullptr;
 };
 
 }  // namespace detail

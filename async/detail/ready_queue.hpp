@@ -56,7 +56,8 @@ class ready_queue {
   /// Appends. The runnable is not queued.
   void push(runnable& r) noexcept {
     ASYNC_ASSERT(!r.queued() && reserved_ != 0);
-    if (tail_ - head_ == capacity_) [[unlikely]] compact();
+    if (tail_ - head_ == capacity_) [[unlikely]]
+      compact();
     const std::uint32_t place = tail_++ & mask();
     ring_[place] = &r;
     r.place = place;

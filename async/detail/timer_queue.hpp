@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 2
+// floor: 1
 #pragma once
 #include <bit>      // for countl_zero, countr_zero
 #include <chrono>   // for nanoseconds
@@ -265,9 +265,9 @@ class timer_queue {
     }
   }
 
-  std::int64_t origin_;            // nanoseconds since the clock's epoch
-  std::uint64_t present_ = 0;      // tick up to which timers have been collected
-  std::uint32_t summary_ = 0;      // bit w: occupied_[w] is not 0
+  std::int64_t origin_;              // nanoseconds since the clock's epoch
+  std::uint64_t present_ = 0;        // tick up to which timers have been collected
+  std::uint32_t summary_ = 0;        // bit w: occupied_[w] is not 0
   std::uint64_t occupied_[16] = {};  // a bit for each slot of the wheels: its list is not empty
   timer_link heads_[firing + 1];
 };
