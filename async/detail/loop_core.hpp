@@ -49,6 +49,7 @@ struct loop_extension {
 };
 
 class loop_core;
+loop_core& core_of(event_loop& loop) noexcept;
 
 /// The loop whose turn this thread is in, or which it is destroying.
 inline constinit thread_local loop_core* current_loop = nullptr;

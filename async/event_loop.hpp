@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 6
+#pragma once
+#include <chrono>       // for nanoseconds
+#include <concepts>     // for invocable
+#include <cstddef>      // for size_t
+#include <exception>    // for exception_ptr
+#include <functional>   // for bad_function_call, invoke
+#include <memory>       // for make_unique
+#include <type_traits>  // for decay_t
+#include <utility>      // for move, exchange, forward
+
+#include "async/detail/callback.hpp"   // for callback
+#include "async/detail/loop_core.hpp"  // for loop_core, time_source
+#include "async/task.hpp"              // for task
+
+namespace async {
+
+/// Runs callbacks one after the other on one thread: at once, after a delay, or on behalf of other threads.
+///
+/// Use it for code that waits a lot and must not be entered by two threads at a time, with timers, many of which are
+/// cancelled. Do not use it to spread work over cores (threadpool), nor to wait for files and sockets: embed it in the
+/// loop that does, see iterate().
+///
+/// Threads     A loop is owned by one thread at a time: the one that made it, or the last that has called run() or
+///             iterate(). immediate(), deferred(), post(), stop(), is_same_thread() and handles may be used by any
+///             thread, all else by the owner. Nobody may be in a call when the loop is destroyed, but a callback that
+///             was posted may lead to its end: the poster does not touch the loop after the callback can have run.
+/// Order       Immediates of the owner's thread run in the order made, as do posts of one thread. Timers run in the
+///             order of their deadlines to a tick of 65.536 microseconds, never early. A callback runs on a clean
+///             stack, never from within the call that made it. One turn runs no more than what was there when it began
+///             and at most 256 of each kind, so nothing starves the rest.
+/// Progress    Calls from other threads are lock-free and wake the loop at most once a sleep. An idle loop sleeps; it
+///             burns no processor time.
+/// Exceptions  What a callback throws goes to the hook on_unhandled(); without one, a message is written and the
+///             program is ended. What the hook throws comes out of run() or iterate(), and the loop can be used on.
+/// Memory      A callback takes 128 recycled bytes, and a block more if its captures exceed task::inline_size. It is
+///             destroyed on the loop's thread when it has run or was cancelled.
+/// Lifetime    The destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
+/// Time        std::chrono::steady_clock, or another time_source; see manual_clock.
+class event_loop {
+ public:
+  class handle;
+  using cycle_result = detail::loop_core::cycle_result;
+
+  /// A loop for run(), or for iterate() by an embedder that polls.
+  event_loop() : event_loop(time_source{}) {}
+
+  /// A loop for iterate() by another loop, which `wake` brings to call iterate() again. `wake` is called when something
+  /// is handed in from outside after iterate() has said that nothing is to be done at once; by the thread that hands it
+  /// in, perhaps by two threads at a time. It must not throw, and must not destroy the loop.
+  explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
+
+  /// A loop with a time of its own.
+  explicit event_loop(time_source time, task wake = {}) : core_(new detail::loop_core(this, time, std::move(wake))) {}
+
+  event_loop(const event_loop&) = delete;
+  event_loop& operator=(const event_loop&) = delete;
+
+  /// Destroys what has not run. Called by a callback of its own, it ends the program with a message.
+  ~event_loop() {
+    core_->close();
+    core_->release();
+  }
+
+  /// Runs `work` in the loop's next turn. Throws std::bad_function_call if it is empty, std::bad_alloc.
+  handle immediate(task work);
+
+  /// Runs `work` when at least `delay` has passed; at the next turn if it is not positive. Throws as immediate() does.
+  handle deferred(std::chrono::nanoseconds delay, task work);
+
+  /// Runs `work` on the loop's thread soon, like immediate() without a handle; also on the loop's own thread it goes
+  /// through the inbox, so that posts of all threads keep their order. Throws as immediate() does.
+  void post(task work) {
+    require(work);
+    detail::callback::post(*core_, std::move(work));
+  }
+
+  /// True on the thread that owns the loop.
+  bool is_same_thread() const noexcept { return core_->is_same_thread(); }
+
+  /// One pass over what is to be done, for use inside another loop. Never blocks.
+  /// {true, 0}: call again at once. {true, d}: there is nothing to do for `d`, unless woken. {false, 0}: there is
+  /// nothing to do until woken. Throws std::logic_error from within a callback of this loop.
+  cycle_result iterate() { return core_->turn(); }
+
+  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error from within a callback of this loop.
+  void run() { core_->run_until((detail::loop_core::time_point::max)()); }
+
+  /// The same until `duration` has passed, at least one turn.
+  void run_for(std::chrono::nanoseconds duration) { core_->run_until(after(duration)); }
+
+  /// Makes run() or run_for() return after the present turn; when neither runs, the next one returns at once or after
+  /// its first turn. Callbacks that have not run stay.
+  void stop() noexcept { core_->stop(); }
+
+  /// The loop that is running a callback on this thread, else null.
+  static event_loop* current() noexcept {
+    detail::loop_core* const core = detail::current_loop;
+    return core != nullptr ? &core->loop() : nullptr;
+  }
+
+  /// Gives `hook` the exceptions that callbacks and flows leave unhandled, on the loop's thread. Without one they end
+  /// the program with a message. By the owner, outside of run() and iterate() or in a callback.
+  template <std::invocable<std::exception_ptr> F>
+  void on_unhandled(F&& hook) {
+    core_->set_unhandled(std::make_unique<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
+  }
+
+  /// Gives unused memory back to the system; returns the bytes. By the owner.
+  std::size_t trim() noexcept { return core_->trim(); }
+
+ private:
+  friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
+
+  template <class F>
+  struct hook_of final : detail::unhandled_hook {
+    explicit hook_of(const F& f) : function(f) {}
+    explicit hook_of(F&& f) : function(std::move(f)) {}
+    void operator()(std::exception_ptr error) override { std::invoke(function, std::move(error)); }
+    F function;
+  };
+
+  static void require(const task& work) {
+    if (!work) throw std::bad_function_call();
+  }
+  detail::loop_core::time_point after(std::chrono::nanoseconds delay) const noexcept {
+    const auto now = core_->now();
+    return delay >= (detail::loop_core::time_point::max)() - now ? (detail::loop_core::time_point::max)()
+                                                                 : now + (std::max)(delay, delay.zero());
+  }
+
+  detail::loop_core* const core_;
+};
+
+/// Refers to a callback of an event_loop that was given to immediate() or deferred(); to none by default.
+///
+/// Threads     any, also different ones for copies; one at a time for one handle.
+/// Lifetime    may outlive the callback and the loop: all calls are no-ops then.
+class event_loop::handle {
+ public:
+  handle() noexcept = default;
+  handle(const handle& other) noexcept : callback_(other.callback_) {
+    if (callback_ != nullptr) callback_->add_ref();
+  }
+  handle(handle&& other) noexcept : callback_(std::exchange(other.callback_, nullptr)) {}
+  handle& operator=(handle other) noexcept {
+    std::swap(callback_, other.callback_);
+    return *this;
+  }
+  ~handle() { reset(); }
+
+  /// Once it has returned, the callback does not start any more; one that has started is not disturbed. Refers to none
+  /// then. What the callback has captured is destroyed before it returns on the loop's thread, else on the loop, soon.
+  void cancel() noexcept {
+    if (callback_ == nullptr) return;
+    callback_->cancel();
+    reset();
+  }
+
+  /// True while the callback has neither started nor been cancelled. From another thread than the loop's the answer may
+  /// be out of date already.
+  explicit operator bool() const noexcept { return callback_ != nullptr && callback_->pending(); }
+
+  /// Lets the callback run, but refers to none.
+  void reset() noexcept {
+    if (detail::callback* const old = std::exchange(callback_, nullptr); old != nullptr) old->release();
+  }
+
+ private:
+  friend class event_loop;
+  explicit handle(detail::callback* c) noexcept : callback_(c) {}
+
+  detail::callback* callback_ = nullptr;
+};
+
+inline event_loop::handle event_loop::immediate(task work) {
+  require(work);
+  if (!core_->is_same_thread()) return handle(detail::callback::sent(*core_, std::move(work)));
+  if (core_->closing()) return {};
+  return handle(detail::callback::immediate(*core_, std::move(work)));
+}
+
+inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, task work) {
+  require(work);
+  if (!core_->is_same_thread()) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
+  if (core_->closing()) return {};
+  return handle(detail::callback::deferred(*core_, after(delay), std::move(work)));
+}
+
+namespace detail {
+/// What flows and pools are built on.
+inline loop_core& core_of(event_loop& loop) noexcept { return *loop.core_; }
+}  // namespace detail
+
+}  // namespace async
