@@ -90,8 +90,8 @@ class event_loop {
   /// The same until `duration` has passed, at least one turn.
   void run_for(std::chrono::nanoseconds duration) { core_->run_until(after(duration)); }
 
-  /// Makes run() or run_for() return after the present turn; when neither runs, the next one returns at once or after
-  /// its first turn. Callbacks that have not run stay.
+  /// Makes run() or run_for() return soon: what is ready may still run, the rest stays. When neither runs, the next one
+  /// returns at once.
   void stop() noexcept { core_->stop(); }
 
   /// The loop that is running a callback on this thread, else null.
@@ -185,6 +185,7 @@ inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, t
   require(work);
   if (!core_->is_same_thread()) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
   if (core_->closing()) return {};
+  if (delay <= delay.zero()) return handle(detail::callback::immediate(*core_, std::move(work)));
   return handle(detail::callback::deferred(*core_, after(delay), std::move(work)));
 }
 

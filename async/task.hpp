@@ -3,7 +3,7 @@
 #pragma once
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for byte, size_t
-#include <cstring>      // for memcpy
+#include <cstring>      // for memcpy, memset
 #include <functional>   // for invoke, bad_function_call
 #include <memory>       // for construct_at, destroy_at
 #include <type_traits>  // for decay_t
@@ -18,8 +18,10 @@ class task;
 /// What a task can be made from: anything that can be moved in and called without arguments. The result is discarded.
 template <class F>
 concept task_function =
-    !std::same_as<std::remove_cvref_t<F>, task> && std::constructible_from<std::decay_t<F>, F> &&
-    std::move_constructible<std::decay_t<F>> && (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>>);
+    !std::same_as<std::remove_cvref_t<F>, task> &&
+    // before it is asked what F is made from: an F made from a task would ask whether a task is made from F
+    (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>>) &&
+    std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 
 /// A move-only callable `void()` of 56 bytes that keeps small callables inside itself.
 ///
@@ -47,6 +49,9 @@ class task {
       if (f == nullptr) return;
     }
     if constexpr (fits_inline<callable>) {
+      if constexpr (std::is_trivially_copyable_v<callable> && sizeof(callable) < inline_size) {
+        std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of bytes never written
+      }
       ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
       operations_ = &inline_operations<callable>;
     } else {

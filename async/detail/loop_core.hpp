@@ -176,10 +176,10 @@ class loop_core {
       deliver_messages();
       const bool look = ran_since_clock_ >= clock_interval || (ready_.empty() && !timers_.any_due());
       if (look && timed) read_turn_time();
-      fire_timers(look);
-      run_ready();
-      if (look && timed && turn_time_ >= deadline) break;
-      if (!has_work() && !stop_requested_) sleep(deadline);
+      if (!stop_requested_) fire_timers(look);
+      if (!stop_requested_) run_ready();
+      if (look && timed && turn_time_ >= deadline) return;
+      if (!stop_requested_ && !has_work()) sleep(deadline);
     }
   }
 
@@ -268,11 +268,13 @@ class loop_core {
 
   void deliver_messages() {
     if (messages_ == nullptr) messages_ = inbox_.take();
+    const bool stopped_before = stop_requested_;
     for (std::uint32_t left = turn_limit; messages_ != nullptr && left != 0; --left) {
       message& m = *messages_;
       messages_ = m.next.get();
       ++ran_since_clock_;
       m.deliver(m, delivery::on_loop);
+      if (stop_requested_ != stopped_before) break;
     }
   }
 

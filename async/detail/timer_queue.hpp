@@ -62,7 +62,7 @@ class timer_queue {
   }
 
   /// Fires `delay` after the time that the next settle() or expire() is told: for whoever does not want to read the
-  /// clock. Not armed for less than `delay` then.
+  /// clock. Without a delay it is due then.
   void arm_after(timer_node& node, nanoseconds delay) noexcept {
     ASYNC_ASSERT(!node.armed());
     node.when = delay.count() > 0 ? static_cast<std::uint64_t>(delay.count()) : 0;
@@ -90,7 +90,7 @@ class timer_queue {
       timer_node& node = static_cast<timer_node&>(*head->next);
       unlink(node);
       const std::uint64_t at = since_origin(now);
-      node.when = ceil_tick(node.when > never - at ? never : at + node.when);
+      node.when = node.when == 0 ? 0 : ceil_tick(node.when > never - at ? never : at + node.when);
       place(node);
     }
   }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <chrono>     // for nanoseconds
+#include <cstdio>     // for fprintf
+#include <exception>  // for terminate
+#include <stdexcept>  // for logic_error
+#include <thread>     // for thread
+#include <utility>    // for move, forward
+
+#include "async/event_loop.hpp"  // for event_loop
+
+namespace steps {
+
+/// An event loop with a thread of its own, or one that another loop drives: the AsyncTool of FTN12.
+///
+/// Use it to run flows beside the rest of a program (`AsyncTool tool;`), or inside a loop that exists already, such as
+/// that of a user interface or of a network library (`AsyncTool tool(wake);` and iterate()). Do not use it where
+/// async::event_loop::run() can be called, or where flows are to be spread over cores (async::threadpool).
+///
+/// Threads     immediate(), deferred(), post(), is_same_thread() and handles: any, without waiting for the loop's
+///             thread. iterate(): the thread that made it, only of an embedded one. Destruction: any but the loop's
+///             own.
+/// Lifetime    The destructor lets the callback that is running end, and perhaps others that are ready, and destroys
+/// the
+///             rest without running them.
+/// Everything else is as with async::event_loop.
+class AsyncTool {
+ public:
+  using Handle = async::event_loop::handle;
+  using CycleResult = async::event_loop::cycle_result;
+
+  /// Starts a thread that runs the loop. Throws std::system_error when it cannot.
+  AsyncTool() {
+    async::detail::core_of(loop_).disown();  // nobody's until the thread runs: what comes before goes through the inbox
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+
+  /// A loop that another loop drives: `wake` makes that call iterate() soon. It is called by any thread, perhaps by two
+  /// at a time, when something is handed in after iterate() has said that there is nothing to be done at once. It must
+  /// not throw.
+  explicit AsyncTool(async::task wake) : loop_(std::move(wake)) {}
+
+  AsyncTool(const AsyncTool&) = delete;
+  AsyncTool& operator=(const AsyncTool&) = delete;
+
+  /// Ends the loop and its thread. Called on that thread, it ends the program with a message.
+  ~AsyncTool() {
+    if (!thread_.joinable()) return;
+    if (thread_.get_id() == std::this_thread::get_id()) {
+      std::fprintf(stderr, "asyncsteps: an AsyncTool is destroyed by a callback of its own\n");
+      std::terminate();
+    }
+    loop_.stop();
+    thread_.join();
+  }
+
+  /// See async::event_loop::immediate().
+  Handle immediate(async::task work) { return loop_.immediate(std::move(work)); }
+  /// See async::event_loop::deferred().
+  Handle deferred(std::chrono::nanoseconds delay, async::task work) { return loop_.deferred(delay, std::move(work)); }
+  /// See async::event_loop::post().
+  void post(async::task work) { loop_.post(std::move(work)); }
+  /// True on the thread that runs the loop.
+  bool is_same_thread() const noexcept { return loop_.is_same_thread(); }
+
+  /// See async::event_loop::iterate(). Throws std::logic_error when the loop has a thread of its own.
+  CycleResult iterate() {
+    if (thread_.joinable()) throw std::logic_error("steps::AsyncTool::iterate: the loop has a thread of its own");
+    return loop_.iterate();
+  }
+
+  /// See async::event_loop::on_unhandled(). Before the first callback is handed in, or in a callback.
+  template <class F>
+  void on_unhandled(F&& hook) {
+    loop_.on_unhandled(std::forward<F>(hook));
+  }
+
+  /// Gives unused memory back to the system, soon.
+  void release_memory() {
+    loop_.post([this] { static_cast<void>(loop_.trim()); });
+  }
+
+  /// The loop itself, for flows and whatever else takes one.
+  async::event_loop& loop() noexcept { return loop_; }
+  operator async::event_loop&() noexcept { return loop_; }  // NOLINT: it is one
+
+ private:
+  async::event_loop loop_;
+  std::thread thread_;
+};
+
+}  // namespace steps

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "async/event_loop.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/manual_clock.hpp"
+
+using async::event_loop;
+using async::manual_clock;
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using list = std::vector<int>;
+
+TEST_CASE("iterate tells whether there is work, and when") {
+  manual_clock clock;
+  event_loop loop(clock);
+  auto result = loop.iterate();
+  CHECK_FALSE(result.have_work);
+  CHECK(result.delay == 0ns);
+  auto later = loop.deferred(1h, [] {});
+  auto sooner = loop.deferred(1s, [] {});
+  result = loop.iterate();
+  CHECK(result.have_work);
+  CHECK(result.delay >= 1s);
+  CHECK(result.delay < 1s + 100us);
+  sooner.cancel();
+  result = loop.iterate();
+  CHECK(result.delay >= 1h);
+  CHECK(result.delay < 1h + 100us);
+  loop.immediate([&] { loop.immediate([] {}); });
+  result = loop.iterate();
+  CHECK(result.have_work);
+  CHECK(result.delay == 0ns);
+  loop.iterate();
+  later.cancel();
+  CHECK_FALSE(loop.iterate().have_work);
+}
+
+TEST_CASE("a deferred callback runs once when its delay has passed and not before") {
+  manual_clock clock;
+  event_loop loop(clock);
+  int ran = 0;
+  loop.deferred(10ms, [&] { ++ran; });
+  loop.iterate();
+  clock.advance(10ms - 1ns);
+  loop.iterate();
+  CHECK(ran == 0);
+  clock.advance(1ns + 66us);
+  loop.iterate();
+  CHECK(ran == 1);
+  clock.advance(1h);
+  loop.iterate();
+  CHECK(ran == 1);
+}
+
+TEST_CASE("a delay counts from the call, also when a callback has taken its time before it") {
+  manual_clock clock;
+  event_loop loop(clock);
+  bool ran = false;
+  loop.immediate([&] {
+    clock.advance(50ms);
+    loop.deferred(10ms, [&] { ran = true; });
+  });
+  loop.iterate();
+  loop.iterate();
+  CHECK_FALSE(ran);
+  clock.advance(10ms - 1ns);
+  loop.iterate();
+  CHECK_FALSE(ran);
+  clock.advance(100us);
+  loop.iterate();
+  CHECK(ran);
+}
+
+TEST_CASE("a delay that is zero, negative or endless is all right") {
+  manual_clock clock;
+  event_loop loop(clock);
+  list ran;
+  loop.deferred(0ns, [&] { ran.push_back(1); });
+  loop.deferred(-1h, [&] { ran.push_back(2); });
+  loop.deferred(nanoseconds::min(), [&] { ran.push_back(3); });
+  auto endless = loop.deferred(nanoseconds::max(), [&] { ran.push_back(4); });
+  loop.iterate();
+  CHECK(ran == list{1, 2, 3});
+  clock.advance(24h * 365 * 100);
+  CHECK(loop.iterate().delay > 24h * 365);
+  CHECK(ran.size() == 3);
+  CHECK(endless);
+}
+
+TEST_CASE("an empty task is refused where it is given") {
+  event_loop loop;
+  CHECK_THROWS_AS(loop.immediate({}), std::bad_function_call);
+  CHECK_THROWS_AS(loop.deferred(1s, {}), std::bad_function_call);
+  CHECK_THROWS_AS(loop.post({}), std::bad_function_call);
+  CHECK_FALSE(loop.iterate().have_work);
+}
+
+TEST_CASE("a handle is true until its callback starts") {
+  event_loop loop;
+  CHECK_FALSE(event_loop::handle());
+  event_loop::handle h;
+  bool inside = true;
+  h = loop.immediate([&] { inside = bool(h); });
+  CHECK(h);
+  const event_loop::handle copy = h;
+  CHECK(copy);
+  loop.iterate();
+  CHECK_FALSE(inside);
+  CHECK_FALSE(h);
+  CHECK_FALSE(copy);
+  h.cancel();  // late
+  h.cancel();
+  h.reset();
+}
+
+TEST_CASE("a cancelled callback does not run, and what it captured is destroyed at once") {
+  manual_clock clock;
+  event_loop loop(clock);
+  bool ran = false;
+  const auto captured = std::make_shared<int>(1);
+  auto a = loop.immediate([&ran, captured] { ran = true; });
+  auto b = loop.deferred(1s, [&ran, captured] { ran = true; });
+  auto c = b;
+  CHECK(captured.use_count() == 3);
+  a.cancel();
+  b.cancel();
+  CHECK(captured.use_count() == 1);
+  CHECK_FALSE(a);
+  CHECK_FALSE(b);
+  CHECK_FALSE(c);
+  c.cancel();
+  clock.advance(1h);
+  CHECK_FALSE(loop.iterate().have_work);
+  CHECK_FALSE(ran);
+}
+
+TEST_CASE("reset lets the callback run") {
+  event_loop loop;
+  int ran = 0;
+  auto h = loop.immediate([&] { ++ran; });
+  h.reset();
+  CHECK_FALSE(h);
+  h.cancel();
+  loop.iterate();
+  CHECK(ran == 1);
+}
+
+TEST_CASE("a handle's assignment drops what it referred to without cancelling it") {
+  event_loop loop;
+  list ran;
+  auto h = loop.immediate([&] { ran.push_back(1); });
+  h = loop.immediate([&] { ran.push_back(2); });
+  auto moved = std::move(h);
+  auto& same = moved;
+  moved = same;
+  CHECK(moved);
+  moved.cancel();
+  loop.iterate();
+  CHECK(ran == list{1});
+}
+
+TEST_CASE("a callback may cancel its neighbours in the same turn and, without effect, itself") {
+  manual_clock clock;
+  event_loop loop(clock);
+  list ran;
+  event_loop::handle self, next, last;
+  self = loop.deferred(1ms, [&] {
+    ran.push_back(1);
+    self.cancel();
+    next.cancel();
+    last.cancel();
+  });
+  next = loop.deferred(1ms, [&] { ran.push_back(2); });
+  last = loop.deferred(2ms, [&] { ran.push_back(3); });
+  loop.deferred(3ms, [&] { ran.push_back(4); });
+  clock.advance(1s);
+  loop.iterate();
+  CHECK(ran == list{1, 4});
+}
+
+TEST_CASE("what a callback has captured is destroyed when it has run") {
+  event_loop loop;
+  auto captured = std::make_shared<int>(1);
+  auto h = loop.immediate([captured] {});
+  loop.post([captured] {});
+  loop.iterate();
+  CHECK(captured.use_count() == 1);
+}
+
+TEST_CASE("a loop destroys what has not run, and its handles are harmless afterwards") {
+  auto captured = std::make_shared<int>(1);
+  std::vector<event_loop::handle> handles;
+  int ran = 0;
+  {
+    event_loop loop;
+    handles.push_back(loop.immediate([captured, &ran] { ++ran; }));
+    handles.push_back(loop.deferred(1s, [captured, &ran] { ++ran; }));
+    handles.push_back(loop.deferred(1000h, [captured, &ran] { ++ran; }));
+    loop.immediate([captured, &ran] { ++ran; });
+    loop.post([captured, &ran] { ++ran; });
+    std::thread([&] {
+      handles.push_back(loop.immediate([captured, &ran] { ++ran; }));
+      handles.push_back(loop.deferred(1s, [captured, &ran] { ++ran; }));
+      handles.push_back(loop.deferred(2s, [captured, &ran] { ++ran; }));
+      handles.back().cancel();
+      handles[1].cancel();
+    }).join();
+  }
+  CHECK(ran == 0);
+  CHECK(captured.use_count() == 1);
+  for (auto& h : handles) {
+    CHECK_FALSE(h);
+    auto copy = h;
+    h.cancel();
+    copy.reset();
+  }
+}
+
+TEST_CASE("what is destroyed with the loop may still use the loop and its handles") {
+  struct user {
+    event_loop& loop;
+    event_loop::handle& other;
+    bool armed = true;
+    user(event_loop& l, event_loop::handle& h) : loop(l), other(h) {}
+    user(user&& from) noexcept : loop(from.loop), other(from.other), armed(std::exchange(from.armed, false)) {}
+    ~user() {
+      if (!armed) return;
+      other.cancel();
+      loop.post([] { FAIL("ran"); });
+      CHECK_FALSE(loop.immediate([] { FAIL("ran"); }));
+      CHECK_FALSE(loop.deferred(1s, [] { FAIL("ran"); }));
+      loop.stop();
+    }
+    void operator()() {}
+  };
+  event_loop::handle a, b;
+  {
+    event_loop loop;
+    a = loop.immediate(user(loop, b));
+    b = loop.deferred(1s, user(loop, a));
+    loop.post(user(loop, a));
+  }
+  CHECK_FALSE(a);
+  CHECK_FALSE(b);
+}
+
+TEST_CASE("other threads may make immediates and deferred callbacks, and cancel them") {
+  manual_clock clock;
+  event_loop loop(clock);
+  list ran;
+  event_loop::handle a, b, c, d, mine;
+  mine = loop.deferred(1ms, [&] { ran.push_back(0); });
+  std::thread([&] {
+    a = loop.immediate([&] { ran.push_back(1); });
+    b = loop.immediate([&] { ran.push_back(2); });
+    c = loop.deferred(1ms, [&] { ran.push_back(3); });
+    d = loop.deferred(1ms, [&] { ran.push_back(4); });
+    CHECK(a);
+    CHECK(c);
+    a.cancel();
+    d.cancel();
+    mine.cancel();
+  }).join();
+  CHECK_FALSE(mine);
+  loop.iterate();
+  CHECK(ran == list{2});
+  CHECK(c);
+  std::thread([&] { CHECK(c); }).join();
+  clock.advance(1s);
+  loop.iterate();
+  CHECK(ran == list{2, 3});
+}
+
+TEST_CASE("cancelled by another thread after it has come to the loop, a callback does not run") {
+  manual_clock clock;
+  event_loop loop(clock);
+  bool ran = false;
+  const auto captured = std::make_shared<int>(1);
+  event_loop::handle h, due;
+  std::thread([&] { h = loop.deferred(1ms, [&ran, captured] { ran = true; }); }).join();
+  loop.iterate();
+  due = loop.deferred(1ms, [&ran, captured] { ran = true; });
+  std::thread([&] { h.cancel(); }).join();
+  CHECK_FALSE(h);
+  loop.iterate();
+  CHECK(captured.use_count() == 2);  // the message of the cancellation has come
+  clock.advance(1s);
+  std::thread([&] { due.cancel(); }).join();
+  loop.iterate();
+  CHECK_FALSE(ran);
+  CHECK(captured.use_count() == 1);
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "async/detail/timer_queue.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "support/scale.hpp"
+
+using async::detail::timer_node;
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+namespace {
+
+struct test_clock {
+  using duration = nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<test_clock>;
+};
+using time_point = test_clock::time_point;
+using timer_queue = async::detail::timer_queue<test_clock>;
+
+constexpr nanoseconds tick{65536};
+constexpr time_point start(5s);
+
+/// Notes in a list that it has fired.
+struct timer : timer_node {
+  timer(std::vector<int>& fired_list, int id_number) : timer_node(&note), fired(fired_list), id(id_number) {}
+  static void note(timer_node& node) {
+    auto& self = static_cast<timer&>(node);
+    self.fired.push_back(self.id);
+  }
+  std::vector<int>& fired;
+  int id;
+};
+
+/// Calls a function when it fires.
+struct calling_timer : timer_node {
+  explicit calling_timer(std::function<void()> f) : timer_node(&call), function(std::move(f)) {}
+  static void call(timer_node& node) { static_cast<calling_timer&>(node).function(); }
+  std::function<void()> function;
+};
+
+using list = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("a timer fires once, not before its deadline and within a tick") {
+  for (const nanoseconds delay : {1ns, 65535ns, 65536ns, 65537ns, 1000000ns, 16777216ns, 16777217ns, 4294967296ns,
+                                  1099511627776ns, 281474976710656ns, 281474976710657ns}) {
+    for (const nanoseconds offset : {0ns, 1ns, 40000ns, 16777215ns}) {
+      list fired;
+      timer t(fired, 1);
+      timer_queue timers(start);
+      timers.expire(start + offset);
+      const time_point deadline = start + offset + delay;
+      timers.arm(t, deadline);
+      CHECK(t.armed());
+      CHECK(timers.expire(deadline - 1ns) == 0);
+      CHECK(timers.next_deadline() >= deadline);
+      CHECK(timers.next_deadline() < deadline + tick);
+      CHECK(timers.expire(deadline + tick) == 1);
+      CHECK_FALSE(t.armed());
+      CHECK(timers.empty());
+      CHECK(fired == list{1});
+    }
+  }
+}
+
+TEST_CASE("timers fire in the order of their deadlines, those of one tick in the order armed") {
+  list fired;
+  timer_queue timers(start);
+  timer a(fired, 1), b(fired, 2), c(fired, 3), d(fired, 4), e(fired, 5);
+  const time_point deadline = start + 300 * tick;
+  timers.arm(a, deadline + 1h);
+  timers.arm(b, deadline);  // in the second wheel
+  timers.expire(start + 250 * tick);
+  timers.arm(c, deadline);  // nearer now, but behind b
+  timers.expire(start + 299 * tick);
+  timers.arm(d, deadline);
+  timers.arm(e, deadline - tick);  // due at once
+  CHECK(timers.expire(start + 1000h) == 5);
+  CHECK(fired == list{5, 2, 3, 4, 1});
+}
+
+TEST_CASE("a disarmed timer does not fire, and disarming twice is harmless") {
+  list fired;
+  timer_queue timers(start);
+  timer a(fired, 1), b(fired, 2), c(fired, 3);
+  for (const nanoseconds delay : {0ns, 1000000ns, 1000000000ns, 3600000000000ns, 3600000000000000ns}) {
+    timers.arm(a, start + delay);
+    timers.arm(b, start + delay);
+    timers.arm(c, start + delay);
+    timers.disarm(b);
+    timers.disarm(b);
+    CHECK_FALSE(b.armed());
+    timers.disarm(a);
+    timers.disarm(c);
+    CHECK(timers.empty());
+    CHECK(timers.next_deadline() == time_point::max());
+  }
+  CHECK(timers.expire(start + 10000h) == 0);
+  CHECK(fired.empty());
+}
+
+TEST_CASE("a deadline in the past, a delay of zero and the end of time are all right") {
+  list fired;
+  timer_queue timers(start);
+  timer past(fired, 1), zero(fired, 2), never(fired, 3), forever(fired, 4);
+  timers.arm(past, start - 1h);
+  timers.arm(zero, start);
+  timers.arm(never, time_point::max());
+  timers.arm_after(forever, nanoseconds::max());
+  CHECK(timers.expire(start) == 2);
+  CHECK(fired == list{1, 2});
+  CHECK(timers.next_deadline() > start + 24h * 365 * 200);
+  CHECK(timers.expire(start + 24h * 365 * 200) == 0);
+  timers.disarm(never);
+  timers.disarm(forever);
+  CHECK(timers.empty());
+}
+
+TEST_CASE("time that runs backwards is taken as standing still") {
+  list fired;
+  timer_queue timers(start);
+  timer a(fired, 1);
+  timers.expire(start + 1h);
+  timers.arm(a, start + 1h + 1s);
+  CHECK(timers.expire(start - 1h) == 0);
+  CHECK(timers.expire(start + 2h) == 1);
+}
+
+TEST_CASE("arm_after counts from the next time that the queue is told") {
+  list fired;
+  timer_queue timers(start);
+  timer a(fired, 1), b(fired, 2), c(fired, 3);
+  timers.arm_after(a, 10ms);
+  timers.arm_after(b, 5ms);
+  timers.arm_after(c, 7ms);
+  timers.disarm(c);
+  timers.expire(start + 1h);
+  CHECK(timers.expire(start + 1h + 5ms - 1ns) == 0);
+  CHECK(timers.expire(start + 1h + 5ms + tick) == 1);
+  CHECK(timers.expire(start + 1h + 10ms - 1ns) == 0);
+  CHECK(timers.expire(start + 1h + 10ms + tick) == 1);
+  CHECK(fired == list{2, 1});
+}
+
+TEST_CASE("arm_after with nothing or less fires at the next expire, whatever the time") {
+  list fired;
+  timer_queue timers(start);
+  timer a(fired, 1), b(fired, 2);
+  timers.arm_after(a, 0ns);
+  timers.arm_after(b, -1h);
+  CHECK(timers.expire(start + 1ns) == 2);
+}
+
+TEST_CASE("a callback may arm, disarm and destroy timers, and what it makes due waits for the next expire") {
+  list fired;
+  timer_queue timers(start);
+  auto victim = std::make_unique<timer>(fired, 2);
+  timer cancelled(fired, 3), again(fired, 4);
+  calling_timer first([&] {
+    fired.push_back(1);
+    timers.disarm(*victim);
+    victim.reset();
+    timers.disarm(cancelled);
+    timers.arm(again, start);
+    timers.arm(first, start);
+  });
+  timers.arm(first, start + 1ms);
+  timers.arm(*victim, start + 1ms);
+  timers.arm(cancelled, start + 2ms);
+  CHECK(timers.expire(start + 1s) == 1);
+  CHECK(timers.any_due());
+  first.function = [&] { fired.push_back(5); };
+  CHECK(timers.expire(start + 1s) == 2);
+  CHECK(fired == list{1, 4, 5});
+  CHECK(timers.empty());
+}
+
+TEST_CASE("a timer may destroy itself when it fires") {
+  timer_queue timers(start);
+  std::unique_ptr<calling_timer> self;
+  bool called = false;
+  self = std::make_unique<calling_timer>([&] {
+    called = true;
+    const auto function = std::move(self->function);  // which must outlive the call
+    self.reset();
+  });
+  timers.arm(*self, start);
+  timers.expire(start);
+  CHECK(called);
+}
+
+TEST_CASE("a callback's exception comes out of fire, and the timers behind it stay due") {
+  list fired;
+  timer_queue timers(start);
+  calling_timer bad([] { throw std::runtime_error("bad"); });
+  timer good(fired, 1);
+  timers.arm(bad, start);
+  timers.arm(good, start);
+  CHECK_THROWS_AS(timers.expire(start), std::runtime_error);
+  CHECK(timers.any_due());
+  CHECK(timers.expire(start) == 1);
+}
+
+TEST_CASE("fire takes no more than it is told to and keeps the rest due") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  for (int i = 0; i < 10; ++i) {
+    many.push_back(std::make_unique<timer>(fired, i));
+    timers.arm(*many.back(), start + i * 1ms);
+  }
+  timers.collect(start + 1s);
+  CHECK(timers.fire(4) == 4);
+  timers.disarm(*many[5]);
+  CHECK(timers.next_deadline() <= start + 1s);
+  CHECK(timers.fire(3) == 3);
+  CHECK(timers.fire(100) == 2);
+  CHECK(fired == list{0, 1, 2, 3, 4, 6, 7, 8, 9});
+}
+
+TEST_CASE("clear hands over each timer once") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  for (int i = 0; i < 60; ++i) {
+    many.push_back(std::make_unique<timer>(fired, i));
+    timers.arm(*many.back(), start + nanoseconds(std::int64_t{1} << i));
+  }
+  timers.arm_after(*many.emplace_back(std::make_unique<timer>(fired, 60)), 1s);
+  int count = 0;
+  timers.clear([&](timer_node& node) {
+    CHECK_FALSE(node.armed());
+    ++count;
+  });
+  CHECK(count == 61);
+  CHECK(timers.empty());
+}
+
+TEST_CASE("the next deadline of a crowded slot is not late, and leads there in a few steps") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  for (int i = 0; i < 100; ++i) {
+    many.push_back(std::make_unique<timer>(fired, i));
+    timers.arm(*many.back(), start + 30min + i * 1ms);
+  }
+  time_point now = start;
+  int steps = 0;
+  while (fired.empty()) {
+    const time_point next = timers.next_deadline();
+    REQUIRE(next > now);
+    REQUIRE(next < start + 30min + tick);
+    now = next;
+    timers.expire(now);
+    ++steps;
+  }
+  CHECK(steps <= 4);
+  CHECK(fired == list{0});
+}
+
+namespace {
+
+/// The queue beside a multimap by (tick, turn), with random operations, also from within callbacks.
+class comparison {
+ public:
+  explicit comparison(std::uint64_t seed) : random_(seed), timers_(start) {
+    for (int i = 0; i < 200; ++i) {
+      auto& t = nodes_.emplace_back(std::make_unique<node>(*this, nodes_.size()));
+      t->place = expected_.end();
+    }
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      for (std::uint64_t n = below(6); n != 0; --n) operate();
+      const auto earliest = expected_.empty() ? never : expected_.begin()->first.first;
+      if (fresh_.empty()) {
+        const time_point next = timers_.next_deadline();
+        REQUIRE(timers_.empty() == expected_.empty());
+        if (earliest == never) REQUIRE(next == time_point::max());
+        if (earliest != never) REQUIRE(next <= time_at(earliest));
+        if (earliest != never && expected_.size() <= 16 && earliest > present_) REQUIRE(next == time_at(earliest));
+      }
+      now_ += span();
+      settle();
+      const std::uint64_t target = tick_of(now_, false);
+      present_ = target;
+      while (!expected_.empty() && expected_.begin()->first.first <= target) {
+        batch_.push_back(expected_.begin()->second);
+        nodes_[batch_.back()]->place = expected_.end();
+        expected_.erase(expected_.begin());
+      }
+      timers_.expire(now_);
+      REQUIRE(batch_.empty());
+    }
+    for (auto& n : nodes_) timers_.disarm(*n);
+    REQUIRE(timers_.empty());
+  }
+  std::size_t fired = 0;
+
+ private:
+  using key = std::pair<std::uint64_t, std::uint64_t>;
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+
+  struct node : timer_node {
+    node(comparison& c, std::size_t i) : timer_node(&check), owner(c), index(i) {}
+    static void check(timer_node& n) {
+      auto& self = static_cast<node&>(n);
+      self.owner.check_fired(self.index);
+    }
+    comparison& owner;
+    std::size_t index;
+    std::multimap<key, std::size_t>::iterator place{};
+  };
+
+  void check_fired(std::size_t index) {
+    REQUIRE_FALSE(batch_.empty());
+    REQUIRE(batch_.front() == index);
+    batch_.erase(batch_.begin());
+    REQUIRE_FALSE(nodes_[index]->armed());
+    ++fired;
+    if (below(4) == 0) operate();
+  }
+
+  void operate() {
+    const std::size_t index = below(nodes_.size());
+    node& n = *nodes_[index];
+    if (n.armed()) {
+      timers_.disarm(n);
+      if (n.place != expected_.end()) expected_.erase(std::exchange(n.place, expected_.end()));
+      std::erase(batch_, index);
+      std::erase_if(fresh_, [index](const auto& f) { return f.first == index; });
+    } else if (below(3) == 0) {
+      const nanoseconds delay = span() - 1000ns;
+      timers_.arm_after(n, delay);
+      fresh_.emplace_back(index, delay);
+    } else {
+      const time_point deadline = now_ + span() - 1000ns;
+      timers_.arm(n, deadline);
+      expect(index, deadline);
+    }
+  }
+
+  void expect(std::size_t index, time_point deadline) {
+    const std::uint64_t at = (std::max)(tick_of(deadline, true), present_);
+    nodes_[index]->place = expected_.emplace(key{at, turn_++}, index);
+  }
+  void settle() {
+    for (const auto& [index, delay] : fresh_) expect(index, delay > 0ns ? now_ + delay : start);
+    fresh_.clear();
+  }
+
+  /// Spans of all magnitudes up to some weeks.
+  nanoseconds span() { return nanoseconds(static_cast<std::int64_t>(random_() >> (12 + below(52)))); }
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  static std::uint64_t tick_of(time_point t, bool up) {
+    if (t <= start) return 0;
+    return static_cast<std::uint64_t>(((t - start) + (up ? tick - 1ns : 0ns)) / tick);
+  }
+  static time_point time_at(std::uint64_t at) { return start + static_cast<std::int64_t>(at) * tick; }
+
+  std::mt19937_64 random_;
+  timer_queue timers_;
+  std::vector<std::unique_ptr<node>> nodes_;
+  std::multimap<key, std::size_t> expected_;
+  std::vector<std::size_t> batch_;
+  std::vector<std::pair<std::size_t, nanoseconds>> fresh_;
+  time_point now_ = start;
+  std::uint64_t present_ = 0;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("random arming, disarming and expiring gives what an ordered map gives") {
+  std::size_t fired = 0;
+  for (std::size_t round = 0; round < testing::rounds(2000); ++round) {
+    const std::uint64_t seed = testing::seed() + round;
+    CAPTURE(seed);
+    comparison both(seed);
+    both.run(200);
+    fired += both.fired;
+  }
+  CHECK(fired > 1000);
+}
