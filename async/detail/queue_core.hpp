@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 5
+#pragma once
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint8_t, uint32_t, uint64_t
+#include <memory>       // for destroy_at
+#include <new>          // for bad_alloc
+#include <type_traits>  // for is_nothrow_move_constructible_v
+#include <utility>      // for move
+
+#include "async/detail/backoff.hpp"        // for pause_for
+#include "async/detail/hold_off.hpp"       // for hold_off
+#include "async/detail/segment_store.hpp"  // for segment, segment_store
+
+namespace async::detail {
+
+/// The algorithm of async::queue: claim a slot, publish, take; segments in between. The contract is queue.hpp's.
+///
+/// Words       tail_, head_: [ version | phase | segment index | slot ], see slot_word. A version is a use of a
+///             segment; the phase tells this use's state bytes from the last one's, so that nothing is ever reset.
+/// Invariants  I1 the tail's segment is the head's or one after it. I2 a slot of a use is claimed by one producer and
+/// left
+///             by one consumer: the winners of one CAS each. I3 a slot's value is touched by its producer until the
+///             slot is ready, then by its consumer; if it was skipped, by its producer alone. I4 a segment is pooled
+///             only after the head has left it, and used again only when every slot is done, which its last toucher
+///             says.
+template <class T, class Traits>
+class queue_core {
+  using word = slot_word<Traits::version_bits, Traits::index_bits, Traits::slot_bits>;
+  using layout = slot_layout<T>;
+  static constexpr std::size_t lines = [] {
+    const std::size_t most = ((std::size_t{1} << Traits::slot_bits) - 1) >> layout::shift;
+    const std::size_t wanted = Traits::segment_bytes / sizeof(typename layout::line);
+    return wanted < 2 ? std::size_t{2} : wanted < most ? wanted : most;
+  }();
+  using segment = detail::segment<T, lines>;
+  static constexpr bool can_skip = std::is_nothrow_move_constructible_v<T>;
+
+  // State bytes in a use of phase p: p: ready; p|4: done; p|6: void; anything with another phase: empty.
+  static constexpr unsigned done = 4, void_and_done = 6;
+  // Skip marks: version * 4 + one of these; another version counts as no mark.
+  static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
+
+ public:
+  /// The slot whose producer makes the next segment.
+  static constexpr std::uint32_t pre_link_slot = static_cast<std::uint32_t>(lines / 2) << layout::shift;
+
+  queue_core() {
+    segment& first = segments_.obtain();
+    first.clean.set(false);
+    first.next.store(0, std::memory_order_relaxed);  // relaxed, all three: nobody else is here yet
+    const std::uint64_t w = word::make(0, first.phase.get(), first.index, 0);
+    head_.store(w, std::memory_order_relaxed);
+    tail_.store(w, std::memory_order_relaxed);
+  }
+  queue_core(const queue_core&) = delete;
+  queue_core& operator=(const queue_core&) = delete;
+  ~queue_core() {
+    while (take([](T&) noexcept {})) {
+    }
+  }
+
+  void reserve(std::size_t elements) {
+    for (std::size_t room = lines * layout::per_line; room < elements; room += lines * layout::per_line) {
+      segments_.release(segments_.allocate());
+    }
+  }
+  void trim() { segments_.trim(); }
+
+  /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
+  std::size_t approx_size() const noexcept {
+    const std::uint64_t h =
+        head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]: not after the tail
+    const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
+    const auto before = [](std::uint32_t slot) {
+      return std::size_t{slot >> layout::shift} * layout::per_line + (slot & segment::position_mask);
+    };
+    const std::uint64_t uses = (word::version(t) - word::version(h)) & word::version_mask;
+    const std::size_t end = static_cast<std::size_t>(uses) * lines * layout::per_line + before(word::slot(t));
+    const std::size_t begin = before(word::slot(h));
+    return uses <= word::version_mask / 2 && end > begin ? end - begin : 0;
+  }
+  struct place {
+    segment* home;
+    std::uint64_t word;
+    std::uint32_t slot;
+    std::size_t count;
+  };
+
+  static void set_state(segment& g, std::uint32_t slot, unsigned value) noexcept {
+    // [Q6] release, pairs with [Q8] and with [G3] of segment_store.hpp: publishes the value, or that this thread has
+    // left the slot
+    g.state(slot).store(static_cast<std::uint8_t>(value), std::memory_order_release);
+  }
+
+  /// Claimed slots that have no value yet; those left at the end become void.
+  struct void_guard {
+    segment* home;
+    std::uint64_t use;
+    std::uint32_t slot;
+    std::size_t count;
+    void step() noexcept {
+      slot = segment::after(slot);
+      --count;
+    }
+    void mark() noexcept {
+      for (; count != 0; step()) set_state(*home, slot, word::phase(use) | void_and_done);
+    }
+    ~void_guard() { mark(); }
+  };
+
+  /// Takes the next free slots of one segment, at most `most`.
+  place claim(std::size_t most) {
+    for (;;) {
+      std::uint64_t w = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
+      const std::uint32_t slot = word::slot(w);
+      if (slot >= segment::slots) {
+        advance_tail(w);
+        continue;
+      }
+      segment& g = segments_.find(word::index(w));
+      prefetch_for_write(&g.state(slot));  // both misses, the slot's and the word's, at the same time
+      std::uint32_t end = segment::after(slot);
+      std::size_t count = 1;
+      for (; count < most && end < segment::slots; ++count) end = segment::after(end);
+      // [Q2] acquire, pairs with [Q3] through the release sequence of earlier claims: the segment is initialised
+      if (tail_.compare_exchange_strong(w, w - slot + end, std::memory_order_acquire, std::memory_order_relaxed)) {
+        Traits::claimed();
+        return {&g, w, slot, count};
+      }
+      pause_for(Traits::lost_race_pauses);
+    }
+  }
+
+  /// False: a consumer has passed over the slot meanwhile, and the value is still the caller's.
+  bool publish(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
+    set_state(g, slot, word::phase(w));
+    Traits::published();
+    if constexpr (can_skip) {
+      light_fence();  // pairs with stalled()'s heavy fence: it sees the value, or this thread its mark
+      // [Q4] acquire, pairs with [Q5]: the marks
+      if (g.skips.load(std::memory_order_acquire) != 0) return was_kept(g, slot, w);
+    }
+    return true;
+  }
+
+  T take_back(segment& g, std::uint32_t slot, std::uint64_t w) noexcept(can_skip) {
+    T& value = g.value(slot);
+    T out(std::move(value));
+    std::destroy_at(&value);
+    set_state(g, slot, word::phase(w) | done);
+    return out;
+  }
+
+  // --- segments ------------------------------------------------------------------------------------------------------
+
+  /// The successor of the use `w` of `g`, made if there is none; 0: the use is over.
+  std::uint64_t link(segment& g, std::uint64_t w) {
+    std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q10] acquire, pairs with [Q11]
+    if (word::version(n) != word::version(w)) return 0;
+    if (word::index(n) != 0) return n;
+    segment& fresh = segments_.obtain();
+    fresh.next.store(word::make(word::version(w) + 1, 0, 0, 0), std::memory_order_relaxed);  // relaxed: see [Q11]
+    fresh.clean.set(false);
+    const std::uint64_t linked = word::make(word::version(w), fresh.phase.get(), fresh.index, 0);
+    // [Q11] acq_rel, pairs with [Q10] and [Q12]: publishes the fresh segment, or receives the other's
+    if (g.next.compare_exchange_strong(n, linked, std::memory_order_acq_rel, std::memory_order_acquire)) return linked;
+    fresh.clean.set(true);
+    segments_.release(fresh);
+    return word::version(n) == word::version(w) ? n : 0;
+  }
+
+  /// Has the successor ready before it is needed; without memory it is tried again when it is.
+  void pre_link(segment& g, std::uint64_t w) noexcept {
+    try {
+      link(g, w);
+    } catch (...) {
+    }
+  }
+
+  static std::uint64_t start_of(std::uint64_t link) noexcept {
+    return word::make(word::version(link) + 1, word::phase(link), word::index(link), 0);
+  }
+
+  void advance_tail(std::uint64_t w) {
+    const std::uint64_t n = link(segments_.find(word::index(w)), w);
+    if (n == 0) return;
+    // [Q3] acq_rel, pairs with [Q1] and [Q2]: publishes the segment; failure: somebody else did
+    tail_.compare_exchange_strong(w, start_of(n), std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  /// False: the queue is empty.
+  bool advance_head(std::uint64_t h) noexcept {
+    // The tail first: a successor that is only linked ahead must not let the head leave the tail's segment.
+    const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
+    // [Q14] acquire, pairs with [Q13]
+    if (word::use(t) == word::use(h)) return head_.load(std::memory_order_acquire) != h;
+    segment& g = segments_.find(word::index(h));
+    const std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q12] acquire, pairs with [Q11]
+    if (word::version(n) != word::version(h) || word::index(n) == 0) return true;
+    // [Q13] acq_rel, pairs with [Q14] and [Q21]: publishes the segment to consumers; the winner alone retires the old
+    // one
+    if (head_.compare_exchange_strong(h, start_of(n), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      segments_.release(g);
+    }
+    return true;
+  }
+
+  // --- dequeue -------------------------------------------------------------------------------------------------------
+
+  /// The taken element: destroyed, and its slot given up, also when the receiver throws.
+  struct done_guard {
+    segment& home;
+    std::uint32_t slot;
+    unsigned phase;
+    ~done_guard() {
+      std::destroy_at(&home.value(slot));
+      set_state(home, slot, phase | done);
+    }
+  };
+
+  struct hold_off_tag {};
+  using hold_off = detail::hold_off<hold_off_tag, 0>;
+
+  /// Hands the oldest element to `receive`. False: the queue was empty.
+  template <class Receive>
+  bool take(Receive receive) {
+    for (;;) {
+      std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+      const std::uint32_t slot = word::slot(h);
+      if (slot >= segment::slots) {
+        if (!advance_head(h)) return false;
+        continue;
+      }
+      segment& g = segments_.find(word::index(h));
+      const unsigned phase = word::phase(h);
+      const std::uint64_t next = h - slot + segment::after(slot);
+      const unsigned state = g.state(slot).load(std::memory_order_acquire);  // [Q8] acquire, pairs with [Q6]
+      if (state == phase) {
+        const bool ours = !can_skip || is_kept(g, slot, h);
+        if (!advance(h, next)) {
+          pause_for(Traits::lost_race_pauses);
+          continue;
+        }
+        if (!ours) continue;  // the head has passed over a skipped slot, whose producer looks after its value
+        const done_guard finish{g, slot, phase};
+        receive(g.value(slot));
+        return true;
+      }
+      if (state == (phase | void_and_done)) {
+        advance(h, next);
+        continue;
+      }
+      if (head_.load(std::memory_order_acquire) != h) continue;  // [Q14] acquire, pairs with [Q13]: a stale view
+      const std::uint64_t position = word::version(h) << Traits::slot_bits | slot;
+      if (hold_off::wait(this, position)) continue;
+      // Empty if, at a moment when the head was here, every claimed slot was taken.
+      const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
+      if (head_.load(std::memory_order_acquire) != h) continue;       // [Q14] acquire, pairs with [Q13]
+      if (word::use(t) == word::use(h) && word::slot(t) <= slot) return false;
+      pass_over_stalled(g, slot, h, next);
+    }
+  }
+
+  /// Hands over as many ready elements as follow each other, at most `most`, for one claim. 0: take() is to be asked.
+  template <class Receive>
+  std::size_t take_run(Receive& receive, std::size_t most) noexcept {
+    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+    const std::uint32_t first = word::slot(h);
+    if (first >= segment::slots) return 0;
+    segment& g = segments_.find(word::index(h));
+    const unsigned phase = word::phase(h);
+    std::uint32_t end = first;
+    std::size_t count = 0;
+    // [Q8] acquire, pairs with [Q6]
+    while (count != most && end < segment::slots && g.state(end).load(std::memory_order_acquire) == phase) {
+      end = segment::after(end);
+      ++count;
+    }
+    if (count == 0) return 0;
+    if constexpr (can_skip) {
+      light_fence();                                               // as in is_kept()
+      if (g.skips.load(std::memory_order_acquire) != 0) return 0;  // [Q4] acquire, pairs with [Q5]
+    }
+    if (!advance(h, h - first + end)) return 0;
+    for (std::uint32_t slot = first; slot != end; slot = segment::after(slot)) {
+      const done_guard finish{g, slot, phase};
+      receive(g.value(slot));
+    }
+    return count;
+  }
+
+  bool advance(std::uint64_t& h, std::uint64_t next) noexcept {
+    // [Q21] acquire, pairs with [Q13]: nothing is published by it; the done mark [Q6] is what reuse waits for
+    return head_.compare_exchange_strong(h, next, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  // --- stalled producers ---------------------------------------------------------------------------------------------
+  //
+  // A producer that stops between claim and publish would hide what was enqueued after it. A consumer that has waited
+  // long enough marks the slot pending, makes the mark known to all (heavy fence) and looks once more: published: the
+  // slot is kept; not: it is skipped, and the head passes over it. The producer looks for a mark after it has published
+  // (light fence); finding itself skipped, it takes its value back and enqueues it again: its call has not returned, so
+  // its place in the order was still free. Marks carry the version of the use, so that none is ever taken for one of a
+  // later use.
+
+  /// After the value was published: whether the slot's element is taken at this place.
+  bool was_kept(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
+    atomic<std::uint64_t>* const marks = g.marks.load(std::memory_order_acquire);  // [Q22] acquire, pairs with [Q23]
+    if (marks == nullptr) return true;
+    const std::uint64_t version = word::version(w) << 2;
+    std::uint64_t mark = marks[slot].load(std::memory_order_acquire);  // [Q24] acquire, pairs with [Q25]
+    // [Q25] acq_rel, pairs with [Q24]: one verdict for each slot
+    if (mark == (version | pending) &&
+        marks[slot].compare_exchange_strong(mark, version | kept, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
+      return true;
+    }
+    return mark != (version | skipped);
+  }
+
+  bool is_kept(segment& g, std::uint32_t slot, std::uint64_t h) noexcept {
+    light_fence();  // between the state and the mark: pairs with pass_over_stalled()'s heavy fence
+    return g.skips.load(std::memory_order_acquire) == 0 || was_kept(g, slot, h);  // [Q4] acquire, pairs with [Q5]
+  }
+
+  void pass_over_stalled(segment& g, std::uint32_t slot, std::uint64_t h, std::uint64_t next) noexcept {
+    const unsigned phase = word::phase(h);
+    const auto is_empty = [&] {
+      // [Q8] acquire, pairs with [Q6]
+      return ((g.state(slot).load(std::memory_order_acquire) ^ phase) & 1) != 0;
+    };
+    for (unsigned round = 0; round < Traits::stall_rounds; ++round) {
+      if (!is_empty()) return;
+      pause_for(round < 6 ? 1U << round : 64U);
+    }
+    if constexpr (can_skip) {
+      atomic<std::uint64_t>* const marks = marks_of(g);
+      if (marks == nullptr) return;
+      const std::uint64_t version = word::version(h) << 2;
+      std::uint64_t mark = marks[slot].load(std::memory_order_acquire);  // [Q24] acquire, pairs with [Q25]
+      if ((mark & ~std::uint64_t{3}) != version || mark == 0) {
+        // [Q25] acq_rel, pairs with [Q24]; failure: another consumer is at it
+        if (!marks[slot].compare_exchange_strong(mark, version | pending, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire)) {
+          return;
+        }
+        mark = version | pending;
+      }
+      g.skips.store(1, std::memory_order_release);  // [Q5] release, pairs with [Q4]: the marks
+      // [Q14] acquire, pairs with [Q13]: the use has not ended, so that the mark is of the slot's present use
+      if (head_.load(std::memory_order_acquire) != h) return;
+      heavy_fence();
+      if (mark == (version | pending)) {
+        const std::uint64_t verdict = is_empty() ? version | skipped : version | kept;
+        // [Q25] acq_rel, pairs with [Q24]
+        if (marks[slot].compare_exchange_strong(mark, verdict, std::memory_order_acq_rel, std::memory_order_acquire)) {
+          mark = verdict;
+        }
+      }
+      if (mark == (version | skipped)) advance(h, next);
+    } else {
+      yield_thread();
+    }
+  }
+
+  /// The marks of a segment, made when first needed; null without memory.
+  static atomic<std::uint64_t>* marks_of(segment& g) noexcept {
+    atomic<std::uint64_t>* marks = g.marks.load(std::memory_order_acquire);  // [Q22] acquire, pairs with [Q23]
+    if (marks != nullptr) return marks;
+    atomic<std::uint64_t>* fresh = nullptr;
+    try {
+      fresh = new atomic<std::uint64_t>[segment::slots] {};
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    // [Q23] acq_rel, pairs with [Q22]: publishes the zeroed marks
+    if (g.marks.compare_exchange_strong(marks, fresh, std::memory_order_acq_rel, std::memory_order_acquire))
+      return fresh;
+    delete[] fresh;
+    return marks;
+  }
+
+  alignas(no_sharing) atomic<std::uint64_t> tail_{0};  // the next slot to claim; written by producers
+  alignas(no_sharing) atomic<std::uint64_t> head_{0};  // the next slot to take; written by consumers
+  alignas(no_sharing) segment_store<segment, Traits::index_bits> segments_;
+};
+
+}  // namespace async::detail

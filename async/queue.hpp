@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 6
+#pragma once
+#include <cstddef>      // for size_t
+#include <iterator>     // for input_iterator, iter_reference_t
+#include <new>          // for placement new
+#include <optional>     // for optional
+#include <type_traits>  // for is_nothrow_move_constructible_v
+#include <utility>      // for forward, move
+
+#include "async/detail/queue_core.hpp"  // for queue_core
+
+namespace async {
+
+/// What can be set about a queue at compile time; derive from it and hide what is to change.
+struct queue_traits {
+  /// How the words are divided. The version counts used segments: 2^31 of them are hours at full speed.
+  static constexpr unsigned version_bits = 31, index_bits = 20, slot_bits = 12;
+  /// About how large a segment is. 8 to 64 KiB are within 10 % of each other.
+  static constexpr std::size_t segment_bytes = 16 * 1024;
+  /// After another thread was faster: about the time that it needs to be gone (180 ns).
+  static constexpr unsigned lost_race_pauses = 8;
+  /// How long a dequeue waits, in doubling rounds up to 64 pauses, before it passes over an element that has a place
+  /// but is not finished.
+  static constexpr unsigned stall_rounds = 64;
+  /// Called after an enqueue has its place, after it has published its element, and when it finds that it was skipped.
+  static void claimed() noexcept {}
+  static void published() noexcept {}
+  static void skipped() noexcept {}
+};
+
+/// Unbounded multi-producer multi-consumer FIFO queue.
+///
+/// Use it to hand elements from any number of threads to any number of threads when producers must never wait. Do not
+/// use it to limit how much is under way (then: bounded_queue), nor to sleep until something arrives (it never blocks).
+///
+/// Order       linearizable FIFO: an enqueue takes effect when it claims its slot, a dequeue when it moves the head,
+/// and
+///             "empty" is true at a moment within the call. Elements of one producer, and elements whose enqueues do
+///             not overlap in time, are dequeued in that order.
+/// Threads     every member from any thread, except construction, destruction and trim().
+/// Progress    lock-free, apart from the memory allocator: a consumer passes over a producer that has stopped in the
+///             middle of an enqueue, and a stopped consumer holds nobody up. If T's move constructor may throw,
+///             elements enqueued after the one of a stopped producer wait for it; is_always_lock_free is false then.
+/// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. bulk_enqueue: the
+/// elements
+///             before the failing one are enqueued. dequeue: what T's assignment throws; the element is gone.
+/// Memory      segments of about 16 KiB, one byte and no padding for each small element; emptied segments are recycled,
+///             and given back by trim() and the destructor.
+/// Example     test/example/queue.cpp
+template <class T, class Traits = queue_traits>
+class queue {
+  using core = detail::queue_core<T, Traits>;
+
+ public:
+  using value_type = T;
+
+  /// True when no operation can be held up by a thread that was stopped inside another one.
+  static constexpr bool is_always_lock_free =
+      detail::atomic<std::uint64_t>::is_always_lock_free && std::is_nothrow_move_constructible_v<T>;
+
+  /// An empty queue with memory for its first elements. Throws std::bad_alloc.
+  queue() = default;
+  /// The same, with room for at least `reserve` elements before it must allocate again.
+  explicit queue(std::size_t reserve) { core_.reserve(reserve); }
+  queue(const queue&) = delete;
+  queue& operator=(const queue&) = delete;
+  /// Destroys the elements that are left. No concurrent use.
+  ~queue() = default;
+
+  /// Adds an element made from `args`. Never waits.
+  template <class... Args>
+    requires std::is_constructible_v<T, Args&&...>
+  void enqueue(Args&&... args) {
+    const typename core::place at = core_.claim(1);
+    typename core::void_guard rest{at.home, at.word, at.slot, 1};
+    ::new (at.home->storage(at.slot)) T(std::forward<Args>(args)...);
+    rest.count = 0;
+    if (!core_.publish(*at.home, at.slot, at.word)) enqueue(core_.take_back(*at.home, at.slot, at.word));
+    if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
+  }
+
+  /// Moves the oldest element to `out`, which can be anything that T&& can be assigned to. False: the queue was empty.
+  template <class U>
+    requires std::is_assignable_v<U&, T&&>
+  bool dequeue(U& out) {
+    return core_.take([&out](T& value) noexcept(noexcept(out = std::move(value))) { out = std::move(value); });
+  }
+  /// Takes the oldest element; nothing: the queue was empty.
+  std::optional<T> dequeue()
+    requires std::is_move_constructible_v<T>
+  {
+    std::optional<T> out;
+    core_.take([&out](T& value) { out.emplace(std::move(value)); });
+    return out;
+  }
+
+  /// Adds `count` elements made from *first, *++first, …, in this order; others' elements may come between segments.
+  /// One claim for as many as fit in a segment.
+  template <std::input_iterator It>
+    requires std::is_constructible_v<T, std::iter_reference_t<It>>
+  void bulk_enqueue(It first, std::size_t count) {
+    while (count != 0) {
+      const typename core::place at = core_.claim(count);
+      typename core::void_guard rest{at.home, at.word, at.slot, at.count};
+      bool links = false;
+      while (rest.count != 0) {
+        const std::uint32_t slot = rest.slot;
+        ::new (at.home->storage(slot)) T(*first);
+        rest.step();
+        ++first;
+        --count;
+        links = links || slot == core::pre_link_slot;
+        if (!core_.publish(*at.home, slot, at.word)) {
+          rest.mark();  // later elements must not overtake this one
+          enqueue(core_.take_back(*at.home, slot, at.word));
+        }
+      }
+      if (links) core_.pre_link(*at.home, at.word);
+    }
+  }
+
+  /// Moves up to `max` of the oldest elements to *out, *++out, … and returns how many. If an assignment throws, the
+  /// elements before it have been handed over and its own is gone. One claim for a run of ready elements if it cannot
+  /// throw.
+  template <class Out>
+    requires std::is_assignable_v<decltype(*std::declval<Out&>()), T&&>
+  std::size_t bulk_dequeue(Out out, std::size_t max) {
+    std::size_t taken = 0;
+    const auto put = [&out](T& value) noexcept(noexcept(*out = std::move(value), ++out)) {
+      *out = std::move(value);
+      ++out;
+    };
+    while (taken != max) {
+      std::size_t run = 0;
+      if constexpr (noexcept(put(std::declval<T&>()))) run = core_.take_run(put, max - taken);
+      if (run == 0) {
+        if (!core_.take(put)) break;
+        run = 1;
+      }
+      taken += run;
+    }
+    return taken;
+  }
+
+  /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
+  std::size_t approx_size() const noexcept { return core_.approx_size(); }
+  /// Whether approx_size() is 0.
+  bool empty() const noexcept { return approx_size() == 0; }
+
+  /// Gives the memory of emptied segments back to the system. No concurrent use. Throws std::bad_alloc, changing
+  /// nothing.
+  void trim() { core_.trim(); }
+
+ private:
+  core core_;
+};
+
+}  // namespace async

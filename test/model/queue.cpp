@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// async::queue on segments of two slots, with versions of two bits and without patience for stalled producers.
+#include "relacy_runner.hpp"
+
+#include "async/queue.hpp"
+
+using model::element;
+
+namespace {
+
+/// Too strictly aligned to share a cache line, so that a segment of two lines has two slots.
+struct alignas(128) wide : element {
+  using element::element;
+};
+
+struct small : async::queue_traits {
+  static constexpr unsigned version_bits = 2, index_bits = 6, slot_bits = 2;
+  static constexpr std::size_t segment_bytes = 1;
+  static constexpr unsigned stall_rounds = 1;
+};
+using queue = async::queue<wide, small>;
+
+/// Elements are producer * 10 + number; each consumer must see a producer's in order, and nobody one twice.
+struct ledger {
+  unsigned seen[8] = {};
+  unsigned count = 0;
+
+  bool take(queue& q) {
+    wide out(99);
+    if (!q.dequeue(out)) return false;
+    seen[count++] = out.value();
+    return true;
+  }
+  void check_order() const {
+    for (unsigned i = 0; i < count; ++i) {
+      for (unsigned k = i + 1; k < count; ++k) {
+        model::check(seen[i] / 10 != seen[k] / 10 || seen[i] < seen[k], "a producer's elements come in order");
+      }
+    }
+  }
+};
+
+/// What all consumers and the final drain saw together is what went in.
+inline void check_all(ledger* ledgers, unsigned size, unsigned expected) {
+  unsigned total = 0;
+  unsigned count = 0;
+  for (unsigned i = 0; i < size; ++i) {
+    ledgers[i].check_order();
+    for (unsigned k = 0; k < ledgers[i].count; ++k) total += ledgers[i].seen[k];
+    count += ledgers[i].count;
+  }
+  model::check(count * 1000 + total == expected, "each element comes out once");
+}
+
+struct one_to_one : rl::test_suite<one_to_one, 2> {
+  queue q;
+  ledger seen[2];
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (unsigned i = 1; i <= 3; ++i) q.enqueue(10 + i);
+    } else {
+      for (unsigned i = 0; i < 4; ++i) seen[0].take(q);
+    }
+  }
+  void after() {
+    while (seen[1].take(q)) {
+    }
+    check_all(seen, 2, 3036);
+  }
+};
+
+struct two_producers : rl::test_suite<two_producers, 3> {
+  queue q;
+  ledger seen[2];
+  void thread(unsigned index) {
+    if (index < 2) {
+      q.enqueue(10 * (index + 1) + 1);
+      q.enqueue(10 * (index + 1) + 2);
+    } else {
+      for (unsigned i = 0; i < 3; ++i) seen[0].take(q);
+    }
+  }
+  void after() {
+    while (seen[1].take(q)) {
+    }
+    check_all(seen, 2, 4066);
+  }
+};
+
+struct two_consumers : rl::test_suite<two_consumers, 3> {
+  queue q;
+  ledger seen[3];
+  void before() { q.enqueue(11U); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      q.enqueue(12U);
+      q.enqueue(13U);
+    } else {
+      seen[index].take(q);
+      seen[index].take(q);
+    }
+  }
+  void after() {
+    while (seen[0].take(q)) {
+    }
+    check_all(seen, 3, 3036);
+  }
+};
+
+/// Segments are used again while others still hold words of their last use.
+struct reuse : rl::test_suite<reuse, 2> {
+  queue q;
+  ledger seen[2];
+  void thread(unsigned index) {
+    for (unsigned i = 1; i <= 3; ++i) {
+      q.enqueue(10 * (index + 1) + i);
+      model::check(seen[index].take(q), "there is an element for each own enqueue");
+    }
+  }
+  void after() {
+    unsigned total = 0;
+    for (const ledger& each : seen) {
+      for (unsigned k = 0; k < each.count; ++k) total += each.seen[k];
+    }
+    model::check(total == 3 * 30 + 12 && q.empty(), "each element comes out once");
+  }
+};
+
+struct bulk : rl::test_suite<bulk, 2> {
+  queue q;
+  ledger seen[2];
+  void thread(unsigned index) {
+    if (index == 0) {
+      const unsigned in[] = {11, 12, 13};
+      q.bulk_enqueue(in, 3);
+    } else {
+      for (unsigned i = 0; i < 3; ++i) seen[0].take(q);
+    }
+  }
+  void after() {
+    while (seen[1].take(q)) {
+    }
+    check_all(seen, 2, 3036);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("queue", argc, argv);
+  const model::effort some{.at_most = 250'000, .random = 50'000};
+  run.check<one_to_one>("one producer, one consumer");
+  run.check<two_producers>("two producers, one consumer", some);
+  run.check<two_consumers>("one producer, two consumers", some);
+  run.check<reuse>("each thread enqueues and dequeues; segments are used again", some);
+  run.check<bulk>("a bulk against single dequeues");
+  return run.result();
+}
