@@ -150,12 +150,14 @@ class event_loop::handle {
   }
   ~handle() { reset(); }
 
-  /// Once it has returned, the callback does not start any more; one that has started is not disturbed. Refers to none
-  /// then. What the callback has captured is destroyed before it returns on the loop's thread, else on the loop, soon.
-  void cancel() noexcept {
-    if (callback_ == nullptr) return;
-    callback_->cancel();
+  /// Keeps the callback from running. True: it will not run. False: it has run, was cancelled before, or is just being
+  /// started by the loop's thread, which is not disturbed. Refers to none then. What the callback has captured is
+  /// destroyed before it returns on the loop's thread, else soon, on the loop's thread.
+  bool cancel() noexcept {
+    if (callback_ == nullptr) return false;
+    const bool result = callback_->cancel();
     reset();
+    return result;
   }
 
   /// True while the callback has neither started nor been cancelled. From another thread than the loop's the answer may

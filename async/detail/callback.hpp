@@ -61,15 +61,18 @@ class callback final : timer_node, message {
     if (current_loop == &core_ ? state_.release_on_loop() : state_.release()) destroy();
   }
 
-  /// It does not start after this has returned.
-  void cancel() noexcept {
-    if (state_.cancel() != callback_state::cancelled::tell_the_loop) return;
-    if (core_.is_same_thread()) {
-      core_.timers().disarm(*this);
-      let_go();
-    } else {
-      core_.push(*this);
+  /// True: it will not run. False: it has started, or was cancelled before.
+  bool cancel() noexcept {
+    const callback_state::cancelled result = state_.cancel();
+    if (result == callback_state::cancelled::tell_the_loop) {
+      if (core_.is_same_thread()) {
+        core_.timers().disarm(*this);
+        let_go();
+      } else {
+        core_.push(*this);
+      }
     }
+    return result != callback_state::cancelled::too_late;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cstdint>  // for uintptr_t, uint32_t
 
 #include "async/detail/atomics.hpp"  // for atomic, cell, yield_thread
+#include "async/detail/config.hpp"   // for ASYNC_ASSERT
 
 namespace async::detail {
 
@@ -33,7 +34,7 @@ struct message {
 /// Progress    push is lock-free and takes nothing but the word; take is wait-free.
 /// Threads     push: any; all others: the owner's only.
 ///
-/// Words       head_: awake | asleep | asleep_embedded | closed | the newest message
+/// Words       head_: awake | closed | asleep | asleep_embedded | the newest message
 ///
 /// No wake-up is lost: the owner goes to sleep by a compare-exchange from `awake`, so it fails when there is a message;
 /// once it has succeeded, the first push finds the announcement in the word that it replaces and owes one wake-up. All
@@ -76,20 +77,17 @@ class inbox {
     wakes_done_.fetch_add(1, std::memory_order_release);
   }
 
-  /// Takes all messages, chained by `next`, oldest first; null: none. Ends an announced sleep.
+  /// Takes all messages, chained by `next`, oldest first; null: none, or closed. Ends an announced sleep.
   message* take() noexcept {
-    if (head_.load(std::memory_order_relaxed) == awake) return nullptr;
+    if (head_.load(std::memory_order_relaxed) <= closed) return nullptr;
     // [L3] acquire, pairs with [L2]: the messages are read below
     return in_order(head_.exchange(awake, std::memory_order_acquire));
   }
 
-  /// True when take() would find nothing.
-  bool empty() const noexcept { return head_.load(std::memory_order_relaxed) <= closed; }
-
   /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. Ended by
   /// take(). `embedded`: what wakes it is not its parker, but a callback of whoever drives it.
   bool sleep(bool embedded) noexcept {
-    if (slept_) return true;
+    ASYNC_ASSERT(!slept_);
     std::uintptr_t expected = awake;
     // Relaxed: nothing is published; the messages that a failure shows are received by take().
     slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_relaxed,
@@ -108,13 +106,13 @@ class inbox {
 
  private:
   static constexpr std::uintptr_t awake = 0;
-  static constexpr std::uintptr_t asleep = 1;
-  static constexpr std::uintptr_t asleep_embedded = 2;
-  static constexpr std::uintptr_t closed = 3;
-  static_assert(alignof(message) > closed);
+  static constexpr std::uintptr_t closed = 1;
+  static constexpr std::uintptr_t asleep = 2;
+  static constexpr std::uintptr_t asleep_embedded = 3;
+  static_assert(alignof(message) > asleep_embedded);
 
   static message* to_message(std::uintptr_t word) noexcept {
-    return word > closed ? reinterpret_cast<message*>(word) : nullptr;
+    return word > asleep_embedded ? reinterpret_cast<message*>(word) : nullptr;
   }
 
   message* in_order(std::uintptr_t word) noexcept {

@@ -119,8 +119,8 @@ TEST_CASE("a handle is true until its callback starts") {
   CHECK_FALSE(inside);
   CHECK_FALSE(h);
   CHECK_FALSE(copy);
-  h.cancel();  // late
-  h.cancel();
+  CHECK_FALSE(h.cancel());  // late
+  CHECK_FALSE(h.cancel());
   h.reset();
 }
 
@@ -133,13 +133,13 @@ TEST_CASE("a cancelled callback does not run, and what it captured is destroyed 
   auto b = loop.deferred(1s, [&ran, captured] { ran = true; });
   auto c = b;
   CHECK(captured.use_count() == 3);
-  a.cancel();
-  b.cancel();
+  CHECK(a.cancel());
+  CHECK(b.cancel());
   CHECK(captured.use_count() == 1);
   CHECK_FALSE(a);
   CHECK_FALSE(b);
   CHECK_FALSE(c);
-  c.cancel();
+  CHECK_FALSE(c.cancel());
   clock.advance(1h);
   CHECK_FALSE(loop.iterate().have_work);
   CHECK_FALSE(ran);
@@ -177,8 +177,8 @@ TEST_CASE("a callback may cancel its neighbours in the same turn and, without ef
   event_loop::handle self, next, last;
   self = loop.deferred(1ms, [&] {
     ran.push_back(1);
-    self.cancel();
-    next.cancel();
+    CHECK_FALSE(self.cancel());
+    CHECK(next.cancel());
     last.cancel();
   });
   next = loop.deferred(1ms, [&] { ran.push_back(2); });
@@ -268,9 +268,9 @@ TEST_CASE("other threads may make immediates and deferred callbacks, and cancel 
     d = loop.deferred(1ms, [&] { ran.push_back(4); });
     CHECK(a);
     CHECK(c);
-    a.cancel();
-    d.cancel();
-    mine.cancel();
+    CHECK(a.cancel());
+    CHECK(d.cancel());
+    CHECK(mine.cancel());
   }).join();
   CHECK_FALSE(mine);
   loop.iterate();

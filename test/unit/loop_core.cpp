@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What flows and pools build on: runnables, timers, messages, extensions, references.
+#include "async/detail/loop_core.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "async/detail/loop_ref.hpp"
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+
+using async::event_loop;
+using async::manual_clock;
+using namespace async::detail;
+using namespace std::chrono_literals;
+using list = std::vector<int>;
+
+namespace {
+
+struct runner : runnable {
+  runner(loop_core& c, std::function<void()> f) : runnable(&call), core(c), function(std::move(f)) {
+    core.ready().reserve(1);
+  }
+  ~runner() { core.ready().unreserve(1); }
+  static void call(runnable& r) { static_cast<runner&>(r).function(); }
+  loop_core& core;
+  std::function<void()> function;
+};
+
+struct letter : message {
+  explicit letter(std::function<void(delivery)> f) : message(&call), function(std::move(f)) {}
+  static void call(message& m, delivery how) { static_cast<letter&>(m).function(how); }
+  std::function<void(delivery)> function;
+};
+
+}  // namespace
+
+TEST_CASE("runnables run in order, and what they push waits for the next turn") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  CHECK(&core.loop() == &loop);
+  list ran;
+  runner a(core, [&] {
+    ran.push_back(1);
+    if (ran.size() < 5) core.ready().push(a);
+  });
+  runner b(core, [&] { ran.push_back(2); });
+  core.ready().push(a);
+  core.ready().push(b);
+  CHECK(core.turn().have_work);
+  CHECK(ran == list{1, 2});
+  while (core.turn().have_work) {
+  }
+  CHECK(ran == list{1, 2, 1, 1, 1});
+}
+
+TEST_CASE("a runnable may erase its neighbour, which does not run") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  list ran;
+  runner b(core, [&] { ran.push_back(2); });
+  runner a(core, [&] { core.ready().erase(b); });
+  core.ready().push(a);
+  core.ready().push(b);
+  CHECK_FALSE(core.turn().have_work);
+  CHECK(ran.empty());
+}
+
+TEST_CASE("messages are delivered on the loop in order, and only the first of a sleep wakes") {
+  int woken = 0;
+  event_loop loop([&] { ++woken; });
+  loop_core& core = core_of(loop);
+  list got;
+  letter a([&](delivery how) { got.push_back(how == delivery::on_loop ? 1 : -1); });
+  letter b([&](delivery how) { got.push_back(how == delivery::on_loop ? 2 : -2); });
+  core.turn();
+  CHECK(core.push(a));
+  CHECK(core.push(b));
+  CHECK(woken == 1);
+  CHECK(got.empty());
+  core.turn();
+  CHECK(got == list{1, 2});
+}
+
+TEST_CASE("a message may be pushed again when it is delivered, and a flood of them is bounded in each turn") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  int count = 0;
+  letter again([&](delivery) {
+    if (++count < 3) core.push(again);
+  });
+  core.push(again);
+  core.turn();
+  CHECK(count == 1);
+  core.turn();
+  core.turn();
+  CHECK(count == 3);
+  std::vector<std::unique_ptr<letter>> many;
+  for (int i = 0; i < 1000; ++i) {
+    core.push(*many.emplace_back(std::make_unique<letter>([&](delivery) { ++count; })));
+  }
+  CHECK(core.turn().delay == 0ns);
+  CHECK(count == 3 + 256);
+  letter last([&](delivery) { CHECK(count == 3 + 1000); });
+  core.push(last);
+  while (core.turn().have_work) {
+  }
+  CHECK(count == 3 + 1000);
+}
+
+TEST_CASE("what is left when the loop ends is let go of: messages dropped, runnables and timers called while closing") {
+  list gone;
+  struct closing_timer : timer_node {
+    closing_timer(loop_core& c, list& l) : timer_node(&call), core(c), out(l) {}
+    static void call(timer_node& n) {
+      auto& self = static_cast<closing_timer&>(n);
+      self.out.push_back(self.core.closing() ? 3 : -3);
+    }
+    loop_core& core;
+    list& out;
+  };
+  letter dropped([&](delivery how) { gone.push_back(how == delivery::dropped ? 1 : -1); });
+  {
+    auto loop = std::make_unique<event_loop>();
+    loop_core& core = core_of(*loop);
+    struct waiting : runnable {
+      waiting(loop_core& c, list& l) : runnable(&call), core(c), out(l) {}
+      static void call(runnable& r) {
+        auto& self = static_cast<waiting&>(r);
+        self.out.push_back(self.core.closing() && current_loop == &self.core ? 2 : -2);
+      }
+      loop_core& core;
+      list& out;
+    } ready(core, gone);
+    closing_timer timer(core, gone);
+    closing_timer soon(core, gone);
+    core.ready().reserve(1);
+    core.ready().push(ready);
+    core.timers().arm(timer, core.now() + 1h);
+    core.timers().arm_after(soon, 1h);
+    core.push(dropped);
+    loop.reset();
+  }
+  std::sort(gone.begin(), gone.end());
+  CHECK(gone == list{1, 2, 3, 3});
+}
+
+TEST_CASE("a reference outlives the loop and learns that it is gone") {
+  loop_ref none;
+  letter m([](delivery) { FAIL("delivered"); });
+  CHECK_FALSE(none);
+  CHECK_FALSE(none.push(m));
+  CHECK_FALSE(none.is_same_thread());
+  loop_ref ref;
+  {
+    event_loop loop;
+    ref = loop_ref(core_of(loop));
+    CHECK(ref.get() == &core_of(loop));
+    CHECK(ref.is_same_thread());
+    int got = 0;
+    letter first([&](delivery) { ++got; });
+    CHECK(ref.push(first));
+    loop.iterate();
+    CHECK(got == 1);
+  }
+  const loop_ref copy = ref;
+  CHECK(ref);
+  CHECK_FALSE(copy.push(m));
+  CHECK_FALSE(copy.is_same_thread());
+  std::thread([copy, &m] { CHECK_FALSE(copy.push(m)); }).join();
+}
+
+TEST_CASE("a loop without owner is nobody's until it is adopted or run") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  core.disown();
+  CHECK_FALSE(core.is_same_thread());
+  int ran = 0;
+  auto h = loop.immediate([&] { ++ran; });  // through the inbox
+  std::thread([&] {
+    core.adopt();
+    CHECK(core.is_same_thread());
+    core.turn();
+  }).join();
+  CHECK(ran == 1);
+}
+
+TEST_CASE("an extension is made once for each loop, told of the end first, and destroyed with the loop") {
+  struct slabs : loop_extension {
+    explicit slabs(loop_core& c) : core(c) {}
+    ~slabs() override {
+      if (log != nullptr) log->push_back(3);
+    }
+    void close() noexcept override {
+      log->push_back(1);
+      core.timers().disarm(timer);
+      core.push(last);
+    }
+    std::size_t trim() noexcept override { return 1000; }
+    loop_core& core;
+    list* log = nullptr;
+    timer_node timer{[](timer_node&) { FAIL("fired"); }};
+    letter last{[this](delivery how) { log->push_back(how == delivery::dropped ? 2 : -2); }};
+  };
+  struct other : loop_extension {
+    explicit other(loop_core&) {}
+  };
+  list log;
+  {
+    event_loop loop;
+    event_loop second;
+    loop_core& core = core_of(loop);
+    slabs& s = core.extension<slabs>();
+    s.log = &log;
+    core.timers().arm(s.timer, core.now());
+    CHECK(static_cast<loop_extension*>(&core.extension<other>()) != &s);
+    CHECK(&core.extension<slabs>() == &s);
+    slabs& s2 = core_of(second).extension<slabs>();
+    CHECK(&s2 != &s);
+    static list unused;
+    s2.log = &unused;
+    CHECK(loop.trim() >= 1000);
+  }
+  CHECK(log == list{1, 2, 3});
+}
+
+TEST_CASE("arm_after of the loop's timers counts from the loop's next look at the clock, also across a sleep") {
+  manual_clock clock;
+  event_loop loop(clock);
+  loop_core& core = core_of(loop);
+  struct stopper : timer_node {
+    explicit stopper(event_loop& l) : timer_node(&call), loop(l) {}
+    static void call(timer_node& n) { static_cast<stopper&>(n).loop.stop(); }
+    event_loop& loop;
+  } timer(loop);
+  const auto begin = clock.now();
+  core.timers().arm_after(timer, 5s);
+  loop.run();
+  CHECK(clock.now() - begin >= 5s);
+  CHECK(clock.now() - begin < 5s + 100us);
+  CHECK(core.turn_time() == clock.now());
+  loop.immediate([&] { core.timers().arm_after(timer, 5s); });
+  const auto result = loop.iterate();
+  CHECK(result.delay >= 5s);
+  CHECK(result.delay < 5s + 100us);
+  loop.run();
+  CHECK(clock.now() - begin >= 10s);
+}
