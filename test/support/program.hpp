@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uint64_t
+#include <string>   // for string
+#include <vector>   // for vector
+
+/// Trees of steps as plain data: what a flow does is read from here by the reference interpreter and by the adapter to
+/// the engine, so that both can be asked for a log of the same program.
+namespace testing::program {
+
+/// What a node adds to its level.
+enum class kind { step, loop, repeat, for_each, parallel, sync };
+
+/// What the step's function does last. The `wait` forms are ended from outside after `delay` ticks.
+enum class ending {
+  none,
+  success,
+  error,                   ///< error(), which throws
+  error_no_throw,          ///< errorNoThrow() and return
+  error_swallowed,         ///< error() whose exception the step's own catch (...) swallows
+  error_no_throw_success,  ///< errorNoThrow(), then success()
+  wait_success,            ///< a completion's success()
+  wait_error,              ///< a completion's error()
+  wait_success_direct,     ///< asi.success() on the waiting step, from the loop's thread
+  wait_error_direct,       ///< asi.error() on the waiting step, from the loop's thread
+  wait,                    ///< waitExternal() that nobody ends
+  break_loop,
+  break_loop_no_throw,
+  continue_loop,
+  continue_loop_no_throw,
+};
+
+/// What the step's error handler does.
+enum class handler { none, silent, success, error, error_no_throw, add, add_error };
+
+/// One step, loop, parallel or sync, with the functions that belong to it.
+struct node {
+  int id = 0;
+  kind what = kind::step;
+  std::vector<node> sub;   ///< sub-steps; of a loop: those of its body; of a parallel: its branches
+  bool takes = false;      ///< the function has a parameter of type int
+  int timeout = 0;         ///< ticks given to setTimeout; 0: none
+  bool on_cancel = false;  ///< has a cancel handler
+  ending end = ending::none;
+  int delay = 0;      ///< ticks until a wait is ended
+  int result = 0;     ///< handed on by success; 0: success() without arguments
+  std::string code;   ///< of the error, or the label of break and continue
+  std::string label;  ///< of a loop
+  int count = 0;      ///< iterations; `loop` breaks at the start of the one after
+  int mutex = 0;      ///< which of the program's mutexes a sync takes
+  handler on_error = handler::none;
+  std::string new_code;      ///< the handler's error
+  int new_result = 0;        ///< the handler's success; 0: without arguments
+  std::vector<node> rescue;  ///< the steps that the handler adds
+};
+
+inline constexpr int mutexes = 2;
+
+/// A root flow: the steps of its first level, and when it is cancelled.
+struct tree {
+  std::vector<node> steps;
+  int cancel_at_run =
+      0;  ///< cancel() in the n-th run of a step's function, when it has set up all but its ending; 0: never
+  int cancel_at_tick = 0;  ///< cancel() from the loop at that time; 0: never
+};
+
+inline bool is_loop(const node& of) {
+  return of.what == kind::loop || of.what == kind::repeat || of.what == kind::for_each;
+}
+
+inline bool is_wait(ending end) { return end >= ending::wait_success && end <= ending::wait; }
+
+/// What happened, when (in ticks of virtual time) and in which branch ("/" is the root flow, "/7" the branch whose
+/// first step is node 7).
+struct event {
+  int tick = 0;
+  std::string branch;
+  std::string what;
+  bool operator==(const event&) const = default;
+};
+
+using history = std::vector<event>;
+
+}  // namespace testing::program

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for find, min_element
+#include <cstddef>    // for size_t
+#include <memory>     // for unique_ptr, make_unique
+#include <optional>   // for optional
+#include <string>     // for string, to_string
+#include <utility>    // for exchange, move
+#include <vector>     // for vector
+
+#include "program.hpp"
+#include "reference_state.hpp"
+
+namespace testing::program {
+
+/// A small, slow interpreter of step programs under virtual time, written from the rules and from nothing else: the
+/// numbers in brackets are theirs. It has a list of flows that are ready, takes the first, lets it have one turn (one
+/// step's function and what follows from it, [26]), and when none is ready moves the time to the next timer.
+class reference : private reference_state {
+ public:
+  using reference_state::verdict;
+
+  explicit reference(const tree& program) : program_(program) {}
+
+  history run() {
+    flow& root = start(nullptr, "/");
+    root_ = &root;
+    root.stack.push_back(frame{});
+    for (const node& step : program_.steps) root.stack.back().todo.push_back(&step);
+    if (program_.cancel_at_tick != 0)
+      timers_.push_back({program_.cancel_at_tick, nullptr, 0, timer::cancel_root, nullptr});
+    for (;;) {
+      if (log_.size() > 2000) verdict_ = verdict::too_long;
+      if (verdict_ == verdict::too_long || root_->ended) break;
+      if (!ready_.empty()) {
+        flow* next = ready_.front();
+        ready_.pop_front();
+        next->queued = false;
+        turn(*next);
+      } else if (!fire_next_timer()) {
+        write(*root_, "stuck");
+        cancel(*root_);
+      }
+    }
+    return log_;
+  }
+
+  verdict result() const { return verdict_; }
+  int runs() const { return runs_; }
+
+ private:
+  // ---- one turn
+
+  void turn(flow& now) {
+    const bool resumed = now.raised || now.complete_top;
+    if (now.raised) {
+      const error cause = *std::exchange(now.raised, std::nullopt);
+      unwind(now, cause);
+    } else if (std::exchange(now.complete_top, false)) {
+      complete(now);
+    } else if (std::exchange(now.rerun_top, false)) {
+      call(now);
+      return;
+    }
+    if (now.queued) {  // there is a step to run: in this turn
+      unqueue(now);
+    } else if (resumed) {
+      return;
+    }
+    frame& top = now.stack.back();
+    if (top.todo.empty()) {  // only a loop goes on without a step to begin: its next iteration
+      call(now);
+      return;
+    }
+    const node* next = top.todo.front();
+    top.todo.pop_front();
+    now.stack.push_back(frame{});
+    frame& fresh = now.stack.back();
+    fresh.of = next;
+    fresh.handler = next->on_error != handler::none;
+    fresh.loop_runs = is_loop(*next);
+    if (next->what == kind::sync && !lock(now, fresh)) return;
+    call(now);
+  }
+
+  /// Calls the function of the innermost step.
+  void call(flow& now) {
+    frame& top = now.stack.back();
+    const node& of = *top.of;
+    if (of.what == kind::parallel) {
+      begin_branches(now, top);
+      return;
+    }
+    const bool last = is_loop(of) && of.what != kind::loop && top.iteration == of.count;
+    if (last) {  // [22] an empty repeat or forEach
+      leave_loop(now);
+      return;
+    }
+    std::string text = "run " + std::to_string(of.id);
+    if (is_loop(of) && of.what != kind::loop) text += " i=" + std::to_string(top.iteration);
+    if (of.takes) {
+      if (now.slot_state == flow::slot_state::unspecified) verdict_ = verdict::unspecified_result;
+      if (now.slot_state != flow::slot_state::full) {  // [4]
+        unwind(now, {"InternalError", "", ""});
+        return;
+      }
+      text += " arg=" + std::to_string(now.slot);
+    }
+    now.slot_state = flow::slot_state::empty;  // [3] to the next step and to nobody later
+    write(now, text);
+    ++runs_;
+    if (of.what == kind::loop && top.iteration == of.count) {
+      unwind(now, {"LoopBreak", "", ""});
+      return;
+    }
+    ++top.iteration;
+    for (const node& sub : of.sub) top.todo.push_back(&sub);
+    if (of.on_cancel) top.cancel_handler = true;
+    if (of.timeout != 0) top.timer = arm(now, of.timeout, timer::timeout, of);
+    if (runs_ == program_.cancel_at_run) {
+      cancel(*root_);
+      return;
+    }
+    finish(now, top, of);
+  }
+
+  /// What the function does last, and what the flow makes of it.
+  void finish(flow& now, frame& top, const node& of) {
+    const std::string info = "info " + std::to_string(of.id);
+    switch (of.end) {
+      case ending::error:
+      case ending::error_no_throw:
+      case ending::error_swallowed:         // [8]
+      case ending::error_no_throw_success:  // [8]
+        unwind(now, {of.code, info, ""});
+        return;
+      case ending::break_loop:
+      case ending::break_loop_no_throw:
+        jump(now, "LoopBreak", of.code);
+        return;
+      case ending::continue_loop:
+      case ending::continue_loop_no_throw:
+        jump(now, "LoopCont", of.code);
+        return;
+      case ending::success:
+        if (!top.todo.empty()) {  // [5]
+          unwind(now, {"InternalError", "", ""});
+          return;
+        }
+        put(now, of.result);
+        complete(now);
+        return;
+      case ending::wait_success:
+      case ending::wait_success_direct:
+        top.wait = arm(now, of.delay, timer::success, of);
+        return;
+      case ending::wait_error:
+      case ending::wait_error_direct:
+        top.wait = arm(now, of.delay, timer::error, of);
+        return;
+      case ending::wait:
+        return;
+      case ending::none:
+        if (!top.todo.empty()) {
+          queue(now);
+        } else if (!top.cancel_handler && top.timer == 0) {  // [2] else they hold the step
+          complete(now);
+        }
+        return;
+    }
+  }
+
+  // ---- ends of steps
+
+  /// The innermost step has ended well; so has each step around it that has nothing left to do.
+  void complete(flow& now) {
+    for (;;) {
+      frame& top = now.stack.back();
+      if (top.of == nullptr) {
+        now.stack.pop_back();
+        end(now);
+        return;
+      }
+      disarm(top);  // [2] its cancel handler is not called on success
+      top.cancel_handler = false;
+      if (top.loop_runs) {
+        if (top.of->what == kind::loop || top.iteration < top.of->count) {
+          queue(now);
+          return;
+        }
+        now.slot_state = flow::slot_state::unspecified;
+      }
+      drop(now);
+      if (!now.stack.back().todo.empty()) {
+        queue(now);
+        return;
+      }
+    }
+  }
+
+  void leave_loop(flow& now) {
+    now.stack.back().loop_runs = false;
+    now.slot_state = flow::slot_state::unspecified;
+    complete(now);
+  }
+
+  /// Forgets the innermost step and what it holds.
+  void drop(flow& now) {
+    frame& top = now.stack.back();
+    disarm(top);
+    if (top.queued_on_mutex) {  // [18]
+      auto& waiters = mutexes_[top.of->mutex].waiters;
+      waiters.erase(std::find(waiters.begin(), waiters.end(), &now));
+    }
+    const bool unlocks = top.holds_mutex;
+    const int which = top.of != nullptr ? top.of->mutex : 0;
+    now.stack.pop_back();
+    if (unlocks) unlock(which);
+  }
+
+  void end(flow& now) {
+    now.ended = true;
+    if (now.parent == nullptr) {
+      write(now, "end");
+      return;
+    }
+    group& all = *now.parent->stack.back().branches;
+    if (--all.left == 0) {
+      now.parent->complete_top = true;
+      now.parent->slot_state = flow::slot_state::empty;  // [25]
+      queue(*now.parent);
+    }
+  }
+
+  // ---- errors
+
+  void jump(flow& now, const std::string& code, const std::string& label) {
+    bool known = false;
+    for (const flow* at = &now; at != nullptr; at = at->parent) {
+      for (const frame& of : at->stack) known = known || (of.loop_runs && (label.empty() || of.of->label == label));
+    }
+    unwind(now, known ? error{code, "", label} : error{"InternalError", "", ""});  // [23]
+  }
+
+  /// [10] From the innermost step outward: pending sub-steps, timer, cancel handler, error handler.
+  void unwind(flow& now, error cause) {
+    now.slot_state = flow::slot_state::empty;  // [3]
+    for (;;) {
+      frame& top = now.stack.back();
+      top.todo.clear();
+      disarm(top);
+      cancel_branches(top);  // [28]
+      if (std::exchange(top.cancel_handler, false)) write(now, "oncancel " + std::to_string(top.of->id));
+      if (top.loop_runs && takes_jump(top, cause)) {
+        if (cause.code == "LoopBreak") {
+          leave_loop(now);
+        } else {
+          complete(now);  // the iteration, not the loop
+        }
+        return;
+      }
+      // A sync that waits has not begun the step that its handler guards [29].
+      if (top.handler && !top.queued_on_mutex) {
+        top.handler = false;
+        if (handle(now, cause)) return;
+      }
+      if (top.of == nullptr) {
+        now.stack.clear();
+        fail(now, cause);
+        return;
+      }
+      drop(now);
+    }
+  }
+
+  static bool takes_jump(const frame& loop, const error& cause) {
+    return (cause.code == "LoopBreak" || cause.code == "LoopCont") && cause.info.empty() &&
+           (cause.label.empty() || cause.label == loop.of->label);
+  }
+
+  /// [11] Calls the handler of the innermost step; true: it recovered.
+  bool handle(flow& now, error& cause) {
+    const node& of = *now.stack.back().of;
+    write(now, "onerror " + std::to_string(of.id) + " " + cause.code + (cause.info.empty() ? "" : " " + cause.info));
+    switch (of.on_error) {
+      case handler::none:
+      case handler::silent:
+        return false;
+      case handler::error:
+      case handler::error_no_throw:
+      case handler::add_error:
+        cause = {of.new_code, "info of handler " + std::to_string(of.id), ""};
+        return false;
+      case handler::success:
+        put(now, of.new_result);
+        complete(now);
+        return true;
+      case handler::add:
+        for (const node& step : of.rescue) now.stack.back().todo.push_back(&step);
+        queue(now);
+        return true;
+    }
+    return false;
+  }
+
+  /// No handler took the error.
+  void fail(flow& now, const error& cause) {
+    now.ended = true;
+    if (now.parent == nullptr) {
+      write(now, "unhandled " + cause.code + (cause.info.empty() ? "" : " " + cause.info));  // [13]
+      return;
+    }
+    flow& parent = *now.parent;
+    cancel_branches(parent.stack.back());
+    parent.raised = cause;
+    queue(parent);
+  }
+
+  // ---- cancel
+
+  /// [17] Cancel handlers only, innermost first.
+  void cancel(flow& now) {
+    if (now.ended) return;
+    now.ended = true;
+    while (!now.stack.empty()) {
+      frame& top = now.stack.back();
+      disarm(top);
+      cancel_branches(top);
+      if (std::exchange(top.cancel_handler, false)) write(now, "oncancel " + std::to_string(top.of->id));
+      drop(now);
+    }
+    unqueue(now);
+  }
+
+  void cancel_branches(frame& of) {
+    if (!of.branches) return;
+    const auto all = std::move(of.branches);
+    for (flow* branch : all->branches) cancel(*branch);
+  }
+
+  // ---- parallel
+
+  void begin_branches(flow& now, frame& top) {
+    const node& of = *top.of;
+    now.slot_state = flow::slot_state::empty;
+    if (of.sub.empty()) {  // [25]
+      complete(now);
+      return;
+    }
+    top.branches = std::make_unique<group>();
+    group& all = *top.branches;
+    all.left = of.sub.size();
+    for (const node& step : of.sub) {
+      flow& branch = start(&now, (now.parent == nullptr ? "/" : now.name + "/") + std::to_string(step.id));
+      all.branches.push_back(&branch);
+      branch.stack.push_back(frame{});
+      branch.stack.back().todo.push_back(&step);
+    }
+  }
+
+  // ---- time
+
+  bool fire_next_timer() {
+    if (timers_.empty()) return false;
+    const auto next = std::min_element(timers_.begin(), timers_.end(),
+                                       [](const timer& one, const timer& other) { return one.tick < other.tick; });
+    const timer fired = *next;
+    timers_.erase(next);
+    for (const timer& other : timers_) {
+      if (other.tick == fired.tick) verdict_ = verdict::simultaneous;
+    }
+    now_ = fired.tick;
+    switch (fired.what) {
+      case timer::cancel_root:
+        cancel(*root_);
+        break;
+      case timer::timeout:  // [16] raised at the innermost active step
+        fired.of->raised = error{"Timeout", "", ""};
+        queue(*fired.of);
+        break;
+      case timer::success:
+        put(*fired.of, fired.from->result);
+        fired.of->complete_top = true;
+        queue(*fired.of);
+        break;
+      case timer::error:
+        fired.of->raised = error{fired.from->code, "info " + std::to_string(fired.from->id), ""};
+        queue(*fired.of);
+        break;
+    }
+    return true;
+  }
+
+  const tree& program_;
+};
+
+}  // namespace testing::program

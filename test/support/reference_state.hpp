@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for find, find_if
+#include <deque>      // for deque
+#include <memory>     // for unique_ptr, make_unique
+#include <optional>   // for optional
+#include <string>     // for string
+#include <utility>    // for move
+#include <vector>     // for vector
+
+#include "program.hpp"
+
+namespace testing::program {
+
+/// What the reference interpreter keeps: flows with the steps that they are in, which of them are ready, the timers,
+/// the mutexes and the log. It decides nothing.
+class reference_state {
+ public:
+  /// Why a program has no single log by the rules.
+  enum class verdict { exact, simultaneous, unspecified_result, too_long };
+
+ protected:
+  struct flow;
+
+  /// The branches of a running parallel.
+  struct group {
+    std::vector<flow*> branches;
+    std::size_t left = 0;
+  };
+
+  /// A step that has begun and not ended.
+  struct frame {
+    const node* of = nullptr;      // null: the level of a flow's first steps
+    std::deque<const node*> todo;  // steps of the level below that have not begun
+    bool handler = false;          // its error handler has not been called yet
+    bool cancel_handler = false;
+    int timer = 0;  // id of its armed timer; 0: none
+    int wait = 0;   // id of what will end its wait; 0: none
+    int iteration = 0;
+    bool loop_runs = false;  // a loop that has not been left
+    bool queued_on_mutex = false;
+    bool holds_mutex = false;
+    std::unique_ptr<group> branches;
+  };
+
+  struct error {
+    std::string code;
+    std::string info;  // of the program's errors; the others' text is free
+    std::string label;
+  };
+
+  struct flow {
+    flow* parent = nullptr;  // null: the root
+    std::string name;
+    std::vector<frame> stack;
+    enum class slot_state { empty, full, unspecified } slot_state = slot_state::empty;
+    int slot = 0;
+    std::optional<error> raised;  // by something outside its turn
+    bool complete_top = false;    // likewise: the innermost step has been completed
+    bool rerun_top = false;       // likewise: it has been given the mutex
+    bool queued = false;
+    bool ended = false;
+  };
+
+  struct timer {
+    int tick;
+    flow* of;
+    int id;
+    enum what_t { timeout, success, error, cancel_root } what;
+    const node* from;
+  };
+
+  struct mutex {
+    flow* owner = nullptr;
+    int depth = 0;
+    std::deque<flow*> waiters;
+  };
+
+  flow& start(flow* parent, std::string name) {
+    flows_.push_back(std::make_unique<flow>());
+    flow& fresh = *flows_.back();
+    fresh.parent = parent;
+    fresh.name = std::move(name);
+    queue(fresh);
+    return fresh;
+  }
+
+  void queue(flow& which) {
+    if (which.queued || which.ended) return;
+    which.queued = true;
+    ready_.push_back(&which);
+  }
+
+  void unqueue(flow& which) {
+    if (which.queued) ready_.erase(std::find(ready_.begin(), ready_.end(), &which));
+    which.queued = false;
+  }
+
+  /// [30] Recursive for the flow that owns it, first come first served.
+  bool lock(flow& now, frame& top) {
+    mutex& of = mutexes_[top.of->mutex];
+    if (of.owner == nullptr || of.owner == &now) {
+      of.owner = &now;
+      ++of.depth;
+      top.holds_mutex = true;
+      return true;
+    }
+    of.waiters.push_back(&now);
+    top.queued_on_mutex = true;
+    return false;
+  }
+
+  void unlock(int which) {
+    mutex& of = mutexes_[which];
+    if (--of.depth != 0) return;
+    of.owner = nullptr;
+    if (of.waiters.empty()) return;
+    of.owner = of.waiters.front();
+    of.waiters.pop_front();
+    of.depth = 1;
+    frame& top = of.owner->stack.back();
+    top.queued_on_mutex = false;
+    top.holds_mutex = true;
+    of.owner->rerun_top = true;
+    queue(*of.owner);
+  }
+
+  int arm(flow& now, int delay, timer::what_t what, const node& from) {
+    timers_.push_back({now_ + delay, &now, ++last_timer_, what, &from});
+    return last_timer_;
+  }
+
+  void disarm(frame& of) {
+    const auto is_its = [&of](const timer& armed) {
+      return armed.id != 0 && (armed.id == of.timer || armed.id == of.wait);
+    };
+    for (auto found = std::find_if(timers_.begin(), timers_.end(), is_its); found != timers_.end();
+         found = std::find_if(timers_.begin(), timers_.end(), is_its)) {
+      timers_.erase(found);
+    }
+    of.timer = 0;
+    of.wait = 0;
+  }
+
+  static void put(flow& now, int value) {
+    now.slot_state = value == 0 ? flow::slot_state::empty : flow::slot_state::full;
+    now.slot = value;
+  }
+
+  void write(const flow& by, std::string what) { log_.push_back({now_, by.name, std::move(what)}); }
+
+  std::vector<std::unique_ptr<flow>> flows_;
+  flow* root_ = nullptr;
+  std::deque<flow*> ready_;
+  std::vector<timer> timers_;
+  mutex mutexes_[testing::program::mutexes];
+  history log_;
+  verdict verdict_ = verdict::exact;
+  int now_ = 0;
+  int last_timer_ = 0;
+  int runs_ = 0;
+};
+
+}  // namespace testing::program
