@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "async/detail/pending_call.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "async/task.hpp"
+#include "support/alloc_counter.hpp"
+
+using async::detail::make_call;
+
+namespace {
+
+struct immovable {
+  immovable() = default;
+  immovable(const immovable&) {}
+  immovable(immovable&&) = delete;
+  int operator()(const immovable&) const { return 3; }
+};
+
+}  // namespace
+
+TEST_CASE("a call gives its result, reference, nothing or exception to the future") {
+  auto sum = make_call([](int a, std::unique_ptr<int> b) { return a + *b; }, 2, std::make_unique<int>(3));
+  auto sum_future = sum->get_future();
+  sum();
+  CHECK(sum_future.get() == 5);
+
+  int value = 0;
+  auto same = make_call([](int& x) -> int& { return x; }, std::ref(value));
+  std::future<int&> same_future = same->get_future();
+  same();
+  CHECK(&same_future.get() == &value);
+
+  auto nothing = make_call([&value] { value = 7; });
+  std::future<void> nothing_future = nothing->get_future();
+  nothing();
+  nothing_future.get();
+  CHECK(value == 7);
+
+  auto throws = make_call([](const std::string& what) -> int { throw std::runtime_error(what); }, "thrown");
+  std::future<int> throws_future = throws->get_future();
+  throws();
+  CHECK_THROWS_WITH_AS(throws_future.get(), "thrown", std::runtime_error);
+}
+
+TEST_CASE("what is called and its arguments need not be movable") {
+  const immovable f;
+  auto call = make_call(f, f);
+  auto future = call->get_future();
+  call();
+  CHECK(future.get() == 3);
+}
+
+TEST_CASE("what is called and its arguments are gone when the result can be seen") {
+  for (const bool throws : {false, true}) {
+    const auto token = std::make_shared<int>(0);
+    auto call = make_call(
+        [token, throws](const std::shared_ptr<int>&) {
+          if (throws) throw std::runtime_error("thrown");
+        },
+        token);
+    auto future = call->get_future();
+    CHECK(token.use_count() == 3);
+    call();
+    CHECK(token.use_count() == 1);
+    CHECK(future.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+  }
+}
+
+TEST_CASE("a call that is never made breaks its promise") {
+  const auto token = std::make_shared<int>(0);
+  std::future<void> future;
+  {
+    auto call = make_call([token] {});
+    future = call->get_future();
+    const auto moved = std::move(call);
+    CHECK(token.use_count() == 2);
+  }
+  CHECK(token.use_count() == 1);
+  CHECK_THROWS_AS(future.get(), std::future_error);
+}
+
+TEST_CASE("a call fits into a task without a block and takes no operator new once blocks are there") {
+  std::size_t calls = 1;
+  for (int i = 0; i < 10; ++i) {
+    const testing::alloc_counter counter;
+    auto call = make_call([](int x) { return x + 1; }, i);
+    static_assert(sizeof(call) <= async::task::inline_size);
+    auto future = call->get_future();
+    async::task task(std::move(call));
+    task();
+    CHECK(future.get() == i + 1);
+    calls = counter.calls();
+  }
+  CHECK(calls == 0);
+}
+
+TEST_CASE("a failure on the way to a call leaves nothing behind") {
+  const auto token = std::make_shared<int>(0);
+  for (std::size_t k = 0;; ++k) {
+    async::detail::trim_blocks();
+    testing::fail_alloc failing(k);
+    try {
+      const auto call = make_call([token, padding = std::array<char, 2000>{}] { static_cast<void>(padding); });
+      failing.stop();
+      CHECK(token.use_count() == 2);
+    } catch (const std::bad_alloc&) {
+      failing.stop();
+    }
+    CHECK(token.use_count() == 1);
+    if (!failing.has_failed()) break;
+  }
+}
+
+TEST_CASE("an exception may be looked at by one thread while the other lets the call go") {
+  for (int i = 0; i < 200; ++i) {
+    auto call = make_call([] { throw std::runtime_error("thrown"); });
+    auto future = call->get_future();
+    std::thread other([c = std::move(call)]() mutable { c(); });
+    CHECK_THROWS_WITH_AS(future.get(), "thrown", std::runtime_error);
+    other.join();
+  }
+}
