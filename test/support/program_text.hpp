@@ -78,9 +78,13 @@ inline std::string to_string(const history& of) {
   return text;
 }
 
-/// The log with what the rules leave open made equal: in which order branches beside each other are cancelled. Within
-/// a branch the order stays.
+/// The log with what the rules leave open made equal: in which order branches beside each other are cancelled (within a
+/// branch the order stays), and when it is found that a program is stuck.
 inline history normalized(history of) {
+  for (std::size_t at = 0, stuck = of.size(); at < of.size(); ++at) {
+    if (of[at].what == "stuck") stuck = at;
+    if (at >= stuck) of[at].tick = at == 0 ? 0 : of[at - 1].tick;
+  }
   const auto is_cancel = [](const event& entry) { return entry.what.rfind("oncancel", 0) == 0; };
   // A branch's name begins with that of the flow it branched from: descending order keeps the inner one first.
   const auto by_branch = [](const event& one, const event& other) { return one.branch > other.branch; };

@@ -68,6 +68,10 @@ class reference : private reference_state {
       return;
     }
     frame& top = now.stack.back();
+    if (top.todo.empty() && top.of == nullptr) {  // a program without steps
+      complete(now);
+      return;
+    }
     if (top.todo.empty()) {  // only a loop goes on without a step to begin: its next iteration
       call(now);
       return;
@@ -183,12 +187,9 @@ class reference : private reference_state {
       }
       disarm(top);  // [2] its cancel handler is not called on success
       top.cancel_handler = false;
-      if (top.loop_runs) {
-        if (top.of->what == kind::loop || top.iteration < top.of->count) {
-          queue(now);
-          return;
-        }
-        now.slot_state = flow::slot_state::unspecified;
+      if (top.loop_runs) {  // whether there is another iteration is seen in its turn
+        queue(now);
+        return;
       }
       drop(now);
       if (!now.stack.back().todo.empty()) {

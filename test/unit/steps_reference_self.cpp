@@ -11,6 +11,7 @@
 
 #include "support/program.hpp"
 #include "support/program_random.hpp"
+#include "support/program_shrink.hpp"
 #include "support/program_text.hpp"
 #include "support/reference.hpp"
 
@@ -234,6 +235,21 @@ TEST_CASE("reference [18, 30]: a flow that is cancelled leaves the queue of the 
                         handler::success),
                 with(kind::sync, 5, {})}) ==
         lines{"0 /1 run 1", "0 /4 run 4", "0 / onerror 9 A info 4", "0 / run 5", "0 / end"});
+}
+
+TEST_CASE("reference: a program without steps ends") { CHECK(log_of(nodes{}) == lines{"0 / end"}); }
+
+TEST_CASE("a failing program is shrunk to what makes it fail") {
+  const auto fails = [](const tree& program) {
+    for (const event& entry : reference(program).run()) {
+      if (entry.what.rfind("onerror 3 Timeout", 0) == 0) return true;
+    }
+    return false;
+  };
+  tree program;
+  program.steps = {gives(1, 11),
+                   timed(cancelled(step(2, {guarded(ends(ending::wait, 3), handler::silent), step(4)})), 5), step(5)};
+  CHECK(to_string(shrunk(program, fails)) == "2 add timeout=5\n  3 add, wait for ever\n    onerror: silent\n");
 }
 
 TEST_CASE("random trees end, use every construct and are the same for the same seed") {
