@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 4
+// floor: 3
 #pragma once
 #include <exception>    // for exception_ptr, current_exception
 #include <functional>   // for invoke

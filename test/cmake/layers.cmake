@@ -99,7 +99,8 @@ function(add_model_layer)
     return()
   endif()
   add_library(asyncsteps_model INTERFACE)
-  target_compile_options(asyncsteps_model INTERFACE -UNDEBUG -fno-sized-deallocation)  # Relacy replaces the others only
+  # Relacy replaces only the plain forms of new and delete; g++ 12 sees out-of-bounds writes in its one-thread waitset.
+  target_compile_options(asyncsteps_model INTERFACE -UNDEBUG -fno-sized-deallocation -Wno-array-bounds)
   target_include_directories(asyncsteps_model SYSTEM INTERFACE ${RELACY_INCLUDE_DIR})
   target_include_directories(asyncsteps_model INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/model)
   add_programs(model 240 asyncsteps_model)
