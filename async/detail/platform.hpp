@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 1
 #pragma once
-#include <algorithm>           // for max
+#include <algorithm>           // for max, min
 #include <atomic>              // for atomic, atomic_thread_fence
 #include <chrono>              // for steady_clock
 #include <condition_variable>  // for condition_variable
@@ -195,5 +195,75 @@ inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
 }
 inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word); }
 #endif
+
+// --- threads -------------------------------------------------------------------------------------------------------
+
+#if defined(__linux__)
+namespace platform {
+
+/// CPUs that a control group grants, as quota / period rounded up; 0: no limit known.
+inline std::size_t cpus_of(long long quota, long long period) noexcept {
+  return quota > 0 && period > 0 ? static_cast<std::size_t>((quota + period - 1) / period) : 0;
+}
+
+/// The quota of the control group that the process sees as its root, as in a container: version 2, else version 1.
+inline std::size_t control_group_cpus() noexcept {
+  long long quota = 0;
+  long long period = 0;
+  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re")) {
+    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);  // "max 100000": no limit, 0 fields
+    std::fclose(file);
+    return fields == 2 ? cpus_of(quota, period) : 0;
+  }
+  const auto read = [](const char* path) noexcept {
+    long long value = 0;
+    if (std::FILE* const file = std::fopen(path, "re")) {
+      if (std::fscanf(file, "%lld", &value) != 1) value = 0;
+      std::fclose(file);
+    }
+    return value;
+  };
+  quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  return cpus_of(quota, read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+}
+
+/// Processors of the calling thread's affinity mask; 0: unknown.
+inline std::size_t affinity_cpus() noexcept {
+  for (std::size_t cpus = 1024; cpus <= 1U << 20; cpus *= 4) {
+    cpu_set_t* const set = CPU_ALLOC(cpus);
+    if (set == nullptr) return 0;
+    const std::size_t size = CPU_ALLOC_SIZE(cpus);
+    const int count = ::sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : -1;
+    CPU_FREE(set);
+    if (count > 0) return static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
+}  // namespace platform
+#endif
+
+/// How many threads of this process can run at the same time: affinity mask and container quota counted; at least 1.
+inline std::size_t usable_processors() noexcept {
+  std::size_t count = std::thread::hardware_concurrency();
+#if defined(__linux__)
+  if (const std::size_t cpus = platform::affinity_cpus(); cpus != 0) count = cpus;
+  if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
+#endif
+  return (std::max)(count, std::size_t{1});
+}
+
+/// Names the calling thread for debuggers and profilers. Best effort: Linux keeps 15 bytes, some systems none.
+inline void set_thread_name(const char* name) noexcept {
+#if defined(__linux__)
+  char shortened[16] = {};
+  for (std::size_t i = 0; i < sizeof shortened - 1 && name[i] != 0; ++i) shortened[i] = name[i];
+  ::pthread_setname_np(::pthread_self(), shortened);
+#elif defined(__APPLE__)
+  ::pthread_setname_np(name);
+#else
+  static_cast<void>(name);
+#endif
+}
 
 }  // namespace async::detail

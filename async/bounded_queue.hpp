@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 6
+#pragma once
+#include <chrono>       // for duration, ceil
+#include <concepts>     // for constructible_from
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint64_t
+#include <iterator>     // for input_iterator, iter_reference_t
+#include <optional>     // for optional
+#include <type_traits>  // for is_assignable_v
+#include <utility>      // for forward, move
+
+#include "async/detail/atomics.hpp"       // for wait_clock
+#include "async/detail/backoff.hpp"       // for backoff
+#include "async/detail/bounded_ring.hpp"  // for bounded_ring, ring_result
+#include "async/detail/wait_gate.hpp"     // for wait_gate
+
+namespace async {
+
+/// What can be set about a bounded_queue at compile time; derive from it and hide what is to change.
+struct bounded_queue_traits {
+  /// Number of the first ticket. Tests start just below a wrap of the slots' turns.
+  static constexpr std::uint64_t first_ticket = 0;
+  /// Called between claiming a slot and using it. Tests stop a thread there.
+  static void claimed() noexcept {}
+};
+
+/// Bounded multi-producer multi-consumer FIFO queue: a ring of slots, with calls that return at once and calls that
+/// wait.
+///
+/// Use it to pass elements between threads with a limit on how many are under way: producers that are too fast wait or
+/// are told. Do not use it when a producer must never wait or fail (async::queue), or between two threads on the
+/// fastest path of all (a single-producer single-consumer ring is faster still).
+///
+/// Order       linearizable FIFO. Elements come out in the order in which they were claimed a place; "full", "empty"
+/// and
+///             "closed" are true at some moment within the call, also across several queues.
+/// Waiting     a waiting call looks a few microseconds, then sleeps; it uses no CPU and needs no place in the queue, so
+///             that a call that times out leaves nothing behind. Sleepers are woken first come, first served, one for
+///             each element or free place; a thread that does not sleep may get it before them.
+/// Closing     after close() nothing goes in; what is in comes out, then calls that take return false. All waiting
+/// calls
+///             return. What went in is exactly what was accepted before close() took effect.
+/// Threads     every member from any thread, except construction and destruction: no other call may be running (one
+/// that
+///             has handed over its element but has not returned still is).
+/// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it holds up those who need
+///             that slot; they wait for it. All else does not wait. Constructors and assignments of T run in that
+///             window and must not use the queue.
+/// Exceptions  a throwing constructor: nothing is enqueued, its slot is passed over. A throwing assignment on the way
+///             out: the element is gone, the exception passes. Arguments are moved from only by a call that succeeds or
+///             throws. A call that waits can throw only what T throws.
+/// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after.
+/// Example     test/example/bounded_queue.cpp
+template <class T, class Traits = bounded_queue_traits>
+class bounded_queue {
+ public:
+  using value_type = T;
+
+  /// Room for at least `capacity` elements: rounded up to a power of two. Throws std::invalid_argument for 0,
+  /// std::length_error for what can't be addressed, std::bad_alloc.
+  explicit bounded_queue(std::size_t capacity) : ring_(capacity) {}
+  /// Destroys the elements that are left. No other call may be running or waiting.
+  ~bounded_queue() = default;
+  bounded_queue(const bounded_queue&) = delete;
+  bounded_queue& operator=(const bounded_queue&) = delete;
+
+  /// Constructs an element from `args` at the end. False: full or closed, and `args` are untouched.
+  template <class... Args>
+    requires std::constructible_from<T, Args...>
+  bool enqueue(Args&&... args) {
+    return ring_.enqueue(std::forward<Args>(args)...) == result::done;
+  }
+
+  /// Moves the oldest element to `out`, of type T or any type that can be assigned from it. False: empty.
+  template <class U>
+    requires std::is_assignable_v<U&, T&&>
+  bool dequeue(U& out) {
+    return ring_.dequeue(assign_to(out)) == result::done;
+  }
+  /// The oldest element; none: empty.
+  std::optional<T> dequeue()
+    requires std::move_constructible<T>
+  {
+    std::optional<T> out;
+    ring_.dequeue([&out](T&& element) { out.emplace(std::move(element)); });
+    return out;
+  }
+
+  /// Waits while the queue is full, then constructs an element from `args` at the end. False: closed, `args` untouched.
+  template <class... Args>
+    requires std::constructible_from<T, Args...>
+  bool blocking_enqueue(Args&&... args) {
+    return wait_for_room(nullptr, std::forward<Args>(args)...);
+  }
+  /// Waits while the queue is empty, then moves the oldest element to `out`. False: closed and drained.
+  template <class U>
+    requires std::is_assignable_v<U&, T&&>
+  bool blocking_dequeue(U& out) {
+    return wait_for_item(nullptr, assign_to(out));
+  }
+
+  /// blocking_enqueue that gives up after `limit` (steady clock). False: still full, or closed; `args` untouched.
+  template <class Rep, class Period, class... Args>
+    requires std::constructible_from<T, Args...>
+  bool enqueue_for(std::chrono::duration<Rep, Period> limit, Args&&... args) {
+    const deadline until(limit);
+    return wait_for_room(&until, std::forward<Args>(args)...);
+  }
+  /// blocking_dequeue that gives up after `limit` (steady clock). False: still empty, or closed and drained.
+  template <class U, class Rep, class Period>
+    requires std::is_assignable_v<U&, T&&>
+  bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
+    const deadline until(limit);
+    return wait_for_item(&until, assign_to(out));
+  }
+
+  /// Constructs up to `count` elements from *first and its successors; returns how many went in. Those of one call stay
+  /// in order; others' may come between. Fewer than `count`: there was no more room at some moment, or closed. When a
+  /// constructor or the iterator throws, the elements before stay in.
+  template <std::input_iterator It>
+    requires std::constructible_from<T, std::iter_reference_t<It>>
+  std::size_t bulk_enqueue(It first, std::size_t count) {
+    std::size_t total = 0;
+    while (total != count) {
+      std::size_t taken = 0;
+      if (ring_.bulk_enqueue(first, count - total, taken) != result::done) break;
+      total += taken;
+    }
+    return total;
+  }
+
+  /// Moves up to `max` of the oldest elements to *out and its successors; returns how many. 0: empty (or `max` is 0).
+  /// Fewer than `max`: no more were ready. When an assignment throws, that element is gone and no other is lost.
+  template <class Out>
+    requires std::indirectly_writable<Out, T&&>
+  std::size_t bulk_dequeue(Out out, std::size_t max) {
+    std::size_t taken = 0;
+    if (max == 0) return 0;
+    if constexpr (noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
+      ring_.bulk_dequeue(out, max, taken);
+    } else {
+      const auto sink = [&out](T&& element) {
+        *out = std::move(element);
+        ++out;
+      };
+      while (taken != max && ring_.dequeue(sink) == result::done) ++taken;
+    }
+    return taken;
+  }
+
+  /// Ends the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. Any number
+  /// of times.
+  void close() noexcept { ring_.close(); }
+  bool is_closed() const noexcept { return ring_.is_closed(); }
+
+  std::size_t capacity() const noexcept { return ring_.capacity(); }
+  /// Elements at about this moment, those under way included.
+  std::size_t approx_size() const noexcept { return ring_.approx_size(); }
+  /// True: there was a moment within the call without any element, finished or under way.
+  bool empty() const noexcept { return ring_.empty(); }
+
+ private:
+  using result = detail::ring_result;
+
+  /// A moment on the steady clock, or never for limits of decades.
+  class deadline {
+   public:
+    template <class Rep, class Period>
+    explicit deadline(std::chrono::duration<Rep, Period> limit) {
+      const double seconds = std::chrono::duration<double>(limit).count();
+      if (seconds >= 1e9) {
+        is_never_ = true;
+      } else if (seconds > 0) {
+        at_ = detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(limit);
+      } else {
+        has_passed_ = true;  // also for not-a-number
+      }
+    }
+    const detail::wait_clock::time_point* time() const noexcept { return is_never_ ? nullptr : &at_; }
+    bool has_passed() const noexcept { return has_passed_ || (!is_never_ && detail::wait_clock::now() >= at_); }
+
+   private:
+    detail::wait_clock::time_point at_{};
+    bool is_never_ = false;
+    bool has_passed_ = false;
+  };
+
+  template <class U>
+  static auto assign_to(U& out) noexcept {
+    return [&out](T&& element) noexcept(std::is_nothrow_assignable_v<U&, T&&>) { out = std::move(element); };
+  }
+
+  template <class... Args>
+  bool wait_for_room(const deadline* until, Args&&... args) {
+    return wait(
+        ring_.room(), until, [&] { return ring_.enqueue(std::forward<Args>(args)...); },
+        [this] { return ring_.may_enqueue(); });
+  }
+  template <class Sink>
+  bool wait_for_item(const deadline* until, Sink sink) {
+    return wait(ring_.items(), until, [&] { return ring_.dequeue(sink); }, [this] { return ring_.may_dequeue(); });
+  }
+
+  /// Tries, looks for a while, then announces itself, tries again and sleeps, until there is something to return.
+  template <class Attempt, class Hint>
+  bool wait(detail::wait_gate& gate, const deadline* until, Attempt attempt, Hint hint) {
+    for (;;) {
+      if (const result r = attempt(); r != result::blocked) return r == result::done;
+      detail::backoff look;
+      for (; !look.exhausted(); look.wait()) {
+        if (until != nullptr && until->has_passed()) return false;
+        if (hint()) break;
+      }
+      if (!look.exhausted()) continue;
+      detail::wait_gate::announcement here(gate);
+      if (const result r = attempt(); r != result::blocked) return r == result::done;
+      here.sleep(until != nullptr ? until->time() : nullptr);
+    }
+  }
+
+  detail::bounded_ring<T, Traits> ring_;
+};
+
+}  // namespace async

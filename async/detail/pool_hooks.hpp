@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 4
+#pragma once
+#include <cstdio>     // for fprintf, snprintf
+#include <exception>  // for exception_ptr, current_exception, terminate
+#include <string>     // for string
+#include <utility>    // for move
+
+#include "async/detail/platform.hpp"     // for set_thread_name
+#include "async/task.hpp"                // for task
+#include "async/threadpool_options.hpp"  // for threadpool_options
+
+namespace async::detail {
+
+/// The user's callbacks of a pool, and what happens when one of them, or a task, throws.
+class pool_hooks {
+ public:
+  explicit pool_hooks(threadpool_options&& options)
+      : name_(std::move(options.name)),
+        start_(std::move(options.on_thread_start)),
+        stop_(std::move(options.on_thread_stop)),
+        unhandled_(std::move(options.on_unhandled)) {}
+
+  /// On a thread of the pool, before its first task and after its last.
+  void started(std::size_t index) const noexcept {
+    if (!name_.empty()) {
+      char name[64];
+      std::snprintf(name, sizeof name, "%s/%zu", name_.c_str(), index);
+      set_thread_name(name);
+    }
+    call(start_, index);
+  }
+  void stopping(std::size_t index) const noexcept { call(stop_, index); }
+
+  /// Runs a task; an exception that leaves it is unhandled.
+  void call(task& work) const noexcept {
+    try {
+      work();
+    } catch (...) {
+      unhandled(std::current_exception());
+    }
+  }
+
+  /// The hook, else a message and std::terminate.
+  void unhandled(std::exception_ptr error) const noexcept {
+    if (unhandled_) return unhandled_(std::move(error));
+    const char* what = "an exception that is no std::exception";
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      what = e.what();
+      std::fprintf(stderr, "async::threadpool: unhandled exception in a task: %s\n", what);
+    } catch (...) {
+      std::fprintf(stderr, "async::threadpool: unhandled exception in a task: %s\n", what);
+    }
+    std::terminate();
+  }
+
+ private:
+  void call(const unique_function<void(std::size_t)>& hook, std::size_t index) const noexcept {
+    if (!hook) return;
+    try {
+      hook(index);
+    } catch (...) {
+      unhandled(std::current_exception());
+    }
+  }
+
+  const std::string name_;
+  const unique_function<void(std::size_t)> start_;
+  const unique_function<void(std::size_t)> stop_;
+  const unique_function<void(std::exception_ptr)> unhandled_;
+};
+
+}  // namespace async::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 5
+#pragma once
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t
+#include <new>      // for placement new
+#include <thread>   // for thread
+#include <utility>  // for forward, move
+
+#include "async/detail/block_cache.hpp"     // for allocate_block
+#include "async/detail/sleepers.hpp"        // for sleeper
+#include "async/detail/stealing_deque.hpp"  // for stealing_deque
+#include "async/task.hpp"                   // for task
+
+namespace async::detail {
+
+class pool_core;
+
+/// What the deques hold pointers to, since a thief's racy read must be of a pointer. run() does the work, and destroys
+/// and frees the job.
+struct job {
+  void (*run)(job*) noexcept;
+};
+
+/// A task in a recycled block, as a job.
+struct boxed_task : job {
+  boxed_task(void (*how)(job*) noexcept, task what) : job{how}, work(std::move(what)) {}
+
+  template <class F>
+  static boxed_task* make(void (*how)(job*) noexcept, F&& f) {
+    void* const block = allocate_block(sizeof(boxed_task));
+    try {
+      return ::new (block) boxed_task(how, task(std::forward<F>(f)));
+    } catch (...) {
+      free_block(block, sizeof(boxed_task));
+      throw;
+    }
+  }
+  static void destroy(boxed_task* box) noexcept {
+    box->~boxed_task();
+    free_block(box, sizeof(boxed_task));
+  }
+
+  task work;
+};
+
+/// What belongs to one of the pool's threads. It outlives the thread, since thieves may look at it at any time, and is
+/// used again when the pool grows.
+struct worker {
+  worker(pool_core& owner, std::size_t position) : pool(owner), index(position) {}
+
+  /// Counts on one of the own thread's counters.
+  static void count(atomic<std::uint64_t>& counter) noexcept {
+    // relaxed: one writer, and readers want a figure only
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  /// Own thread only: a number for where to begin stealing.
+  std::uint32_t next_random() noexcept {
+    random = random * 1664525U + 1013904223U;
+    return random >> 8;
+  }
+
+  pool_core& pool;
+  std::size_t index;                // written before the thread starts
+  bool vacant = false;              // has no thread; guarded by the pool's mutex
+  stealing_deque<job> own;          // what a thread leaves in it when it retires is stolen by the others
+  std::uint32_t turn = 0;           // own thread only
+  std::uint32_t random = 1;         // own thread only
+  atomic<std::uint64_t> ran{0};     // written by the own thread
+  atomic<std::uint64_t> steals{0};  // written by the own thread
+  atomic<std::uint64_t> parks{0};   // written by the own thread
+  atomic<bool> retire{false};       // written under the pool's mutex, read by the own thread
+  sleepers::sleeper bed;            // where the own thread sleeps between tasks
+  std::thread thread;               // guarded by the pool's mutex
+};
+
+inline constinit thread_local worker* this_worker = nullptr;
+
+}  // namespace async::detail

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <concepts>     // for invocable
+#include <memory>       // for unique_ptr
+#include <type_traits>  // for decay_t
+#include <utility>      // for forward
+
+namespace async {
+
+template <class Signature>
+class unique_function;
+
+/// A move-only callable with arguments, for hooks that are set once and called seldom.
+///
+/// Threads     calls are const: as safe as the callable itself. Lifetime: owns the callable, on the heap.
+/// Exceptions  construction: std::bad_alloc and what the callable's constructor throws; a call: what the callable
+/// throws.
+template <class... A>
+class unique_function<void(A...)> {
+ public:
+  unique_function() noexcept = default;
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, unique_function> && std::invocable<std::decay_t<F>&, A...>)
+  unique_function(F&& f)  // NOLINT: implicit like std::function
+      : held_(std::make_unique<holder<std::decay_t<F>>>(std::forward<F>(f))) {}
+
+  void operator()(A... arguments) const { held_->call(std::forward<A>(arguments)...); }
+  explicit operator bool() const noexcept { return held_ != nullptr; }
+
+ private:
+  struct base {
+    base() = default;
+    base(const base&) = delete;
+    base& operator=(const base&) = delete;
+    virtual ~base() = default;
+    virtual void call(A... arguments) = 0;
+  };
+  template <class F>
+  struct holder final : base {
+    template <class G>
+    explicit holder(G&& g) : f(std::forward<G>(g)) {}
+    void call(A... arguments) override { static_cast<void>(f(std::forward<A>(arguments)...)); }
+    F f;
+  };
+  std::unique_ptr<base> held_;
+};
+
+}  // namespace async

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 9
+#pragma once
+#include <chrono>       // for seconds
+#include <cstddef>      // for byte, size_t
+#include <cstdio>       // for fputs
+#include <exception>    // for current_exception, terminate
+#include <functional>   // for invoke
+#include <future>       // for future, promise
+#include <iterator>     // for input_iterator
+#include <memory>       // for allocator_arg
+#include <optional>     // for optional
+#include <tuple>        // for tuple, apply
+#include <type_traits>  // for invoke_result_t, decay_t
+#include <utility>      // for forward, move
+
+#include "async/detail/block_cache.hpp"  // for block_allocator
+#include "async/detail/pool_core.hpp"    // for pool_core
+#include "async/threadpool_options.hpp"  // for threadpool_options, threadpool_stats
+
+namespace async {
+
+/// Threads that run tasks, in a number that can be changed at any time.
+///
+/// Use it for many short tasks and for a fixed degree of parallelism. Do not use it for tasks that block for long on
+/// something that another task of the same pool must do (unless they wait with wait()), nor for one long-lived loop
+/// (std::thread).
+///
+/// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
+///             deque: newest first for the worker, oldest first for thieves.
+/// Threads     every member from any thread, also from the pool's own tasks where not said otherwise; construction and
+///             destruction by one.
+/// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue;
+/// it
+///             makes a system call only when a sleeping worker must be woken.
+/// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
+/// Memory      execute calls operator new not at all and post not at all in the steady state: captures up to 48 bytes
+/// and
+///             the futures' states come from recycled blocks.
+/// Shutdown    stop() and the destructor run every accepted task, then join every thread.
+/// Example     test/example/pool.cpp
+class threadpool {
+ public:
+  using stats_t = threadpool_stats;
+
+  /// Starts `threads` workers; 0: paused. If one cannot start, those that did are ended again and std::system_error is
+  /// thrown; more than 65535: std::length_error.
+  explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
+  explicit threadpool(threadpool_options options) : core_(std::move(options), this) { core_.start(); }
+  threadpool(const threadpool&) = delete;
+  threadpool& operator=(const threadpool&) = delete;
+
+  /// stop(). On one of the pool's own workers it could never end: a message and std::terminate.
+  ~threadpool() {
+    if (core_.own_worker() != nullptr) {
+      std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
+      std::terminate();
+    }
+    core_.stop();
+  }
+
+  /// Runs f(arguments...) on a worker, with copies of both as std::async makes them, and returns the future of its
+  /// result. What f captured is destroyed before the future is ready. Throws stopped, queue_full (see
+  /// threadpool_options), std::bad_alloc and what copying throws; nothing is posted then.
+  template <class F, class... A>
+    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
+  auto post(F&& f, A&&... arguments) -> std::future<std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>> {
+    using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>;
+    std::promise<result> promise(std::allocator_arg, detail::block_allocator<std::byte>{});
+    std::future<result> future = promise.get_future();
+    core_.submit(promised_call<result, std::decay_t<F>, std::decay_t<A>...>{
+        std::move(promise), {{std::forward<F>(f), std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)}}});
+    return future;
+  }
+
+  /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way in.
+  template <class F, class... A>
+    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
+  void execute(F&& f, A&&... arguments) {
+    if constexpr (sizeof...(A) == 0) {
+      core_.submit(std::forward<F>(f));
+    } else {
+      core_.submit([f = std::decay_t<F>(std::forward<F>(f)),
+                    held = std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)]() mutable {
+        std::apply([&f](auto&... a) { static_cast<void>(std::invoke(std::move(f), std::move(a)...)); }, held);
+      });
+    }
+  }
+
+  /// execute(*first), execute(*++first), …, `count` times. If it throws, those before have been posted.
+  template <std::input_iterator It>
+  void bulk_execute(It first, std::size_t count) {
+    for (; count != 0; --count, ++first) core_.submit(*first);
+  }
+
+  /// Sets the number of workers and returns without waiting for running tasks: surplus workers end after their current
+  /// task, what they have queued is run by the others. 0 pauses the pool. If a thread cannot start, std::system_error
+  /// is thrown, those that did start stay and size() tells how many. Concurrent calls follow each other. Throws
+  /// stopped.
+  void configurepool(std::size_t threads) { core_.configure(threads); }
+
+  /// How many workers are wanted.
+  std::size_t size() const noexcept { return core_.size(); }
+  /// How many workers are asleep at this moment for want of tasks.
+  std::size_t idlesize() const noexcept { return core_.idle(); }
+
+  /// Waits until no accepted task is queued or running. On one of the pool's own workers: throws std::system_error
+  /// (resource_deadlock_would_occur).
+  void wait_idle() { core_.wait_idle(); }
+
+  /// The future's result. On one of the pool's workers it runs other tasks meanwhile, to any depth, and so cannot
+  /// deadlock; elsewhere it is future.get(). A future that something else than a task of this pool makes ready is
+  /// noticed within 8 ms.
+  template <class T>
+  T wait(std::future<T>& future) {
+    if (core_.own_worker() != nullptr) {
+      core_.help_until([&future] { return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout; });
+    }
+    return future.get();
+  }
+
+  /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. A
+  /// paused pool gets one worker for it. Later calls return when the first is done. On one of the pool's own
+  /// workers: throws std::system_error (resource_deadlock_would_occur).
+  void stop() { core_.stop(); }
+
+  stats_t stats() const { return core_.stats(); }
+
+  /// The pool that the calling thread works for, or null.
+  static threadpool* current() noexcept {
+    const detail::worker* const w = detail::this_worker;
+    return w == nullptr ? nullptr : static_cast<threadpool*>(w->pool.facade());
+  }
+
+  /// The process's pool, with usable_concurrency() workers, made when first asked for. When static objects are
+  /// destroyed it runs what it has accepted and ends its threads; what is posted after that runs on the posting thread.
+  static threadpool& shared() {
+    static threadpool* const immortal = new threadpool;
+    struct closer {
+      threadpool& pool;
+      ~closer() {
+        pool.core_.run_late_posts_inline();
+        if (pool.core_.own_worker() == nullptr)
+          pool.core_.stop();  // else a task called std::exit: the system ends the rest
+      }
+    };
+    static const closer at_exit{*immortal};
+    return *immortal;
+  }
+
+  /// What task_group and the event loops build on.
+  detail::pool_core& core() noexcept { return core_; }
+
+ private:
+  static threadpool_options options_for(std::size_t threads) {
+    threadpool_options options;
+    options.threads = threads;
+    return options;
+  }
+
+  template <class R, class F, class... A>
+  struct promised_call {
+    struct bound {
+      F f;
+      std::tuple<A...> arguments;
+    };
+    std::promise<R> promise;
+    std::optional<bound> call;
+
+    void operator()() noexcept {
+      try {
+        if constexpr (std::is_void_v<R>) {
+          run();
+          promise.set_value();
+        } else {
+          promise.set_value(run());
+        }
+      } catch (...) {
+        promise.set_exception(std::current_exception());
+      }
+    }
+    /// Destroys what was bound, so that it is gone when the future becomes ready.
+    R run() {
+      struct release {
+        std::optional<bound>& call;
+        ~release() { call.reset(); }
+      } const at_end{call};
+      return std::apply([this](A&... a) -> R { return std::invoke(std::move(call->f), std::move(a)...); },
+                        call->arguments);
+    }
+  };
+
+  detail::pool_core core_;
+};
+
+}  // namespace async

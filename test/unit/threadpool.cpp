@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "async/threadpool.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "../support/alloc_counter.hpp"
+#include "../support/process_cpu_time.hpp"
+#include "../support/scale.hpp"
+
+using async::threadpool;
+using async::threadpool_options;
+using namespace std::chrono_literals;
+
+TEST_CASE("post returns the future of the result, with arguments copied as std::async copies them") {
+  threadpool pool(2);
+  CHECK(pool.post([](int a, int b) { return a + b; }, 40, 2).get() == 42);
+  CHECK(pool.post([] {}).wait_for(60s) == std::future_status::ready);
+  int value = 1;
+  CHECK(&pool.post([](int& r) -> int& { return r; }, std::ref(value)).get() == &value);
+  CHECK(*pool.post([](std::unique_ptr<int> p) { return p; }, std::make_unique<int>(7)).get() == 7);
+  CHECK(pool.post([p = std::make_unique<int>(8)] { return *p; }).get() == 8);
+  CHECK(pool.post([](const std::string& s) { return s + "!"; }, "text").get() == "text!");
+  struct thing {
+    int twice(int x) { return 2 * x; }
+  };
+  thing t;
+  CHECK(pool.post(&thing::twice, &t, 21).get() == 42);
+}
+
+TEST_CASE("an exception of a posted task comes out of its future") {
+  threadpool pool(1);
+  auto future = pool.post([]() -> int { throw std::runtime_error("no"); });
+  pool.wait_idle();  // the worker has dropped the exception: ThreadSanitizer does not see libstdc++ count its
+                     // references
+  CHECK_THROWS_WITH_AS(future.get(), "no", std::runtime_error);
+}
+
+TEST_CASE("what a task captured is destroyed before its future is ready") {
+  threadpool pool(2);
+  for (int i = 0; i < 1000; ++i) {
+    const auto token = std::make_shared<int>(1);
+    pool.post([token] {}).get();
+    REQUIRE(token.use_count() == 1);
+  }
+}
+
+TEST_CASE("an exception of an executed task goes to on_unhandled, and the worker lives on") {
+  threadpool_options options;
+  options.threads = 1;
+  std::atomic<int> seen{0};
+  options.on_unhandled = [&seen](std::exception_ptr e) {
+    try {
+      std::rethrow_exception(e);
+    } catch (const std::runtime_error&) {
+      ++seen;
+    }
+  };
+  threadpool pool(std::move(options));
+  pool.execute([] { throw std::runtime_error("no"); });
+  pool.execute([](int) { throw std::runtime_error("no"); }, 1);
+  CHECK(pool.post([] { return 1; }).get() == 1);
+  CHECK(seen == 2);
+}
+
+TEST_CASE("bulk_execute runs every callable of the range") {
+  threadpool pool(2);
+  std::atomic<int> sum{0};
+  struct add {
+    std::atomic<int>* sum;
+    int value;
+    void operator()() const { *sum += value; }
+  };
+  std::vector<add> all;
+  for (int i = 1; i <= 100; ++i) all.push_back({&sum, i});
+  pool.bulk_execute(all.begin(), all.size());
+  pool.wait_idle();
+  CHECK(sum == 5050);
+}
+
+TEST_CASE("n tasks that wait for each other run on an idle pool of n: no wake-up is lost") {
+  for (std::size_t round = 0; round < testing::rounds(300); ++round) {
+    constexpr int n = 4;
+    threadpool pool(n);
+    while (round % 2 == 0 && pool.idlesize() != n) std::this_thread::yield();
+    std::latch together(n);
+    for (int i = 0; i < n; ++i) pool.execute([&together] { together.arrive_and_wait(); });
+    pool.wait_idle();
+  }
+}
+
+TEST_CASE("a paused pool keeps its tasks and runs them when it grows") {
+  threadpool pool(0);
+  CHECK(pool.size() == 0);
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 100; ++i) pool.execute([&ran] { ++ran; });
+  CHECK(ran == 0);
+  pool.configurepool(3);
+  CHECK(pool.size() == 3);
+  pool.wait_idle();
+  CHECK(ran == 100);
+}
+
+TEST_CASE("stop and the destructor run what a paused pool has accepted") {
+  std::atomic<int> ran{0};
+  {
+    threadpool pool(0);
+    for (int i = 0; i < 10; ++i) {
+      pool.execute([&pool, &ran] {
+        pool.execute([&ran] { ++ran; });
+        ++ran;
+      });
+    }
+  }
+  CHECK(ran == 20);
+}
+
+TEST_CASE("the destructor runs every accepted task, and what these post") {
+  std::atomic<int> ran{0};
+  {
+    threadpool pool(2);
+    for (int i = 0; i < 1000; ++i) {
+      pool.execute([&pool, &ran] {
+        pool.execute([&ran] { ++ran; });
+        ++ran;
+      });
+    }
+  }
+  CHECK(ran == 2000);
+}
+
+TEST_CASE("after stop a post throws stopped, and so does configurepool") {
+  threadpool pool(2);
+  pool.stop();
+  pool.stop();
+  CHECK(pool.size() == 0);
+  CHECK_THROWS_AS(pool.post([] {}), async::stopped);
+  CHECK_THROWS_AS(pool.execute([] {}), async::stopped);
+  CHECK_THROWS_AS(pool.configurepool(1), async::stopped);
+}
+
+TEST_CASE("stop and wait_idle inside a task are errors, not deadlocks") {
+  threadpool pool(1);
+  auto stops = pool.post([&pool] { pool.stop(); });
+  auto waits = pool.post([&pool] { pool.wait_idle(); });
+  pool.wait_idle();
+  CHECK_THROWS_AS(stops.get(), std::system_error);
+  CHECK_THROWS_AS(waits.get(), std::system_error);
+}
+
+TEST_CASE("a pool can be resized from its own tasks, to nothing and back") {
+  threadpool pool(2);
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 200; ++i) {
+    pool.execute([&pool, &ran, i] {
+      pool.configurepool(static_cast<std::size_t>(i % 5));
+      pool.execute([&ran] { ++ran; });
+      ++ran;
+    });
+    if (i % 5 == 0) pool.configurepool(1);
+  }
+  pool.configurepool(3);
+  while (ran != 400) {
+    pool.configurepool(3);
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("shrinking loses no task, also none that waits in the deque of a worker that ends") {
+  threadpool pool(2);
+  std::atomic<int> ran{0};
+  pool.post([&] {
+        for (int i = 0; i < 1000; ++i) pool.execute([&ran] { ++ran; });
+        pool.configurepool(0);
+      })
+      .get();
+  pool.configurepool(1);
+  pool.wait_idle();
+  CHECK(ran == 1000);
+}
+
+TEST_CASE("wait inside a task runs other tasks: any depth works on one worker") {
+  threadpool pool(1);
+  struct nested {
+    threadpool& pool;
+    int depth;
+    int operator()() const {
+      if (depth == 0) return 0;
+      auto inner = pool.post(nested{pool, depth - 1});
+      return 1 + pool.wait(inner);
+    }
+  };
+  CHECK(pool.post(nested{pool, 64}).get() == 64);
+}
+
+TEST_CASE("wait inside a task notices a future that the pool does not know") {
+  threadpool pool(1);
+  std::promise<int> foreign;
+  auto result = pool.post([&pool, future = foreign.get_future()]() mutable { return pool.wait(future); });
+  std::thread other([&foreign] { foreign.set_value(5); });
+  CHECK(result.get() == 5);
+  other.join();
+}
+
+TEST_CASE("a bounded pool blocks, rejects, or runs the task on the caller") {
+  using policy = threadpool_options::overflow;
+  for (const policy when_full : {policy::block, policy::reject, policy::caller_runs}) {
+    threadpool_options options;
+    options.threads = 0;
+    options.max_queue = 2;
+    options.when_full = when_full;
+    threadpool pool(std::move(options));
+    std::vector<std::thread::id> ran_on(3);
+    for (std::size_t i = 0; i < 2; ++i) pool.execute([&ran_on, i] { ran_on[i] = std::this_thread::get_id(); });
+    const auto third = [&ran_on] { ran_on[2] = std::this_thread::get_id(); };
+    if (when_full == policy::reject) {
+      CHECK_THROWS_AS(pool.execute(third), async::queue_full);
+    } else if (when_full == policy::caller_runs) {
+      pool.execute(third);
+      CHECK(ran_on[2] == std::this_thread::get_id());
+    } else {
+      std::thread grows([&pool] { pool.configurepool(1); });
+      pool.execute(third);
+      grows.join();
+    }
+    if (pool.size() == 0) pool.configurepool(1);
+    pool.wait_idle();
+    CHECK(ran_on[1] != std::thread::id());
+    CHECK(ran_on[1] != std::this_thread::get_id());
+  }
+}
+
+TEST_CASE("a worker never blocks on its own bounded pool") {
+  threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 1;
+  threadpool pool(std::move(options));
+  std::atomic<int> ran{0};
+  pool.execute([&] {
+    for (int i = 0; i < 100; ++i) pool.execute([&ran] { ++ran; });
+  });
+  pool.wait_idle();
+  CHECK(ran == 100);
+}
+
+TEST_CASE("hooks run on each thread, with its index; threads carry the pool's name") {
+  std::mutex mutex;
+  std::multiset<std::size_t> started;
+  std::multiset<std::size_t> stopped;
+  threadpool_options options;
+  options.threads = 3;
+  options.name = "crunch";
+  options.on_thread_start = [&](std::size_t i) {
+    const std::lock_guard lock(mutex);
+    started.insert(i);
+  };
+  options.on_thread_stop = [&](std::size_t i) {
+    const std::lock_guard lock(mutex);
+    stopped.insert(i);
+  };
+  {
+    threadpool pool(std::move(options));
+#if defined(__linux__)
+    const std::string name = pool.post([] {
+                                   char text[16] = {};
+                                   pthread_getname_np(pthread_self(), text, sizeof text);
+                                   return std::string(text);
+                                 })
+                                 .get();
+    CHECK(name.substr(0, 7) == "crunch/");
+#endif
+  }
+  CHECK(started == std::multiset<std::size_t>{0, 1, 2});
+  CHECK(stopped == started);
+}
+
+TEST_CASE("a number of threads that cannot be had is an error, and nothing is left behind") {
+  CHECK_THROWS_AS(threadpool(static_cast<std::size_t>(-1)), std::length_error);
+  threadpool pool(1);
+  CHECK_THROWS_AS(pool.configurepool(100000), std::length_error);
+  CHECK(pool.size() == 1);
+  CHECK(pool.post([] { return 1; }).get() == 1);
+}
+
+TEST_CASE("current tells the pool of a worker, and null elsewhere") {
+  threadpool pool(1);
+  CHECK(threadpool::current() == nullptr);
+  CHECK(pool.post([] { return threadpool::current(); }).get() == &pool);
+  CHECK(&threadpool::shared() == &threadpool::shared());
+  CHECK(threadpool::shared().size() == async::usable_concurrency());
+}
+
+TEST_CASE("stats count the tasks") {
+  threadpool pool(2);
+  for (int i = 0; i < 500; ++i) pool.execute([] {});
+  pool.wait_idle();
+  CHECK(pool.stats().tasks == 500);
+}
+
+TEST_CASE("in the steady state post calls operator new at most once, and execute not at all") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  const auto some = [&](int count) {
+    std::vector<std::future<int>> futures;
+    futures.reserve(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) futures.push_back(pool.post([i] { return i; }));
+    for (auto& f : futures) f.get();
+    for (int i = 0; i < count; ++i) pool.execute([&ran] { ++ran; });
+    pool.wait_idle();
+    return futures.size();
+  };
+  for (int i = 0; i < 10; ++i) some(5000);
+  testing::alloc_counter counter;
+  some(5000);
+  CHECK(counter.calls() <= 300);  // the vector, and now and then a magazine of blocks; nothing for each task
+}
+
+TEST_CASE("an idle pool of eight uses no CPU") {
+  threadpool pool(8);
+  pool.wait_idle();
+  while (pool.idlesize() != 8) std::this_thread::yield();
+  const auto before = testing::process_cpu_time();
+  std::this_thread::sleep_for(1s);
+  CHECK(testing::process_cpu_time() - before < 5ms);
+}
