@@ -63,7 +63,7 @@ class bounded_ring {
   bounded_ring(const bounded_ring&) = delete;
   bounded_ring& operator=(const bounded_ring&) = delete;
 
-  std::size_t capacity() const noexcept { return mask_ + 1; }
+  std::size_t capacity() const noexcept { return static_cast<std::size_t>(mask_ + 1); }
 
   std::size_t approx_size() const noexcept {
     const std::uint64_t h = head_.load(std::memory_order_relaxed);
