@@ -23,7 +23,7 @@
 
 namespace async::detail {
 
-/// The pool behind async::threadpool. /// A task waits in the feed (from outside; FIFO) or in a worker's deque (from
+/// The pool behind async::threadpool. A task waits in the feed (from outside; FIFO) or in a worker's deque (from
 /// inside; LIFO for the owner, FIFO for thieves). What is about threads (start, retire, join) is guarded by mutex_; the
 /// hot paths never take it.
 class pool_core {
@@ -43,7 +43,6 @@ class pool_core {
     return w != nullptr && &w->pool == this ? w : nullptr;
   }
   void* facade() const noexcept { return facade_; }
-
   // --- tasks in ------------------------------------------------------------------------------------------------------
 
   /// Takes a callable in. Strong guarantee: it throws before anything is accepted.
@@ -110,17 +109,15 @@ class pool_core {
 
   /// Runs it, destroys it and what it captured, and tells who waits for the end of a task.
   void run(worker* w, taken& t) noexcept {
-    if (t.boxed != nullptr) {
-      job* const j = std::exchange(t.boxed, nullptr);
-      j->run(j);
-    } else {
-      hooks_.call(t.plain);
-      t.plain.reset();
-    }
-    if (w != nullptr) worker::count(w->ran);
-    sleepers_.notify_event();
+    if (t.boxed != nullptr) return run_job(w, std::exchange(t.boxed, nullptr));
+    hooks_.call(t.plain);
+    t.plain.reset();
+    ended(w);
   }
-
+  void run_job(worker* w, job* j) noexcept {
+    j->run(j);
+    ended(w);
+  }
   bool has_work() const noexcept { return !feed_.empty() || crew_.has_work(); }
 
   /// Runs tasks until ready() is true; sleeps while there are none. Called inside a task, or by a thread from outside
@@ -244,6 +241,11 @@ class pool_core {
   static constexpr std::size_t max_threads = 65535;
   static constexpr std::chrono::microseconds first_nap{250}, last_nap{8000};
 
+  void ended(worker* w) noexcept {
+    if (w != nullptr) worker::count(w->ran);
+    sleepers_.notify_event();
+  }
+
   void not_inside_a_task(const char* what) const {
     if (own_worker() == nullptr) return;
     throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
@@ -305,8 +307,7 @@ class pool_core {
       }
     }
     sleepers_.announce(w.bed, searching);
-    if (has_work() || w.retire.load(std::memory_order_relaxed))
-      return sleepers_.cancel(w.bed);  // relaxed: see announce()
+    if (has_work() || w.retire.load(std::memory_order_relaxed)) return sleepers_.cancel(w.bed);  // see announce()
     idle_.notify();
     worker::count(w.parks);
     return sleepers_.park(w.bed);

@@ -66,6 +66,19 @@ def pragma_once(project):
             yield path, 3, "the first line of code is not '#pragma once'"
 
 
+def umbrellas(project):
+    """async/async.hpp and steps/steps.hpp include every public header of their folder but the opt-in ones."""
+    for path in ("async/async.hpp", "steps/steps.hpp"):
+        source = project.headers.get(path)
+        if source is None:
+            continue
+        included = {target for _, target in includes(source)}
+        for other in project.headers:
+            folder, _, name = other.rpartition("/")
+            if folder == path.split("/")[0] and other != path and name != "trace.hpp" and other not in included:
+                yield path, 1, f"does not include {other}"
+
+
 # --- memory orders ---------------------------------------------------------------------------------------------------
 
 OPERATION = re.compile(
@@ -184,4 +197,4 @@ def banned(project):
                     yield path, source.line_of(match.start()) + 1, reason
 
 
-HEADER_CHECKS = [floors, pragma_once, orders, tags, platform_tests, banned]
+HEADER_CHECKS = [floors, pragma_once, umbrellas, orders, tags, platform_tests, banned]

@@ -53,6 +53,8 @@ BAD = [
     ("floors", {"async/a.hpp": header('#include "steps/flow.hpp"', 9)}, "never the other way"),
     ("floors", {"async/a.hpp": header('#include "async/gone.hpp"')}, "does not exist"),
     ("pragma_once", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n// floor: 0\nint x;\n"}, "pragma once"),
+    ("umbrellas", {"async/async.hpp": header('#include "async/low.hpp"', 2)}, "does not include async/high.hpp"),
+    ("umbrellas", {"steps/steps.hpp": header("")}, "does not include steps/flow.hpp"),
     ("orders", {"async/a.hpp": header("int f() { return x.load(); }")}, "without a memory order"),
     ("orders", {"async/a.hpp": header("void f() { x->fetch_add(g(1, 2)); }")}, "without a memory order"),
     ("orders", {"async/a.hpp": header("void f() { x.exchange(1, std::memory_order_acq_rel); }")}, "without a tag"),

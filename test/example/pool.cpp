@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The thread pool: tasks with and without a result, tasks that wait for tasks, fork and join, loops, a limited backlog.
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <future>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "async/task_group.hpp"
+#include "async/threadpool.hpp"
+
+namespace {
+
+int failures = 0;
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::printf("wrong: %s\n", what);
+  ++failures;
+}
+
+void post() {
+  // [post]
+  async::threadpool pool;  // one thread for each processor this process may use
+
+  std::future<std::size_t> length = pool.post([](const std::string& s) { return s.size(); }, "four");
+  pool.execute([] { std::puts("fire and forget: no future, no allocation"); });
+
+  const std::size_t four = length.get();
+  pool.wait_idle();  // nothing is queued or running
+  // [/post]
+  expect(four == 4, "post");
+}
+
+void errors() {
+  async::threadpool pool(2);
+  std::string message;
+  // [errors]
+  std::future<int> result = pool.post([]() -> int { throw std::runtime_error("no such file"); });
+  try {
+    result.get();
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  // [/errors]
+  expect(message == "no such file", "errors");
+}
+
+// [wait]
+// Each call waits for a task it has posted. A pool of one thread is enough: wait() runs other tasks meanwhile.
+std::uint64_t factorial(async::threadpool& pool, std::uint64_t n) {
+  if (n < 2) return 1;
+  std::future<std::uint64_t> below = pool.post([&pool, n] { return factorial(pool, n - 1); });
+  return n * pool.wait(below);
+}
+// [/wait]
+
+// [fork_join]
+std::uint64_t fibonacci(async::threadpool& pool, unsigned n) {
+  if (n < 2) return n;
+  std::uint64_t a = 0;
+  async::task_group group(pool);
+  group.run([&] { a = fibonacci(pool, n - 1); });  // may be taken over by an idle thread
+  const std::uint64_t b = fibonacci(pool, n - 2);
+  group.wait();  // runs what nobody has taken over; throws what a task has thrown
+  return a + b;
+}
+// [/fork_join]
+
+void loops() {
+  async::threadpool pool;
+  // [parallel_for]
+  std::vector<double> squares(100'000);
+  async::parallel_for(pool, std::size_t{0}, squares.size(),
+                      [&](std::size_t i) { squares[i] = static_cast<double>(i) * static_cast<double>(i); });
+  // [/parallel_for]
+  expect(squares[1000] == 1e6 && squares.back() == 99'999.0 * 99'999.0, "parallel_for");
+}
+
+void options() {
+  std::atomic<int> ran{0};
+  // [options]
+  async::threadpool_options options;
+  options.threads = 2;
+  options.name = "resize";    // the threads are called resize/0 and resize/1
+  options.max_queue = 1'000;  // with a thousand tasks queued, post() and execute() wait; they may also throw instead
+  options.when_full = async::threadpool_options::overflow::block;
+  {
+    async::threadpool pool(std::move(options));
+    for (int i = 0; i < 10'000; ++i) pool.execute([&ran] { ++ran; });
+    pool.configurepool(8);  // at any time, from any thread
+  }  // every task that was accepted has run
+  // [/options]
+  expect(ran == 10'000, "options");
+}
+
+}  // namespace
+
+int main() {
+  post();
+  errors();
+  {
+    async::threadpool pool(1);
+    expect(factorial(pool, 20) == 2'432'902'008'176'640'000, "wait");
+  }
+  {
+    async::threadpool pool(2);
+    expect(fibonacci(pool, 20) == 6765, "fork_join");
+  }
+  loops();
+  options();
+  return failures == 0 ? 0 : 1;
+}

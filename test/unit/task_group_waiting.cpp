@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What a thread does that waits for a task_group.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "async/task_group.hpp"
+#include "async/threadpool.hpp"
+#include "support/occupied.hpp"
+#include "support/process_cpu_time.hpp"
+
+using async::task_group;
+using async::threadpool;
+using testing::occupied;
+using namespace std::chrono_literals;
+
+TEST_CASE("a thread outside runs tasks of the group while it waits [trap: it stalls when nobody else can]") {
+  threadpool pool(2);
+  const occupied busy(pool, 2);
+  task_group group(pool);
+  std::set<std::thread::id> threads;
+  for (int i = 0; i < 100; ++i) group.run([&threads] { threads.insert(std::this_thread::get_id()); });
+  group.wait();
+  CHECK(threads == std::set<std::thread::id>{std::this_thread::get_id()});
+}
+
+TEST_CASE("a thread that waits runs other tasks of its pool: what the group's tasks wait for [trap: deadlock]") {
+  threadpool pool(1);
+  int result = 0;
+  pool.post([&] {
+        task_group group(pool);
+        std::future<int> other = pool.post([] { return 5; });
+        group.run([&] { result = pool.wait(other); });
+        group.wait();
+      })
+      .get();
+  CHECK(result == 5);
+}
+
+TEST_CASE("tasks of a group that nobody waits for yet are run by the pool [trap: they stall]") {
+  threadpool pool(1);
+  task_group group(pool);
+  std::promise<void> ran;
+  group.run([&ran] { ran.set_value(); });
+  CHECK(ran.get_future().wait_for(60s) == std::future_status::ready);
+  group.wait();
+}
+
+TEST_CASE("a thread that waits for a long task sleeps") {
+  threadpool pool(2);
+  for (const bool inside : {false, true}) {
+    const auto body = [&] {
+      task_group group(pool);
+      std::promise<void> started;
+      group.run([&started] {
+        started.set_value();
+        std::this_thread::sleep_for(300ms);
+      });
+      started.get_future().wait();
+      const auto before = testing::process_cpu_time();
+      group.wait();
+      return testing::process_cpu_time() - before;
+    };
+    const std::chrono::nanoseconds used = inside ? pool.post(body).get() : body();
+    CHECK(used < 60ms);
+  }
+}
