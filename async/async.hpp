@@ -71,10 +71,10 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
 /// - Calls do not get a thread each: as many run at once as the pool has threads, and thread_local objects are shared
 ///   by the calls that run on the same thread.
 /// - A call made inside a task of the shared pool (not in a callback of an event loop) returns a future whose get() and
-/// wait() run other tasks of the pool
-///   until the result is there, so that calls may make calls and wait for them to any depth, on any number of threads.
-///   wait_for() and wait_until() of such a future return std::future_status::deferred, in whatever state it is. A
-///   future that was made outside and is waited for inside a task blocks the thread: pass it to threadpool::wait.
+///   wait() run other tasks of the pool until the result is there, so that calls may make calls and wait for them to
+///   any depth, on any number of threads. wait_for() and wait_until() of such a future return
+///   std::future_status::deferred, in whatever state it is. A future that was made outside and is waited for inside a
+///   task blocks the thread: pass it to threadpool::wait.
 /// - A result is seen after the copies of `f` and `args` have been destroyed.
 ///
 /// Threads     any. Before main() and in destructors of static objects, too: once the shared pool has gone, `f` is

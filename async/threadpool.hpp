@@ -30,13 +30,12 @@ namespace async {
 ///             deque: newest first for the worker, oldest first for thieves.
 /// Threads     every member from any thread, also from the pool's own tasks where not said otherwise; construction and
 ///             destruction by one.
-/// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue;
-/// it
+/// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue.
+/// It
 ///             makes a system call only when a sleeping worker must be woken.
 /// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
-/// Memory      execute calls operator new not at all and post not at all in the steady state: captures up to 48 bytes
-/// and
-///             the futures' states come from recycled blocks.
+/// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and the
+///             states of futures come from recycled blocks.
 /// Shutdown    stop() and the destructor run every accepted task, then join every thread.
 /// Example     test/example/pool.cpp
 class threadpool {
