@@ -39,7 +39,7 @@ void run(std::size_t producers, std::size_t consumers, std::uint64_t each) {
   Queue q;
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> disorder{0};
-  std::vector<std::vector<unsigned char>> seen(producers, std::vector<unsigned char>(each));
+  std::vector<std::vector<unsigned char>> seen(producers, std::vector<unsigned char>(static_cast<std::size_t>(each)));
   testing::start_line line(producers + consumers);
   std::vector<std::thread> threads;
   for (std::size_t p = 0; p < producers; ++p) {
@@ -75,8 +75,8 @@ void run(std::size_t producers, std::size_t consumers, std::uint64_t each) {
           got.push_back(v);
         }
         for (const std::uint64_t g : got) {
-          const std::uint64_t p = g >> 32;
-          const std::uint64_t i = g & 0xffffffffU;
+          const auto p = static_cast<std::size_t>(g >> 32);
+          const auto i = static_cast<std::size_t>(g & 0xffffffffU);
           if (i < next[p]) disorder.fetch_add(1);
           next[p] = i + 1;
           ++seen[p][i];  // an element that two threads took is a race, too

@@ -51,10 +51,10 @@ void yield_sometimes(std::uint64_t random) {
 /// A random tree of groups: each node runs its children in a group of its own and checks that they are done.
 std::uint64_t grow(threadpool& pool, ledger& book, std::uint64_t seed, unsigned depth) {
   std::minstd_rand random = random_from(seed + depth);
-  const std::uint64_t children = depth == 0 ? 0 : random() % 5;
+  const std::size_t children = depth == 0 ? 0 : random() % 5;
   std::vector<std::uint64_t> nodes(children, 0);
   task_group group(pool);
-  for (std::uint64_t i = 0; i < children; ++i) {
+  for (std::size_t i = 0; i < children; ++i) {
     const std::uint64_t child = random();
     group.run([&, i, child, e = entry(book)] {
       e.called();

@@ -109,7 +109,7 @@ TEST_CASE("random use gives what a deque gives") {
       queue.reserve(1);
       entries.push_back(std::make_unique<entry>(static_cast<int>(entries.size())));
     } else if (what < 8 && !entries.empty()) {
-      entry& e = *entries[random() % entries.size()];
+      entry& e = *entries[static_cast<std::size_t>(random() % entries.size())];
       if (e.queued()) continue;
       queue.push(e);
       expected.push_back(e.number);

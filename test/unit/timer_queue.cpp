@@ -338,7 +338,7 @@ class comparison {
   }
 
   void operate() {
-    const std::size_t index = below(nodes_.size());
+    const auto index = static_cast<std::size_t>(below(nodes_.size()));
     node& n = *nodes_[index];
     if (n.armed()) {
       timers_.disarm(n);
