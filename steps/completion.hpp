@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 10
+#pragma once
+#include <cstddef>      // for byte
+#include <cstdint>      // for uint32_t
+#include <memory>       // for destroy_at
+#include <string_view>  // for string_view
+#include <utility>      // for forward, exchange
+
+#include "async/detail/loop_ref.hpp"  // for loop_ref
+#include "steps/detail/remote.hpp"    // for resume_with
+#include "steps/errors.hpp"           // for ErrorCode, Error
+
+namespace steps {
+
+class IAsyncSteps;
+template <class... T>
+class completion;
+
+namespace detail {
+
+/// What the tokens of one wait share with its step. The step's scope closes it when the step ends in another way.
+struct wait_block : async::detail::message {
+  enum : std::uint32_t { open, won, closed };
+
+  wait_block(message::function arrive, step& s, void (*d)(wait_block&) noexcept) noexcept
+      : message(arrive), loop(*s.flow_->core), waiting(&s), destroy(d) {}
+
+  void release() noexcept {
+    // [X1] acq_rel, pairs with itself: whoever destroys it has seen what the others did
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(*this);
+  }
+  /// True for the first caller only.
+  bool win() noexcept {
+    std::uint32_t expected = open;
+    // [X2] acquire, pairs with [X3]: the winner writes the result that a winner before it has taken back
+    return state.compare_exchange_strong(expected, won, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  /// The winner could not make its result.
+  void take_back() noexcept {
+    // [X3] release, pairs with [X2]
+    state.store(open, std::memory_order_release);
+  }
+  /// The step does not wait any more; on the loop's thread.
+  void close() noexcept {
+    waiting = nullptr;
+    std::uint32_t expected = open;
+    state.compare_exchange_strong(expected, closed, std::memory_order_relaxed,  // nothing is handed over
+                                  std::memory_order_relaxed);
+    release();
+  }
+  /// The winner's result is stored: it goes to the step, at once when this is the loop's thread and nothing of the flow
+  /// is on the stack, else by a message. False: the loop has gone.
+  bool send() noexcept {
+    references.fetch_add(1, std::memory_order_relaxed);  // the winner holds one meanwhile
+    if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->at == phase::parked) {
+      deliver(*this, async::detail::delivery::on_loop);
+      return true;
+    }
+    if (loop.push(*this)) return true;
+    state.store(closed, std::memory_order_relaxed);  // nothing is handed over
+    release();
+    return false;
+  }
+
+  async::detail::atomic<std::uint32_t> references{2};  // the step's scope and the first token
+  async::detail::atomic<std::uint32_t> state{open};
+  const async::detail::loop_ref loop;
+  step* waiting;  // the loop thread's; null: the step does not wait any more
+  void (*const destroy)(wait_block&) noexcept;
+};
+
+/// The step's side of a wait_block.
+struct wait_scope : scope {
+  explicit wait_scope(wait_block& b) noexcept : block(b) {}
+  static void left(scope& self) noexcept { static_cast<wait_scope&>(self).block.close(); }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+
+  wait_block& block;
+};
+
+template <class... T>
+struct result_block final : wait_block {
+  using values = pack<T...>;
+
+  explicit result_block(step& s) noexcept : wait_block(&arrived, s, &destroyed) {}
+
+  static void arrived(async::detail::message& m, async::detail::delivery how) {
+    auto& self = static_cast<result_block&>(m);
+    step* const s = self.waiting;
+    if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->at == phase::parked &&
+        s->flow_->cur == s) {
+      flow& f = *s->flow_;
+      if (self.failed) {
+        raise(f, self.error.code(), self.error.error_info());
+      } else {
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+          resume_with(f, std::move(*values::template at<I>(self.memory))...);
+        }(std::index_sequence_for<T...>());
+      }
+    }
+    self.release();
+  }
+  static void destroyed(wait_block& b) noexcept {
+    auto& self = static_cast<result_block&>(b);
+    if (self.stored) values::destroy(self.memory);
+    std::destroy_at(&self);
+    async::detail::free_block(&self, sizeof(result_block), alignof(result_block));
+  }
+
+  alignas(values::align) std::byte memory[values::size == 0 ? 1 : values::size];  // the winner's, then the message's
+  bool stored = false;
+  bool failed = false;
+  Error error{ErrorCode()};
+};
+
+}  // namespace detail
+
+/// Ends the wait of a step from anywhere: made by asi.completion<T...>(), handed to whoever will know the result.
+///
+/// Use it for every wait that another thread, a callback or a driver ends: it is safe by construction. Do not keep
+/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function elsewhere and wait for
+/// its result, await() is shorter.
+///
+///   asi.setTimeout(1s);
+///   socket.read([done = asi.completion<std::string>()](std::string text) { done.success(std::move(text)); });
+///
+/// Threads     all calls from any thread, also at the same time, on the same or on copied tokens.
+/// Progress    lock-free; never waits for the loop.
+/// Exceptions  std::bad_alloc and what the results' constructors throw; the wait goes on then. Copies never throw.
+/// Memory      one recycled block for a wait.
+/// Lifetime    outlives step, flow and loop; calls that come too late return false.
+template <class... T>
+class completion {
+ public:
+  /// Refers to no wait: all calls return false.
+  completion() noexcept = default;
+  completion(const completion& other) noexcept : block_(other.block_) {
+    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);  // `other` holds one meanwhile
+  }
+  completion(completion&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  completion& operator=(completion other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~completion() {
+    if (block_ != nullptr) block_->release();
+  }
+
+  /// Ends the wait with results for the next step. True for the first call only, and only while the step waits; true
+  /// means that this call was first, a timeout or cancel may still come before it on the loop.
+  template <class... A>
+  bool success(A&&... results) const {
+    static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
+    if (block_ == nullptr || !block_->win()) return false;
+    try {
+      block::values::construct(block_->memory, std::forward<A>(results)...);
+    } catch (...) {
+      block_->take_back();
+      throw;
+    }
+    block_->stored = true;
+    return block_->send();
+  }
+
+  /// Ends the wait with an error at the step. Returns as success() does.
+  bool error(ErrorCode code, std::string_view info = {}) const {
+    if (block_ == nullptr || !block_->win()) return false;
+    try {
+      block_->error = Error(code, info);
+    } catch (...) {
+      block_->take_back();
+      throw;
+    }
+    block_->failed = true;
+    return block_->send();
+  }
+
+  /// The same as success().
+  template <class... A>
+  bool operator()(A&&... results) const {
+    return success(std::forward<A>(results)...);
+  }
+
+  /// True while the wait has not been ended by a token or otherwise, as far as this thread can know.
+  explicit operator bool() const noexcept {
+    return block_ != nullptr && block_->state.load(std::memory_order_relaxed) == block::open;
+  }
+
+ private:
+  friend class IAsyncSteps;
+  using block = detail::result_block<detail::stored_t<T>...>;
+
+  explicit completion(block& b) noexcept : block_(&b) {}
+
+  block* block_ = nullptr;
+};
+
+}  // namespace steps

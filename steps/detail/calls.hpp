@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 12
+#pragma once
+#include <cstddef>      // for size_t
+#include <future>       // for future
+#include <new>          // for bad_alloc
+#include <string_view>  // for string_view
+#include <utility>      // for forward
+
+#include "steps/completion.hpp"        // for wait_scope
+#include "steps/detail/branches.hpp"   // for group_step
+#include "steps/detail/future.hpp"     // for flow_promise
+#include "steps/detail/loop_step.hpp"  // for find_loop, loop_step
+#include "steps/detail/timeout.hpp"    // for may_wait, hold_open
+
+/// The functions of IAsyncSteps (`Face`) that are not a line.
+namespace steps::detail {
+
+/// Reports a mistake from any thread.
+inline void misuse_anywhere(flow& f, std::string_view literal) {
+  if (is_mine(f)) return misuse(f, literal);
+  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
+}
+
+/// Where what is added to `s` goes: the step itself, the root level, or a new branch. Null: nowhere, and the mistake is
+/// known; or an error is under way, and what is added is dropped.
+template <class Face>
+[[gnu::noinline]] step* level_of(step& s) {
+  flow& f = *s.flow_;
+  if ((s.flags_ & record_flag::is_root) != 0) {
+    if (f.executes()) {
+      misuse_anywhere(f, "add() to the root of a flow that executes");
+      return nullptr;
+    }
+    if (f.ended) clear_remains(f);
+    return &f.root;
+  }
+  if ((s.flags_ & record_flag::is_group) != 0) {
+    const bool building = s.parent_ == &f.root ? !f.executes() && !f.ended : f.run_by == s.parent_ && f.is_open();
+    if (building) return static_cast<group_step<Face>&>(s).add_branch();
+    misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
+    return nullptr;
+  }
+  if (f.run_by == &s) {
+    if (f.is_open()) return &s;
+    if (f.signal() == signal::done) misuse(f, "add() after success()");
+    return nullptr;
+  }
+  misuse_anywhere(f, "add() to a step that is not running");
+  return nullptr;
+}
+
+/// Marks a break or continue at the running step.
+template <class Face>
+[[gnu::noinline]] void leave_iteration(step& s, ErrorCode code, LoopLabel label) {
+  flow& f = *s.flow_;
+  if (f.run_by != &s) return misuse_anywhere(f, "breakLoop() or continueLoop() of a step that is not running");
+  if (f.signal() == signal::cancel) return;
+  if (f.signal() == signal::done) return misuse(f, "breakLoop() or continueLoop() after success()");
+  if (step* const loop = find_loop<Face>(&s, label)) return set_error(f, code, label.view(), loop);
+  set_error(f, errors::InternalError,
+            label.view().empty() ? "breakLoop() or continueLoop() outside a loop"
+                                 : "breakLoop() or continueLoop() with a label that no loop around has");
+}
+
+/// The step whose scope a stack() object becomes; makes sure of `size` bytes in a flow with fixed memory. Throws Error.
+inline step& stack_owner(step& s, std::size_t size) {
+  flow& f = *s.flow_;
+  const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.executes();
+  if (!is_root && f.run_by != &s) {
+    misuse_anywhere(f, "stack() of a step that is not running");
+    throw unwinding(errors::InternalError, "stack() of a step that is not running");
+  }
+  if (is_root && f.ended) clear_remains(f);
+  if (f.limit != nullptr && !take_limited(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
+    throw unwinding(errors::InternalError, f.state->error_info());
+  }
+  return is_root ? f.root : s;
+}
+
+template <class T, class... Args>
+T& make_object(step& s, Args&&... args) {
+  step& owner = stack_owner(s, round_up(sizeof(object_scope<T>), granule) + alignof(object_scope<T>));
+  flow& f = *owner.flow_;
+  T& object = make_scope<object_scope<T>>(f, owner, std::forward<Args>(args)...).object;
+  if (f.at == phase::idle) f.root.sub_end_ = f.top;
+  return object;
+}
+
+inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
+  if (size > std::size_t{1} << 30) throw std::bad_alloc();
+  const std::size_t bytes = memory_scope::bytes_for(size);
+  step& owner = stack_owner(s, bytes);
+  flow& f = *owner.flow_;
+  auto* const made = ::new (allocate(f, bytes)) memory_scope(destroy);
+  enter_scope(f, *made, bytes, owner, memory_scope::ops);
+  if (f.at == phase::idle) f.root.sub_end_ = f.top;
+  return made->memory();
+}
+
+template <class Face, class F>
+void set_cancel(step& s, F&& function) {
+  if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
+  using made = cancel_scope<Face, std::decay_t<F>>;
+  flow& f = *s.flow_;
+  if (f.limit != nullptr && !take_limited(f, &limits::cancels, round_up(sizeof(made), granule) + alignof(made),
+                                          "the flow exceeds nitro::MaxCancels")) {
+    return;
+  }
+  scope* const newest = f.scopes;
+  make_scope<made>(f, s, std::forward<F>(function));
+  hold_open(f);
+  for (scope* old = newest; old != nullptr && old->holder == &s; old = old->outer) {
+    if (old->ops != nullptr && old->ops->what == scope_ops::kind::cancel) std::exchange(old->ops, nullptr)->leave(*old);
+  }
+}
+
+/// Makes the running step wait for a completion.
+template <class Block>
+Block& make_wait(step& s) {
+  if (!may_wait(s, "completion() belongs into a step function, before success()")) {
+    throw unwinding(errors::InternalError, "completion() belongs into a step function, before success()");
+  }
+  flow& f = *s.flow_;
+  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(wait_scope)) {
+    misuse(f, "the flow exceeds nitro::ArenaBytes");
+    throw unwinding(errors::InternalError, f.state->error_info());
+  }
+  auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);
+  try {
+    make_scope<wait_scope>(f, s, *block);
+  } catch (...) {
+    block->release();
+    block->release();
+    throw;
+  }
+  hold_open(f);
+  return *block;
+}
+
+/// True when `s` may be used as `asi`.
+inline bool is_usable(const step& s) noexcept {
+  const flow& f = *s.flow_;
+  if ((s.flags_ & record_flag::is_root) != 0) return !f.executes();
+  if (f.run_by == &s) return f.is_open();
+  if ((s.flags_ & record_flag::is_group) != 0 && f.run_by == s.parent_) return f.is_open();
+  return f.at == phase::parked && f.cur == &s;
+}
+
+/// True for the root of a flow; else the mistake is known.
+inline bool is_root_call(const step& s, std::string_view literal) {
+  if ((s.flags_ & record_flag::is_root) != 0) return true;
+  misuse_anywhere(*s.flow_, literal);
+  return false;
+}
+
+/// promise() of the root.
+template <class T>
+std::future<T> execute_with_promise(step& s) {
+  flow& f = *s.flow_;
+  if (!is_root_call(s, "promise() of a step: it belongs to the root")) {
+    throw unwinding(errors::InternalError, "promise() of a step: it belongs to the root");
+  }
+  if (f.executes()) {
+    misuse_anywhere(f, "promise() of a flow that executes");
+    throw unwinding(errors::InternalError, "promise() of a flow that executes");
+  }
+  auto* const promise = flow_promise<T>::make();
+  try {
+    std::future<T> result = promise->get_future();
+    f.promise = promise;
+    execute(f);
+    return result;
+  } catch (...) {
+    f.promise = nullptr;
+    promise->drop();
+    throw;
+  }
+}
+
+}  // namespace steps::detail

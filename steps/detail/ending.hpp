@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 6
+#pragma once
+#include <cstddef>  // for byte
+#include <utility>  // for exchange
+
+#include "async/detail/loop_core.hpp"  // for loop_core, loop_extension
+#include "steps/detail/promise.hpp"    // for promise_base
+#include "steps/detail/scopes.hpp"     // for leave_scopes, cancel_scopes
+
+/// How steps and flows end by success or cancel. The end by error is in unwind.hpp.
+namespace steps::detail {
+
+/// The parked flows of a loop, which are cancelled when the loop is destroyed.
+struct parked_flows final : async::detail::loop_extension {
+  explicit parked_flows(async::detail::loop_core&) noexcept {}
+  void close() noexcept override;
+
+  flow* list = nullptr;
+};
+
+inline void enlist(flow& f) noexcept {
+  try {
+    flow*& list = f.core->extension<parked_flows>().list;
+    f.list_next = list;
+    f.list_prev = &list;
+    if (list != nullptr) list->list_prev = &f.list_next;
+    list = &f;
+  } catch (...) {  // without memory for the list's head the flow waits for its owner to cancel it
+    return;
+  }
+}
+inline void unlist(flow& f) noexcept {
+  if (f.list_prev == nullptr) return;
+  *f.list_prev = f.list_next;
+  if (f.list_next != nullptr) f.list_next->list_prev = f.list_prev;
+  f.list_prev = nullptr;
+}
+
+/// Waits for something from outside.
+inline void park(flow& f) noexcept {
+  f.signal(signal::none);
+  f.at = phase::parked;
+  if (f.list_prev == nullptr && f.root.parent_ == nullptr) enlist(f);
+}
+
+/// Runs again as soon as its turn comes; `why` is what it does then.
+inline void make_ready(flow& f, std::uint32_t why) noexcept {
+  f.signal(why);
+  f.at = phase::queued;
+  f.core->ready().push(f);
+}
+
+/// Forgets a finished execution before the next one, or before the flow's end.
+inline void clear_remains(flow& f) noexcept {
+  f.ended = false;
+  leave_scopes(f, f.root);
+  set_top(f, f.root.sub_end_ = arena_of(f));
+}
+
+/// The end of an execution: the flow is idle, and belongs to whoever has the root; or it is released.
+inline void settle(flow& f) noexcept {
+  clear_results(f);
+  unlist(f);
+  if (std::exchange(f.has_place, false)) f.core->ready().unreserve(1);
+  f.signal(signal::none);
+  f.first = nullptr;
+  f.ended = true;
+  f.at = phase::idle;
+  promise_base* const promise = std::exchange(f.promise, nullptr);
+  if (f.doomed) {
+    f.ops->release(f);
+  } else {
+    // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
+    f.active.store(0, std::memory_order_release);
+  }
+  if (promise != nullptr) promise->drop();
+}
+
+/// Destroys a step that will not run, or whose end has come.
+inline void destroy_step(flow& f, step& s) noexcept {
+  if (s.ops_->destroy != nullptr) s.ops_->destroy(s);
+  if (f.limit != nullptr) [[unlikely]]
+    ++f.limit->steps;
+}
+
+/// Destroys the steps between two places of the arena, which have not run.
+inline void drop_steps(flow& f, std::byte* from, const std::byte* to) noexcept {
+  for (step* s = next_step(from, to); s != nullptr;) {
+    std::byte* const next = reinterpret_cast<std::byte*>(s) + s->size_;
+    destroy_step(f, *s);
+    s = next_step(next, to);
+  }
+}
+
+/// The steps that the function or handler that has just returned has added, if any, are not to run.
+inline void drop_added(flow& f) noexcept {
+  if (step* const first = std::exchange(f.first, nullptr)) drop_steps(f, reinterpret_cast<std::byte*>(first), f.top);
+}
+
+/// The step is over, with its siblings to come; returns its parent.
+inline step* leave_level(flow& f, step& s) noexcept {
+  step* const parent = s.parent_;
+  std::byte* const next = reinterpret_cast<std::byte*>(&s) + s.size_;
+  leave_scopes(f, s);
+  destroy_step(f, s);
+  drop_steps(f, next, parent->sub_end_);
+  set_top(f, parent->sub_end_);
+  return parent;
+}
+
+/// A step has succeeded. Returns what is to run next; null: the flow has ended, and may be gone.
+inline step* end_step(flow& f, step& ended) noexcept(false) {
+  step* s = &ended;
+  for (;;) {
+    if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
+    step* const parent = s->parent_;
+    set_top(f, parent->sub_end_);
+    if ((s->flags_ & record_flag::again) != 0) return s;
+    std::byte* const next = reinterpret_cast<std::byte*>(s) + s->size_;
+    destroy_step(f, *s);
+    if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
+    s = parent;
+    if (s == &f.root) break;
+  }
+  f.cur = s;
+  if (f.signal() == signal::cancel) [[unlikely]] {
+    settle(f);
+  } else {
+    f.ops->end(f);
+  }
+  return nullptr;
+}
+
+/// Ends everything from the innermost step `s` on: timers, cancel handlers, memory; innermost first. The flow may be
+/// gone then.
+[[gnu::noinline]] inline void finish_cancel(flow& f, step* s) noexcept {
+  while (s != &f.root) {
+    f.cur = s;
+    cancel_scopes(f, *s);
+    s = leave_level(f, *s);
+  }
+  f.cur = s;
+  settle(f);
+}
+
+/// Cancels a flow that executes, from outside its callbacks, on the loop's thread.
+inline void cancel_now(flow& f) noexcept {
+  f.core->ready().erase(f);
+  const std::uint32_t was = f.signal();
+  f.at = phase::running;
+  f.signal(signal::cancel);
+  f.end_wait();
+  if (was == signal::start || f.cur == &f.root) {
+    drop_steps(f, arena_of(f), f.root.sub_end_);
+    f.cur = &f.root;
+  }
+  finish_cancel(f, f.cur);
+}
+
+/// Cancels a flow from a callback of its own: cancel handlers run at once, the rest ends when the callback has
+/// returned.
+[[gnu::noinline]] inline void cancel_running(flow& f) noexcept {
+  if (f.signal() == signal::cancel) return;
+  clear_results(f);
+  f.signal(signal::cancel);
+  for (scope* s = f.scopes; s != nullptr;) {
+    const step& owner = *s->holder;
+    cancel_scopes(f, owner);
+    while (s != nullptr && s->holder == &owner) s = s->outer;
+  }
+}
+
+inline void parked_flows::close() noexcept {
+  while (list != nullptr) cancel_now(*list);
+}
+
+}  // namespace steps::detail

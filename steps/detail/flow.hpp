@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 2
+#pragma once
+#include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uint32_t
+#include <string_view>  // for string_view
+
+#include "async/detail/atomics.hpp"    // for atomic
+#include "async/detail/loop_core.hpp"  // for runnable, message, loop_core
+#include "steps/detail/result.hpp"     // for pack_tag, slot_size
+#include "steps/errors.hpp"            // for ErrorCode
+#include "steps/state.hpp"             // for State
+
+/// The data of a flow: what lies where. The code is in arena.hpp, engine.hpp and unwind.hpp.
+///
+/// A flow is a tree of steps, of which only the path from the root to the active step and the steps still to come on
+/// that path exist. They lie in the flow's arena, in the order made, level upon level:
+///
+///   root level             level of B             level of B2
+///   [A done][B][C][D]      [B1 done][B2][B3]      [scope of B2's sub-step][...]   <- top
+///
+/// I1  The steps of a level are the records from the first one's address to the parent's sub_end, one behind the other,
+///     with records of other kinds between them (is_step tells) and jumps to the next chunk.
+/// I2  When a step ends, everything behind its level's sub_end is dead, and top returns there.
+/// I3  flow.cur is the innermost active step; the records behind it up to its parent's sub_end are still to come, as
+///     are those behind each of its ancestors.
+/// I4  The scopes of the active steps are chained newest first, the innermost step's in front.
+/// I5  A step's functor is destroyed when the step ends or is dropped, never while its callback is on the stack.
+namespace steps::detail {
+
+struct flow;
+struct step;
+class promise_base;
+
+/// Anything in the arena.
+struct record {
+  std::uint32_t size_;   // to the next record, a multiple of granule
+  std::uint16_t flags_;  // of record_flag
+  std::uint16_t extra_;
+};
+
+namespace record_flag {
+inline constexpr std::uint16_t is_step = 1;    // else a scope, memory of stack(), or padding
+inline constexpr std::uint16_t is_jump = 2;    // the records go on elsewhere
+inline constexpr std::uint16_t again = 4;      // a loop that is not at its end
+inline constexpr std::uint16_t is_loop = 8;    // its functor begins with a loop_label
+inline constexpr std::uint16_t handler = 16;   // its error handler has not been called
+inline constexpr std::uint16_t begun = 32;     // a loop: it has run at least once
+inline constexpr std::uint16_t is_group = 64;  // parallel()
+inline constexpr std::uint16_t is_root = 128;  // the face of a root flow, which is no record
+}  // namespace record_flag
+
+struct jump : record {
+  record* to;
+};
+
+/// What a kind of step does; one static table for each pair of functors.
+struct step_ops {
+  void (*run)(step& self);
+  void (*on_error)(step& self, ErrorCode code);
+  void (*destroy)(step& self) noexcept;  // null: nothing to do
+  std::string_view name;
+};
+
+/// The header of a step; the base of IAsyncSteps, so that the record itself is the `asi` of its functions.
+struct step : record {
+  const step_ops* ops_;
+  detail::flow* flow_;
+  step* parent_;
+  std::byte* sub_end_;  // valid while it has sub-steps: where they end
+};
+
+/// Something that ends with a step: a timer, a cancel handler, an object of stack<T>(), a lock.
+struct scope_ops {
+  /// How it takes part in the end of a step by error or cancel (FTN12 2.1): timers first, then cancel handlers newest
+  /// first, then the error handler runs, then the rest.
+  enum class kind : std::uint8_t { timer, cancel, lasting } what;
+  /// Step in error or cancelled; `timer` and `cancel` only, leave() is not called then. May throw.
+  void (*cancel)(struct scope& self);
+  /// The step has ended, whatever the way.
+  void (*leave)(struct scope& self) noexcept;
+};
+struct scope : record {
+  scope* outer;  // the next older one
+  step* holder;
+  const scope_ops* ops;  // null: has been left
+};
+
+struct chunk {
+  chunk* older;
+  std::byte* older_end;
+  std::size_t size;
+};
+
+/// What a step's functions have said; stored whole, for a byte or-ed in beside others costs a store-forwarding stall.
+namespace signal {
+inline constexpr std::uint32_t none = 0;
+inline constexpr std::uint32_t wait = 1;    // do not end with the function
+inline constexpr std::uint32_t done = 2;    // success()
+inline constexpr std::uint32_t error = 3;   // flow.pending holds it
+inline constexpr std::uint32_t yield = 4;   // success, and go to the end of the ready queue
+inline constexpr std::uint32_t cancel = 5;  // cancelled by a callback of its own
+// While queued only:
+inline constexpr std::uint32_t start = 6;  // run the first step of the root
+inline constexpr std::uint32_t rerun = 7;  // run cur
+}  // namespace signal
+
+enum class phase : std::uint8_t { idle, queued, running, parked };
+
+/// Where a flow's memory comes from and what happens at its end; one static table for each kind of flow.
+struct flow_ops {
+  /// All steps have ended, by the pending error if there is one. Ends with settle() or releases the flow.
+  void (*end)(flow& f);
+  /// Nobody needs the flow any more.
+  void (*release)(flow& f) noexcept;
+};
+
+/// What a flow with fixed memory may still take, and where its buffers are.
+struct limits {
+  std::uint32_t steps;
+  std::uint32_t timeouts;
+  std::uint32_t cancels;
+  std::uint32_t stack_allocs;
+  std::uint32_t branches;
+  std::uint32_t branch_size;  // bytes of arena that a branch has
+  std::byte* results;
+  std::uint32_t result_size;
+  void* state_memory;  // for the root's State
+  char* texts;         // for its texts
+  std::uint32_t texts_size;
+  void* face;
+  fixed_buffer values;
+};
+
+struct pending_error {
+  ErrorCode code;
+  step* target;  // of break and continue: the loop
+};
+
+/// A flow as other threads know it: they may hold on to this after the flow has gone.
+struct remote {
+  async::detail::atomic<std::uint32_t> references{1};
+  flow* target;  // the loop thread's; null: the flow has gone
+};
+
+/// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
+/// except where other threads are named.
+struct flow : async::detail::runnable, async::detail::message {
+  flow(const flow_ops* o, std::size_t arena_size, runnable::function resume, message::function begin) noexcept;
+  flow(const flow&) = delete;
+  flow& operator=(const flow&) = delete;
+
+  /// The signal lies in the word beside the ready queue's.
+  std::uint32_t signal() const noexcept { return user; }
+  void signal(std::uint32_t s) noexcept { user = s; }
+  /// True when the function that is running may still complete its step.
+  bool is_open() const noexcept { return user <= signal::wait; }
+  bool executes() const noexcept { return active.load(std::memory_order_relaxed) != 0; }
+
+  /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
+  std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
+  void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
+
+  step* run_by = nullptr;  // the step whose function or error handler is running
+  step* first = nullptr;   // the first sub-step that it has added
+  std::byte* top;
+  std::byte* end;                            // of the chunk, less a jump
+  async::detail::loop_core* core = nullptr;  // set before execute(); other threads read it
+  const pack_tag* tag = nullptr;             // of the results in slot; null: none
+  union {
+    alignas(slot_align) std::byte slot[slot_size];
+    pending_error pending;  // while the signal is error, and while unwinding
+  };
+  step* cur = nullptr;  // the innermost active step
+  scope* scopes = nullptr;
+  limits* limit = nullptr;  // null: none
+  chunk* chunks = nullptr;
+  State* state = nullptr;
+  const flow_ops* ops;
+  promise_base* promise = nullptr;
+  flow* list_next = nullptr;
+  flow** list_prev = nullptr;  // null: in no list
+  step root;                   // its parent: of a branch, the parallel() step; else null
+  phase at = phase::idle;
+  bool in_handler = false;                            // run_by is an error handler
+  bool ended = false;                                 // idle after an execution whose remains have not been cleared
+  bool has_place = false;                             // a place in the loop's ready queue is reserved
+  bool doomed = false;                                // the root is gone: release when the callback has returned
+  std::uint16_t burst = 100;                          // steps in a row
+  async::detail::atomic<std::uint32_t> active{0};     // 1: executes; other threads wait for 0
+  async::detail::atomic<std::uint32_t> epoch{0};      // changes when a wait ends; other threads read it
+  async::detail::atomic<remote*> elsewhere{nullptr};  // made by the first other thread that needs it
+};
+
+}  // namespace steps::detail

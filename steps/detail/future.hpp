@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 10
+#pragma once
+#include <chrono>       // for nanoseconds, microseconds
+#include <exception>    // for exception_ptr
+#include <functional>   // for ref
+#include <future>       // for future, promise
+#include <memory>       // for allocator_arg, destroy_at
+#include <optional>     // for optional
+#include <type_traits>  // for is_void_v
+#include <utility>      // for move
+
+#include "async/detail/block_cache.hpp"  // for block_allocator
+#include "steps/detail/promise.hpp"      // for promise_base
+#include "steps/detail/remote.hpp"       // for settle
+#include "steps/detail/step_record.hpp"  // for take_results
+#include "steps/detail/timeout.hpp"      // for hold_open
+
+/// std::future at both ends of a flow: promise() and await().
+namespace steps::detail {
+
+template <class T>
+class flow_promise final : public promise_base {
+ public:
+  static flow_promise* make() { return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise; }
+
+  std::future<T> get_future() { return promise_.get_future(); }
+
+  void end(flow& f, bool failed) override {
+    std::exception_ptr error;
+    if constexpr (std::is_void_v<T>) {
+      if (failed) error = exception_of(f);
+      settle(f);
+      error == nullptr ? promise_.set_value() : promise_.set_exception(error);
+    } else {
+      std::optional<T> value;
+      guarded(f, [&] {
+        using wanted = pack<T>;
+        if (failed) return;
+        if (f.tag != nullptr && begins_with(*f.tag, wanted::tag)) {
+          value.emplace(std::get<0>(take_results<wanted>(f)));
+        } else {
+          set_error(f, errors::InternalError, "promise(): the last step has not passed a result of the future's type");
+        }
+      });
+      if (!value.has_value()) error = exception_of(f);
+      settle(f);
+      error == nullptr ? promise_.set_value(std::move(*value)) : promise_.set_exception(error);
+    }
+    drop();
+  }
+  void drop() noexcept override {
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(flow_promise));
+  }
+
+ private:
+  flow_promise() = default;
+
+  std::promise<T> promise_{std::allocator_arg, async::detail::block_allocator<T>()};
+};
+
+/// Looks at a std::future now and then: it has no way to tell.
+struct poll_scope : scope, async::detail::timer_node {
+  poll_scope() noexcept : timer_node(&due) {}
+
+  static void due(timer_node& node) {
+    auto& self = static_cast<poll_scope&>(node);
+    flow& f = *self.holder->flow_;
+    if (f.core->closing()) return;
+    if (f.at == phase::parked && f.cur == self.holder) make_ready(f, signal::rerun);
+  }
+  static void left(scope& self) noexcept { self.holder->flow_->core->timers().disarm(static_cast<poll_scope&>(self)); }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+
+  /// Half as long again as the last time, between a tick and 10 ms: less than 1 % of a core, at most as late.
+  void arm_again() noexcept {
+    constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(10);
+    holder->flow_->core->timers().arm_after(*this, interval);
+    interval = interval + interval / 2 > longest ? longest : interval + interval / 2;
+  }
+
+  std::chrono::nanoseconds interval = std::chrono::microseconds(50);
+};
+
+/// A step of await(std::future) or await(std::shared_future).
+template <class Face, class Future, class E>
+struct await_step final : Face {
+  template <class H>
+  await_step(Future&& f, H&& h) : future(std::move(f)), handler(std::forward<H>(h)) {}
+
+  static void run(step& s) {
+    auto& self = static_cast<await_step&>(s);
+    flow& f = *s.flow_;
+    s.flags_ |= record_flag::begun;
+    clear_results(f);
+    if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
+    if (self.future.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) {
+      if (self.poll == nullptr) self.poll = &make_scope<poll_scope>(f, s);
+      self.poll->arm_again();
+      return hold_open(f);
+    }
+    using result = decltype(self.future.get());
+    if constexpr (std::is_void_v<result>) {
+      self.future.get();
+    } else if constexpr (std::is_lvalue_reference_v<result> && !std::is_const_v<std::remove_reference_t<result>>) {
+      static_cast<Face&>(s).success(std::ref(self.future.get()));
+    } else {
+      static_cast<Face&>(s).success(self.future.get());
+    }
+  }
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  Future future;
+  poll_scope* poll = nullptr;
+  [[no_unique_address]] E handler;
+};
+
+}  // namespace steps::detail

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 9
+#pragma once
+#include <cstdint>      // for uint32_t
+#include <memory>       // for destroy_at
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple, apply
+#include <utility>      // for forward
+
+#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/engine.hpp"       // for raise, make_ready
+
+/// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
+/// destroyed before the message arrives, so it goes to the flow's remote, which outlives it.
+namespace steps::detail {
+
+inline void release_remote(remote& r) noexcept {
+  // [E4] acq_rel, pairs with itself: whoever frees it has seen what the others did
+  if (r.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  std::destroy_at(&r);
+  async::detail::free_block(&r, sizeof(remote));
+}
+
+/// The flow's remote with a reference for the caller. The flow exists during the call. Throws std::bad_alloc.
+inline remote& reach(flow& f) {
+  // [E5] acquire, pairs with [E6]: its members
+  remote* known = f.elsewhere.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    auto* const made = ::new (async::detail::allocate_block(sizeof(remote))) remote;
+    made->target = &f;
+    // [E6] acq_rel, pairs with [E5] and, when another thread was first, with itself
+    if (f.elsewhere.compare_exchange_strong(known, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      known = made;
+    } else {
+      release_remote(*made);
+    }
+  }
+  known->references.fetch_add(1, std::memory_order_relaxed);  // the flow holds one meanwhile
+  return *known;
+}
+
+/// The flow goes; on the loop's thread, or when no message can be under way.
+inline void forget_remote(flow& f) noexcept {
+  remote* const r = f.elsewhere.load(std::memory_order_relaxed);  // nobody else uses the flow any more
+  if (r == nullptr) return;
+  r->target = nullptr;
+  release_remote(*r);
+}
+
+/// A message that calls act(flow) unless the flow has gone.
+template <class Act>
+struct remote_call final : async::detail::message {
+  template <class A>
+  remote_call(remote& r, A&& a) : message(&arrived), target(r), act(std::forward<A>(a)) {}
+
+  static void arrived(message& m, async::detail::delivery how) {
+    auto& call = static_cast<remote_call&>(m);
+    if (how == async::detail::delivery::on_loop && call.target.target != nullptr) call.act(*call.target.target);
+    destroy(call);
+  }
+  static void destroy(remote_call& call) noexcept {
+    release_remote(call.target);
+    std::destroy_at(&call);
+    async::detail::free_block(&call, sizeof(remote_call), alignof(remote_call));
+  }
+
+  remote& target;
+  Act act;
+};
+
+/// Has act(flow&) called on the loop's thread, unless the flow or the loop has gone by then. From any thread, while the
+/// flow exists. Throws std::bad_alloc.
+template <class Act>
+void on_loop_of(flow& f, Act&& act) {
+  using call = remote_call<std::decay_t<Act>>;
+  remote& r = reach(f);
+  void* block = nullptr;
+  call* made = nullptr;
+  try {
+    block = async::detail::allocate_block(sizeof(call), alignof(call));
+    made = ::new (block) call(r, std::forward<Act>(act));
+  } catch (...) {
+    if (block != nullptr) async::detail::free_block(block, sizeof(call), alignof(call));
+    release_remote(r);
+    throw;
+  }
+  if (!f.core->push(*made)) call::destroy(*made);
+}
+
+/// True when `s` waits, in the wait that other threads know by `epoch`.
+inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
+  return f.at == phase::parked && f.cur == s && f.wait_number() == epoch;
+}
+
+/// The end of a wait by success, on the loop's thread.
+template <class... A>
+void resume_with(flow& f, A&&... results) {
+  guarded(f, [&] { put_results(f, std::forward<A>(results)...); });
+  make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
+}
+
+/// True on the thread that may touch the flow: that of the loop; before the first execute(), any.
+inline bool is_mine(const flow& f) noexcept {
+  return async::detail::current_loop == f.core || f.core->is_same_thread() || !f.executes();
+}
+
+/// asi.success(...) that is not the plain case of a running step.
+template <class... A>
+[[gnu::noinline]] void late_success(step& s, A&&... results) {
+  flow& f = *s.flow_;
+  if (!is_mine(f)) {
+    const std::uint32_t epoch = f.wait_number();
+    return on_loop_of(
+        f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
+          if (!waits(target, &s, epoch)) return;
+          std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
+        });
+  }
+  if (f.run_by != nullptr) {
+    if (f.signal() == signal::error || f.signal() == signal::cancel) return;
+    return misuse(f, f.run_by != &s               ? "success() of a step that is not running"
+                     : f.signal() == signal::done ? "success() after success()"
+                                                  : "success() of a step with sub-steps");
+  }
+  if (f.at == phase::parked && f.cur == &s) resume_with(f, std::forward<A>(results)...);
+}
+
+/// asi.errorNoThrow() that is not the plain case of a running step.
+[[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
+  flow& f = *s.flow_;
+  if (!is_mine(f)) {
+    const std::uint32_t epoch = f.wait_number();
+    return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {
+      if (waits(target, &s, epoch)) raise(target, error.code(), error.error_info());
+    });
+  }
+  if (f.run_by != nullptr) {
+    return misuse(f, f.run_by != &s ? "error() of a step that is not running" : "error() after success()");
+  }
+  if (f.at == phase::parked && f.cur == &s) raise(f, code, info);
+}
+
+}  // namespace steps::detail

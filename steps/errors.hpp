@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <concepts>     // for same_as
+#include <cstddef>      // for size_t
+#include <memory>       // for shared_ptr
+#include <stdexcept>    // for runtime_error
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <type_traits>  // for is_pointer_v
+
+/// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
+namespace steps {
+
+/// The code of an error: a short text such as "Timeout", compared by content.
+///
+/// Use it by value. Do not keep one whose text came from a pointer, a std::string or an exception beyond the flow that
+/// raised it: it is a view of the flow's copy then. A code made from a literal or an array constant may be kept for
+/// good.
+///
+///   asi.error("NotFound");  …  if (code == "NotFound" || code == steps::errors::Timeout) …
+///
+/// Threads     as a plain object.            Exceptions  none.
+class ErrorCode {
+ public:
+  /// The empty code.
+  constexpr ErrorCode() noexcept = default;
+  /// A literal, or another array of constants that lives as long as the program.
+  template <std::size_t N>
+  constexpr ErrorCode(const char (&literal)[N]) noexcept  // NOLINT: implicit by contract
+      : text_(literal), lasting_(true) {}
+  /// A buffer; its text is copied when the error is raised.
+  template <std::size_t N>
+  constexpr ErrorCode(char (&buffer)[N]) noexcept : text_(buffer) {}  // NOLINT: implicit by contract
+  /// A pointer to a text; copied when the error is raised. Null is the empty code.
+  template <class T>
+    requires(std::same_as<T, const char*> || std::same_as<T, char*>)
+  constexpr ErrorCode(const T& text) noexcept  // NOLINT: implicit by contract
+      : text_(text == nullptr ? "" : text) {}
+  /// A string; its text is copied when the error is raised.
+  ErrorCode(const std::string& text) noexcept : text_(text.c_str()) {}  // NOLINT: implicit by contract
+
+  /// The text, ended by a zero.
+  constexpr const char* c_str() const noexcept { return text_; }
+  constexpr std::string_view view() const noexcept { return text_; }
+  constexpr operator const char*() const noexcept { return text_; }  // NOLINT: implicit by contract
+  /// True when the text lives as long as the program.
+  constexpr bool is_lasting() const noexcept { return lasting_; }
+
+  friend constexpr bool operator==(ErrorCode a, ErrorCode b) noexcept {
+    return a.text_ == b.text_ || a.view() == b.view();
+  }
+  friend constexpr bool operator==(ErrorCode a, const char* b) noexcept {
+    return b != nullptr && (a.text_ == b || a.view() == b);
+  }
+  template <std::same_as<std::string_view> T>
+  friend constexpr bool operator==(ErrorCode a, T b) noexcept {
+    return a.view() == b;
+  }
+
+ private:
+  const char* text_ = "";
+  bool lasting_ = false;
+};
+
+/// An error of steps as an exception: thrown by user code without an `asi` at hand, and what a flow's future throws.
+///
+/// Use it to raise an error with a code and an info from a function that does not know it runs inside a step. Do not
+/// use it where `asi.error(code, info)` or `asi.errorNoThrow(code, info)` can be called: the latter is thirty times
+/// cheaper.
+///
+/// Threads     as a plain object; copies share their text.
+/// Exceptions  std::bad_alloc from the constructor unless the code is a literal and there is no info; copies never
+///             throw.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`
+      : Error(code, std::string_view()) {}
+  /// An error with an explanation for people, what state().error_info() gives to handlers.
+  Error(ErrorCode code, std::string_view info) : std::runtime_error("") {
+    if (code.is_lasting()) literal_ = code;
+    if (code.is_lasting() && info.empty()) return;
+    texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
+  }
+
+  /// Valid as long as this object or a copy of it.
+  ErrorCode code() const noexcept { return literal_.is_lasting() || texts_ == nullptr ? literal_ : texts_->code; }
+  std::string error_info() const { return texts_ == nullptr ? std::string() : texts_->info; }
+  /// The text of the code.
+  const char* what() const noexcept override { return code().c_str(); }
+
+ private:
+  struct texts {
+    std::string code;
+    std::string info;
+  };
+  ErrorCode literal_;
+  std::shared_ptr<const texts> texts_;
+};
+
+/// The text that explains an error: a std::string_view of the flow's own copy. Copies of this object own their text, so
+/// that `auto info = asi.state().error_info();` and `std::string info = …` may be kept.
+///
+/// Threads     as a plain object.            Exceptions  std::bad_alloc from copies.
+class ErrorInfo : public std::string_view {
+ public:
+  ErrorInfo() noexcept = default;
+  /// A view of a text that ends with a zero and lives longer.
+  explicit ErrorInfo(const char* text, std::size_t length) noexcept : std::string_view(text, length) {}
+  ErrorInfo(const ErrorInfo& other) : std::string_view(), copy_(other.data(), other.size()) { look(copy_); }
+  ErrorInfo& operator=(const ErrorInfo& other) {
+    copy_.assign(other.data(), other.size());
+    look(copy_);
+    return *this;
+  }
+  ~ErrorInfo() = default;
+
+  /// The text, ended by a zero.
+  const char* c_str() const noexcept { return data() == nullptr ? "" : data(); }
+  std::string str() const { return std::string(data(), size()); }
+  operator std::string() const { return str(); }  // NOLINT: a string to whoever takes one
+
+  /// Shows another text, which lives longer.
+  void look(std::string_view text) noexcept { std::string_view::operator=(text); }
+
+ private:
+  std::string copy_;
+};
+
+/// The codes of FTN3 and FTN12. Further codes are any literals; programs may add theirs to this namespace.
+namespace errors {
+inline constexpr ErrorCode ConnectError{"ConnectError"};  ///< The connection failed before the request was sent.
+inline constexpr ErrorCode CommError{"CommError"};        ///< Communication failed after that.
+inline constexpr ErrorCode UnknownInterface{"UnknownInterface"};
+inline constexpr ErrorCode NotSupportedVersion{"NotSupportedVersion"};
+inline constexpr ErrorCode NotImplemented{"NotImplemented"};
+inline constexpr ErrorCode Unauthorized{"Unauthorized"};
+inline constexpr ErrorCode InternalError{"InternalError"};  ///< Misuse, a mismatch of types, an exceeded limit.
+inline constexpr ErrorCode InvokerError{"InvokerError"};
+inline constexpr ErrorCode InvalidRequest{"InvalidRequest"};
+inline constexpr ErrorCode DefenseRejected{"DefenseRejected"};  ///< A queue or rate limit is exceeded.
+inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};
+inline constexpr ErrorCode SecurityError{"SecurityError"};
+inline constexpr ErrorCode Timeout{"Timeout"};      ///< asi.setTimeout() has expired.
+inline constexpr ErrorCode LoopBreak{"LoopBreak"};  ///< What handlers between breakLoop() and its loop see.
+inline constexpr ErrorCode LoopCont{"LoopCont"};    ///< The same for continueLoop().
+}  // namespace errors
+
+}  // namespace steps

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 13
+#pragma once
+#include <any>               // for any_cast
+#include <array>             // for to_array
+#include <chrono>            // for duration
+#include <cstddef>           // for size_t
+#include <functional>        // for reference_wrapper
+#include <future>            // for future, shared_future
+#include <initializer_list>  // for initializer_list
+#include <memory>            // for unique_ptr
+#include <new>               // for destroying_delete_t
+#include <string_view>       // for string_view
+#include <type_traits>       // for decay_t
+#include <utility>           // for forward
+#include <vector>            // for vector
+
+#include "async/event_loop.hpp"     // for event_loop
+#include "steps/completion.hpp"     // for completion
+#include "steps/detail/calls.hpp"   // for what is not a line here
+#include "steps/detail/future.hpp"  // for await_step, flow_promise
+#include "steps/errors.hpp"         // for ErrorCode
+#include "steps/isync.hpp"          // for ISync, sync_step
+#include "steps/state.hpp"          // for State
+
+namespace steps {
+
+class AsyncSteps;
+
+/// What a step function sees of its flow: adds sub-steps, completes the step, says how it waits (FTN12 2.2).
+///
+/// A flow is a tree of steps. Steps of a level run one after the other; those added inside a step are its sub-steps and
+/// run when its function has returned, before the level goes on. A step that adds none and does not say that it waits
+/// has succeeded when its function returns.
+///
+///   flow.add([](IAsyncSteps& asi) { asi.success(42); })
+///       .add([](IAsyncSteps& asi, int answer) { … }, [](IAsyncSteps& asi, ErrorCode code) { … });
+///
+/// Use it as `IAsyncSteps& asi` or `auto& asi`. Do not keep it beyond the step's end: what ends a wait from elsewhere
+/// is completion().
+///
+/// Threads     the flow's loop; while a root flow does not execute, whoever has it. From other threads, while the step
+///             waits: success(), error(), errorNoThrow(); on the root at any time: cancel(). They only ask the loop.
+/// Misuse      (completing twice, success() with sub-steps, adding to a step that has ended, root functions on a step)
+///             is InternalError with an info at the step that runs, waits, or at the next execute().
+/// Exceptions  functions that add or store throw std::bad_alloc and what the constructors of their arguments throw;
+///             nothing has been added then.
+/// Memory      steps, handlers, timers and stack() objects lie in the flow's own memory, recycled when they end.
+class IAsyncSteps : public detail::step {
+ public:
+  IAsyncSteps(const IAsyncSteps&) = delete;
+  IAsyncSteps& operator=(const IAsyncSteps&) = delete;
+  ~IAsyncSteps() = default;
+
+  // --- building, at any level -------------------------------------------------------------------------------------
+
+  /// Adds a step: f(IAsyncSteps&, results...), where results are those that the step before hands to success(), by
+  /// value, as T&& or const T& (valid until f returns). It may take fewer. Another type than passed is InternalError.
+  template <class F>
+  IAsyncSteps& add(F&& f) {
+    return add_function(std::forward<F>(f), detail::no_handler(), 0);
+  }
+  /// The same with an error handler e(IAsyncSteps&, ErrorCode): for errors of the step and its sub-steps. It recovers
+  /// with success(...) or by adding steps, which run in the step's place without this handler; changes the error with
+  /// error(); or lets it pass by returning.
+  template <class F, class E>
+  IAsyncSteps& add(F&& f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_function(std::forward<F>(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+
+  /// Adds a step that runs all that is added to the returned object at the same time: each add(), loop(), repeat(),
+  /// forEach(), sync(), await() there is one branch. It ends when all branches have. An error in a branch cancels the
+  /// others and goes to the handler. Branches take turns step by step, pass no results, and share state().
+  IAsyncSteps& parallel() { return add_parallel(detail::no_handler(), 0); }
+  template <class E>
+  IAsyncSteps& parallel(E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_parallel(std::forward<E>(e), detail::record_flag::handler);
+  }
+
+  /// Adds a step that runs while it has a place in `object`, with its sub-steps. Results pass in and out as with add().
+  /// The handler runs before the place is given back; DefenseRejected of a full queue goes to the enclosing handler.
+  template <class F>
+  IAsyncSteps& sync(ISync& object, F&& f) {
+    return add_sync(object, std::forward<F>(f), detail::no_handler());
+  }
+  template <class F, class E>
+  IAsyncSteps& sync(ISync& object, F&& f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_sync(object, std::forward<F>(f), std::forward<E>(e));
+  }
+
+  /// Adds a step that passes these results on.
+  template <class... A>
+  IAsyncSteps& successStep(A&&... results) {
+    using kind = detail::result_step<IAsyncSteps, detail::stored_t<A>...>;
+    return append<kind>(0, std::forward<A>(results)...);
+  }
+
+  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. The future is
+  /// looked at now and then (at once, then after 50 us, at most every 10 ms), for it cannot tell; a deferred one is run
+  /// on the loop.
+  template <class T>
+  IAsyncSteps& await(std::future<T>&& f) {
+    return add_await(std::move(f), detail::no_handler(), 0);
+  }
+  template <class T, class E>
+  IAsyncSteps& await(std::future<T>&& f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+  template <class T>
+  IAsyncSteps& await(std::shared_future<T> f) {
+    return add_await(std::move(f), detail::no_handler(), 0);
+  }
+  template <class T, class E>
+  IAsyncSteps& await(std::shared_future<T> f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+
+  /// Adds a loop: f(IAsyncSteps&, results...) is a step that runs until breakLoop() or an error. Results pass from one
+  /// iteration to the next; what stack() made in one ends with it.
+  template <class F>
+  IAsyncSteps& loop(F&& f, LoopLabel label = {}) {
+    static_assert(detail::is_step_function<std::decay_t<F>>);
+    return add_loop<detail::endless<std::decay_t<F>>>(label, std::forward<F>(f));
+  }
+  /// Adds a loop of `count` iterations: f(IAsyncSteps&, std::size_t i, results...), i from 0.
+  template <class F>
+  IAsyncSteps& repeat(std::size_t count, F&& f, LoopLabel label = {}) {
+    if constexpr (!std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>) {
+      static_assert(detail::is_step_function<std::decay_t<F>, std::size_t>);
+    }
+    return add_loop<detail::counted<std::decay_t<F>>>(label, count, std::forward<F>(f));
+  }
+  /// Adds a loop over a container: f(IAsyncSteps&, index, element&, results...), or f(IAsyncSteps&, key, value&,
+  /// results...) for maps. The loop has a container of its own, copied or moved in, or borrows that of a std::ref().
+  template <class C, class F>
+  IAsyncSteps& forEach(C&& container, F&& f, LoopLabel label = {}) {
+    if constexpr (std::is_array_v<std::remove_reference_t<C>>) {
+      return forEach(std::to_array(std::forward<C>(container)), std::forward<F>(f), label);
+    } else {
+      using body = detail::each<std::decay_t<C>, std::decay_t<F>>;
+      static_assert(
+          detail::is_step_function<std::decay_t<F>, typename body::arguments::first, typename body::arguments::second>);
+      return add_loop<body>(label, std::forward<C>(container), std::forward<F>(f));
+    }
+  }
+  template <class T, class F>
+  IAsyncSteps& forEach(std::initializer_list<T> elements, F&& f, LoopLabel label = {}) {
+    return forEach(std::vector<T>(elements), std::forward<F>(f), label);
+  }
+
+  /// Adds a step that lets all other flows of the loop have their turn; results pass through.
+  IAsyncSteps& relinquish() { return append<detail::yield_step<IAsyncSteps>>(0); }
+
+  // --- inside a step function or error handler ---------------------------------------------------------------------
+
+  /// Ends the step; the next step of the level gets the results, nobody later. Texts given by pointer arrive as
+  /// std::string. After the function has returned it ends the wait of a step that waits.
+  template <class... A>
+  void success(A&&... results) {
+    detail::flow& f = *flow_;
+    if (async::detail::current_loop == f.core && f.run_by == this && f.is_open() && f.first == nullptr) [[likely]] {
+      detail::put_results(f, std::forward<A>(results)...);
+      if (f.is_open()) f.signal(detail::signal::done);
+    } else {
+      detail::late_success(*this, std::forward<A>(results)...);
+    }
+  }
+  template <class... A>
+  void operator()(A&&... results) {
+    success(std::forward<A>(results)...);
+  }
+
+  /// Ends the step with an error, by an exception that only the engine should catch. Sub-steps are dropped.
+  [[noreturn]] void error(ErrorCode code, std::string_view info = {}) {
+    errorNoThrow(code, info);
+    throw detail::unwinding(code, info);
+  }
+  /// The same without an exception, thirty times faster: return from the function then. A success() after it changes
+  /// nothing.
+  void errorNoThrow(ErrorCode code, std::string_view info = {}) {
+    detail::flow& f = *flow_;
+    if (async::detail::current_loop == f.core && f.run_by == this && f.signal() != detail::signal::done) [[likely]] {
+      if (f.signal() != detail::signal::cancel) detail::set_error(f, code, info);
+    } else {
+      detail::late_error(*this, code, info);
+    }
+  }
+
+  /// Ends the innermost loop, or all up to the one with that label. InternalError when there is none.
+  [[noreturn]] void breakLoop(LoopLabel label = {}) {
+    breakLoopNoThrow(label);
+    throw detail::unwinding(errors::LoopBreak);
+  }
+  void breakLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopBreak, label); }
+  /// Goes on with the next iteration of the innermost loop, or of the one with that label.
+  [[noreturn]] void continueLoop(LoopLabel label = {}) {
+    continueLoopNoThrow(label);
+    throw detail::unwinding(errors::LoopCont);
+  }
+  void continueLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopCont, label); }
+
+  /// Raises Timeout in the step or its innermost active sub-step when they have not ended in time. The step waits
+  /// unless it has sub-steps. A second call replaces the first.
+  template <class Rep, class Period>
+  void setTimeout(std::chrono::duration<Rep, Period> limit) {
+    detail::set_timeout(*this, detail::to_nanoseconds(limit));
+  }
+  /// Calls f(IAsyncSteps&) or f() when the step ends by an error, a timeout or cancel(). The step waits unless it has
+  /// sub-steps. A second call replaces the first.
+  template <class F>
+  void setCancel(F&& f) {
+    static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&> || std::is_invocable_v<std::decay_t<F>&>,
+                  "a cancel handler is called as f(IAsyncSteps&) or f()");
+    detail::set_cancel<IAsyncSteps>(*this, std::forward<F>(f));
+  }
+  /// The step waits for success() or error() from outside, unless it has sub-steps.
+  void waitExternal() {
+    if (detail::may_wait(*this, "waitExternal() belongs into a step function, before success()")) {
+      detail::hold_open(*flow_);
+    }
+  }
+  /// Makes the step wait, and returns the token that ends the wait from any thread.
+  template <class... T>
+  steps::completion<T...> completion() {
+    using token = steps::completion<T...>;
+    return token(detail::make_wait<typename token::block>(*this));
+  }
+
+  /// Makes an object that lives as long as the step. In a flow with fixed memory it throws Error when there is no room.
+  template <class T, class... Args>
+  T& stack(Args&&... args) {
+    return detail::make_object<T>(*this, std::forward<Args>(args)...);
+  }
+  /// The same for raw memory, aligned for any scalar type; destroy(memory) is called at the end.
+  void* stack(std::size_t size, void (*destroy)(void*) = nullptr) { return detail::make_memory(*this, size, destroy); }
+
+  // --- anywhere ----------------------------------------------------------------------------------------------------
+
+  /// What the steps of this flow share.
+  State& state() { return detail::state_of(*flow_); }
+  /// The value of a key as T. Throws std::bad_any_cast when it has another type or none.
+  template <class T>
+  T& state(std::string_view key) {
+    return std::any_cast<T&>(state()[key]);
+  }
+  /// The same; a key without value gets this one.
+  template <class T>
+  T& state(std::string_view key, std::type_identity_t<T> value) {
+    std::any& any = state()[key];
+    if (!any.has_value()) any.emplace<T>(std::move(value));
+    return std::any_cast<T&>(any);
+  }
+  /// The loop that the flow runs on.
+  async::event_loop& tool() const noexcept { return flow_->core->loop(); }
+  /// True while steps may be added here: in a step that runs or waits, in the root of a flow that does not execute.
+  explicit operator bool() const noexcept { return detail::is_usable(*this); }
+  bool operator!() const noexcept { return !detail::is_usable(*this); }
+  /// A root flow of its own on the same loop.
+  template <class Root = AsyncSteps>
+  std::unique_ptr<IAsyncSteps> newInstance() {
+    return std::make_unique<Root>(tool());
+  }
+
+  // --- on the root of a flow only ----------------------------------------------------------------------------------
+
+  /// Starts the flow: its first step runs in the loop's next turn. When it has ended, steps may be added for another
+  /// execution. Throws Error when the loop has gone.
+  void execute() {
+    if (detail::is_root_call(*this, "execute() of a step: it belongs to the root")) detail::execute(*flow_);
+  }
+  /// The same, and the last step's result or the error as a future; after cancel() a broken promise.
+  template <class T = void>
+  std::future<T> promise() {
+    return detail::execute_with_promise<T>(*this);
+  }
+  /// Ends the flow where it is: cancel handlers, innermost first, no error handlers. On the loop's thread it has
+  /// happened when this returns; elsewhere it is a request.
+  void cancel() {
+    if (detail::is_root_call(*this, "cancel() of a step: it belongs to the root")) detail::cancel(*flow_);
+  }
+
+  /// Roots of newInstance() are deleted as what they are.
+  static void operator delete(IAsyncSteps* root, std::destroying_delete_t) { root->ops_->destroy(*root); }
+
+ protected:
+  IAsyncSteps() = default;
+
+ private:
+  detail::step* level() {
+    detail::flow& f = *flow_;
+    if (f.run_by == this && f.is_open()) [[likely]]
+      return this;
+    return detail::level_of<IAsyncSteps>(*this);
+  }
+  void leave_iteration(ErrorCode code, LoopLabel label) { detail::leave_iteration<IAsyncSteps>(*this, code, label); }
+
+  template <class Record, class... A>
+  IAsyncSteps& append(std::uint16_t flags, A&&... args) {
+    if (detail::step* const parent = level()) {
+      detail::append_step<Record>(*parent, flags | detail::record_flag::is_step, std::forward<A>(args)...);
+    }
+    return *this;
+  }
+  template <class F, class E>
+  IAsyncSteps& add_function(F&& f, E&& e, std::uint16_t flags) {
+    static_assert(detail::is_step_function<std::decay_t<F>>);
+    using kind = detail::function_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
+    return append<kind>(flags, std::forward<F>(f), std::forward<E>(e));
+  }
+  template <class E>
+  IAsyncSteps& add_parallel(E&& e, std::uint16_t flags) {
+    using kind = detail::parallel_step<IAsyncSteps, std::decay_t<E>>;
+    detail::step* const parent = level();
+    if (parent == nullptr) return *this;
+    kind* const made = detail::append_step<kind>(
+        *parent, flags | detail::record_flag::is_step | detail::record_flag::is_group, std::forward<E>(e));
+    return made != nullptr ? *made : *this;
+  }
+  template <class F, class E>
+  IAsyncSteps& add_sync(ISync& object, F&& f, E&& e) {
+    static_assert(detail::is_step_function<std::decay_t<F>>);
+    using kind = detail::sync_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
+    return append<kind>(0, object, std::forward<F>(f), std::forward<E>(e));
+  }
+  template <class Future, class E>
+  IAsyncSteps& add_await(Future&& f, E&& e, std::uint16_t flags) {
+    using kind = detail::await_step<IAsyncSteps, std::decay_t<Future>, std::decay_t<E>>;
+    return append<kind>(flags, std::move(f), std::forward<E>(e));
+  }
+  template <class Body, class... A>
+  IAsyncSteps& add_loop(LoopLabel label, A&&... args) {
+    constexpr std::uint16_t flags = detail::record_flag::is_loop | detail::record_flag::again;
+    if (label.view().empty()) {
+      using kind = detail::loop_step<IAsyncSteps, detail::no_label, Body>;
+      return append<kind>(flags, detail::no_label(), std::forward<A>(args)...);
+    }
+    using kind = detail::loop_step<IAsyncSteps, detail::owned_label, Body>;
+    return append<kind>(flags, detail::owned_label(label), std::forward<A>(args)...);
+  }
+};
+
+}  // namespace steps

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 10
+#pragma once
+#include <cstdint>  // for uint32_t
+#include <memory>   // for destroy_at
+#include <utility>  // for forward, exchange
+
+#include "steps/detail/step_record.hpp"  // for call_function, make_scope
+#include "steps/detail/timeout.hpp"      // for hold_open
+
+namespace steps {
+
+class ISync;
+
+namespace detail {
+
+/// A flow that waits for an ISync: its place in the object's queue, and the message that wakes it. Lives until the
+/// message has arrived, which may be after the end of the flow.
+///
+/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `next` and `prev` are for its queue.
+struct sync_ticket : async::detail::message {
+  explicit sync_ticket(step& s) noexcept : message(&arrived), core(s.flow_->core), waiting(&s) {}
+
+  /// Lets the flow in: by the object, which has taken the ticket out of its queue and has let go of its lock. From any
+  /// thread. The place is the flow's from here on; if the flow has been cancelled, it gives the place back itself.
+  /// False: the flow's loop has gone; the object gives the place to somebody else, and the ticket is no more.
+  bool grant() noexcept {
+    if (async::detail::current_loop == core) {
+      arrived(*this, async::detail::delivery::on_loop);
+      return true;
+    }
+    if (core->push(*this)) return true;
+    destroy(*this);
+    return false;
+  }
+
+  static void arrived(message& m, async::detail::delivery how) {
+    auto& t = static_cast<sync_ticket&>(m);
+    if (how == async::detail::delivery::dropped) {
+      t.dropped = true;
+      if (t.waiting != nullptr) return;  // the step's scope is still to come
+    } else if (t.waiting != nullptr) {
+      t.granted = true;
+      return make_ready(*t.waiting->flow_, signal::rerun);
+    }
+    destroy(t);
+  }
+  static void destroy(sync_ticket& t) noexcept {
+    std::destroy_at(&t);
+    async::detail::free_block(&t, sizeof(sync_ticket));
+  }
+
+  sync_ticket* next = nullptr;
+  sync_ticket* prev = nullptr;
+  async::detail::loop_core* const core;
+  step* waiting;         // the loop thread's; null: cancelled after it was granted
+  bool granted = false;  // the loop thread's
+  bool dropped = false;
+};
+
+}  // namespace detail
+
+/// Something that lets in a limited number of flows: Mutex, Throttle, Limiter, or one of your own (FTN12 1.11).
+///
+/// Use it as the first argument of asi.sync(). To write one: keep a count and a queue of tickets under a short lock;
+/// grant() tickets after the lock has been released.
+///
+/// Threads     all functions are called on the loops of the flows: from several threads at the same time.
+/// Lifetime    outlives the flows that use it.
+class ISync {
+ public:
+  ISync(const ISync&) = delete;
+  ISync& operator=(const ISync&) = delete;
+
+  enum class entry {
+    entered,     ///< the flow has a place, until leave()
+    must_queue,  ///< no place: enqueue() is called next
+    queued,      ///< enqueue() only: the object has the ticket, and will grant it
+    rejected     ///< the queue is full: DefenseRejected at the step
+  };
+
+  /// A flow wants a place. `nested`: it holds one already. Never returns `queued`.
+  virtual entry try_enter(bool nested) noexcept = 0;
+  /// The same with a ticket to queue, for there was no place a moment ago. Never returns `must_queue`.
+  virtual entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept = 0;
+  /// A flow gives its place back. `nested`: as it was on entering.
+  virtual void leave(bool nested) noexcept = 0;
+  /// Takes a ticket out of the queue, because its flow has been cancelled. False: it has been granted already.
+  virtual bool withdraw(detail::sync_ticket& ticket) noexcept = 0;
+
+ protected:
+  ISync() = default;
+  ~ISync() = default;
+};
+
+namespace detail {
+
+/// A flow's place in an ISync, or its wait for one; ends with the step, after its error handler.
+struct sync_scope : scope {
+  explicit sync_scope(ISync& o, bool n) noexcept : object(o), nested(n) {}
+
+  static void left(scope& base) noexcept {
+    auto& self = static_cast<sync_scope&>(base);
+    if (sync_ticket* const t = std::exchange(self.ticket, nullptr)) {
+      if (t->dropped || self.object.withdraw(*t)) {
+        if (t->dropped) self.object.leave(self.nested);
+        return sync_ticket::destroy(*t);
+      }
+      // It has a place since it was taken out of the queue; the message is on its way, or was here.
+      self.entered = true;
+      if (t->granted) {
+        sync_ticket::destroy(*t);
+      } else {
+        t->waiting = nullptr;
+      }
+    }
+    if (self.entered) self.object.leave(self.nested);
+  }
+  static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
+
+  ISync& object;
+  sync_ticket* ticket = nullptr;
+  bool nested;
+  bool entered = false;
+};
+
+/// True when the flow holds a place in the object; branches of parallel() inherit none.
+inline bool holds(const flow& f, const ISync& object) noexcept {
+  for (const scope* s = f.scopes; s != nullptr; s = s->outer) {
+    if (s->ops != &sync_scope::ops) continue;
+    const auto& place = static_cast<const sync_scope&>(*s);
+    if (&place.object == &object && place.entered) return true;
+  }
+  return false;
+}
+
+/// Waits or enters for the step of sync() that is running. True: it has a place.
+inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
+  flow& f = *s.flow_;
+  if (place == nullptr) {
+    s.flags_ |= record_flag::begun;
+    place = &make_scope<sync_scope>(f, s, object, holds(f, object));
+    ISync::entry result = object.try_enter(place->nested);
+    if (result == ISync::entry::must_queue) {
+      place->ticket = ::new (async::detail::allocate_block(sizeof(sync_ticket))) sync_ticket(s);
+      result = object.enqueue(*place->ticket, place->nested);
+      if (result == ISync::entry::queued) {
+        hold_open(f);
+        return false;
+      }
+      sync_ticket::destroy(*std::exchange(place->ticket, nullptr));
+    }
+    if (result == ISync::entry::rejected) {
+      set_error(f, errors::DefenseRejected, "the queue of the sync object is full");
+      return false;
+    }
+  } else {
+    sync_ticket::destroy(*std::exchange(place->ticket, nullptr));  // it was granted
+  }
+  place->entered = true;
+  return true;
+}
+
+/// A step of sync(): results go in and out as if it were a step of add(). The handler is in force once it has a place.
+template <class Face, class F, class E>
+struct sync_step final : Face {
+  template <class G, class H>
+  sync_step(ISync& o, G&& g, H&& h) : object(o), function(std::forward<G>(g)), handler(std::forward<H>(h)) {}
+
+  static void run(step& s) {
+    auto& self = static_cast<sync_step&>(s);
+    if (!enter_sync(s, self.object, self.place)) return;
+    if constexpr (!std::is_same_v<E, no_handler>) s.flags_ |= record_flag::handler;
+    call_function<Face>(*s.flow_, self, self.function, typename wanted_results<F>::type());
+  }
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  ISync& object;
+  sync_scope* place = nullptr;
+  [[no_unique_address]] F function;
+  [[no_unique_address]] E handler;
+};
+
+}  // namespace detail
+}  // namespace steps

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 14
+#pragma once
+#include <cstddef>      // for byte, size_t, max_align_t
+#include <cstdint>      // for uint32_t
+#include <cstdio>       // for fprintf
+#include <exception>    // for terminate
+#include <memory>       // for destroy_at
+#include <new>          // for destroying_delete_t
+#include <tuple>        // for tuple
+#include <type_traits>  // for is_same_v
+
+#include "async/event_loop.hpp"   // for event_loop
+#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+
+namespace steps {
+
+/// Limits of NitroSteps, in any order; those that are not given have the default of nitro::defaults.
+namespace nitro {
+
+/// Steps that have not ended, at the same time.
+template <std::uint32_t N>
+struct MaxSteps {};
+/// setTimeout() calls of steps that have not ended.
+template <std::uint32_t N>
+struct MaxTimeouts {};
+/// setCancel() handlers of steps that have not ended.
+template <std::uint32_t N>
+struct MaxCancels {};
+/// stack() objects of steps that have not ended.
+template <std::uint32_t N>
+struct MaxStackAllocs {};
+/// Branches of parallel() that have not ended. Each takes BranchBytes of ArenaBytes.
+template <std::uint32_t N>
+struct MaxParallel {};
+/// Memory for steps with their captures, and all that belongs to them. A record has 40 bytes (timeouts 80) on top of
+/// what it captures; those of a level stay until the level ends.
+template <std::uint32_t N>
+struct ArenaBytes {};
+/// Memory for the steps of one branch.
+template <std::uint32_t N>
+struct BranchBytes {};
+/// Memory for the results of one success().
+template <std::uint32_t N>
+struct MaxResultBytes {};
+/// Memory for the keys and nodes of state(): about 100 bytes for a value.
+template <std::uint32_t N>
+struct MaxStateBytes {};
+/// Length of error codes that are no literals, and of error_info(); what is longer is cut.
+template <std::uint32_t N>
+struct MaxErrorText {};
+/// Steps that run in a row before other flows of the loop have their turn.
+template <std::uint32_t N>
+struct BurstSize {};
+
+/// The default limits: room for five nested steps with handlers, and for a few small branches.
+using defaults =
+    std::tuple<MaxSteps<16>, MaxTimeouts<4>, MaxCancels<4>, MaxStackAllocs<8>, MaxParallel<4>, BranchBytes<256>,
+               MaxResultBytes<128>, MaxStateBytes<512>, MaxErrorText<128>, BurstSize<100>>;
+
+}  // namespace nitro
+
+namespace detail {
+
+template <template <std::uint32_t> class Limit, class... Given>
+struct limit_value;
+template <template <std::uint32_t> class Limit, std::uint32_t N, class... Rest>
+struct limit_value<Limit, Limit<N>, Rest...> : std::integral_constant<std::uint32_t, N> {};
+template <template <std::uint32_t> class Limit, class First, class... Rest>
+struct limit_value<Limit, First, Rest...> : limit_value<Limit, Rest...> {};
+
+template <class T>
+inline constexpr bool is_limit = false;
+template <template <std::uint32_t> class Limit, std::uint32_t N>
+inline constexpr bool is_limit<Limit<N>> =
+    std::is_same_v<Limit<N>, nitro::MaxSteps<N>> || std::is_same_v<Limit<N>, nitro::MaxTimeouts<N>> ||
+    std::is_same_v<Limit<N>, nitro::MaxCancels<N>> || std::is_same_v<Limit<N>, nitro::MaxStackAllocs<N>> ||
+    std::is_same_v<Limit<N>, nitro::MaxParallel<N>> || std::is_same_v<Limit<N>, nitro::ArenaBytes<N>> ||
+    std::is_same_v<Limit<N>, nitro::BranchBytes<N>> || std::is_same_v<Limit<N>, nitro::MaxResultBytes<N>> ||
+    std::is_same_v<Limit<N>, nitro::MaxStateBytes<N>> || std::is_same_v<Limit<N>, nitro::MaxErrorText<N>> ||
+    std::is_same_v<Limit<N>, nitro::BurstSize<N>>;
+
+/// The values of the limits: the given ones, else the defaults.
+template <class List, class... Given>
+struct limit_values;
+template <class... Default, class... Given>
+struct limit_values<std::tuple<Default...>, Given...> {
+  template <template <std::uint32_t> class Limit>
+  static constexpr std::uint32_t of = limit_value<Limit, Given..., Default...>::value;
+
+  static constexpr std::size_t texts = round_up(2 * (std::size_t{of<nitro::MaxErrorText>} + 1), granule);
+  static constexpr std::size_t branch = round_up(of<nitro::BranchBytes>, granule) + jump_size;
+  /// Unless it is given: what the other limits come to for captures of three pointers and objects of two.
+  static constexpr std::size_t usual_arena = of<nitro::MaxSteps> * 64 + of<nitro::MaxTimeouts> * 80 +
+                                             of<nitro::MaxCancels> * 48 + of<nitro::MaxStackAllocs> * 48 +
+                                             of<nitro::MaxParallel> * fixed_branch_size(branch, texts);
+  static constexpr std::size_t arena =
+      round_up(limit_value<nitro::ArenaBytes, Given..., nitro::ArenaBytes<usual_arena>>::value, granule) + jump_size;
+};
+
+}  // namespace detail
+
+/// A root flow with all its memory inside the object: nothing is allocated after its construction, by the flow itself.
+///
+/// Use it where memory must be reserved beforehand, or where a flow is part of another object. Do not use it where the
+/// number and size of steps are not known (AsyncSteps: no limits, and a suspended flow takes less memory).
+///
+///   steps::NitroSteps<steps::nitro::MaxSteps<8>, steps::nitro::MaxParallel<0>> flow{loop};
+///
+/// A limit exceeded is InternalError with the limit's name in the info, at the step that exceeded it. What is outside
+/// the object by its nature comes from recycled blocks: the shared state of promise() and of completion(), requests of
+/// other threads, a contended sync(), std::any values and thrown exceptions.
+///
+/// Threads     as AsyncSteps.
+/// Lifetime    as AsyncSteps; it cannot be moved. One that was made by `new` may be deleted by a callback of its own:
+///             the memory is freed when the callback has returned. Destroying one that was made otherwise (a member, a
+///             variable) by a callback of its own ends the program with a message.
+template <class... Limits>
+class NitroSteps final : public IAsyncSteps {
+  using values = detail::limit_values<nitro::defaults, Limits...>;
+  static_assert((detail::is_limit<Limits> && ...), "NitroSteps takes limits of steps::nitro, such as MaxSteps<8>");
+  static_assert(values::template of<nitro::BurstSize> > 0, "BurstSize must not be 0");
+
+ public:
+  /// A flow without steps.
+  explicit NitroSteps(async::event_loop& loop) noexcept {
+    flags_ = detail::record_flag::is_root;
+    ops_ = &face_functions;
+    flow_ = ::new (static_cast<void*>(memory_))
+        detail::flow(&flow_functions, values::arena, &detail::resume, &detail::begin);
+    flow_->core = &async::detail::core_of(loop);
+    flow_->limit = &limit_;
+    flow_->burst = values::template of<nitro::BurstSize>;
+  }
+  ~NitroSteps() {
+    if (flow_ == nullptr) return;
+    if (!detail::retire(*flow_)) {
+      std::fprintf(stderr, "asyncsteps: a NitroSteps that was not made by new is destroyed by a callback of its own\n");
+      std::terminate();
+    }
+    destroy();
+  }
+
+  static void operator delete(NitroSteps* face, std::destroying_delete_t) {
+    if (!detail::retire(*face->flow_)) {
+      face->flow_->doomed = true;
+    } else {
+      face->~NitroSteps();
+      free(face);
+    }
+  }
+
+ private:
+  void destroy() noexcept {
+    if (!flow_->ended) detail::drop_steps(*flow_, detail::arena_of(*flow_), flow_->root.sub_end_);
+    detail::destroy_flow(*flow_);
+    flow_ = nullptr;
+  }
+  static void free(NitroSteps* face) noexcept {
+    ::operator delete(static_cast<void*>(face), std::align_val_t{alignof(NitroSteps)});
+  }
+  /// Deleted by a callback that has returned.
+  static void release(detail::flow& f) noexcept {
+    auto* const face = static_cast<NitroSteps*>(f.limit->face);
+    face->destroy();
+    face->~NitroSteps();
+    free(face);
+  }
+  static void delete_face(detail::step& face) noexcept { delete &static_cast<NitroSteps&>(face); }
+
+  static constexpr detail::flow_ops flow_functions{&detail::end_root, &release};
+  static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
+
+  template <std::size_t N>
+  struct alignas(std::max_align_t) bytes {
+    std::byte data[N == 0 ? 1 : N];
+  };
+
+  bytes<values::template of<nitro::MaxResultBytes>> results_;
+  bytes<values::template of<nitro::MaxStateBytes>> state_values_;
+  bytes<sizeof(State)> state_;
+  bytes<values::texts> texts_;
+  detail::limits limit_{values::template of<nitro::MaxSteps>,
+                        values::template of<nitro::MaxTimeouts>,
+                        values::template of<nitro::MaxCancels>,
+                        values::template of<nitro::MaxStackAllocs>,
+                        values::template of<nitro::MaxParallel>,
+                        static_cast<std::uint32_t>(values::branch),
+                        results_.data,
+                        values::template of<nitro::MaxResultBytes>,
+                        state_.data,
+                        reinterpret_cast<char*>(texts_.data),
+                        static_cast<std::uint32_t>(values::texts),
+                        this,
+                        {state_values_.data, state_values_.data + values::template of<nitro::MaxStateBytes>}};
+  alignas(async::detail::cache_line) std::byte memory_[sizeof(detail::flow) + values::arena];
+};
+
+}  // namespace steps

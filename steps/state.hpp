@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 1
+#pragma once
+#include <algorithm>    // for min
+#include <any>          // for any
+#include <cstddef>      // for byte, size_t
+#include <cstring>      // for memmove
+#include <exception>    // for exception_ptr
+#include <functional>   // for less
+#include <map>          // for map
+#include <string>       // for string, basic_string
+#include <string_view>  // for string_view
+#include <utility>      // for forward
+#include <vector>       // for vector
+
+#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/hook.hpp"         // for hook
+#include "steps/errors.hpp"              // for ErrorCode, Error
+
+namespace steps {
+
+namespace detail {
+
+struct flow;
+struct state_access;
+std::vector<std::string_view> stack_of(const flow& f);
+
+/// Memory for the state of a flow that allocates nothing: handed out once, taken back when the flow goes.
+struct fixed_buffer {
+  std::byte* next;
+  std::byte* end;
+};
+
+/// Allocator of the state's map: recycled blocks, or a buffer of fixed size.
+template <class T>
+struct state_allocator {
+  using value_type = T;
+
+  explicit state_allocator(fixed_buffer* from) noexcept : buffer(from) {}
+  template <class U>
+  state_allocator(const state_allocator<U>& other) noexcept : buffer(other.buffer) {}  // NOLINT: rebinding
+
+  T* allocate(std::size_t n) {
+    const std::size_t bytes = n * sizeof(T);
+    if (buffer == nullptr) return static_cast<T*>(async::detail::allocate_block(bytes, alignof(T)));
+    const std::size_t step = (bytes + alignof(std::max_align_t) - 1) / alignof(std::max_align_t);
+    if (static_cast<std::size_t>(buffer->end - buffer->next) < step * alignof(std::max_align_t)) {
+      throw Error(errors::InternalError, "the state exceeds MaxStateBytes");
+    }
+    void* const memory = buffer->next;
+    buffer->next += step * alignof(std::max_align_t);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t n) noexcept {
+    if (buffer == nullptr) async::detail::free_block(memory, n * sizeof(T), alignof(T));
+  }
+  friend bool operator==(const state_allocator& a, const state_allocator& b) noexcept { return a.buffer == b.buffer; }
+
+  fixed_buffer* buffer;
+};
+
+}  // namespace detail
+
+/// What the steps of one flow share: values by key, and facts about the last error (FTN12 1.7, 2.1).
+///
+/// Use it for what many steps need and parameters would only pass through: a request, a connection. Do not use it for
+/// what the next step alone needs (success(args...)), or for objects of one step's lifetime (stack<T>()).
+///
+///   asi.state()["user"] = std::string("joe");   auto& user = asi.state<std::string>("user");
+///
+/// Threads     the flow's only, before execute() the builder's. The branches of parallel() share the values and hooks,
+///             and have error_info() and last_exception() of their own.
+/// Lifetime    values live as long as the root flow, over several executions; references to them stay valid.
+/// Exceptions  std::bad_alloc where a value, key or hook needs memory.
+class State {
+ public:
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// The value of a key; an empty std::any is made for a key that has none.
+  std::any& operator[](std::string_view name) {
+    values& all = shared().values_;
+    const auto found = all.find(name);
+    if (found != all.end()) return found->second;
+    return all.try_emplace(values::key_type(name, all.get_allocator())).first->second;
+  }
+  /// True when the key has been used.
+  bool contains(std::string_view name) const noexcept { return shared().values_.contains(name); }
+
+  /// Info of the error being handled, else of the one that has ended the flow; empty after a recovery.
+  const ErrorInfo& error_info() const noexcept { return info_; }
+  /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
+  const std::exception_ptr& last_exception() const noexcept { return exception_; }
+  /// Types of the functions of the active steps, innermost first; for logs.
+  std::vector<std::string_view> async_stack() const { return detail::stack_of(*flow_); }
+
+  /// Calls f(ErrorCode) for an error that ends the root flow, unless it has a promise. Replaces the default: the
+  /// loop's on_unhandled(), which ends the program unless it has a hook. Also gets the exceptions of cancel handlers.
+  template <class F>
+  void set_unhandled_error(F&& f) {
+    shared().unhandled_.set(std::forward<F>(f));
+  }
+  /// Calls f(const std::exception&) for every exception that leaves a step or handler; for logs.
+  template <class F>
+  void set_catch_trace(F&& f) {
+    shared().trace_.set(std::forward<F>(f));
+  }
+
+ private:
+  friend struct detail::state_access;
+
+  using key = std::basic_string<char, std::char_traits<char>, detail::state_allocator<char>>;
+  struct less {
+    using is_transparent = void;
+    bool operator()(std::string_view a, std::string_view b) const noexcept { return a < b; }
+  };
+  using values = std::map<key, std::any, less, detail::state_allocator<std::pair<const key, std::any>>>;
+
+  State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
+      : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
+
+  State& shared() noexcept { return root_ != nullptr ? *root_ : *this; }
+  const State& shared() const noexcept { return root_ != nullptr ? *root_ : *this; }
+
+  detail::flow* const flow_;
+  State* const root_;  // of a branch: the root flow's
+  ErrorInfo info_;
+  std::string info_text_;  // what info_ shows, unless there is a fixed buffer
+  std::string code_text_;  // the text of a code that is no literal, likewise
+  char* fixed_ = nullptr;  // buffer for both texts, of room_ bytes each
+  std::size_t room_ = 0;
+  bool own_exception_ = false;  // the pending error was made from exception_
+  std::exception_ptr exception_;
+  detail::hook<ErrorCode> unhandled_;
+  detail::hook<const std::exception&> trace_;
+  values values_;
+};
+
+namespace detail {
+
+/// What the engine does with a State.
+struct state_access {
+  static State* make(void* memory, flow& f, State* root, fixed_buffer* buffer) {
+    return ::new (memory) State(f, root, buffer);
+  }
+  static void clear_info(State& s) noexcept { s.info_.look({}); }
+  /// Copies the text of a code; the returned code is valid until the next call.
+  static ErrorCode keep_code(State& s, ErrorCode code) {
+    if (s.fixed_ != nullptr) return copy(s.fixed_, s.room_, code.view()).data();
+    if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
+    return s.code_text_;
+  }
+  static void keep_info(State& s, std::string_view info) {
+    if (s.fixed_ != nullptr) return s.info_.look(copy(s.fixed_ + s.room_, s.room_, info));
+    s.info_text_ = info;
+    s.info_.look(s.info_text_);
+  }
+  /// Texts are kept in `buffer`, each cut to what fits into half of it.
+  static void use_buffer(State& s, char* buffer, std::size_t size) noexcept {
+    s.fixed_ = buffer;
+    s.room_ = size / 2;
+  }
+  /// Forgets the last execution; its info too unless an error is pending.
+  static void reset(State& s, bool pending) noexcept {
+    if (!pending) s.info_.look({});
+    s.exception_ = nullptr;
+    s.own_exception_ = false;
+  }
+  /// True when the pending error was made from exception().
+  static bool& own_exception(State& s) noexcept { return s.own_exception_; }
+  static std::exception_ptr& exception(State& s) noexcept { return s.exception_; }
+  static hook<ErrorCode>& unhandled(State& s) noexcept { return s.shared().unhandled_; }
+  static hook<const std::exception&>& trace(State& s) noexcept { return s.shared().trace_; }
+  static State& root(State& s) noexcept { return s.shared(); }
+
+ private:
+  static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept {
+    const std::size_t length = (std::min)(text.size(), room - 1);
+    if (length != 0) std::memmove(to, text.data(), length);
+    to[length] = '\0';
+    return {to, length};
+  }
+};
+
+}  // namespace detail
+
+}  // namespace steps

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 15
+#pragma once
+
+/// Everything of steps/ but interop/.
+#include "steps/asyncsteps.hpp"   // for AsyncSteps
+#include "steps/asynctool.hpp"    // for AsyncTool
+#include "steps/completion.hpp"   // for completion
+#include "steps/errors.hpp"       // for ErrorCode, Error
+#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+#include "steps/isync.hpp"        // for ISync
+#include "steps/nitrosteps.hpp"   // for NitroSteps
+#include "steps/state.hpp"        // for State
