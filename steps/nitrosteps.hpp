@@ -30,7 +30,7 @@ struct MaxCancels {};
 /// stack() objects of steps that have not ended.
 template <std::uint32_t N>
 struct MaxStackAllocs {};
-/// Branches of parallel() that have not ended. Each takes BranchBytes of ArenaBytes.
+/// Branches of parallel() that have not ended.
 template <std::uint32_t N>
 struct MaxParallel {};
 /// Memory for steps with their captures, and all that belongs to them. A record has 40 bytes (timeouts 80) on top of
@@ -89,11 +89,12 @@ struct limit_values<std::tuple<Default...>, Given...> {
   static constexpr std::uint32_t of = limit_value<Limit, Given..., Default...>::value;
 
   static constexpr std::size_t texts = round_up(2 * (std::size_t{of<nitro::MaxErrorText>} + 1), granule);
-  static constexpr std::size_t branch = round_up(of<nitro::BranchBytes>, granule) + jump_size;
+  static constexpr fixed_branch branch{
+      static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
+      static_cast<std::uint32_t>(texts)};
   /// Unless it is given: what the other limits come to for captures of three pointers and objects of two.
   static constexpr std::size_t usual_arena = of<nitro::MaxSteps> * 64 + of<nitro::MaxTimeouts> * 80 +
-                                             of<nitro::MaxCancels> * 48 + of<nitro::MaxStackAllocs> * 48 +
-                                             of<nitro::MaxParallel> * fixed_branch_size(branch, texts);
+                                             of<nitro::MaxCancels> * 48 + of<nitro::MaxStackAllocs> * 48;
   static constexpr std::size_t arena =
       round_up(limit_value<nitro::ArenaBytes, Given..., nitro::ArenaBytes<usual_arena>>::value, granule) + jump_size;
 };
@@ -180,12 +181,15 @@ class NitroSteps final : public IAsyncSteps {
   bytes<values::template of<nitro::MaxStateBytes>> state_values_;
   bytes<sizeof(State)> state_;
   bytes<values::texts> texts_;
+  bytes<values::template of<nitro::MaxParallel> * values::branch.size()> branches_;
   detail::limits limit_{values::template of<nitro::MaxSteps>,
                         values::template of<nitro::MaxTimeouts>,
                         values::template of<nitro::MaxCancels>,
                         values::template of<nitro::MaxStackAllocs>,
                         values::template of<nitro::MaxParallel>,
-                        static_cast<std::uint32_t>(values::branch),
+                        values::branch,
+                        branches_.data,
+                        nullptr,
                         results_.data,
                         values::template of<nitro::MaxResultBytes>,
                         state_.data,

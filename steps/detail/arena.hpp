@@ -124,7 +124,7 @@ inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
   if (size > f.limit->result_size || align > alignof(std::max_align_t)) {
     throw Error(errors::InternalError, "the results exceed nitro::MaxResultBytes");
   }
-  return f.limit->results;
+  return f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
 }
 inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align) noexcept {
   if (f.limit == nullptr) async::detail::free_block(memory, size, align);

@@ -25,21 +25,35 @@ struct branch_list {
     *last = &b;
     last = &b.list_next;
   }
-  /// Cancels those that execute, and destroys all.
+  /// Cancels those that execute, and destroys all but those that are in a callback, and their ancestors: their end
+  /// comes when the callback has returned.
   void cancel() noexcept {
-    while (first != nullptr) {
-      if (first->at == phase::idle) {
-        drop_steps(*first, arena_of(*first), first->root.sub_end_);
-        unlist(*first);
-        first->ops->release(*first);
+    for (flow* b = first; b != nullptr;) {
+      if (b->at == phase::running) {
+        cancel_running(*b);
+        b = b->list_next;
+      } else if (is_held(*b)) {
+        b = b->list_next;
       } else {
-        cancel_now(*first);
+        if (b->at == phase::idle) {
+          discard(*b);
+        } else {
+          cancel_now(*b);
+        }
+        b = first;
       }
     }
   }
 
   flow* first = nullptr;
   flow** last = &first;
+
+ private:
+  static void discard(flow& b) noexcept {
+    drop_steps(b, arena_of(b), b.root.sub_end_);
+    unlist(b);
+    b.ops->release(b);
+  }
 };
 
 /// The parent's error is the branch's.
@@ -54,11 +68,6 @@ inline void copy_exception(flow& branch, flow& parent) noexcept {
   }
 }
 
-/// What a branch takes of the arena of a flow with fixed memory.
-constexpr std::size_t fixed_branch_size(std::size_t arena, std::size_t texts) noexcept {
-  return sizeof(record) + sizeof(flow) + arena + sizeof(State) + texts;
-}
-
 /// The part of a parallel() step that does not depend on its handler.
 template <class Face>
 struct group_step : Face {
@@ -67,7 +76,13 @@ struct group_step : Face {
   static group_step& of(flow& branch) noexcept { return static_cast<group_step&>(*branch.root.parent_); }
 
   struct stop_scope : scope {
-    static void stop(scope& self) { static_cast<group_step&>(*self.holder).branches.cancel(); }
+    static void stop(scope& self) {
+      branch_list& list = static_cast<group_step&>(*self.holder).branches;
+      flow& f = *self.holder->flow_;
+      ++f.holds;
+      list.cancel();
+      if (list.first == nullptr) --f.holds;  // else release() does
+    }
     static void left(scope&) noexcept {}
     static constexpr scope_ops ops{scope_ops::kind::cancel, &stop, &left};
   };
@@ -96,19 +111,24 @@ struct group_step : Face {
     }
     settle(b);
     if (failed) {
+      ++parent.holds;  // a cancel handler may cancel the parent
       self.branches.cancel();
+      let_go(parent);
     } else if (self.branches.first == nullptr && parent.at == phase::parked) {
       make_ready(parent, signal::done);
     }
   }
   static void release(flow& b) noexcept {
     limits* const limit = b.limit;
+    group_step& self = of(b);
+    flow& parent = *self.flow_;
     destroy_flow(b);
     if (limit == nullptr) {
       async::detail::free_block(&b, branch_block);
     } else {
-      ++limit->branches;
+      limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
     }
+    if (is_held(parent) && self.branches.first == nullptr) let_go(parent);
   }
   static constexpr flow_ops ops{&end, &release};
 
@@ -125,20 +145,24 @@ struct group_step : Face {
     branches.append(*b);
     return &b->root;
   }
-  /// In the arena: record, flow, its arena, its state, the state's texts.
+  /// Of the root's memory for branches, see fixed_branch.
   flow* add_fixed_branch(flow& f) {
     limits& limit = *f.limit;
-    const std::size_t arena = limit.branch_size;
-    const std::size_t size = fixed_branch_size(arena, limit.texts_size);
-    if (!take_limited(f, &limits::branches, size, "the flow exceeds nitro::MaxParallel")) return nullptr;
-    auto* const memory = static_cast<std::byte*>(allocate(f, size));
-    if (f.at == phase::idle) f.root.sub_end_ = f.top;
-    ::new (memory) record{static_cast<std::uint32_t>(size), 0, 0};
-    flow* const b = ::new (memory + sizeof(record)) flow(&ops, arena, &resume, nullptr);
+    void* memory = limit.spare_branch;
+    if (memory != nullptr) {
+      limit.spare_branch = *static_cast<void**>(memory);
+    } else if (limit.fresh_branches != 0) {
+      --limit.fresh_branches;
+      memory = std::exchange(limit.fresh_branch, limit.fresh_branch + limit.branch.size());
+    } else {
+      misuse(f, "the flow exceeds nitro::MaxParallel");
+      return nullptr;
+    }
+    flow* const b = ::new (memory) flow(&ops, limit.branch.arena, &resume, nullptr);
     b->limit = &limit;
-    std::byte* const behind = arena_of(*b) + arena;
-    b->state = state_access::make(behind, *b, &state_access::root(state_of(f)), &limit.values);
-    state_access::use_buffer(*b->state, reinterpret_cast<char*>(behind + sizeof(State)), limit.texts_size);
+    b->state =
+        state_access::make(limit.branch.state_of(*b), *b, &state_access::root(detail::state_of(f)), &limit.values);
+    state_access::use_buffer(*b->state, limit.branch.texts_of(*b), limit.branch.texts);
     return b;
   }
 

@@ -132,20 +132,36 @@ inline step* end_step(flow& f, step& ended) noexcept(false) {
   return nullptr;
 }
 
+/// A cancelled flow whose end waits for that of a branch, which is in a callback further up the stack.
+inline bool is_held(const flow& f) noexcept { return f.at == phase::parked && f.signal() == signal::cancel; }
+
 /// Ends everything from the innermost step `s` on: timers, cancel handlers, memory; innermost first. The flow may be
-/// gone then.
+/// gone then; or it is held.
 [[gnu::noinline]] inline void finish_cancel(flow& f, step* s) noexcept {
   while (s != &f.root) {
     f.cur = s;
     cancel_scopes(f, *s);
+    if (f.holds != 0) [[unlikely]] {
+      f.signal(signal::cancel);
+      f.at = phase::parked;
+      return;
+    }
     s = leave_level(f, *s);
   }
   f.cur = s;
   settle(f);
 }
 
+/// One reason less to hold the end of a flow.
+inline void let_go(flow& f) noexcept {
+  if (--f.holds != 0 || !is_held(f)) return;
+  f.at = phase::running;
+  finish_cancel(f, f.cur);
+}
+
 /// Cancels a flow that executes, from outside its callbacks, on the loop's thread.
 inline void cancel_now(flow& f) noexcept {
+  if (is_held(f)) return;
   f.core->ready().erase(f);
   const std::uint32_t was = f.signal();
   f.at = phase::running;

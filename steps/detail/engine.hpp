@@ -78,8 +78,9 @@ inline void resume(async::detail::runnable& r) {
   f.signal(signal::none);
   f.at = phase::running;
   f.end_wait();
+  unsigned left = f.burst;  // enter() may end the flow
   step* s = why == signal::rerun ? f.cur : enter(f, why);
-  for (unsigned left = f.burst; s != nullptr; --left) {
+  for (; s != nullptr; --left) {
     if (f.signal() != signal::none) [[unlikely]]
       return finish_cancel(f, s);
     if (left == 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 2
 #pragma once
-#include <cstddef>      // for byte, size_t
-#include <cstdint>      // for uint32_t
+#include <cstddef>      // for byte, max_align_t, size_t
+#include <cstdint>      // for uint8_t, uint32_t
 #include <string_view>  // for string_view
 
 #include "async/detail/atomics.hpp"    // for atomic
@@ -115,14 +115,36 @@ struct flow_ops {
   void (*release)(flow& f) noexcept;
 };
 
+/// Where a branch of a flow with fixed memory has what: flow, arena, results, state, texts.
+struct fixed_branch {
+  std::uint32_t arena;
+  std::uint32_t results;
+  std::uint32_t texts;
+
+  static constexpr std::size_t alignment = alignof(std::max_align_t);
+  static constexpr std::size_t rounded(std::size_t bytes) noexcept {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+  constexpr std::size_t results_at() const noexcept;
+  constexpr std::size_t state_at() const noexcept { return results_at() + rounded(results); }
+  constexpr std::size_t texts_at() const noexcept { return state_at() + sizeof(State); }
+  constexpr std::size_t size() const noexcept { return rounded(texts_at() + texts); }
+
+  std::byte* results_of(flow& branch) const noexcept { return reinterpret_cast<std::byte*>(&branch) + results_at(); }
+  std::byte* state_of(flow& branch) const noexcept { return reinterpret_cast<std::byte*>(&branch) + state_at(); }
+  char* texts_of(flow& branch) const noexcept { return reinterpret_cast<char*>(&branch) + texts_at(); }
+};
+
 /// What a flow with fixed memory may still take, and where its buffers are.
 struct limits {
   std::uint32_t steps;
   std::uint32_t timeouts;
   std::uint32_t cancels;
   std::uint32_t stack_allocs;
-  std::uint32_t branches;
-  std::uint32_t branch_size;  // bytes of arena that a branch has
+  std::uint32_t fresh_branches;  // memory for branches that has not been used
+  fixed_branch branch;
+  std::byte* fresh_branch;  // the first of them
+  void* spare_branch;       // memory that has been given back begins with the address of the next
   std::byte* results;
   std::uint32_t result_size;
   void* state_memory;  // for the root's State
@@ -186,10 +208,13 @@ struct flow : async::detail::runnable, async::detail::message {
   bool ended = false;                                 // idle after an execution whose remains have not been cleared
   bool has_place = false;                             // a place in the loop's ready queue is reserved
   bool doomed = false;                                // the root is gone: release when the callback has returned
+  std::uint8_t holds = 0;                             // reasons that hold its end when it is cancelled
   std::uint16_t burst = 100;                          // steps in a row
   async::detail::atomic<std::uint32_t> active{0};     // 1: executes; other threads wait for 0
   async::detail::atomic<std::uint32_t> epoch{0};      // changes when a wait ends; other threads read it
   async::detail::atomic<remote*> elsewhere{nullptr};  // made by the first other thread that needs it
 };
+
+constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }
 
 }  // namespace steps::detail

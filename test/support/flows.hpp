@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>    // for nanoseconds
+#include <optional>  // for optional
+#include <string>    // for string
+#include <vector>    // for vector
+
+#include "async/event_loop.hpp"    // for event_loop
+#include "async/manual_clock.hpp"  // for manual_clock
+#include "steps/steps.hpp"         // for AsyncSteps, NitroSteps
+
+/// What tests of flows share.
+namespace testing {
+
+/// A NitroSteps for tests that are not about its limits.
+using roomy_nitro =
+    steps::NitroSteps<steps::nitro::MaxSteps<64>, steps::nitro::MaxTimeouts<16>, steps::nitro::MaxCancels<16>,
+                      steps::nitro::MaxStackAllocs<32>, steps::nitro::MaxParallel<16>, steps::nitro::BranchBytes<2048>,
+                      steps::nitro::ArenaBytes<65536>, steps::nitro::MaxResultBytes<512>,
+                      steps::nitro::MaxStateBytes<4096>>;
+
+/// For TEST_CASE_TEMPLATE: every rule holds for both kinds of flow.
+#define STEPS_FLOWS steps::AsyncSteps, testing::roomy_nitro
+
+/// A loop in virtual time, and what its flows leave unhandled.
+struct bench {
+  bench() {
+    loop.on_unhandled([this](std::exception_ptr error) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const std::exception& e) {
+        unhandled.emplace_back(e.what());
+      } catch (...) {
+        unhandled.emplace_back("?");
+      }
+    });
+  }
+
+  /// Runs what can run without time passing.
+  void drain() {
+    for (;;) {
+      const auto next = loop.iterate();
+      if (!next.have_work || next.delay.count() != 0) return;
+    }
+  }
+  /// Lets time pass in steps of a millisecond.
+  void pass(std::chrono::milliseconds time) {
+    drain();
+    for (; time.count() > 0; time -= std::chrono::milliseconds(1)) {
+      clock.advance(std::chrono::milliseconds(1));
+      drain();
+    }
+  }
+
+  async::manual_clock clock;
+  async::event_loop loop{clock};
+  std::vector<std::string> unhandled;
+};
+
+/// An object that counts those alive.
+struct counted {
+  static inline int alive = 0;
+  counted() { ++alive; }
+  counted(const counted&) { ++alive; }
+  counted(counted&&) noexcept { ++alive; }
+  counted& operator=(const counted&) = default;
+  counted& operator=(counted&&) = default;
+  ~counted() { --alive; }
+};
+
+using log = std::vector<std::string>;
+
+}  // namespace testing
