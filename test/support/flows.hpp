@@ -68,6 +68,6 @@ struct counted {
   ~counted() { --alive; }
 };
 
-using log = std::vector<std::string>;
+using lines = std::vector<std::string>;
 
 }  // namespace testing

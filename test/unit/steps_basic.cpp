@@ -14,11 +14,11 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::counted;
-using testing::log;
+using testing::lines;
 
 TEST_CASE_TEMPLATE("steps of a level run in order, sub-steps before the level goes on", Flow, STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   flow.add([&](IAsyncSteps& one) {
     seen.push_back("1");
@@ -33,7 +33,7 @@ TEST_CASE_TEMPLATE("steps of a level run in order, sub-steps before the level go
   flow.execute();
   CHECK(seen.empty());
   b.drain();
-  CHECK(seen == log{"1", "1.1", "1.1.1", "1.1.2", "1.2", "2"});
+  CHECK(seen == lines{"1", "1.1", "1.1.1", "1.1.2", "1.2", "2"});
   CHECK(b.unhandled.empty());
 }
 
@@ -48,7 +48,7 @@ TEST_CASE_TEMPLATE("a flow without steps ends at once", Flow, STEPS_FLOWS) {
 
 TEST_CASE_TEMPLATE("results go to the next step and to nobody later", Flow, STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   flow.add([](IAsyncSteps& asi) { asi.success(1, "text", 2.5, true); });
   flow.add([&](IAsyncSteps&, int a, std::string t, double d, bool c) {
@@ -61,7 +61,7 @@ TEST_CASE_TEMPLATE("results go to the next step and to nobody later", Flow, STEP
            });
   flow.execute();
   b.drain();
-  CHECK(seen == log{"1text2.500000t"});
+  CHECK(seen == lines{"1text2.500000t"});
 }
 
 TEST_CASE_TEMPLATE("results of the last sub-step are those of the step", Flow, STEPS_FLOWS) {
@@ -260,7 +260,7 @@ TEST_CASE_TEMPLATE("depth of nesting costs memory only", Flow, steps::AsyncSteps
 TEST_CASE_TEMPLATE("a flow that has ended, failed or was cancelled can be executed again, and nothing is left", Flow,
                    STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   flow.add([](IAsyncSteps& asi) { asi.success(42); });
   flow.execute();
@@ -269,7 +269,7 @@ TEST_CASE_TEMPLATE("a flow that has ended, failed or was cancelled can be execut
   flow.add([&](IAsyncSteps& asi, int) { asi.success(); });  // no result is left
   flow.execute();
   b.drain();
-  CHECK(b.unhandled == log{"InternalError"});
+  CHECK(b.unhandled == lines{"InternalError"});
   CHECK(!flow.state().error_info().empty());
 
   flow.add([&](IAsyncSteps& asi) {
@@ -279,7 +279,7 @@ TEST_CASE_TEMPLATE("a flow that has ended, failed or was cancelled can be execut
   });
   flow.execute();
   b.drain();
-  CHECK(seen == log{""});
+  CHECK(seen == lines{""});
   CHECK(!flow);
   flow.cancel();
   CHECK(static_cast<bool>(flow));
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("a flow that has ended, failed or was cancelled can be execut
   flow.add([&](IAsyncSteps&) { seen.push_back("again"); });
   flow.execute();
   b.drain();
-  CHECK(seen == log{"", "again"});
+  CHECK(seen == lines{"", "again"});
   CHECK(b.unhandled.size() == 1);
 }
 
@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("values of state survive several executions, and are found fr
 
 TEST_CASE_TEMPLATE("newInstance gives an independent root flow on the same loop", Flow, STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   std::unique_ptr<IAsyncSteps> other;
   {
     Flow flow{b.loop};
@@ -323,7 +323,7 @@ TEST_CASE_TEMPLATE("newInstance gives an independent root flow on the same loop"
     flow.execute();
     b.drain();
   }
-  CHECK(seen == log{"other"});
+  CHECK(seen == lines{"other"});
   other.reset();
 }
 

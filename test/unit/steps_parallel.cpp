@@ -16,7 +16,7 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::counted;
-using testing::log;
+using testing::lines;
 
 TEST_CASE_TEMPLATE("rule 25: a parallel without branches completes at once", Flow, STEPS_FLOWS) {
   bench b;
@@ -32,7 +32,7 @@ TEST_CASE_TEMPLATE("rule 25: a parallel without branches completes at once", Flo
 TEST_CASE_TEMPLATE("rule 25: each call on what parallel returns is one branch, and state is shared", Flow,
                    STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   flow.state()["base"] = 10;
   flow.add([](IAsyncSteps& asi) { asi.success(7); });
@@ -48,7 +48,7 @@ TEST_CASE_TEMPLATE("rule 25: each call on what parallel returns is one branch, a
   flow.add([&](IAsyncSteps& asi) { seen.push_back("after " + std::to_string(asi.state<int>("left"))); });
   flow.execute();
   b.drain();
-  CHECK(seen == log{"add 10", "repeat 0", "forEach 8", "repeat 1", "forEach 9", "after 1"});
+  CHECK(seen == lines{"add 10", "repeat 0", "forEach 8", "repeat 1", "forEach 9", "after 1"});
   CHECK(b.unhandled.empty());
 }
 
@@ -78,7 +78,7 @@ TEST_CASE_TEMPLATE("rule 26: branches start in order and take turns step by step
 
 TEST_CASE_TEMPLATE("rule 28: an error cancels the other branches, then the handler runs once", Flow, STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   auto& p = flow.parallel([&](IAsyncSteps& asi, ErrorCode code) {
     seen.push_back("handler " + std::string(code) + " " + std::string(asi.state().error_info()));
@@ -94,13 +94,13 @@ TEST_CASE_TEMPLATE("rule 28: an error cancels the other branches, then the handl
   flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
   flow.execute();
   b.drain();
-  CHECK(seen == log{"cancel 0", "cancel 1", "cancel 2", "handler First the info", "after"});
+  CHECK(seen == lines{"cancel 0", "cancel 1", "cancel 2", "handler First the info", "after"});
   CHECK(b.unhandled.empty());
 }
 
 TEST_CASE_TEMPLATE("rule 28: a timeout of the parent cancels the branches", Flow, STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   flow.add(
       [&](IAsyncSteps& asi) {
@@ -115,7 +115,7 @@ TEST_CASE_TEMPLATE("rule 28: a timeout of the parent cancels the branches", Flow
       });
   flow.execute();
   b.pass(std::chrono::milliseconds(20));
-  CHECK(seen == log{"cancel", "Timeout"});
+  CHECK(seen == lines{"cancel", "Timeout"});
 }
 
 TEST_CASE_TEMPLATE("rule 28: break in a branch reaches the enclosing loop", Flow, STEPS_FLOWS) {
@@ -140,7 +140,7 @@ TEST_CASE_TEMPLATE("rules 17, 28: a step of a branch cancels its root flow", Flo
   for (int depth = 1; depth <= 3; ++depth) {
     CAPTURE(depth);
     bench b;
-    log seen;
+    lines seen;
     {
       Flow flow{b.loop};
       const auto guard = [&seen](IAsyncSteps& asi, const std::string& name) {
@@ -186,7 +186,7 @@ TEST_CASE_TEMPLATE("rules 17, 28: a step of a branch cancels its root flow", Flo
 TEST_CASE_TEMPLATE("a cancel handler of a branch cancels the root while an error stops the branches", Flow,
                    STEPS_FLOWS) {
   bench b;
-  log seen;
+  lines seen;
   Flow flow{b.loop};
   auto& p = flow.parallel([&](IAsyncSteps&, ErrorCode) { seen.push_back("handler"); });
   for (int i = 0; i < 3; ++i) {
@@ -201,14 +201,14 @@ TEST_CASE_TEMPLATE("a cancel handler of a branch cancels the root while an error
   flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
   flow.execute();
   b.drain();
-  CHECK(seen == log{"cancel 0", "cancel 1", "cancel 2"});
+  CHECK(seen == lines{"cancel 0", "cancel 1", "cancel 2"});
   CHECK(b.unhandled.empty());
 }
 
 TEST_CASE("a step of a branch destroys its root flow") {
   bench b;
   auto flow = std::make_unique<steps::AsyncSteps>(b.loop);
-  log seen;
+  lines seen;
   auto& p = flow->parallel();
   p.add([&](IAsyncSteps& asi) { asi.setCancel([&](IAsyncSteps&) { seen.push_back("cancel"); }); });
   p.add([&, object = counted()](IAsyncSteps&) {
@@ -217,7 +217,7 @@ TEST_CASE("a step of a branch destroys its root flow") {
   });
   flow->execute();
   b.drain();
-  CHECK(seen == log{"cancel", "returned 1"});
+  CHECK(seen == lines{"cancel", "returned 1"});
   CHECK(counted::alive == 0);
 }
 
