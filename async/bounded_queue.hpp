@@ -202,17 +202,25 @@ class bounded_queue {
     return wait(ring_.items(), until, [&] { return ring_.dequeue(sink); }, [this] { return ring_.may_dequeue(); });
   }
 
+  /// Looks for a few microseconds. False: it is time to sleep, or to give up.
+  template <class Hint>
+  static bool worth_another_try(const deadline* until, Hint hint) {
+    if constexpr (!detail::under_model) {
+      for (detail::backoff look; !look.exhausted(); look.wait()) {
+        if (hint()) return true;
+        if (until != nullptr && until->has_passed()) return true;
+      }
+    }
+    return false;
+  }
+
   /// Tries, looks for a while, then announces itself, tries again and sleeps, until there is something to return.
   template <class Attempt, class Hint>
   bool wait(detail::wait_gate& gate, const deadline* until, Attempt attempt, Hint hint) {
     for (;;) {
       if (const result r = attempt(); r != result::blocked) return r == result::done;
-      detail::backoff look;
-      for (; !look.exhausted(); look.wait()) {
-        if (until != nullptr && until->has_passed()) return false;
-        if (hint()) break;
-      }
-      if (!look.exhausted()) continue;
+      if (until != nullptr && until->has_passed()) return false;
+      if (worth_another_try(until, hint)) continue;
       detail::wait_gate::announcement here(gate);
       if (const result r = attempt(); r != result::blocked) return r == result::done;
       here.sleep(until != nullptr ? until->time() : nullptr);

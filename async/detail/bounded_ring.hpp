@@ -119,6 +119,11 @@ class bounded_ring {
   template <class Sink>
   ring_result dequeue(Sink&& sink) {
     std::uint64_t h = head_.load(std::memory_order_relaxed);
+    // A consumer that polls leaves the slot's line to the producer that is going to write it.
+    if (long_empty_.load(std::memory_order_relaxed) == h) [[unlikely]] {
+      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);  // [B5]
+      if (ticket(t) <= h) return is_closed(t) ? ring_result::closed : ring_result::blocked;
+    }
     for (;;) {
       slot& s = at(h);
       // [B2] acquire, pairs with [B3]: the element is constructed
@@ -310,15 +315,16 @@ class bounded_ring {
 
   /// Moves head_ over the void slots that it stands at.
   [[gnu::noinline]] void skip_voids() noexcept {
-    std::uint64_t h = head_.load(std::memory_order_seq_cst);  // [B7]
-    // [B11] seq_cst, pairs with [B10]
-    while (at(h).turn.load(std::memory_order_seq_cst) == (turn_of(h) | voided)) {
+    for (;;) {
+      std::uint64_t h = head_.load(std::memory_order_seq_cst);  // [B7]
+      slot& s = at(h);
+      // [B11] seq_cst, pairs with [B10]
+      if (s.turn.load(std::memory_order_seq_cst) != (turn_of(h) | voided)) return;
       // [B6]
-      if (head_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_seq_cst)) {
-        at(h).turn.store(turn_of(h + mask_ + 1), std::memory_order_release);  // [B3]
+      if (head_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+        s.turn.store(turn_of(h + mask_ + 1), std::memory_order_release);  // [B3]
         voids_.fetch_sub(1, std::memory_order_relaxed);
         room_.wake(1);
-        ++h;
       }
     }
   }
@@ -357,7 +363,10 @@ class bounded_ring {
       if (hold_off<bounded_ring, 1>::wait(this, h)) return retry(head_.load(std::memory_order_relaxed));
       // [B5] empty when no more have been claimed by producers
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
-      if (ticket(t) <= h) return settle(is_closed(t) ? ring_result::closed : ring_result::blocked);
+      if (ticket(t) <= h) {
+        if (hold_off<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
+        return settle(is_closed(t) ? ring_result::closed : ring_result::blocked);
+      }
     }
   }
 
@@ -365,7 +374,10 @@ class bounded_ring {
   const std::uint64_t mask_;
   alignas(no_sharing) atomic<std::uint64_t> tail_{Traits::first_ticket};  // written by producers and close()
   alignas(no_sharing) atomic<std::uint64_t> head_{Traits::first_ticket};  // written by consumers
-  alignas(no_sharing) atomic<std::uint32_t> voids_{0};                    // slots that are void and not yet skipped
+  // A head_ at which a consumer has polled for long; written and read by consumers, decides only what they look at
+  // first.
+  atomic<std::uint64_t> long_empty_{Traits::first_ticket - 1};
+  alignas(no_sharing) atomic<std::uint32_t> voids_{0};  // slots that are void and not yet skipped
   wait_gate items_;
   wait_gate room_;
 };

@@ -31,6 +31,15 @@ class hold_off {
     }
   }
 
+  /// The thread has looked at its last stop for so long that its next one will not wait.
+  static bool is_long() noexcept {
+    if constexpr (under_model) {
+      return true;
+    } else {
+      return state.polls >= long_stop;
+    }
+  }
+
  private:
   struct record {
     const void* queue;
@@ -60,7 +69,7 @@ class hold_off {
           length = (std::max)(length / 2, shortest);
         }
       }
-      const bool was_short = polls < 3;
+      const bool was_short = polls < long_stop;
       waited = was_short && penalty == 0;
       penalty -= static_cast<unsigned>((std::min)(std::uint64_t{penalty}, gained));
       position = at;
@@ -68,6 +77,7 @@ class hold_off {
       return waited ? length : 0;
     }
   };
+  static constexpr unsigned long_stop = 3;
   static constexpr unsigned start = 64;
   static constexpr unsigned shortest = 4;
   static constexpr unsigned least = 16;

@@ -119,10 +119,10 @@ struct execution {
 
 /// How much is tried of one suite.
 struct effort {
-  unsigned bound = 2;                      // context switches that the systematic search may force
-  unsigned long long at_most = 2'000'000;  // executions of the systematic search, times scale()
-  unsigned long long random = 200'000;     // executions of the random search, times scale()
-  unsigned depth = 2000;                   // steps after which an execution counts as a livelock
+  unsigned bound = 2;                    // context switches that the systematic search may force
+  unsigned long long at_most = 150'000;  // executions of the systematic search, times the square of scale()
+  unsigned long long random = 50'000;    // executions of the random search, times scale()
+  unsigned depth = 2000;                 // steps after which an execution counts as a livelock
 };
 
 /// Runs the suites of one program: each systematically up to a number of context switches, then at random.
@@ -207,7 +207,7 @@ class runner {
       params.search_type = rl::sched_bound;
       params.context_bound = bound;
       params.execution_depth_limit = e.depth;
-      counted<Suite>::last = e.at_most * testing::scale();
+      counted<Suite>::last = e.at_most * testing::scale() * testing::scale();
       found = search<Suite, rl::context_bound_scheduler<threads>>(params, said);
       std::printf("%llu executions (%s to %u switches)", found_after_,
                   found == rl::test_result_until_condition_hit ? "cut short" : "complete", bound);

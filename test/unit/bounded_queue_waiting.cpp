@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The calls of async::bounded_queue that wait, and what they cost meanwhile.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "async/bounded_queue.hpp"
+#include "support/process_cpu_time.hpp"
+
+using async::bounded_queue;
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+
+namespace {
+
+/// Lets a test stop one thread between the claim of a slot and its use.
+struct stoppable : async::bounded_queue_traits {
+  static inline thread_local std::atomic<int>* gate = nullptr;  // 1: stopped here; 2: go on
+  static void claimed() noexcept {
+    if (gate == nullptr) return;
+    gate->store(1);
+    gate->notify_all();
+    gate->wait(1);
+  }
+};
+
+/// A thread that is stopped within `call` until it is released.
+template <class Call>
+class stopped_within {
+ public:
+  explicit stopped_within(Call call)
+      : thread_([this, call] {
+          stoppable::gate = &gate_;
+          call();
+        }) {
+    gate_.wait(0);
+  }
+  void release() {
+    gate_.store(2);
+    gate_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::atomic<int> gate_{0};
+  std::thread thread_;
+};
+
+/// A thread whose end can be asked for.
+class watched {
+ public:
+  template <class Call>
+  explicit watched(Call call)
+      : thread_([this, call] {
+          call();
+          done_.store(true);
+        }) {}
+  bool is_done() const { return done_.load(); }
+  void join() { thread_.join(); }
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("blocking_dequeue waits for an element") {
+  bounded_queue<int> q(4);
+  int value = 0;
+  bool result = false;
+  watched consumer([&] { result = q.blocking_dequeue(value); });
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(consumer.is_done());
+  q.enqueue(7);
+  consumer.join();
+  CHECK(result);
+  CHECK(value == 7);
+}
+
+TEST_CASE("blocking_enqueue waits for room") {
+  bounded_queue<std::unique_ptr<int>> q(1);
+  q.enqueue(std::make_unique<int>(1));
+  bool result = false;
+  watched producer([&] { result = q.blocking_enqueue(std::make_unique<int>(2)); });
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(producer.is_done());
+  CHECK(**q.dequeue() == 1);
+  producer.join();
+  CHECK(result);
+  CHECK(**q.dequeue() == 2);
+}
+
+TEST_CASE("blocking calls do not wait when they need not") {
+  bounded_queue<int> q(2);
+  CHECK(q.blocking_enqueue(1));
+  CHECK(q.enqueue_for(0s, 2));
+  int value = 0;
+  CHECK(q.blocking_dequeue(value));
+  CHECK(q.dequeue_for(value, 0s));
+  CHECK(value == 2);
+}
+
+TEST_CASE("dequeue_for gives up after its limit, never before, and leaves its argument alone") {
+  bounded_queue<int> q(4);
+  for (const auto limit : {0ms, 1ms, 30ms}) {
+    int value = 42;
+    const auto start = clock_type::now();
+    CHECK_FALSE(q.dequeue_for(value, limit));
+    CHECK(clock_type::now() - start >= limit);
+    CHECK(value == 42);
+  }
+}
+
+TEST_CASE("enqueue_for gives up after its limit, never before, and leaves its arguments alone") {
+  bounded_queue<std::unique_ptr<int>> q(1);
+  q.enqueue(nullptr);
+  for (const auto limit : {0ms, 1ms, 30ms}) {
+    auto element = std::make_unique<int>(1);
+    const auto start = clock_type::now();
+    CHECK_FALSE(q.enqueue_for(limit, std::move(element)));
+    CHECK(clock_type::now() - start >= limit);
+    CHECK(element != nullptr);
+  }
+}
+
+TEST_CASE("a call that timed out leaves nothing behind: all places can be used, in order") {
+  bounded_queue<int> q(2);
+  int value = 0;
+  for (int i = 0; i < 20; ++i) CHECK_FALSE(q.dequeue_for(value, 100us));
+  CHECK(q.enqueue(1));
+  CHECK(q.enqueue(2));
+  for (int i = 0; i < 20; ++i) CHECK_FALSE(q.enqueue_for(100us, 3));
+  CHECK(q.approx_size() == 2);
+  CHECK(q.dequeue() == 1);
+  CHECK(q.dequeue() == 2);
+  CHECK_FALSE(q.dequeue().has_value());
+}
+
+TEST_CASE("a timed call returns in time with what comes in time") {
+  bounded_queue<int> q(1);
+  int value = 0;
+  bool result = false;
+  watched consumer([&] { result = q.dequeue_for(value, 60s); });
+  std::this_thread::sleep_for(10ms);
+  q.enqueue(7);
+  consumer.join();
+  CHECK(result);
+  CHECK(value == 7);
+  q.enqueue(8);
+  watched producer([&] { result = q.enqueue_for(60s, 9); });
+  std::this_thread::sleep_for(10ms);
+  CHECK(q.dequeue() == 8);
+  producer.join();
+  CHECK(result);
+  CHECK(q.dequeue() == 9);
+}
+
+TEST_CASE("limits below zero, of no number, or beyond all time are understood") {
+  bounded_queue<int> q(1);
+  int value = 0;
+  CHECK_FALSE(q.dequeue_for(value, -1h));
+  CHECK_FALSE(q.dequeue_for(value, (std::chrono::nanoseconds::min)()));
+  CHECK_FALSE(q.dequeue_for(value, std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())));
+  CHECK_FALSE(q.dequeue_for(value, std::chrono::duration<float>(0.001F)));
+  CHECK_FALSE(q.dequeue_for(value, std::chrono::duration<long long, std::pico>(1)));
+  const auto wait = [&](auto limit) {
+    watched consumer([&q, limit] {
+      int got = 0;
+      CHECK(q.dequeue_for(got, limit));
+    });
+    std::this_thread::sleep_for(5ms);
+    CHECK_FALSE(consumer.is_done());
+    q.enqueue(1);
+    consumer.join();
+  };
+  wait((std::chrono::nanoseconds::max)());
+  wait((std::chrono::hours::max)());
+  wait(std::chrono::duration<double>(std::numeric_limits<double>::infinity()));
+}
+
+TEST_CASE("close ends the waiting of consumers: false, once the queue is drained") {
+  bounded_queue<int> q(8);
+  std::atomic<int> got{0};
+  std::atomic<int> ended{0};
+  std::vector<std::thread> consumers;
+  for (int i = 0; i < 4; ++i) {
+    consumers.emplace_back([&] {
+      for (int value = 0; q.blocking_dequeue(value);) got += value;
+      ++ended;
+    });
+  }
+  for (int i = 1; i <= 100; ++i) q.blocking_enqueue(i);
+  std::this_thread::sleep_for(10ms);
+  CHECK(ended == 0);
+  q.close();
+  for (std::thread& t : consumers) t.join();
+  CHECK(got == 5050);
+  int value = 0;
+  CHECK_FALSE(q.blocking_dequeue(value));
+  CHECK_FALSE(q.dequeue_for(value, 60s));
+}
+
+TEST_CASE("close ends the waiting of producers: false, and their elements stay with them") {
+  bounded_queue<std::unique_ptr<int>> q(1);
+  q.enqueue(std::make_unique<int>(1));
+  std::atomic<int> kept{0};
+  std::vector<std::thread> producers;
+  for (int i = 0; i < 3; ++i) {
+    producers.emplace_back([&, i] {
+      auto element = std::make_unique<int>(i);
+      const bool result = i == 0 ? q.enqueue_for(60s, std::move(element)) : q.blocking_enqueue(std::move(element));
+      kept += !result && element != nullptr ? 1 : 0;
+    });
+  }
+  std::this_thread::sleep_for(10ms);
+  q.close();
+  for (std::thread& t : producers) t.join();
+  CHECK(kept == 3);
+  CHECK(**q.dequeue() == 1);
+  CHECK_FALSE(q.blocking_enqueue(nullptr));
+  CHECK_FALSE(q.enqueue_for(60s, nullptr));
+}
+
+TEST_CASE("waiting uses no CPU") {
+  bounded_queue<int> empty(1);
+  bounded_queue<int> full(1);
+  full.enqueue(1);
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.emplace_back([&empty] {
+      int value = 0;
+      empty.blocking_dequeue(value);
+    });
+    waiting.emplace_back([&full] { full.enqueue_for(60s, 2); });
+  }
+  std::this_thread::sleep_for(50ms);
+  const auto before = testing::process_cpu_time();
+  std::this_thread::sleep_for(500ms);
+  CHECK(testing::process_cpu_time() - before < 25ms);
+  empty.close();
+  full.close();
+  for (std::thread& t : waiting) t.join();
+}
+
+TEST_CASE("each element wakes a sleeper, those of a bulk too") {
+  for (int round = 0; round < 50; ++round) {
+    bounded_queue<int> q(4);
+    std::atomic<int> sum{0};
+    std::vector<std::thread> consumers;
+    for (int i = 0; i < 4; ++i) {
+      consumers.emplace_back([&] {
+        int value = 0;
+        if (q.blocking_dequeue(value)) sum += value;
+      });
+    }
+    if (round % 2 == 0) std::this_thread::sleep_for(1ms);
+    const int values[] = {1, 2, 3};
+    CHECK(q.enqueue(10));
+    CHECK(q.bulk_enqueue(values, 3) == 3);
+    for (std::thread& t : consumers) t.join();
+    CHECK(sum == 16);
+  }
+}
+
+TEST_CASE("each place that a bulk frees wakes a producer") {
+  for (int round = 0; round < 50; ++round) {
+    bounded_queue<int> q(4);
+    for (int i = 0; i < 4; ++i) q.enqueue(i);
+    std::vector<std::thread> producers;
+    for (int i = 0; i < 4; ++i) producers.emplace_back([&] { CHECK(q.blocking_enqueue(1)); });
+    if (round % 2 == 0) std::this_thread::sleep_for(1ms);
+    int out[4] = {};
+    CHECK(q.bulk_dequeue(out, 3) == 3);
+    CHECK(q.dequeue().has_value());
+    for (std::thread& t : producers) t.join();
+    CHECK(q.approx_size() == 4);
+  }
+}
+
+TEST_CASE("empty is not reported behind a producer that has not finished, when later elements are in") {
+  bounded_queue<int, stoppable> q(4);
+  stopped_within slow([&] { q.enqueue(1); });
+  CHECK(q.enqueue(2));
+  int value = 0;
+  watched consumer([&] {
+    CHECK(q.dequeue(value));  // waits for the first: 2 is in, so "empty" would be untrue
+    CHECK(value == 1);
+  });
+  std::this_thread::sleep_for(10ms);
+  CHECK_FALSE(consumer.is_done());
+  CHECK_FALSE(q.empty());
+  slow.release();
+  consumer.join();
+  CHECK(q.dequeue() == 2);
+}
+
+TEST_CASE("full is not reported behind a consumer that has not finished, when later elements are out") {
+  bounded_queue<int, stoppable> q(2);
+  q.enqueue(1);
+  q.enqueue(2);
+  stopped_within slow([&] { CHECK(q.dequeue() == 1); });
+  CHECK(q.dequeue() == 2);
+  watched producer([&] { CHECK(q.enqueue(3)); });
+  std::this_thread::sleep_for(10ms);
+  CHECK_FALSE(producer.is_done());
+  slow.release();
+  producer.join();
+  CHECK(q.dequeue() == 3);
+}
+
+TEST_CASE("what is under way when the queue is closed still comes out") {
+  bounded_queue<int, stoppable> q(2);
+  stopped_within slow([&] { CHECK(q.enqueue(1)); });
+  q.close();
+  int value = 0;
+  watched consumer([&] {
+    CHECK(q.blocking_dequeue(value));
+    CHECK_FALSE(q.blocking_dequeue(value));
+  });
+  std::this_thread::sleep_for(10ms);
+  CHECK_FALSE(consumer.is_done());
+  slow.release();
+  consumer.join();
+  CHECK(value == 1);
+}
