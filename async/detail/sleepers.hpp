@@ -13,16 +13,15 @@ namespace async::detail {
 /// Who sleeps and who searches: decides whether new work needs a wake-up and gives it to exactly one thread.
 ///
 /// One word counts the threads asleep and the threads searching for work.
-///   producer   publish the work; light fence; look at the word: nobody asleep, or somebody searching: done.
-///              Else take one sleeper off the list, count it as searching, and unpark it.
-///   searcher   looks at every source. Finding work ends the search: the last one to do so calls notify() itself, so
-///   that
-///              a burst wakes threads in a chain. Finding none: announce sleep, heavy fence, look at every source once
-///              more; only then park.
+///   producer   publishes the work; light fence; looks at the word. Nobody asleep, or somebody searching: done. Else it
+///              takes one sleeper off the list, counts it as searching and unparks it.
+///   searcher   looks at every source. Finding work, it ends its search; the last one to do so wakes another, so that a
+///              burst wakes threads in a chain. Finding none, it announces its sleep, heavy fence, looks at every
+///              source once more, and only then parks; if that look finds work, it is a searcher again.
 /// Why no wake-up is lost: the fences order the producer's (publish, look at the word) with the sleeper's (change the
 /// word, look at the sources). If the producer does not see the sleeper's announcement, the sleeper's last look sees
-/// the work. If it does see it, there is nobody searching or a searcher whose own announcement is still to come, and
-/// with it another look at the sources. A thread taken off the list is searching, so it looks again, too.
+/// the work. If it does see it, either it wakes a thread, or there is a searcher, who ends its search with such a look,
+/// or by finding work, and then wakes another. A thread taken off the list is searching, so it looks again, too.
 ///
 /// Threads     all members by any thread; a sleeper belongs to one thread at a time.
 /// Progress    notify() is wait-free while nobody sleeps or somebody searches; everything else takes a short mutex and,
@@ -84,16 +83,17 @@ class sleepers {
     heavy_fence();  // pairs with the light fences of notify() and notify_event()
   }
 
-  /// Takes the announcement back, or, when a waker was faster, takes the permit that it gives. True: the caller was
-  /// woken to search and is counted as searching. False: it is neither asleep nor searching.
+  /// Takes the announcement back, or, when a waker was faster, takes the permit that it gives. True: the caller is
+  /// counted as searching, so that it passes the baton on when it finds work: a producer may have relied on the search
+  /// that ended with the announcement. False: it was woken for something else, and is neither asleep nor searching.
   bool cancel(sleeper& s) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (s.listed) {
         unlink(s);
         // [S4] seq_cst, pairs with [S2]: one order of all changes of the word
-        word_.fetch_sub(one_asleep, std::memory_order_seq_cst);
-        return false;
+        word_.fetch_sub(one_asleep - one_searching, std::memory_order_seq_cst);
+        return true;
       }
     }
     s.place.park();

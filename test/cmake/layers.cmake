@@ -41,9 +41,10 @@ function(add_programs layer timeout)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    # Arguments of the program under test: a comment line "// args: ..." in it.
+    # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
     file(STRINGS ${source} args REGEX "^// args:")
     string(REGEX REPLACE "^// args: *" "" args "${args}")
+    string(REPLACE "@source@" "${PROJECT_SOURCE_DIR}" args "${args}")
     separate_arguments(args UNIX_COMMAND "${args}")
     register_test(${name} ${layer} ${timeout} ${name} ${args})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})

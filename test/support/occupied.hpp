@@ -3,6 +3,7 @@
 #include <atomic>   // for atomic
 #include <cstddef>  // for size_t
 #include <future>   // for promise, shared_future
+#include <memory>   // for shared_ptr
 
 #include "async/threadpool.hpp"  // for threadpool
 
@@ -12,15 +13,18 @@ namespace testing {
 class occupied {
  public:
   occupied(async::threadpool& pool, std::size_t threads) {
-    std::atomic<std::size_t> missing{threads};
-    std::promise<void> all;
+    struct roll_call {
+      std::atomic<std::size_t> missing;
+      std::promise<void> complete{};
+    };
+    const std::shared_ptr<roll_call> call(new roll_call{{threads}});  // the last to arrive may be in it for longer
     for (std::size_t i = 0; i < threads; ++i) {
-      pool.execute([&, until = until_] {
-        if (missing.fetch_sub(1) == 1) all.set_value();
+      pool.execute([call, until = until_] {
+        if (call->missing.fetch_sub(1) == 1) call->complete.set_value();
         until.wait();
       });
     }
-    all.get_future().wait();
+    call->complete.get_future().wait();
   }
   ~occupied() { end_.set_value(); }
   occupied(const occupied&) = delete;

@@ -18,6 +18,7 @@
 
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "support/occupied.hpp"
 #include "support/scale.hpp"
 
 using async::parallel_for;
@@ -179,15 +180,8 @@ TEST_CASE("loops nest, on one thread and on several") {
 
 TEST_CASE("the caller works, too: a loop on a pool whose threads are busy ends") {
   threadpool pool(1);
-  std::promise<void> end;
-  std::promise<void> started;
-  pool.execute([&] {
-    started.set_value();
-    end.get_future().wait();
-  });
-  started.get_future().wait();
+  const testing::occupied busy(pool, 1);
   check_each_once(pool, 0, 1000, 0);
-  end.set_value();
 }
 
 TEST_CASE("a body that blocks has every thread of the pool at work: few calls, each on its own") {
