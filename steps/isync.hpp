@@ -17,9 +17,11 @@ namespace detail {
 /// A flow that waits for an ISync: its place in the object's queue, and the message that wakes it. Lives until the
 /// message has arrived, which may be after the end of the flow.
 ///
-/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `next` and `prev` are for its queue.
-struct sync_ticket : async::detail::message {
-  explicit sync_ticket(step& s) noexcept : message(&arrived), core(s.flow_->core), waiting(&s) {}
+/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `next`, `prev` and `stage` are for its
+/// queues. The timer is for use on the flow's loop; it is disarmed when the wait ends.
+struct sync_ticket : async::detail::message, async::detail::timer_node {
+  sync_ticket(ISync& o, step& s) noexcept
+      : message(&arrived), timer_node(&expired), object(o), core(s.flow_->core), waiting(&s) {}
 
   /// Lets the flow in: by the object, which has taken the ticket out of its queue and has let go of its lock. From any
   /// thread. The place is the flow's from here on; if the flow has been cancelled, it gives the place back itself.
@@ -41,10 +43,13 @@ struct sync_ticket : async::detail::message {
       if (t.waiting != nullptr) return;  // the step's scope is still to come
     } else if (t.waiting != nullptr) {
       t.granted = true;
-      return make_ready(*t.waiting->flow_, signal::rerun);
+      flow& f = *t.waiting->flow_;
+      if (f.at == phase::parked) make_ready(f, signal::rerun);  // else an error is on its way to the step
+      return;
     }
     destroy(t);
   }
+  static void expired(timer_node& node);
   static void destroy(sync_ticket& t) noexcept {
     std::destroy_at(&t);
     async::detail::free_block(&t, sizeof(sync_ticket));
@@ -52,6 +57,8 @@ struct sync_ticket : async::detail::message {
 
   sync_ticket* next = nullptr;
   sync_ticket* prev = nullptr;
+  unsigned stage = 0;
+  ISync& object;
   async::detail::loop_core* const core;
   step* waiting;         // the loop thread's; null: cancelled after it was granted
   bool granted = false;  // the loop thread's
@@ -83,6 +90,10 @@ class ISync {
   virtual entry try_enter(bool nested) noexcept = 0;
   /// The same with a ticket to queue, for there was no place a moment ago. Never returns `must_queue`.
   virtual entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept = 0;
+  /// A ticket has been granted and its flow runs: it may have to queue again. Never returns `must_queue`.
+  virtual entry go_on(detail::sync_ticket&, bool /*nested*/) noexcept { return entry::entered; }
+  /// The ticket's timer has fired, on its flow's loop, while the flow waits for the message at the most.
+  virtual void on_timer(detail::sync_ticket&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
   /// Takes a ticket out of the queue, because its flow has been cancelled. False: it has been granted already.
@@ -95,6 +106,11 @@ class ISync {
 
 namespace detail {
 
+inline void sync_ticket::expired(timer_node& node) {
+  auto& t = static_cast<sync_ticket&>(node);
+  if (!t.core->closing()) t.object.on_timer(t);
+}
+
 /// A flow's place in an ISync, or its wait for one; ends with the step, after its error handler.
 struct sync_scope : scope {
   explicit sync_scope(ISync& o, bool n) noexcept : object(o), nested(n) {}
@@ -102,6 +118,7 @@ struct sync_scope : scope {
   static void left(scope& base) noexcept {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_ticket* const t = std::exchange(self.ticket, nullptr)) {
+      t->core->timers().disarm(*t);
       if (t->dropped || self.object.withdraw(*t)) {
         if (t->dropped) self.object.leave(self.nested);
         return sync_ticket::destroy(*t);
@@ -137,25 +154,28 @@ inline bool holds(const flow& f, const ISync& object) noexcept {
 /// Waits or enters for the step of sync() that is running. True: it has a place.
 inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
   flow& f = *s.flow_;
+  ISync::entry result;
   if (place == nullptr) {
     s.flags_ |= record_flag::begun;
     place = &make_scope<sync_scope>(f, s, object, holds(f, object));
-    ISync::entry result = object.try_enter(place->nested);
+    result = object.try_enter(place->nested);
     if (result == ISync::entry::must_queue) {
-      place->ticket = ::new (async::detail::allocate_block(sizeof(sync_ticket))) sync_ticket(s);
+      place->ticket = ::new (async::detail::allocate_block(sizeof(sync_ticket))) sync_ticket(object, s);
       result = object.enqueue(*place->ticket, place->nested);
-      if (result == ISync::entry::queued) {
-        hold_open(f);
-        return false;
-      }
-      sync_ticket::destroy(*std::exchange(place->ticket, nullptr));
-    }
-    if (result == ISync::entry::rejected) {
-      set_error(f, errors::DefenseRejected, "the queue of the sync object is full");
-      return false;
     }
   } else {
-    sync_ticket::destroy(*std::exchange(place->ticket, nullptr));  // it was granted
+    f.core->timers().disarm(*place->ticket);
+    place->ticket->granted = false;
+    result = object.go_on(*place->ticket, place->nested);
+  }
+  if (result == ISync::entry::queued) {
+    hold_open(f);
+    return false;
+  }
+  if (place->ticket != nullptr) sync_ticket::destroy(*std::exchange(place->ticket, nullptr));
+  if (result == ISync::entry::rejected) {
+    set_error(f, errors::DefenseRejected, "the queue of the sync object is full");
+    return false;
   }
   place->entered = true;
   return true;

@@ -9,5 +9,8 @@
 #include "steps/errors.hpp"       // for ErrorCode, Error
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 #include "steps/isync.hpp"        // for ISync
+#include "steps/limiter.hpp"      // for Limiter
+#include "steps/mutex.hpp"        // for Mutex
 #include "steps/nitrosteps.hpp"   // for NitroSteps
 #include "steps/state.hpp"        // for State
+#include "steps/throttle.hpp"     // for Throttle

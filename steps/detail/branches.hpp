@@ -101,22 +101,22 @@ struct group_step : Face {
     f.signal(signal::wait);
   }
 
-  /// A branch has ended. The first error cancels the others at once.
+  /// A branch has ended.
   static void end(flow& b) {
     group_step& self = of(b);
     flow& parent = *self.flow_;
-    const bool failed = b.signal() == signal::error;
-    if (failed && raise(parent, b.pending.code, info_of(b), b.pending.target)) {
-      copy_exception(b, parent);
-    }
+    if (b.signal() == signal::error) return fail_with(self, parent, b);
     settle(b);
-    if (failed) {
-      ++parent.holds;  // a cancel handler may cancel the parent
-      self.branches.cancel();
-      let_go(parent);
-    } else if (self.branches.first == nullptr && parent.at == phase::parked) {
-      make_ready(parent, signal::done);
-    }
+    if (self.branches.first == nullptr && parent.at == phase::parked) make_ready(parent, signal::done);
+  }
+  /// The first error cancels the others at once; then the parallel() step has its turn.
+  static void fail_with(group_step& self, flow& parent, flow& b) {
+    const pending_error error = b.pending;
+    ++parent.holds;  // a cancel handler may cancel the parent
+    self.branches.cancel();
+    if (raise(parent, error.code, info_of(b), error.target)) copy_exception(b, parent);
+    settle(b);
+    let_go(parent);
   }
   static void release(flow& b) noexcept {
     limits* const limit = b.limit;

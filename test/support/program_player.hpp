@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <array>        // for array
+#include <chrono>       // for milliseconds
+#include <cstddef>      // for size_t
+#include <deque>        // for deque
+#include <string>       // for string, to_string
+#include <type_traits>  // for is_void_v
+#include <utility>      // for move
+#include <vector>       // for vector
+
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+#include "program.hpp"
+#include "steps/iasyncsteps.hpp"
+
+namespace testing::program {
+
+/// Runs a program on the engine, as a `Flow` under virtual time, and writes the log that the reference interpreter
+/// writes.
+template <class Flow, class Mutex>
+class player {
+ public:
+  explicit player(const tree& program) : program_(program), loop_(clock_), root_(loop_) {}
+
+  history run() {
+    root_.state().set_unhandled_error([this](steps::ErrorCode code) {
+      write("/", "unhandled " + text(code) + info(root_));
+      over_ = true;
+    });
+    for (const node& of : program_.steps) add(root_, of, root_name_);
+    root_.add([this](steps::IAsyncSteps&) {
+      write("/", "end");
+      over_ = true;
+    });
+    if (program_.cancel_at_tick != 0) loop_.deferred(ticks(program_.cancel_at_tick), [this] { cancel(); });
+    root_.execute();
+    while (!over_ && log_.size() <= 3000) {
+      const auto cycle = loop_.iterate();
+      if (over_) break;
+      if (!cycle.have_work) {
+        write("/", "stuck");
+        cancel();
+      }
+      clock_.advance(cycle.delay);
+    }
+    while (loop_.iterate().delay.count() == 0 && --patience_ > 0) {
+    }
+    return log_;
+  }
+
+ private:
+  using asi_t = steps::IAsyncSteps;
+
+  /// A timer that ends with the step.
+  struct guard {
+    async::event_loop::handle timer;
+    explicit guard(async::event_loop::handle of) : timer(std::move(of)) {}
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() { timer.cancel(); }
+  };
+
+  static std::chrono::milliseconds ticks(int count) { return std::chrono::milliseconds(100) * count; }
+  static std::string text(steps::ErrorCode code) { return std::string(code); }
+
+  /// The program's errors carry an info; what the engine writes there is its own matter.
+  static std::string info(asi_t& asi) {
+    const std::string text(asi.state().error_info());
+    return text.rfind("info ", 0) == 0 ? " " + text : std::string();
+  }
+
+  void write(const std::string& branch, std::string what) {
+    const int tick = static_cast<int>((clock_.now() - start_) / ticks(1));
+    log_.push_back({tick, branch, std::move(what)});
+  }
+
+  void cancel() {
+    root_.cancel();
+    over_ = true;
+  }
+
+  void add(asi_t& to, const node& of, const std::string& branch) {
+    switch (of.what) {
+      case kind::step:
+        if (of.takes) {
+          guarded(of, branch, [&](auto... onerror) {
+            to.add([this, &of, &branch](asi_t& asi, int argument) { call(asi, of, branch, argument); }, onerror...);
+          });
+        } else {
+          guarded(of, branch, [&](auto... onerror) {
+            to.add([this, &of, &branch](asi_t& asi) { call(asi, of, branch); }, onerror...);
+          });
+        }
+        return;
+      case kind::sync:
+        if constexpr (!std::is_void_v<Mutex>) {
+          Mutex& mutex = mutexes_[static_cast<std::size_t>(of.mutex)];
+          guarded(of, branch, [&](auto... onerror) {
+            if (of.takes) {
+              to.sync(
+                  mutex, [this, &of, &branch](asi_t& asi, int argument) { call(asi, of, branch, argument); },
+                  onerror...);
+            } else {
+              to.sync(mutex, [this, &of, &branch](asi_t& asi) { call(asi, of, branch); }, onerror...);
+            }
+          });
+        }
+        return;
+      case kind::parallel: {
+        asi_t* branches = nullptr;
+        guarded(of, branch, [&](auto... onerror) { branches = &to.parallel(onerror...); });
+        for (const node& first : of.sub) {
+          names_.push_back((branch == "/" ? branch : branch + "/") + std::to_string(first.id));
+          add(*branches, first, names_.back());
+        }
+        return;
+      }
+      case kind::loop:
+        counts_.push_back(0);
+        to.loop([this, &of, &branch, &count = counts_.back()](asi_t& asi) { iteration(asi, of, branch, count); },
+                of.label);
+        return;
+      case kind::repeat:
+        to.repeat(
+            static_cast<std::size_t>(of.count),
+            [this, &of, &branch](asi_t& asi, std::size_t i) { call(asi, of, branch, static_cast<int>(i)); }, of.label);
+        return;
+      case kind::for_each:
+        to.forEach(
+            std::vector<int>(static_cast<std::size_t>(of.count)),
+            [this, &of, &branch](asi_t& asi, std::size_t i, int&) { call(asi, of, branch, static_cast<int>(i)); },
+            of.label);
+        return;
+    }
+  }
+
+  /// Calls adds(), with the node's error handler if it has one.
+  template <class F>
+  void guarded(const node& of, const std::string& branch, F adds) {
+    if (of.on_error == handler::none) {
+      adds();
+    } else {
+      adds([this, &of, &branch](asi_t& asi, steps::ErrorCode code) { handle(asi, of, branch, code); });
+    }
+  }
+
+  void iteration(asi_t& asi, const node& of, const std::string& branch, int& count) {
+    if (count++ < of.count) {
+      call(asi, of, branch);
+      return;
+    }
+    count = 0;
+    write(branch, "run " + std::to_string(of.id));
+    ++runs_;
+    asi.breakLoop();
+  }
+
+  void call(asi_t& asi, const node& of, const std::string& branch) {
+    write(branch, "run " + std::to_string(of.id));
+    body(asi, of, branch);
+  }
+
+  void call(asi_t& asi, const node& of, const std::string& branch, int argument) {
+    write(branch, "run " + std::to_string(of.id) + (is_loop(of) ? " i=" : " arg=") + std::to_string(argument));
+    body(asi, of, branch);
+  }
+
+  void body(asi_t& asi, const node& of, const std::string& branch) {
+    if (of.what != kind::parallel) {
+      for (const node& sub : of.sub) add(asi, sub, branch);
+    }
+    if (of.on_cancel) {
+      asi.setCancel([this, &of, &branch](asi_t&) { write(branch, "oncancel " + std::to_string(of.id)); });
+    }
+    if (of.timeout != 0) asi.setTimeout(ticks(of.timeout));
+    if (++runs_ == program_.cancel_at_run) {
+      cancel();
+      return;
+    }
+    const std::string info = "info " + std::to_string(of.id);
+    switch (of.end) {
+      case ending::none:
+        return;
+      case ending::success:
+        give(asi, of.result);
+        return;
+      case ending::error:
+        asi.error(code(of.code), info);
+      case ending::error_no_throw:
+        asi.errorNoThrow(code(of.code), info);
+        return;
+      case ending::error_swallowed:
+        try {
+          asi.error(code(of.code), info);
+        } catch (...) {
+        }
+        return;
+      case ending::error_no_throw_success:
+        asi.errorNoThrow(code(of.code), info);
+        asi.success();
+        return;
+      case ending::break_loop:
+        asi.breakLoop(of.code);
+      case ending::break_loop_no_throw:
+        asi.breakLoopNoThrow(of.code);
+        return;
+      case ending::continue_loop:
+        asi.continueLoop(of.code);
+      case ending::continue_loop_no_throw:
+        asi.continueLoopNoThrow(of.code);
+        return;
+      case ending::wait:
+        asi.waitExternal();
+        return;
+      case ending::wait_success_direct:
+        asi.template stack<guard>(loop_.deferred(ticks(of.delay), [&asi, &of] { give(asi, of.result); }));
+        asi.waitExternal();
+        return;
+      case ending::wait_error_direct:
+        asi.template stack<guard>(
+            loop_.deferred(ticks(of.delay), [&asi, &of, info] { asi.errorNoThrow(code(of.code), info); }));
+        asi.waitExternal();
+        return;
+      case ending::wait_success:
+        if (of.result == 0) {
+          loop_.deferred(ticks(of.delay), [done = asi.template completion<>()] { done.success(); });
+        } else {
+          loop_.deferred(ticks(of.delay), [done = asi.template completion<int>(), &of] { done.success(of.result); });
+        }
+        return;
+      case ending::wait_error:
+        loop_.deferred(ticks(of.delay),
+                       [done = asi.template completion<>(), &of, info] { done.error(code(of.code), info); });
+        return;
+    }
+  }
+
+  void handle(asi_t& asi, const node& of, const std::string& branch, steps::ErrorCode cause) {
+    write(branch, "onerror " + std::to_string(of.id) + " " + text(cause) + info(asi));
+    const std::string info = "info of handler " + std::to_string(of.id);
+    if (of.on_error == handler::add || of.on_error == handler::add_error) {
+      for (const node& step : of.rescue) add(asi, step, branch);
+    }
+    if (of.on_error == handler::success) give(asi, of.new_result);
+    if (of.on_error == handler::error || of.on_error == handler::add_error) asi.error(code(of.new_code), info);
+    if (of.on_error == handler::error_no_throw) asi.errorNoThrow(code(of.new_code), info);
+  }
+
+  static void give(asi_t& asi, int result) {
+    if (result == 0) {
+      asi.success();
+    } else {
+      asi.success(result);
+    }
+  }
+
+  static const char* code(const std::string& text) { return text.c_str(); }
+
+  struct no_mutex {};
+  using mutex_t = std::conditional_t<std::is_void_v<Mutex>, no_mutex, Mutex>;
+
+  const tree& program_;
+  std::deque<std::string> names_;
+  std::deque<int> counts_;
+  const std::string root_name_ = "/";
+  history log_;
+  bool over_ = false;
+  int runs_ = 0;
+  int patience_ = 1000;
+  async::manual_clock clock_;
+  const async::manual_clock::time_point start_ = clock_.now();
+  async::event_loop loop_;
+  std::array<mutex_t, mutexes> mutexes_;
+  Flow root_;
+};
+
+}  // namespace testing::program

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/flows.hpp"
+
+// sync() with Mutex, Throttle and Limiter on one event loop: rules 18, 29 to 31.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using steps::Limiter;
+using steps::Mutex;
+using steps::Throttle;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Flows that each pass a guarded section of some milliseconds, and what happened when.
+template <class Flow>
+struct crowd {
+  explicit crowd(bench& b) : bench_(b), start_(b.clock.now()) {}
+
+  void add(steps::ISync& object, std::chrono::milliseconds stay = 0ms) {
+    flows_.push_back(std::make_unique<Flow>(bench_.loop));
+    const std::string me = std::to_string(flows_.size() - 1);
+    flows_.back()->add(
+        [this, me, stay, &object](IAsyncSteps& asi) {
+          asi.sync(object, [this, me, stay](IAsyncSteps& inner) {
+            note(me + " in");
+            if (stay.count() == 0) return;
+            inner.waitExternal();
+            bench_.loop.deferred(stay, [&inner] { inner.success(); });
+          });
+          asi.add([this, me](IAsyncSteps&) { note(me + " out"); });
+        },
+        [this, me](IAsyncSteps& asi, ErrorCode code) {
+          note(me + " " + std::string(code));
+          asi.success();
+        });
+    flows_.back()->execute();
+  }
+  Flow& flow(std::size_t i) { return *flows_[i]; }
+  /// Timers may be a tick late: to ten milliseconds.
+  void note(const std::string& what) {
+    seen.push_back(std::to_string((bench_.clock.now() - start_) / 10ms * 10) + ": " + what);
+  }
+
+  lines seen;
+
+ private:
+  bench& bench_;
+  const async::manual_clock::time_point start_;
+  std::vector<std::unique_ptr<Flow>> flows_;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 29: arguments pass into the critical step, its results out", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  int result = 0;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.success(20); });
+  flow.sync(mutex, [](IAsyncSteps& asi, int x) { asi.success(x + 1); });
+  flow.add([&](IAsyncSteps&, int x) { result = x; });
+  flow.execute();
+  b.drain();
+  CHECK(result == 21);
+}
+
+TEST_CASE_TEMPLATE("rule 29: the handler of sync runs before the unlock", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  lines seen;
+  Flow first{b.loop};
+  Flow second{b.loop};
+  first.sync(
+      mutex, [](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.error("MyError"); }); },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back("first " + std::string(code));
+        asi.add([&](IAsyncSteps&) { seen.push_back("first repairs"); });
+      });
+  second.sync(mutex, [&](IAsyncSteps&) { seen.push_back("second"); });
+  first.execute();
+  second.execute();
+  b.drain();
+  CHECK(seen == lines{"first MyError", "first repairs", "second"});
+}
+
+TEST_CASE_TEMPLATE("rule 30: one flow at a time, in the order of arrival", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  crowd<Flow> c(b);
+  for (int i = 0; i < 3; ++i) c.add(mutex, 10ms);
+  b.pass(50ms);
+  CHECK(c.seen == lines{"0: 0 in", "10: 0 out", "10: 1 in", "20: 1 out", "20: 2 in", "30: 2 out"});
+}
+
+TEST_CASE_TEMPLATE("rule 30: max admits as many flows, max_queue lets as many wait, others are rejected", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Mutex mutex(2, 1);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 5; ++i) c.add(mutex, 10ms);
+  b.pass(50ms);
+  CHECK(c.seen == lines{"0: 0 in", "0: 1 in", "0: 3 DefenseRejected", "0: 4 DefenseRejected", "10: 0 out", "10: 1 out",
+                        "10: 2 in", "20: 2 out"});
+}
+
+TEST_CASE_TEMPLATE("rule 30: a flow that is inside enters again, a branch of it does not", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  lines seen;
+  Flow flow{b.loop};
+  flow.sync(mutex, [&](IAsyncSteps& asi) {
+    asi.sync(mutex, [&](IAsyncSteps& inner) {
+      seen.push_back("again");
+      inner.sync(mutex, [&](IAsyncSteps&) { seen.push_back("and again"); });
+    });
+    asi.add([&](IAsyncSteps& inner) {
+      inner.setTimeout(10ms);
+      inner.parallel().sync(mutex, [&](IAsyncSteps&) { seen.push_back("never"); });
+    });
+  });
+  flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+  flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back(std::string(code)); });
+  flow.execute();
+  b.pass(20ms);
+  CHECK(seen == lines{"again", "and again", "Timeout"});
+  bool free = false;
+  Flow other{b.loop};
+  other.sync(mutex, [&](IAsyncSteps&) { free = true; });
+  other.execute();
+  b.drain();
+  CHECK(free);
+}
+
+TEST_CASE_TEMPLATE("rule 18: a flow that is cancelled while it waits leaves the queue", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  crowd<Flow> c(b);
+  for (int i = 0; i < 4; ++i) c.add(mutex, 10ms);
+  b.drain();
+  c.flow(1).cancel();
+  c.flow(3).cancel();
+  b.pass(50ms);
+  CHECK(c.seen == lines{"0: 0 in", "10: 0 out", "10: 2 in", "20: 2 out"});
+}
+
+TEST_CASE_TEMPLATE("rule 18: a flow that is cancelled when it has just been let in gives the place on", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  lines seen;
+  Flow first{b.loop};
+  Flow second{b.loop};
+  Flow third{b.loop};
+  first.sync(mutex, [](IAsyncSteps& asi) { asi.waitExternal(); });
+  second.sync(mutex, [&](IAsyncSteps&) { seen.push_back("second"); });
+  third.sync(mutex, [&](IAsyncSteps&) { seen.push_back("third"); });
+  first.execute();
+  second.execute();
+  third.execute();
+  b.drain();
+  first.cancel();  // lets the second in, which has its turn still to come
+  second.cancel();
+  b.drain();
+  CHECK(seen == lines{"third"});
+}
+
+TEST_CASE_TEMPLATE("a timeout that meets the grant: the error goes on, and so does the place", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex;
+  lines seen;
+  Flow first{b.loop};
+  Flow second{b.loop};
+  Flow third{b.loop};
+  first.sync(mutex, [](IAsyncSteps& asi) { asi.waitExternal(); });
+  second.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(10ms);
+        asi.sync(mutex, [&](IAsyncSteps&) { seen.push_back("second"); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(std::string(code));
+        asi.success();
+      });
+  third.sync(mutex, [&](IAsyncSteps&) { seen.push_back("third"); });
+  first.execute();
+  second.execute();
+  third.execute();
+  b.drain();
+  // Due after the timeout, in the same turn, before the second flow has its turn.
+  b.loop.deferred(10ms, [&] { first.cancel(); });
+  b.clock.advance(11ms);
+  b.drain();
+  CHECK(seen == lines{"Timeout", "third"});
+}
+
+TEST_CASE_TEMPLATE("rule 31: a throttle lets in as many as it should per period, and the queue waits", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Throttle throttle(2, 100ms, 3);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 6; ++i) c.add(throttle);
+  b.pass(300ms);
+  const lines expected{"0: 0 in",   "0: 1 in",    "0: 5 DefenseRejected", "0: 0 out",  "0: 1 out",  "100: 2 in",
+                       "100: 3 in", "100: 2 out", "100: 3 out",           "200: 4 in", "200: 4 out"};
+  CHECK(c.seen.size() == expected.size());
+  for (const std::string& line : expected) {
+    CAPTURE(line);
+    CHECK(std::count(c.seen.begin(), c.seen.end(), line) == 1);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 31: a throttle counts each entry of a recursion", Flow, STEPS_FLOWS) {
+  bench b;
+  Throttle throttle(2, 100ms);
+  lines seen;
+  Flow flow{b.loop};
+  flow.sync(throttle, [&](IAsyncSteps& one) {
+    seen.push_back("one");
+    one.sync(throttle, [&](IAsyncSteps& two) {
+      seen.push_back("two");
+      two.sync(throttle, [&](IAsyncSteps&) { seen.push_back("three"); });
+    });
+  });
+  flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back(std::string(code)); });
+  flow.execute();
+  b.pass(200ms);
+  CHECK(seen == lines{"one", "two", "DefenseRejected"});
+}
+
+TEST_CASE_TEMPLATE("rule 31: a throttle has no timer while nobody waits, and works after it was idle", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Throttle throttle(1, 100ms, 10);
+  for (int round = 0; round < 3; ++round) {
+    crowd<Flow> c(b);
+    c.add(throttle);
+    b.drain();
+    const auto next = b.loop.iterate();
+    CHECK_FALSE(next.have_work);
+    c.add(throttle);
+    b.pass(150ms);
+    CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 1 in", "100: 1 out"});
+    b.pass(1000ms);
+    CHECK_FALSE(b.loop.iterate().have_work);
+  }
+}
+
+TEST_CASE_TEMPLATE("cancelling who waits first at a throttle does not hold up the others", Flow, STEPS_FLOWS) {
+  bench b;
+  Throttle throttle(1, 100ms, 10);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 5; ++i) c.add(throttle);
+  b.drain();
+  c.flow(1).cancel();
+  c.flow(2).cancel();
+  b.pass(250ms);
+  CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 3 in", "100: 3 out", "200: 4 in", "200: 4 out"});
+}
+
+TEST_CASE_TEMPLATE("rule 31: a limiter limits those inside and those per period", Flow, STEPS_FLOWS) {
+  bench b;
+  Limiter::Params params;
+  params.concurrent = 2;
+  params.max_queue = 3;
+  params.rate = 3;
+  params.period = 100ms;
+  params.burst = 2;
+  Limiter limiter(params);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 6; ++i) c.add(limiter, 10ms);
+  b.pass(300ms);
+  CHECK(c.seen == lines{"0: 0 in", "0: 1 in", "0: 5 DefenseRejected", "10: 0 out", "10: 1 out", "10: 2 in", "20: 2 out",
+                        "100: 3 in", "100: 4 in", "110: 3 out", "110: 4 out"});
+}
+
+TEST_CASE_TEMPLATE("a limiter whose rate is used up rejects, and keeps no place", Flow, STEPS_FLOWS) {
+  bench b;
+  Limiter::Params params;
+  params.concurrent = 1;
+  params.rate = 1;
+  params.period = 100ms;
+  Limiter limiter(params);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 3; ++i) {
+    c.add(limiter);
+    b.drain();
+  }
+  b.pass(100ms);
+  c.add(limiter);
+  b.drain();
+  CHECK(c.seen ==
+        lines{"0: 0 in", "0: 0 out", "0: 1 DefenseRejected", "0: 2 DefenseRejected", "100: 3 in", "100: 3 out"});
+}
+
+TEST_CASE_TEMPLATE("flows that wait for a limiter can be cancelled at each stage", Flow, STEPS_FLOWS) {
+  bench b;
+  Limiter::Params params;
+  params.concurrent = 1;
+  params.max_queue = 10;
+  params.rate = 1;
+  params.period = 100ms;
+  params.burst = 1;
+  Limiter limiter(params);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 4; ++i) c.add(limiter);
+  b.drain();
+  c.flow(1).cancel();  // has the place and waits for the next period
+  c.flow(2).cancel();  // has been given the place by that
+  b.pass(300ms);
+  CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 3 in", "100: 3 out"});
+}
+
+TEST_CASE_TEMPLATE("objects that let nobody in, or everybody", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex closed(0, 0);
+  Throttle open(1, 0ms);
+  crowd<Flow> c(b);
+  c.add(closed);
+  for (int i = 0; i < 3; ++i) c.add(open);
+  b.drain();
+  CHECK(std::count_if(c.seen.begin(), c.seen.end(), [](const std::string& s) { return s.ends_with(" in"); }) == 3);
+  CHECK(std::count(c.seen.begin(), c.seen.end(), "0: 0 DefenseRejected") == 1);
+}
+
+TEST_CASE("destroying a loop withdraws the flows that wait, and the place goes to another loop's") {
+  bench b;
+  Mutex mutex;
+  lines seen;
+  steps::AsyncSteps holder{b.loop};
+  holder.sync(mutex, [](IAsyncSteps& asi) { asi.waitExternal(); });
+  holder.execute();
+  b.drain();
+  bench other;
+  steps::AsyncSteps last{other.loop};
+  {
+    bench short_lived;
+    steps::AsyncSteps waiting{short_lived.loop};
+    waiting.sync(mutex, [&](IAsyncSteps&) { seen.push_back("never"); });
+    waiting.execute();
+    short_lived.drain();
+    last.sync(mutex, [&](IAsyncSteps&) { seen.push_back("last"); });
+    last.execute();
+    other.drain();
+  }
+  holder.cancel();
+  other.drain();
+  CHECK(seen == lines{"last"});
+}
