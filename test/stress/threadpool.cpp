@@ -96,7 +96,7 @@ TEST_CASE("tasks of many producers, with and without futures, and the tasks thes
       for (std::uint64_t i = 0; i < rounds; ++i) {
         if (i % 64 == 0) post_tree(pool, book, 5);
         if (i % 4 != me) continue;
-        results.push_back(pool.post([&book, i, e = entry(book)]() mutable {
+        results.push_back(pool.post([i, e = entry(book)]() mutable {
           e.called();
           return i;
         }));
@@ -135,7 +135,7 @@ TEST_CASE("no task is lost or run twice while the pool is resized between 0 and 
     for (std::uint64_t i = 0; i < resizes; ++i) {
       const std::size_t wanted = random() % 9;
       if (random() % 4 == 0) {
-        pool.execute([&pool, &book, wanted, e = entry(book)]() mutable {
+        pool.execute([&pool, wanted, e = entry(book)]() mutable {
           e.called();
           try {
             pool.configurepool(wanted);
@@ -172,7 +172,7 @@ TEST_CASE("a bounded pool loses nothing, whatever it does when it is full") {
       auto producers = threads(3, line, [&](std::size_t) {
         for (std::uint64_t i = 0; i < rounds; ++i) {
           try {
-            pool.execute([&book, e = entry(book)]() mutable { e.called(); });
+            pool.execute([e = entry(book)]() mutable { e.called(); });
             book.accepted.fetch_add(1, std::memory_order_relaxed);
           } catch (const async::queue_full&) {
             refused.fetch_add(1, std::memory_order_relaxed);
@@ -198,7 +198,7 @@ TEST_CASE("a task is accepted and run, or its post throws stopped, when the pool
     auto posters = threads(2, line, [&](std::size_t) {
       try {
         for (;;) {
-          pool.execute([&book, e = entry(book)]() mutable { e.called(); });
+          pool.execute([e = entry(book)]() mutable { e.called(); });
           book.accepted.fetch_add(1, std::memory_order_relaxed);
         }
       } catch (const async::stopped&) {

@@ -87,7 +87,8 @@ TEST_CASE("the capacity is rounded up to a power of two, and that many fit") {
 TEST_CASE("a capacity of 0 is an invalid argument") { CHECK_THROWS_AS(bounded_queue<int>(0), std::invalid_argument); }
 
 TEST_CASE("a capacity that cannot be is a length error, one too large for the memory bad_alloc") {
-  CHECK_THROWS_AS(bounded_queue<int>((std::numeric_limits<std::size_t>::max)()), std::length_error);
+  constexpr std::size_t too_many = (std::numeric_limits<std::size_t>::max)();
+  CHECK_THROWS_AS(bounded_queue<int>{too_many}, std::length_error);
   CHECK_THROWS_AS(bounded_queue<int>((std::numeric_limits<std::size_t>::max)() / 2 + 2), std::length_error);
   CHECK_THROWS_AS(bounded_queue<int>((std::size_t{1} << 28) + 1), std::length_error);
   struct huge {
