@@ -33,17 +33,14 @@ struct bounded_queue_traits {
 /// fastest path of all (a single-producer single-consumer ring is faster still).
 ///
 /// Order       linearizable FIFO. Elements come out in the order in which they were claimed a place; "full", "empty"
-/// and
-///             "closed" are true at some moment within the call, also across several queues.
+///             and "closed" are true at some moment within the call, also across several queues.
 /// Waiting     a waiting call looks a few microseconds, then sleeps; it uses no CPU and needs no place in the queue, so
 ///             that a call that times out leaves nothing behind. Sleepers are woken first come, first served, one for
 ///             each element or free place; a thread that does not sleep may get it before them.
 /// Closing     after close() nothing goes in; what is in comes out, then calls that take return false. All waiting
-/// calls
-///             return. What went in is exactly what was accepted before close() took effect.
+///             calls return. What went in is exactly what was accepted before close() took effect.
 /// Threads     every member from any thread, except construction and destruction: no other call may be running (one
-/// that
-///             has handed over its element but has not returned still is).
+///             that has handed over its element but has not returned still is).
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it holds up those who need
 ///             that slot; they wait for it. All else does not wait. Constructors and assignments of T run in that
 ///             window and must not use the queue.
@@ -51,7 +48,7 @@ struct bounded_queue_traits {
 ///             out: the element is gone, the exception passes. Arguments are moved from only by a call that succeeds or
 ///             throws. A call that waits can throw only what T throws.
 /// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after.
-/// Example     test/example/bounded_queue.cpp
+/// Example     test/example/queue.cpp
 template <class T, class Traits = bounded_queue_traits>
 class bounded_queue {
  public:

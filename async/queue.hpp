@@ -5,7 +5,7 @@
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <new>          // for placement new
 #include <optional>     // for optional
-#include <type_traits>  // for is_nothrow_move_constructible_v
+#include <type_traits>  // for is_nothrow_move_constructible_v, is_constructible_v
 #include <utility>      // for forward, move
 
 #include "async/detail/queue_core.hpp"  // for queue_core
@@ -23,10 +23,12 @@ struct queue_traits {
   /// How long a dequeue waits, in doubling rounds up to 64 pauses, before it passes over an element that has a place
   /// but is not finished.
   static constexpr unsigned stall_rounds = 64;
-  /// Called after an enqueue has its place, after it has published its element, and when it finds that it was skipped.
+  /// Called after an enqueue has its place, and after it has published its element. Tests stop threads there.
   static void claimed() noexcept {}
   static void published() noexcept {}
-  static void skipped() noexcept {}
+  /// Called before a dequeue marks the place of a stalled enqueue, and before it passes over it. Likewise.
+  static void marking() noexcept {}
+  static void passing() noexcept {}
 };
 
 /// Unbounded multi-producer multi-consumer FIFO queue.
@@ -35,21 +37,23 @@ struct queue_traits {
 /// use it to limit how much is under way (then: bounded_queue), nor to sleep until something arrives (it never blocks).
 ///
 /// Order       linearizable FIFO: an enqueue takes effect when it claims its slot, a dequeue when it moves the head,
-/// and
-///             "empty" is true at a moment within the call. Elements of one producer, and elements whose enqueues do
-///             not overlap in time, are dequeued in that order.
+///             and "empty" is true at a moment within the call. Elements of one producer, and elements whose enqueues
+///             do not overlap in time, are dequeued in that order.
 /// Threads     every member from any thread, except construction, destruction and trim().
 /// Progress    lock-free, apart from the memory allocator: a consumer passes over a producer that has stopped in the
 ///             middle of an enqueue, and a stopped consumer holds nobody up. If T's move constructor may throw,
 ///             elements enqueued after the one of a stopped producer wait for it; is_always_lock_free is false then.
-/// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. bulk_enqueue: the
-/// elements
-///             before the failing one are enqueued. dequeue: what T's assignment throws; the element is gone.
+/// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. On std::bad_alloc the
+///             arguments are untouched, unless a consumer had passed over this enqueue: then its element is gone.
+///             bulk_enqueue: the elements before the failing one are enqueued. dequeue: what T's assignment throws; the
+///             element is gone.
 /// Memory      segments of about 16 KiB, one byte and no padding for each small element; emptied segments are recycled,
 ///             and given back by trim() and the destructor.
 /// Example     test/example/queue.cpp
 template <class T, class Traits = queue_traits>
 class queue {
+  static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,
+                "async::queue<T>: T must be an object type whose destructor does not throw");
   using core = detail::queue_core<T, Traits>;
 
  public:
@@ -76,7 +80,7 @@ class queue {
     typename core::void_guard rest{at.home, at.word, at.slot, 1};
     ::new (at.home->storage(at.slot)) T(std::forward<Args>(args)...);
     rest.count = 0;
-    if (!core_.publish(*at.home, at.slot, at.word)) enqueue(core_.take_back(*at.home, at.slot, at.word));
+    if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(*at.home, at.slot, at.word);
     if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
   }
 
@@ -108,13 +112,13 @@ class queue {
         const std::uint32_t slot = rest.slot;
         ::new (at.home->storage(slot)) T(*first);
         rest.step();
-        ++first;
         --count;
         links = links || slot == core::pre_link_slot;
         if (!core_.publish(*at.home, slot, at.word)) {
           rest.mark();  // later elements must not overtake this one
-          enqueue(core_.take_back(*at.home, slot, at.word));
+          enqueue_again(*at.home, slot, at.word);
         }
+        ++first;
       }
       if (links) core_.pre_link(*at.home, at.word);
     }
@@ -153,6 +157,11 @@ class queue {
   void trim() { core_.trim(); }
 
  private:
+  /// A place that a consumer has passed over is given up; its element gets another.
+  void enqueue_again(typename core::segment& home, std::uint32_t slot, std::uint64_t use) {
+    if constexpr (core::can_skip) enqueue(core_.take_back(home, slot, use));
+  }
+
   core core_;
 };
 

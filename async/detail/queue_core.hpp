@@ -19,11 +19,10 @@ namespace async::detail {
 /// Words       tail_, head_: [ version | phase | segment index | slot ], see slot_word. A version is a use of a
 ///             segment; the phase tells this use's state bytes from the last one's, so that nothing is ever reset.
 /// Invariants  I1 the tail's segment is the head's or one after it. I2 a slot of a use is claimed by one producer and
-/// left
-///             by one consumer: the winners of one CAS each. I3 a slot's value is touched by its producer until the
-///             slot is ready, then by its consumer; if it was skipped, by its producer alone. I4 a segment is pooled
-///             only after the head has left it, and used again only when every slot is done, which its last toucher
-///             says.
+///             left by one consumer: the winners of one CAS each. I3 a slot's value is touched by its producer until
+///             the slot is ready, then by its consumer; if it was skipped, by its producer alone. I4 a segment is
+///             pooled only after the head has left it, and used again only when every slot is done, which its last
+///             toucher says.
 template <class T, class Traits>
 class queue_core {
   using word = slot_word<Traits::version_bits, Traits::index_bits, Traits::slot_bits>;
@@ -33,8 +32,6 @@ class queue_core {
     const std::size_t wanted = Traits::segment_bytes / sizeof(typename layout::line);
     return wanted < 2 ? std::size_t{2} : wanted < most ? wanted : most;
   }();
-  using segment = detail::segment<T, lines>;
-  static constexpr bool can_skip = std::is_nothrow_move_constructible_v<T>;
 
   // State bytes in a use of phase p: p: ready; p|4: done; p|6: void; anything with another phase: empty.
   static constexpr unsigned done = 4, void_and_done = 6;
@@ -42,6 +39,8 @@ class queue_core {
   static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
 
  public:
+  using segment = detail::segment<T, lines>;
+  static constexpr bool can_skip = std::is_nothrow_move_constructible_v<T>;
   /// The slot whose producer makes the next segment.
   static constexpr std::uint32_t pre_link_slot = static_cast<std::uint32_t>(lines / 2) << layout::shift;
 
@@ -61,7 +60,9 @@ class queue_core {
   }
 
   void reserve(std::size_t elements) {
-    for (std::size_t room = lines * layout::per_line; room < elements; room += lines * layout::per_line) {
+    // Half of the last one: in its middle the next one is made.
+    constexpr std::size_t each = lines * layout::per_line;
+    for (std::size_t room = lines / 2 * layout::per_line; room < elements; room += each) {
       segments_.release(segments_.allocate());
     }
   }
@@ -144,7 +145,7 @@ class queue_core {
     return true;
   }
 
-  T take_back(segment& g, std::uint32_t slot, std::uint64_t w) noexcept(can_skip) {
+  T take_back(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
     T& value = g.value(slot);
     T out(std::move(value));
     std::destroy_at(&value);
@@ -198,8 +199,8 @@ class queue_core {
     segment& g = segments_.find(word::index(h));
     const std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q12] acquire, pairs with [Q11]
     if (word::version(n) != word::version(h) || word::index(n) == 0) return true;
-    // [Q13] acq_rel, pairs with [Q14] and [Q21]: publishes the segment to consumers; the winner alone retires the old
-    // one
+    // [Q13] acq_rel, pairs with [Q14] and [Q21]: publishes the segment to consumers; the winner alone retires
+    // the old one
     if (head_.compare_exchange_strong(h, start_of(n), std::memory_order_acq_rel, std::memory_order_relaxed)) {
       segments_.release(g);
     }
@@ -247,11 +248,11 @@ class queue_core {
         receive(g.value(slot));
         return true;
       }
-      if (state == (phase | void_and_done)) {
+      if (head_.load(std::memory_order_acquire) != h) continue;  // [Q14] acquire, pairs with [Q13]: a stale view
+      if ((state & (done | 1)) == (done | phase)) {  // void, or skipped and taken back; its skipper may have stopped
         advance(h, next);
         continue;
       }
-      if (head_.load(std::memory_order_acquire) != h) continue;  // [Q14] acquire, pairs with [Q13]: a stale view
       const std::uint64_t position = word::version(h) << Traits::slot_bits | slot;
       if (hold_off::wait(this, position)) continue;
       // Empty if, at a moment when the head was here, every claimed slot was taken.
@@ -336,9 +337,12 @@ class queue_core {
     }
     if constexpr (can_skip) {
       atomic<std::uint64_t>* const marks = marks_of(g);
-      if (marks == nullptr) return;
+      if (marks == nullptr) return yield_thread();
       const std::uint64_t version = word::version(h) << 2;
+      Traits::marking();
       std::uint64_t mark = marks[slot].load(std::memory_order_acquire);  // [Q24] acquire, pairs with [Q25]
+      // [Q14] acquire, pairs with [Q13]: the use has not ended, so that the mark is not of a later one
+      if (head_.load(std::memory_order_acquire) != h) return;
       if ((mark & ~std::uint64_t{3}) != version || mark == 0) {
         // [Q25] acq_rel, pairs with [Q24]; failure: another consumer is at it
         if (!marks[slot].compare_exchange_strong(mark, version | pending, std::memory_order_acq_rel,
@@ -348,8 +352,6 @@ class queue_core {
         mark = version | pending;
       }
       g.skips.store(1, std::memory_order_release);  // [Q5] release, pairs with [Q4]: the marks
-      // [Q14] acquire, pairs with [Q13]: the use has not ended, so that the mark is of the slot's present use
-      if (head_.load(std::memory_order_acquire) != h) return;
       heavy_fence();
       if (mark == (version | pending)) {
         const std::uint64_t verdict = is_empty() ? version | skipped : version | kept;
@@ -358,7 +360,10 @@ class queue_core {
           mark = verdict;
         }
       }
-      if (mark == (version | skipped)) advance(h, next);
+      if (mark == (version | skipped)) {
+        Traits::passing();
+        advance(h, next);
+      }
     } else {
       yield_thread();
     }

@@ -92,12 +92,12 @@ class segment_store {
     Segment* const s = new Segment;
     try {
       s->index = new_index();
-      // [G2] release, pairs with [G1]: publishes the segment
-      make_entry(s->index).store(s, std::memory_order_release);
     } catch (...) {
       delete s;
       throw;
     }
+    // [G2] release, pairs with [G1]: publishes the segment
+    entry(s->index)->store(s, std::memory_order_release);
     return *s;
   }
 
@@ -164,6 +164,7 @@ class segment_store {
     return nullptr;
   }
 
+  /// An index whose entry exists. Throws std::bad_alloc, then none is used up.
   std::uint32_t new_index() {
     std::uint32_t count = spare_count_.load(std::memory_order_relaxed);  // relaxed: spare_ changes in trim() only
     while (count != 0) {
@@ -172,6 +173,7 @@ class segment_store {
     std::uint32_t index = next_index_.load(std::memory_order_relaxed);  // relaxed: only a number
     do {
       if (index >> IndexBits != 0) throw std::bad_alloc();
+      make_entry(index);
     } while (!next_index_.compare_exchange_weak(index, index + 1, std::memory_order_relaxed));
     return index;
   }
@@ -189,17 +191,15 @@ class segment_store {
     return chunk != nullptr ? chunk + (index - (inline_entries << c)) : nullptr;
   }
 
-  atomic<Segment*>& make_entry(std::uint32_t index) {
-    if (index >= inline_entries && entry(index) == nullptr) {
-      const unsigned c = chunk_of(index);
-      auto* const fresh = new atomic<Segment*>[std::size_t{inline_entries} << c] {};
-      atomic<Segment*>* expected = nullptr;
-      // [G8] release, pairs with [G7]
-      if (!chunks_[c].compare_exchange_strong(expected, fresh, std::memory_order_release, std::memory_order_relaxed)) {
-        delete[] fresh;
-      }
+  void make_entry(std::uint32_t index) {
+    if (index < inline_entries || entry(index) != nullptr) return;
+    const unsigned c = chunk_of(index);
+    auto* const fresh = new atomic<Segment*>[std::size_t{inline_entries} << c] {};
+    atomic<Segment*>* expected = nullptr;
+    // [G8] release, pairs with [G7]
+    if (!chunks_[c].compare_exchange_strong(expected, fresh, std::memory_order_release, std::memory_order_relaxed)) {
+      delete[] fresh;
     }
-    return *entry(index);
   }
 
   alignas(no_sharing) atomic<std::uint64_t> free_{0};  // [ tag:32 | index:32 ], the top of the free list

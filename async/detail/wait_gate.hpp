@@ -20,8 +20,7 @@ namespace async::detail {
 /// operations: either the test sees that step, or wake() sees the announcement.
 ///
 /// Word        waiting:16 | permits:16. Waiting: announced, and not chosen by a waker. A waker turns waiting into
-/// permits
-///             in one step; a sleeper ends by taking a permit, whoever it was meant for.
+///             permits in one step; a sleeper ends by taking a permit, whoever it was meant for.
 /// Invariant   waiting + permits = announced waiters that have neither taken a permit nor left. A waiter that leaves
 ///             (found its condition true, or timed out) takes a place among the waiting, if there is one, else a
 ///             permit: so each sleeper is either seen by the next waker or has a permit that its waker's wake_one()

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Threads that stop in the worst places of async::queue: nobody waits for them, and nothing is lost, repeated or out of
+// order when they go on, however often the segment that they stopped in has been used since.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "async/queue.hpp"
+#include "support/live_count.hpp"
+#include "support/stopped_thread.hpp"
+
+using testing::stopped_thread;
+
+namespace {
+
+enum place { claimed, published, marking, passing, assigned };
+
+/// Segments of two slots: nothing shares a line with these elements.
+struct stops : async::queue_traits {
+  static constexpr unsigned slot_bits = 2;
+  static constexpr std::size_t segment_bytes = 1;
+  static constexpr unsigned stall_rounds = 1;
+  static void claimed() noexcept { stopped_thread::stop_here(place::claimed); }
+  static void published() noexcept { stopped_thread::stop_here(place::published); }
+  static void marking() noexcept { stopped_thread::stop_here(place::marking); }
+  static void passing() noexcept { stopped_thread::stop_here(place::passing); }
+};
+
+struct alignas(128) item : testing::live_count<item> {
+  explicit item(int v) noexcept : value(v) {}
+  item(const item&) noexcept = default;
+  item& operator=(const item& other) noexcept {
+    stopped_thread::stop_here(assigned);
+    value = other.value;
+    return *this;
+  }
+  int value;
+};
+using queue = async::queue<item, stops>;
+
+std::vector<int> drain(queue& q) {
+  std::vector<int> out;
+  while (const auto i = q.dequeue()) out.push_back(i->value);
+  return out;
+}
+
+/// Goes on until both words stand at the first slot of the segment in which they stood at the start, in a later use.
+void use_again(queue& q) {
+  for (int i = 0; i < 3; ++i) {
+    q.enqueue(-1);
+    REQUIRE(q.dequeue()->value == -1);
+  }
+}
+
+/// Whether `call` ends within a time in which it must.
+template <class Call>
+bool ends(Call call, stopped_thread& otherwise) {
+  std::atomic<bool> done{false};
+  std::thread thread([&] {
+    call();
+    done = true;
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!done && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  const bool in_time = done;
+  if (!in_time) otherwise.release();
+  thread.join();
+  return in_time;
+}
+
+using words = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("a consumer that stops before it marks a stalled producer's place undoes no later mark of that place") {
+  queue q;
+  stopped_thread first(claimed, [&] { q.enqueue(1); });
+  stopped_thread late(marking, [&] { CHECK_FALSE(q.dequeue()); });
+  REQUIRE(late.is_stopped());
+  CHECK_FALSE(q.dequeue());
+  first.release();
+  CHECK(drain(q) == words{1});
+  q.enqueue(-1);
+  q.dequeue();
+  q.enqueue(-1);
+  q.dequeue();
+  stopped_thread second(claimed, [&] { q.enqueue(2); });
+  CHECK_FALSE(q.dequeue());  // has passed over the place, in the segment's second use
+  late.release();
+  second.release();
+  CHECK(drain(q) == words{2});
+}
+
+TEST_CASE("a consumer that stops before it passes over a stalled producer holds up nobody") {
+  queue q;
+  stopped_thread producer(claimed, [&] { q.enqueue(1); });
+  stopped_thread late(passing, [&] { q.dequeue(); });
+  REQUIRE(late.is_stopped());
+  SUBCASE("while the producer is still stopped") {
+    q.enqueue(2);
+    std::vector<int> out;
+    CHECK(ends([&] { out = drain(q); }, late));
+    CHECK(out == words{2});
+    producer.release();
+    CHECK(drain(q) == words{1});
+  }
+  SUBCASE("nor when the producer has taken its element back") {
+    producer.release();
+    std::vector<int> out;
+    CHECK(ends([&] { out = drain(q); }, late));
+    CHECK(out == words{1});
+  }
+  late.release();
+  CHECK_FALSE(q.dequeue());
+}
+
+TEST_CASE("a consumer that stopped before it passed over a place takes nothing out of order in a later use") {
+  queue q;
+  stopped_thread producer(claimed, [&] { q.enqueue(1); });
+  stopped_thread late(passing, [&] { CHECK(q.dequeue()->value == 2); });
+  CHECK_FALSE(q.dequeue());
+  producer.release();
+  CHECK(drain(q) == words{1});
+  q.enqueue(-1);
+  q.dequeue();
+  q.enqueue(-1);
+  q.dequeue();
+  for (int i = 2; i < 6; ++i) q.enqueue(i);  // the first two where `late` stopped
+  late.release();
+  CHECK(drain(q) == words{3, 4, 5});
+}
+
+TEST_CASE("a producer that stops after it has published is not taken for one that was skipped later") {
+  queue q;
+  stopped_thread early(published, [&] { q.enqueue(1); });
+  CHECK(drain(q) == words{1});
+  use_again(q);
+  stopped_thread later(claimed, [&] { q.enqueue(2); });
+  CHECK_FALSE(q.dequeue());
+  early.release();
+  CHECK_FALSE(q.dequeue());
+  later.release();
+  CHECK(drain(q) == words{2});
+}
+
+TEST_CASE("a producer that stops before or after it has published can be skipped again and again") {
+  queue q;
+  for (int round = 0; round < 100; ++round) {
+    const bool before = round % 2 == 0;
+    stopped_thread producer(before ? claimed : published, [&] { q.enqueue(round); });
+    const int other = 1000 + round;
+    q.enqueue(other);
+    CHECK(drain(q) == (before ? words{other} : words{round, other}));
+    producer.release();
+    CHECK(drain(q) == (before ? words{round} : words{}));
+  }
+  CHECK(item::live() == 0);
+}
+
+TEST_CASE("a bulk that stops and is skipped keeps its order, and others do not wait for it") {
+  queue q;
+  const int values[] = {1, 2, 3, 4, 5};
+  stopped_thread producer(claimed, [&] { q.bulk_enqueue(values, 5); });
+  q.enqueue(9);
+  CHECK(drain(q) == words{9});
+  producer.release();
+  CHECK(drain(q) == words{1, 2, 3, 4, 5});
+}
+
+TEST_CASE("a bulk of which one element is skipped enqueues the rest after it") {
+  queue q;
+  const int values[] = {1, 2, 3, 4, 5};
+  stopped_thread producer(claimed, [&] { q.bulk_enqueue(values, 5); });
+  stopped_thread consumer(passing, [&] { CHECK(q.dequeue()->value == 1); });  // has skipped the first
+  producer.release();
+  consumer.release();
+  CHECK(drain(q) == words{2, 3, 4, 5});
+}
+
+TEST_CASE("a consumer that stops with its element holds up nobody, and its slot is not used meanwhile") {
+  queue q;
+  for (int i = 1; i <= 3; ++i) q.enqueue(i);
+  item out(0);
+  stopped_thread consumer(assigned, [&] { q.dequeue(out); });
+  REQUIRE(consumer.is_stopped());
+  CHECK(drain(q) == words{2, 3});
+  for (int i = 0; i < 100; ++i) {
+    q.enqueue(i);
+    CHECK(q.dequeue()->value == i);
+  }
+  CHECK(item::live() == 2);  // `out`, and the one that it is assigned from
+  consumer.release();
+  CHECK(out.value == 1);
+  CHECK(item::live() == 1);
+}
+
+TEST_CASE("if elements cannot be taken back, consumers wait for a stopped producer: nothing is lost or out of order") {
+  struct throws_when_moved {
+    explicit throws_when_moved(int v) : value(v) {}
+    throws_when_moved(throws_when_moved&& other) noexcept(false) : value(other.value) {}
+    throws_when_moved& operator=(throws_when_moved&&) = default;
+    int value;
+  };
+  async::queue<throws_when_moved, stops> q;
+  static_assert(!decltype(q)::is_always_lock_free && queue::is_always_lock_free);
+  stopped_thread producer(claimed, [&] { q.enqueue(1); });
+  q.enqueue(2);
+  std::atomic<int> got{0};
+  std::thread consumer([&] { got = q.dequeue()->value; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(got == 0);
+  producer.release();
+  consumer.join();
+  CHECK(got == 1);
+  CHECK(q.dequeue()->value == 2);
+}
