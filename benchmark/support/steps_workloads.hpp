@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <string>   // for string, to_string
+
+#include "harness.hpp"  // for sample
+#include "machine.hpp"  // for wall_clock
+
+/// What the contestants of the steps workloads have in common.
+namespace bench {
+
+/// How many flows are alive together in the workloads "alive" and "switch".
+inline constexpr std::size_t flows_alive = 30'000;
+
+/// The time since `begin` with a check that the work was done.
+inline sample finished(wall_clock::time_point begin, std::size_t done, std::size_t expected) {
+  sample result;
+  result.time = wall_clock::now() - begin;
+  if (done != expected) result.defect = std::to_string(done) + " of " + std::to_string(expected) + " were done";
+  return result;
+}
+
+}  // namespace bench
