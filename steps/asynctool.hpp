@@ -22,8 +22,7 @@ namespace steps {
 ///             thread. iterate(): the thread that made it, only of an embedded one. Destruction: any but the loop's
 ///             own.
 /// Lifetime    The destructor lets the callback that is running end, and perhaps others that are ready, and destroys
-/// the
-///             rest without running them.
+///             the rest without running them.
 /// Everything else is as with async::event_loop.
 class AsyncTool {
  public:

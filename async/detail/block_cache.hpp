@@ -18,8 +18,7 @@
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
 /// Memory      bounded by the peak use plus two magazines a class and thread; a thread's blocks return to the depot
-/// when
-///             it ends; trim_blocks() gives the depot's back to the system.
+///             when it ends; trim_blocks() gives the depot's back to the system.
 /// Lifetime    usable from static and thread-local destructors.
 namespace async::detail {
 

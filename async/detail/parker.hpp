@@ -16,9 +16,8 @@ namespace async::detail {
 /// Order       what happened before unpark() is visible after the park() that took its permit.
 /// Progress    unpark is wait-free, one system call when the owner sleeps, none otherwise.
 /// Lifetime    unpark may still pass the address of the word to the kernel after park() has returned: a wake of a dead
-/// or
-///             reused word is harmless (every sleeper of this library re-checks), but the memory must not be unmapped
-///             while another thread is inside unpark().
+///             or reused word is harmless (every sleeper of this library re-checks), but the memory must not be
+///             unmapped while another thread is inside unpark().
 class parker {
  public:
   parker() = default;
