@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <iterator>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "../support/scale.hpp"
-#include "../support/start_line.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/scale.hpp"
+#include "support/traffic.hpp"
 
 namespace {
 
@@ -33,73 +33,28 @@ struct disturbed : async::queue_traits {
   static void published() noexcept { sometimes_yield(); }
 };
 
-/// Every element arrives exactly once, and each consumer sees each producer's elements in order.
-template <class Queue, bool Bulk>
-void run(std::size_t producers, std::size_t consumers, std::uint64_t each) {
-  Queue q;
-  std::atomic<std::uint64_t> taken{0};
-  std::atomic<std::uint64_t> disorder{0};
-  std::vector<std::vector<unsigned char>> seen(producers, std::vector<unsigned char>(static_cast<std::size_t>(each)));
-  testing::start_line line(producers + consumers);
-  std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < producers; ++p) {
-    threads.emplace_back([&, p] {
-      line.wait();
-      std::vector<std::uint64_t> batch;
-      for (std::uint64_t i = 0; i < each; ++i) {
-        const std::uint64_t v = static_cast<std::uint64_t>(p) << 32 | i;
-        if (!Bulk) {
-          q.enqueue(v);
-          continue;
-        }
-        batch.push_back(v);
-        if (batch.size() == 1 + i % 40 || i + 1 == each) {
-          q.bulk_enqueue(batch.begin(), batch.size());
-          batch.clear();
-        }
-      }
-      if (!batch.empty()) q.bulk_enqueue(batch.begin(), batch.size());
-    });
-  }
-  for (std::size_t c = 0; c < consumers; ++c) {
-    threads.emplace_back([&] {
-      std::vector<std::uint64_t> next(producers);
-      std::vector<std::uint64_t> got;
-      line.wait();
-      while (taken.load(std::memory_order_relaxed) != producers * each) {
-        got.clear();
-        std::uint64_t v = 0;
-        if (Bulk) {
-          q.bulk_dequeue(std::back_inserter(got), 32);
-        } else if (q.dequeue(v)) {
-          got.push_back(v);
-        }
-        for (const std::uint64_t g : got) {
-          const auto p = static_cast<std::size_t>(g >> 32);
-          const auto i = static_cast<std::size_t>(g & 0xffffffffU);
-          if (i < next[p]) disorder.fetch_add(1);
-          next[p] = i + 1;
-          ++seen[p][i];  // an element that two threads took is a race, too
-        }
-        if (got.empty()) std::this_thread::yield();
-        taken.fetch_add(got.size(), std::memory_order_relaxed);
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  CHECK(disorder == 0);
-  CHECK_FALSE(q.dequeue());
-  std::uint64_t wrong = 0;
-  for (const auto& row : seen) {
-    for (const unsigned char times : row) wrong += times != 1 ? 1U : 0U;
-  }
-  CHECK(wrong == 0);
-}
-
 template <class Queue, bool Bulk>
 void run_all(std::uint64_t each) {
-  for (const auto& [p, c] : {std::pair{1, 1}, {2, 2}, {1, 3}, {3, 1}, {4, 4}}) {
-    run<Queue, Bulk>(static_cast<std::size_t>(p), static_cast<std::size_t>(c), each);
+  for (const auto& [producers, consumers] : testing::team_sizes) {
+    Queue q;
+    const auto put = [&q](const std::vector<std::uint64_t>& batch) {
+      if (Bulk) {
+        q.bulk_enqueue(batch.begin(), batch.size());
+      } else {
+        for (const std::uint64_t value : batch) q.enqueue(value);
+      }
+    };
+    const auto take = [&q](std::vector<std::uint64_t>& out) {
+      std::uint64_t value = 0;
+      if (Bulk) {
+        q.bulk_dequeue(std::back_inserter(out), 32);
+      } else if (q.dequeue(value)) {
+        out.push_back(value);
+      }
+    };
+    testing::run_traffic(producers, consumers, each, Bulk ? 40 : 1, put, take, [] {});
+    CHECK_FALSE(q.dequeue());
+    std::printf("count: %llu elements\n", static_cast<unsigned long long>(producers * each));
   }
 }
 
@@ -118,4 +73,23 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
   run_all<async::queue<std::uint64_t, disturbed>, true>(testing::rounds(100000));
   CHECK(disturbed::stalls > 100);
   std::printf("count: %u forced stalls\n", disturbed::stalls.load());
+}
+
+TEST_CASE("memory stays flat over cycles of a million elements, and trim gives it back") {
+  testing::alloc_counter counted;
+  async::queue<std::uint64_t> q;
+  const std::ptrdiff_t at_start = counted.live();
+  std::ptrdiff_t after_first = 0;
+  const std::uint64_t elements = testing::rounds(1'000'000);
+  for (int cycle = 0; cycle < 10; ++cycle) {
+    for (std::uint64_t i = 0; i < elements; ++i) q.enqueue(i);
+    std::uint64_t out = 0;
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < elements; ++i) wrong += q.dequeue(out) && out == i ? 0U : 1U;
+    REQUIRE(wrong == 0);
+    if (cycle == 0) after_first = counted.live();
+    CHECK(counted.live() <= after_first + after_first / 50);
+  }
+  q.trim();
+  CHECK(counted.live() <= at_start + 20);  // tables, and the segment next in turn
 }
