@@ -23,17 +23,22 @@ struct sync_ticket : async::detail::message, async::detail::timer_node {
   sync_ticket(ISync& o, step& s) noexcept
       : message(&arrived), timer_node(&expired), object(o), core(s.flow_->core), waiting(&s) {}
 
-  /// Lets the flow in: by the object, which has taken the ticket out of its queue and has let go of its lock. From any
-  /// thread. The place is the flow's from here on; if the flow has been cancelled, it gives the place back itself.
-  /// False: the flow's loop has gone; the object gives the place to somebody else, and the ticket is no more.
-  bool grant() noexcept {
-    if (async::detail::current_loop == core) {
-      arrived(*this, async::detail::delivery::on_loop);
-      return true;
+  /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
+  /// tickets of its flows, and waits for the lock.
+  void reserve() noexcept {
+    if (async::detail::current_loop != core) core->add_ref();
+  }
+  /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread. The place is the
+  /// flow's from the moment when the ticket was taken out: if the flow has been cancelled since, or its loop has gone,
+  /// it has given the place back itself, or will.
+  void grant() noexcept {
+    if (async::detail::current_loop == core) return arrived(*this, async::detail::delivery::on_loop);
+    async::detail::loop_core& loop = *core;
+    if (!loop.push(*this)) {
+      // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.
+      arrived(*this, async::detail::delivery::dropped);
     }
-    if (core->push(*this)) return true;
-    destroy(*this);
-    return false;
+    loop.release();
   }
 
   static void arrived(message& m, async::detail::delivery how) {
@@ -70,7 +75,7 @@ struct sync_ticket : async::detail::message, async::detail::timer_node {
 /// Something that lets in a limited number of flows: Mutex, Throttle, Limiter, or one of your own (FTN12 1.11).
 ///
 /// Use it as the first argument of asi.sync(). To write one: keep a count and a queue of tickets under a short lock;
-/// grant() tickets after the lock has been released.
+/// reserve() a ticket when it is taken out of the queue, and grant() it after the lock has been released.
 ///
 /// Threads     all functions are called on the loops of the flows: from several threads at the same time.
 /// Lifetime    outlives the flows that use it.

@@ -50,15 +50,13 @@ class Mutex final : public ISync {
   }
   void leave(bool nested) noexcept override {
     if (nested) return;
-    for (;;) {
-      detail::sync_ticket* next = nullptr;
-      {
-        const std::lock_guard lock(lock_);
-        next = waiting_.pop();
-        if (next == nullptr) --inside_;
-      }
-      if (next == nullptr || next->grant()) return;
+    detail::sync_ticket* next = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      next = waiting_.pop();
+      if (next == nullptr) --inside_;
     }
+    if (next != nullptr) next->grant();
   }
   bool withdraw(detail::sync_ticket& ticket) noexcept override {
     const std::lock_guard lock(lock_);

@@ -88,7 +88,7 @@ class Throttle final : public ISync {
         if (waits) ticket.core->timers().arm(ticket, end);
         return;
       }
-      next->grant();  // a flow whose loop has gone wastes its entry
+      next->grant();
     }
   }
 

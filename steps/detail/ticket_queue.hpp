@@ -20,10 +20,13 @@ class ticket_queue {
     ++size_;
   }
 
-  /// Null: nobody waits.
+  /// The next ticket to grant; null: nobody waits.
   sync_ticket* pop() noexcept {
     sync_ticket* const t = first_;
-    if (t != nullptr) take(*t);
+    if (t != nullptr) {
+      take(*t);
+      t->reserve();
+    }
     return t;
   }
 
