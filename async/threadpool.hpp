@@ -119,7 +119,8 @@ class threadpool {
   }
 
   /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. A
-  /// paused pool gets one worker for it. Later calls return when the first is done. On one of the pool's own
+  /// paused pool gets one worker for it; if that cannot start, the caller runs the tasks, and what these post throws
+  /// stopped. Later calls return when the first is done. On one of the pool's own
   /// workers: throws std::system_error (resource_deadlock_would_occur).
   void stop() { core_.stop(); }
 

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// async::threadpool when memory or threads run out: each failure is reported, nothing is lost, the pool goes on.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/thread_failure.hpp"
+
+using async::threadpool;
+using async::threadpool_options;
+using testing::fail_alloc;
+using testing::fail_thread;
+
+namespace {
+
+/// Too large for recycled blocks, so that each one calls operator new.
+struct large {
+  std::array<unsigned char, 2000> bytes{};
+};
+
+std::size_t failures = 0;
+
+/// Lets each allocation of the calling thread fail once, until attempt(k) needs none; the attempt checks the outcome.
+template <class Attempt>
+void each_allocation(Attempt attempt) {
+  for (std::size_t k = 0; attempt(k); ++k) ++failures;
+}
+
+}  // namespace
+
+TEST_CASE("a pool that gets no memory while it is made throws, and leaves no thread behind") {
+  each_allocation([](std::size_t k) {
+    fail_alloc failing(k);
+    try {
+      threadpool pool(3);
+      failing.stop();
+      CHECK(pool.post([] { return 1; }).get() == 1);
+    } catch (const std::bad_alloc&) {
+    } catch (const std::system_error&) {  // a std::thread that got no memory may say so in this way
+    }
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("a post without memory throws, and nothing is posted") {
+  threadpool pool(2);
+  const auto token = std::make_shared<int>(0);
+  each_allocation([&](std::size_t k) {
+    std::atomic<int> ran{0};
+    std::vector<std::future<int>> results;
+    results.reserve(20);
+    int accepted = 0;
+    fail_alloc failing(k);
+    for (int i = 0; i < 20; ++i) {
+      try {
+        results.push_back(pool.post([&ran, token, padding = large{}] { return ran += 1 + padding.bytes[0]; }));
+        ++accepted;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    failing.stop();
+    for (auto& r : results) r.get();
+    pool.wait_idle();
+    CHECK(accepted >= 19);
+    CHECK(ran == accepted);
+    CHECK(token.use_count() == 1);
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("an execute without memory throws, outside and inside the pool, and the others run") {
+  for (const bool inside : {false, true}) {
+    threadpool pool(1);
+    const auto token = std::make_shared<int>(0);
+    each_allocation([&](std::size_t k) {
+      std::atomic<int> ran{0};
+      int accepted = 0;
+      bool has_failed = false;
+      const auto body = [&] {
+        fail_alloc failing(k);
+        for (int i = 0; i < 200; ++i) {
+          try {
+            pool.execute([&ran, token, padding = large{}] { ran += 1 + padding.bytes[0]; });
+            ++accepted;
+          } catch (const std::bad_alloc&) {
+          }
+        }
+        failing.stop();
+        has_failed = failing.has_failed();
+      };
+      if (inside) {
+        pool.post(body).get();
+      } else {
+        body();
+      }
+      pool.wait_idle();
+      CHECK(accepted >= 199);
+      CHECK(ran == accepted);
+      CHECK(token.use_count() == 1);
+      return has_failed;
+    });
+  }
+}
+
+TEST_CASE("bulk_execute without memory has posted those before the failure") {
+  threadpool pool(2);
+  each_allocation([&](std::size_t k) {
+    std::vector<int> ran(50, 0);
+    std::vector<async::task> tasks;
+    for (int& r : ran) {
+      tasks.emplace_back([&r, padding = large{}] { r += 1 + padding.bytes[0]; });
+    }
+    bool threw = false;
+    fail_alloc failing(k);
+    try {
+      pool.bulk_execute(std::make_move_iterator(tasks.begin()), tasks.size());
+    } catch (const std::bad_alloc&) {
+      threw = true;
+    }
+    failing.stop();
+    pool.wait_idle();
+    CHECK(threw == failing.has_failed());
+    bool ended = false;
+    for (const int r : ran) {
+      ended = ended || r == 0;
+      CHECK(r == (ended ? 0 : 1));
+    }
+    CHECK(ended == threw);
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("a resize without memory throws, and the pool is whole") {
+  each_allocation([](std::size_t k) {
+    threadpool pool(1);
+    fail_alloc failing(k);
+    try {
+      pool.configurepool(4);
+    } catch (const std::bad_alloc&) {
+    } catch (const std::system_error&) {
+    }
+    failing.stop();
+    const std::size_t threads = pool.size();
+    CHECK(threads >= 1);
+    if (!failing.has_failed()) CHECK(threads == 4);
+    std::vector<std::future<int>> results;
+    for (int i = 0; i < 50; ++i) results.push_back(pool.post([i] { return i; }));
+    for (int i = 0; i < 50; ++i) CHECK(results[static_cast<std::size_t>(i)].get() == i);
+    pool.configurepool(2);
+    CHECK(pool.size() == 2);
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("a pool whose threads cannot all start throws system_error, and those that started are joined") {
+  for (std::size_t k = 0; k < 4; ++k) {
+    fail_thread failing(k);
+    CHECK_THROWS_AS(threadpool(4), std::system_error);
+    ++failures;
+  }
+}
+
+TEST_CASE("a pool that cannot grow says so, keeps the threads that did start, and works") {
+  for (std::size_t k = 0; k < 4; ++k) {
+    threadpool pool(2);
+    {
+      fail_thread failing(k);
+      CHECK_THROWS_AS(pool.configurepool(6), std::system_error);
+      ++failures;
+    }
+    CHECK(pool.size() == 2 + k);
+    std::vector<std::future<int>> results;
+    for (int i = 0; i < 50; ++i) results.push_back(pool.post([i] { return i; }));
+    for (int i = 0; i < 50; ++i) CHECK(results[static_cast<std::size_t>(i)].get() == i);
+    pool.configurepool(6);
+    CHECK(pool.size() == 6);
+  }
+}
+
+TEST_CASE("a paused pool that cannot have a thread runs what it has accepted on the thread that ends it") {
+  std::atomic<int> ran{0};
+  {
+    threadpool pool(std::size_t{0});
+    for (int i = 0; i < 100; ++i) pool.execute([&ran] { ++ran; });
+    fail_thread failing(0);
+    pool.stop();
+    ++failures;
+  }
+  CHECK(ran == 100);
+}
+
+TEST_CASE("a task whose constructor throws is not posted") {
+  threadpool pool(1);
+  struct throws_on_copy {
+    throws_on_copy() = default;
+    throws_on_copy(const throws_on_copy&) { throw std::runtime_error("copied"); }
+    int operator()() const { return 1; }
+  };
+  const throws_on_copy original;
+  CHECK_THROWS_AS(pool.execute(original), std::runtime_error);
+  CHECK_THROWS_AS(static_cast<void>(pool.post(original)), std::runtime_error);
+  ++failures;
+  CHECK(pool.post([] { return 1; }).get() == 1);
+}
+
+TEST_CASE("each user callback that throws is reported, and the pool goes on") {
+  std::atomic<int> reported{0};
+  {
+    threadpool_options options;
+    options.threads = 2;
+    options.on_thread_start = [](std::size_t) { throw std::runtime_error("start"); };
+    options.on_thread_stop = [](std::size_t) { throw std::runtime_error("stop"); };
+    options.on_unhandled = [&reported](std::exception_ptr) { ++reported; };
+    threadpool pool(std::move(options));
+    for (int i = 0; i < 10; ++i) pool.execute([] { throw 1; });
+    CHECK(pool.post([] { return 1; }).get() == 1);
+  }
+  CHECK(reported == 2 + 10 + 2);
+  failures += 14;
+  std::printf("count: %zu injected failures\n", failures);
+}
