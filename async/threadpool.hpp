@@ -49,9 +49,9 @@ class threadpool {
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
-  /// stop(). On one of the pool's own workers it could never end: a message and std::terminate.
+  /// stop(). Inside one of the pool's own tasks it could never end: a message and std::terminate.
   ~threadpool() {
-    if (core_.own_worker() != nullptr) {
+    if (core_.is_inside()) {
       std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
       std::terminate();
     }
@@ -103,33 +103,32 @@ class threadpool {
   /// How many workers are asleep at this moment for want of tasks.
   std::size_t idlesize() const noexcept { return core_.idle(); }
 
-  /// Waits until no accepted task is queued or running. On one of the pool's own workers: throws std::system_error
+  /// Waits until no accepted task is queued or running. Inside a task of the pool: throws std::system_error
   /// (resource_deadlock_would_occur).
   void wait_idle() { core_.wait_idle(); }
 
-  /// The future's result. On one of the pool's workers it runs other tasks meanwhile, to any depth, and so cannot
+  /// The future's result. Inside a task of the pool it runs other tasks meanwhile, to any depth, and so cannot
   /// deadlock; elsewhere it is future.get(). A future that something else than a task of this pool makes ready is
   /// noticed within 8 ms.
   template <class T>
   T wait(std::future<T>& future) {
-    if (core_.own_worker() != nullptr) {
+    if (core_.is_inside()) {
       core_.help_until([&future] { return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout; });
     }
     return future.get();
   }
 
   /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. A
-  /// paused pool gets one worker for it; if that cannot start, the caller runs the tasks, and what these post throws
-  /// stopped. Later calls return when the first is done. On one of the pool's own
-  /// workers: throws std::system_error (resource_deadlock_would_occur).
+  /// paused pool gets one worker for it; if that cannot start, the caller runs them. Later calls return when the first
+  /// is done. Inside a task of the pool: throws std::system_error (resource_deadlock_would_occur).
   void stop() { core_.stop(); }
 
   stats_t stats() const { return core_.stats(); }
 
-  /// The pool that the calling thread works for, or null.
+  /// The pool whose task, or hook, the calling thread runs, or null.
   static threadpool* current() noexcept {
-    const detail::worker* const w = detail::this_worker;
-    return w == nullptr ? nullptr : static_cast<threadpool*>(w->pool.facade());
+    const detail::pool_core* const core = detail::this_pool;
+    return core == nullptr ? nullptr : static_cast<threadpool*>(core->facade());
   }
 
   /// The process's pool, with usable_concurrency() workers, made when first asked for. When static objects are
@@ -140,8 +139,7 @@ class threadpool {
       threadpool& pool;
       ~closer() {
         pool.core_.run_late_posts_inline();
-        if (pool.core_.own_worker() == nullptr)
-          pool.core_.stop();  // else a task called std::exit: the system ends the rest
+        if (!pool.core_.is_inside()) pool.core_.stop();  // else a task called std::exit: the system ends the rest
       }
     };
     static const closer at_exit{*immortal};

@@ -2,14 +2,13 @@
 // floor: 8
 #pragma once
 #include <algorithm>     // for min, max
-#include <exception>     // for exception_ptr, terminate
-#include <memory>        // for unique_ptr
+#include <chrono>        // for microseconds
+#include <cstddef>       // for size_t
+#include <cstdint>       // for uint64_t
+#include <exception>     // for exception_ptr
 #include <mutex>         // for mutex
-#include <stdexcept>     // for length_error
-#include <string>        // for string
 #include <system_error>  // for system_error
-#include <thread>        // for thread
-#include <vector>        // for vector
+#include <utility>       // for exchange, forward, move
 
 #include "async/detail/backoff.hpp"      // for backoff
 #include "async/detail/idle_gate.hpp"    // for idle_gate
@@ -24,8 +23,7 @@
 namespace async::detail {
 
 /// The pool behind async::threadpool. A task waits in the feed (from outside; FIFO) or in a worker's deque (from
-/// inside; LIFO for the owner, FIFO for thieves). What is about threads (start, retire, join) is guarded by mutex_; the
-/// hot paths never take it.
+/// inside; LIFO for the owner, FIFO for thieves).
 class pool_core {
  public:
   pool_core(threadpool_options options, void* facade)
@@ -33,7 +31,8 @@ class pool_core {
         first_threads_(options.threads),
         processors_(usable_concurrency()),
         feed_(options),
-        hooks_(std::move(options)) {}
+        hooks_(std::move(options)),
+        crew_(*this, sleepers_, [](worker& w) noexcept { w.pool.live(w); }) {}
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
 
@@ -42,7 +41,10 @@ class pool_core {
     worker* const w = this_worker;
     return w != nullptr && &w->pool == this ? w : nullptr;
   }
+  /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
+  bool is_inside() const noexcept { return this_pool == this; }
   void* facade() const noexcept { return facade_; }
+
   // --- tasks in ------------------------------------------------------------------------------------------------------
 
   /// Takes a callable in. Strong guarantee: it throws before anything is accepted.
@@ -73,9 +75,9 @@ class pool_core {
   }
 
   void submit_from_outside(task work) {
-    // [W1] acquire, pairs with [W2]: after stop() has begun nothing is accepted
-    if (stopping_.load(std::memory_order_acquire)) return refuse(work);
-    if (!feed_.put(work)) return hooks_.call(work);  // caller_runs
+    // [W1] acquire, pairs with [W2]: after stop() has begun only tasks of this pool post
+    if (!is_inside() && stopping_.load(std::memory_order_acquire)) return refuse(work);
+    if (!(is_inside() ? feed_.try_put(work) : feed_.put(work))) return hooks_.call(work);  // a task does not block
     sleepers_.notify();
     light_fence();  // pairs with stop()'s heavy fence: either stop() sees the task or this thread sees the stop
     if (stopped_.load(std::memory_order_relaxed)) run_left_over();  // relaxed: ordered by the fence
@@ -122,17 +124,20 @@ class pool_core {
 
   /// Runs tasks until ready() is true; sleeps while there are none. Called inside a task, or by a thread from outside
   /// that helps. What makes ready() true is the end of a task of this pool, or something else, which is looked for
-  /// after growing times of at most 8 ms.
+  /// after growing times of at most 8 ms. While this thread sleeps, others call ready(), too, one at a time; it must
+  /// not call back into the pool.
   template <class Ready>
-  void help_until(Ready ready) {
+  void help_until(const Ready ready) {
     worker* const w = own_worker();
-    if (w == nullptr) outside_helpers_.fetch_add(1, std::memory_order_seq_cst);  // [W10] seq_cst, pairs with [W11]
+    const inside here(this);
+    // [W10] acq_rel, pairs with [W11]: this thread may hold a task
+    if (w == nullptr) outside_helpers_.fetch_add(helper_came + 1, std::memory_order_acq_rel);
     bool searching = false;
     auto nap = first_nap;
     while (!ready()) {
       taken t;
       if (take(w, t)) {
-        if (std::exchange(searching, false)) sleepers_.found_work();
+        if (std::exchange(searching, false)) end_search();
         run(w, t);
         nap = first_nap;
         continue;
@@ -145,7 +150,8 @@ class pool_core {
       }
       if (again) continue;
       sleepers::sleeper bed;
-      bed.waits_for_event = true;
+      bed.is_ready = [](const void* condition) noexcept { return (*static_cast<const Ready*>(condition))(); };
+      bed.condition = &ready;
       sleepers_.announce(bed, searching);
       if (ready() || has_work()) {
         searching = sleepers_.cancel(bed);
@@ -154,9 +160,9 @@ class pool_core {
         nap = (std::min)(2 * nap, last_nap);
       }
     }
-    if (searching) sleepers_.found_work();
+    if (searching) end_search();
     if (w == nullptr) {
-      outside_helpers_.fetch_sub(1, std::memory_order_seq_cst);  // [W12] seq_cst, pairs with [W11]
+      outside_helpers_.fetch_sub(1, std::memory_order_acq_rel);  // [W12] acq_rel, pairs with [W11]
       idle_.notify();
     }
   }
@@ -178,27 +184,14 @@ class pool_core {
     }
   }
 
-  /// Sets the number of threads. Strong as to the pool: what was started stays, size() tells how many, and the error
-  /// that stopped it reaches the caller.
+  /// Sets the number of threads; throws what worker_crew::configure() throws.
   void configure(std::size_t threads) {
-    if (threads > max_threads) throw std::length_error("async::threadpool: more threads than 65535");
-    std::vector<std::thread> ended;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_.load(std::memory_order_relaxed)) throw stopped();  // relaxed: written under the mutex
-      while (wanted_ > threads) retire_last();
-      ended = take_ended();
-      while (wanted_ < threads) start_next();
-    }
-    for (std::thread& t : ended) t.join();
+    crew_.configure(threads);
     sleepers_.notify();
   }
 
-  std::size_t size() const noexcept {
-    const std::lock_guard lock(mutex_);
-    return wanted_;
-  }
-  std::size_t idle() const noexcept { return sleepers_.idle(); }
+  std::size_t size() const noexcept { return crew_.size(); }
+  std::size_t idle() const noexcept { return sleepers_.idle().count(); }
 
   threadpool_stats stats() const noexcept {
     threadpool_stats all;
@@ -218,28 +211,28 @@ class pool_core {
   void stop() {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_.store(true, std::memory_order_release);  // [W2] release, pairs with [W1]
-      if (wanted_ == 0) start_last();
-    }
+    stopping_.store(true, std::memory_order_release);  // [W2] release, pairs with [W1]
+    crew_.close(has_work());
     feed_.close();
     if (size() != 0) wait_idle();
-    std::vector<std::thread> gone;
-    {
-      const std::lock_guard lock(mutex_);
-      while (wanted_ != 0) retire_last();
-      gone.swap(gone_);
-    }
-    for (std::thread& t : gone) t.join();
+    crew_.join_all();
     stopped_.store(true, std::memory_order_relaxed);  // relaxed: ordered by the fence
     heavy_fence();                                    // pairs with the light fence of submit_from_outside()
     run_left_over();
   }
 
  private:
-  static constexpr std::size_t max_threads = 65535;
+  static constexpr std::uint64_t helper_came = std::uint64_t{1} << 32;
   static constexpr std::chrono::microseconds first_nap{250}, last_nap{8000};
+
+  /// While it lives, the calling thread runs tasks of `pool`.
+  struct inside {
+    explicit inside(pool_core* pool) noexcept : before(std::exchange(this_pool, pool)) {}
+    inside(const inside&) = delete;
+    inside& operator=(const inside&) = delete;
+    ~inside() { this_pool = before; }
+    pool_core* const before;
+  };
 
   void ended(worker* w) noexcept {
     if (w != nullptr) worker::count(w->ran);
@@ -247,13 +240,13 @@ class pool_core {
   }
 
   void not_inside_a_task(const char* what) const {
-    if (own_worker() == nullptr) return;
+    if (!is_inside()) return;
     throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
   }
 
   static void run_boxed(job* j) noexcept {
     auto* const box = static_cast<boxed_task*>(j);
-    this_worker->pool.hooks_.call(box->work);
+    this_pool->hooks_.call(box->work);
     boxed_task::destroy(box);
   }
 
@@ -264,36 +257,35 @@ class pool_core {
 
   /// After the threads have gone: what slipped in, on the calling thread.
   void run_left_over() noexcept {
+    const inside here(this);
     for (taken t; take(nullptr, t);) run(nullptr, t);
   }
 
   // --- a worker's life -----------------------------------------------------------------------------------------------
 
   void live(worker& w) noexcept {
+    const std::size_t index = w.index;
     this_worker = &w;
-    hooks_.started(w.index);
+    this_pool = this;
+    hooks_.started(index);
     bool searching = false;
-    // [W6] acquire, pairs with [W7]
-    while (!w.retire.load(std::memory_order_acquire)) {
+    for (;;) {
       taken t;
-      if (take(&w, t)) {
-        if (std::exchange(searching, false)) sleepers_.found_work();
+      if (w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
+        if (std::exchange(searching, false)) end_search();
+        if (crew_.leave(w)) break;
+      } else if (take(&w, t)) {
+        if (std::exchange(searching, false)) end_search();
         run(&w, t);
       } else {
         searching = wait_for_work(w, searching);
       }
     }
-    if (searching) sleepers_.found_work();
-    hooks_.stopping(w.index);
     this_worker = nullptr;
+    this_pool = nullptr;
     sleepers_.notify();  // for what is left in its deque
-    {
-      const std::lock_guard lock(mutex_);
-      w.vacant = true;
-      ended_.push_back(std::this_thread::get_id());   // room was reserved when the thread was started
-      live_.fetch_sub(1, std::memory_order_seq_cst);  // [W14] seq_cst, pairs with [W11]
-      idle_.notify();
-    }
+    idle_.notify();
+    hooks_.stopping(index);
   }
 
   /// Searches a while, then sleeps. Returns whether the worker is counted as searching.
@@ -314,86 +306,39 @@ class pool_core {
   }
 
   std::size_t search_limit() const noexcept {
-    const std::size_t threads = live_.load(std::memory_order_relaxed);  // relaxed: a hint
+    const std::size_t threads = crew_.live();
     return threads > processors_ ? 1 : (std::max)(threads / 2, std::size_t{1});
   }
 
-  /// Nothing waits and nobody runs. Threads that retire have left live_ only after their last task.
-  bool is_idle() const noexcept {
-    if (has_work()) return false;
-    // [W11] seq_cst, pairs with [W10], [W12] and [W14]
-    return outside_helpers_.load(std::memory_order_seq_cst) == 0 &&
-           sleepers_.idle() == live_.load(std::memory_order_seq_cst) && !has_work();
+  void end_search() noexcept {
+    sleepers_.end_search([this]() noexcept { return has_work(); });
   }
 
-  // --- threads, under mutex_ -----------------------------------------------------------------------------------------
-
-  void start_next() {
-    worker& w = crew_.vacant(*this, wanted_);
-    active_.reserve(wanted_ + 1);
-    gone_.reserve(gone_.size() + wanted_ + 1);  // so that retiring them cannot fail
-    ended_.reserve(gone_.size() + wanted_ + 1);
-    w.retire.store(false, std::memory_order_relaxed);  // relaxed: the thread starts after it
-    live_.fetch_add(1, std::memory_order_relaxed);     // relaxed: compared under idle_mutex_, else a hint
-    try {
-      w.thread = std::thread([this, &w] { live(w); });
-    } catch (...) {
-      w.vacant = true;
-      live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
-      throw;
-    }
-    active_.push_back(&w);
-    ++wanted_;
-  }
-
-  /// A paused pool that stops needs a worker once more; without one the caller runs the tasks.
-  void start_last() noexcept {
-    try {
-      start_next();
-    } catch (...) {
-    }
-  }
-
-  void retire_last() noexcept {
-    worker& w = *active_.back();
-    active_.pop_back();
-    --wanted_;
-    gone_.push_back(std::move(w.thread));             // room was reserved when it was started
-    w.retire.store(true, std::memory_order_release);  // [W7] release, pairs with [W6]
-    sleepers_.wake(w.bed);
-  }
-
-  /// Takes the threads out of gone_ that are past their last use of the pool, to be joined without waiting for tasks.
-  std::vector<std::thread> take_ended() {
-    std::vector<std::thread> ended;
-    for (const std::thread::id id : ended_) {
-      const auto at = std::find_if(gone_.begin(), gone_.end(), [id](const std::thread& t) { return t.get_id() == id; });
-      ended.push_back(std::move(*at));
-      gone_.erase(at);
-    }
-    ended_.clear();
-    return ended;
+  /// At one moment of the call nothing waited and nobody ran: everybody slept, and nothing was queued while they slept
+  /// on. A thread that retires has left the live ones after its last task.
+  bool is_idle() noexcept {
+    const std::size_t threads = crew_.live();
+    const std::uint64_t helpers = outside_helpers_.load(std::memory_order_acquire);  // [W15] acquire, pairs with [W11]
+    const sleepers::idleness idle = sleepers_.idle();
+    if (idle.count() != threads || helpers % helper_came != 0 || has_work()) return false;
+    // [W11] acq_rel, pairs with [W10], [W12] and [W15]: who comes after this finds no work but what comes later, too
+    return outside_helpers_.fetch_add(0, std::memory_order_acq_rel) == helpers && sleepers_.is_still(idle) &&
+           crew_.live() == threads;
   }
 
   void* const facade_;
   const std::size_t first_threads_;
   const std::size_t processors_;
   task_feed feed_;
-  worker_crew crew_;
   const pool_hooks hooks_;
   bool late_posts_run_ = false;  // written before stop()
   sleepers sleepers_;
-  atomic<bool> stopping_{false};            // written under mutex_
-  atomic<bool> stopped_{false};             // the threads have gone
-  atomic<std::size_t> live_{0};             // threads that may run a task
-  atomic<std::size_t> outside_helpers_{0};  // threads from outside in help_until()
+  atomic<bool> stopping_{false};              // written by stop()
+  atomic<bool> stopped_{false};               // the threads have gone
+  atomic<std::uint64_t> outside_helpers_{0};  // [ came:32 | are there:32 ] threads from outside in help_until()
   idle_gate idle_;
-  std::mutex stop_mutex_;     // one stop() at a time
-  mutable std::mutex mutex_;  // guards what follows
-  std::size_t wanted_ = 0;
-  std::vector<worker*> active_;         // workers that have a thread which is not to retire
-  std::vector<std::thread> gone_;       // threads that were told to retire and are not joined
-  std::vector<std::thread::id> ended_;  // of those, the ones past their last use of the pool
+  std::mutex stop_mutex_;  // one stop() at a time
+  worker_crew crew_;       // last: its threads use the rest
 };
 
 }  // namespace async::detail

@@ -7,7 +7,9 @@
 #include <thread>   // for thread
 #include <utility>  // for forward, move
 
+#include "async/detail/atomics.hpp"         // for atomic
 #include "async/detail/block_cache.hpp"     // for allocate_block
+#include "async/detail/config.hpp"          // for no_sharing
 #include "async/detail/sleepers.hpp"        // for sleeper
 #include "async/detail/stealing_deque.hpp"  // for stealing_deque
 #include "async/task.hpp"                   // for task
@@ -44,10 +46,13 @@ struct boxed_task : job {
   task work;
 };
 
-/// What belongs to one of the pool's threads. It outlives the thread, since thieves may look at it at any time, and is
-/// used again when the pool grows.
-struct worker {
-  worker(pool_core& owner, std::size_t position) : pool(owner), index(position) {}
+/// What belongs to one of a pool's threads: the deque of the tasks that were posted on it, and its bed.
+///
+/// It outlives the thread, since thieves may look at it at any time, and the pool uses it again when it grows: number
+/// `index` of the pool's workers is always this one.
+struct alignas(no_sharing) worker {
+  worker(pool_core& owner, std::size_t number)
+      : pool(owner), index(number), random(static_cast<std::uint32_t>(number)) {}
 
   /// Counts on one of the own thread's counters.
   static void count(atomic<std::uint64_t>& counter) noexcept {
@@ -61,20 +66,26 @@ struct worker {
     return random >> 8;
   }
 
+  enum class life : unsigned char { vacant, running, ended };
+
   pool_core& pool;
-  std::size_t index;                // written before the thread starts
-  bool vacant = false;              // has no thread; guarded by the pool's mutex
-  stealing_deque<job> own;          // what a thread leaves in it when it retires is stolen by the others
+  const std::size_t index;
   std::uint32_t turn = 0;           // own thread only
-  std::uint32_t random = 1;         // own thread only
+  std::uint32_t random;             // own thread only
+  stealing_deque<job> own;          // what a thread leaves in it when it ends is stolen by the others
   atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
-  atomic<bool> retire{false};       // written under the pool's mutex, read by the own thread
+  atomic<bool> retire{false};       // written under the crew's mutex, read by the own thread
   sleepers::sleeper bed;            // where the own thread sleeps between tasks
-  std::thread thread;               // guarded by the pool's mutex
+  life state = life::vacant;        // guarded by the crew's mutex
+  std::thread thread;               // guarded by the crew's mutex; to be joined unless vacant
 };
 
+/// The worker whose thread this is.
 inline constinit thread_local worker* this_worker = nullptr;
+
+/// The pool whose task this thread runs; differs from this_worker's pool in a thread that helps another pool.
+inline constinit thread_local pool_core* this_pool = nullptr;
 
 }  // namespace async::detail

@@ -1,187 +1,215 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 4
 #pragma once
+#include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
-#include <mutex>    // for lock_guard
+#include <mutex>    // for mutex, lock_guard
 
-#include "async/detail/atomics.hpp"  // for atomic, light_fence, heavy_fence
+#include "async/detail/atomics.hpp"  // for atomic, cell, light_fence, heavy_fence
 #include "async/detail/config.hpp"   // for no_sharing
 #include "async/detail/parker.hpp"   // for parker
 
 namespace async::detail {
 
-/// Who sleeps and who searches: decides whether new work needs a wake-up and gives it to exactly one thread.
+/// Who of a pool sleeps and who searches: decides whether new work needs a wake-up, and gives it to exactly one thread.
 ///
-/// One word counts the threads asleep and the threads searching for work.
-///   producer   publishes the work; light fence; looks at the word. Nobody asleep, or somebody searching: done. Else it
-///              takes one sleeper off the list, counts it as searching and unparks it.
-///   searcher   looks at every source. Finding work, it ends its search; the last one to do so wakes another, so that a
-///              burst wakes threads in a chain. Finding none, it announces its sleep, heavy fence, looks at every
-///              source once more, and only then parks; if that look finds work, it is a searcher again.
-/// Why no wake-up is lost: the fences order the producer's (publish, look at the word) with the sleeper's (change the
-/// word, look at the sources). If the producer does not see the sleeper's announcement, the sleeper's last look sees
-/// the work. If it does see it, either it wakes a thread, or there is a searcher, who ends its search with such a look,
-/// or by finding work, and then wakes another. A thread taken off the list is searching, so it looks again, too.
+/// Word        [ changes:16 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts what ends a sleep.
+/// Producer    publishes the work, light fence, looks at the word; while anybody sleeps, it also modifies the word (by
+///             nothing). Nobody asleep, or somebody searching: done. Else it takes one sleeper off the list, counts it
+///             as searching and unparks it.
+/// Searcher    looks at every source of work. Finding some, it ends its search; if it was the last searcher and there
+///             is more, it wakes the next, so that a burst wakes threads in a chain. Finding none, it announces its
+///             sleep, heavy fence, looks at every source once more, and only then parks; or it is a searcher again.
 ///
-/// Threads     all members by any thread; a sleeper belongs to one thread at a time.
-/// Progress    notify() is wait-free while nobody sleeps or somebody searches; everything else takes a short mutex and,
-///             to wake, one system call.
-class sleepers {
+/// Why no wake-up is lost. Let P have published a piece of work.
+/// 1. P does not see the sleeper S, who has announced itself: then the fences make S see the work in its last look.
+/// 2. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
+///    word. T's comes after P's, or P would not have seen T: so what P has published is visible to T, who then looks
+///    once more, at all sources before it parks, or for more work after it found some.
+/// 3. P sees sleepers and nobody searching: it wakes one, who is searching from then on, and looks at every source.
+/// A thread that is taken off the list but has not parked yet takes its permit and goes on as 3. does.
+///
+/// Threads     a sleeper belongs to one thread at a time; everything else by any thread.
+/// Progress    notify() and notify_event() are wait-free while nobody sleeps, notify() also while somebody searches;
+///             the rest takes a short lock and, to wake, makes one system call. A search begins and ends without lock.
+template <class Mutex = std::mutex>
+class basic_sleepers {
  public:
-  /// What a thread sleeps in. Lives on its stack or in its worker.
+  /// What a thread sleeps in. Lives on its stack or in its worker, and is off the list whenever its thread is awake.
   struct sleeper {
+    /// Set by a thread that sleeps inside a task: what it waits for. Called by others, under the lock.
+    bool (*is_ready)(const void* condition) noexcept = nullptr;
+    const void* condition = nullptr;
+
     parker place;
-    sleeper* next = nullptr;       // guarded by the mutex
-    sleeper* previous = nullptr;   // guarded by the mutex
-    bool listed = false;           // guarded by the mutex
-    bool searches = false;         // set by the waker: counted as searching
-    bool waits_for_event = false;  // sleeps inside a task, for an event that the end of another task may bring
+    cell<sleeper*> next;      // guarded by the lock
+    cell<sleeper*> previous;  // guarded by the lock
+    cell<bool> listed;        // guarded by the lock
+    cell<bool> searches;      // written by the waker, before the permit: this thread is counted as searching
   };
 
   /// After work was published: sees to it that somebody will look for it.
   void notify() noexcept {
-    light_fence();                                                     // pairs with announce()'s heavy fence
-    const std::uint64_t word = word_.load(std::memory_order_relaxed);  // relaxed: ordered by the fence
-    if (asleep(word) != 0 && searching(word) == 0) wake_one();
+    light_fence();  // pairs with announce()'s heavy fence
+    // relaxed: ordered by the fence
+    if (asleep(word_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+      notify_sleepers();
   }
 
-  /// After a task has ended: wakes the threads that wait for an event inside a task, to look at it.
+  /// After a task has ended: wakes the threads inside a task whose condition has become true, and no others.
   void notify_event() noexcept {
     light_fence();  // pairs with announce()'s heavy fence
-    if (event_waiters_.load(std::memory_order_relaxed) != 0) wake_event_waiters();  // relaxed: ordered by the fence
+    // relaxed: ordered by the fence
+    if (waiting(word_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+      wake_ready();
   }
 
   /// Counts the caller as searching, unless `limit` threads already are.
   bool begin_search(std::uint64_t limit) noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);  // relaxed: only a count
     while (searching(word) < limit) {
-      // [S1] seq_cst, pairs with [S2]: one order of all changes of the word
-      if (word_.compare_exchange_weak(word, word + one_searching, std::memory_order_seq_cst,
-                                      std::memory_order_relaxed)) {
-        return true;
-      }
+      // relaxed: a producer that sees this searcher is seen at the end of the search
+      if (word_.compare_exchange_weak(word, word + one_searching, std::memory_order_relaxed)) return true;
     }
     return false;
   }
 
-  /// The search found work. The last searcher passes the baton, since there may be more.
-  void found_work() noexcept {
-    // [S2] seq_cst, pairs with [S1], [S3], [S4] and [S5]
-    const std::uint64_t before = word_.fetch_sub(one_searching, std::memory_order_seq_cst);
-    if (searching(before) == 1 && asleep(before) != 0) wake_one();
+  /// Ends a search that has found work, or that others are to go on with. has_more() tells whether there is any.
+  template <class HasMore>
+  void end_search(HasMore has_more) noexcept {
+    const std::uint64_t before = change(-one_searching);
+    if (searching(before) == 1 && asleep(before) != 0 && has_more()) wake_one();
   }
 
-  /// Announces sleep; a searching caller stops searching with it. The caller then looks at every source once more and
-  /// calls cancel() or parks in `s`.
+  /// Announces sleep; the search of a searching caller ends with it. The caller then looks at every source once more,
+  /// and calls cancel() or parks in `s`.
   void announce(sleeper& s, bool was_searching) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      link(s);
-      // [S3] seq_cst, pairs with [S2]
-      word_.fetch_add(one_asleep - (was_searching ? one_searching : 0), std::memory_order_seq_cst);
+      push(s.is_ready != nullptr ? first_waiting_ : first_idle_, s);
+      change(one_asleep(s) - (was_searching ? one_searching : 0));
     }
     heavy_fence();  // pairs with the light fences of notify() and notify_event()
   }
 
-  /// Takes the announcement back, or, when a waker was faster, takes the permit that it gives. True: the caller is
-  /// counted as searching, so that it passes the baton on when it finds work: a producer may have relied on the search
-  /// that ended with the announcement. False: it was woken for something else, and is neither asleep nor searching.
+  /// Takes the announcement back, or the permit, when a waker was faster. True: the caller is counted as searching and
+  /// goes on as a searcher; so it is, also when it was not before, unless it was told something else than to search:
+  /// what it found may be more than it can run, and those who posted it may have relied on its search.
   bool cancel(sleeper& s) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if (s.listed) {
+      if (s.listed.get()) {
         unlink(s);
-        // [S4] seq_cst, pairs with [S2]: one order of all changes of the word
-        word_.fetch_sub(one_asleep - one_searching, std::memory_order_seq_cst);
+        change(one_change - one_asleep(s) + one_searching);
         return true;
       }
     }
-    s.place.park();
-    return s.searches;
+    return park(s);
   }
 
-  /// Sleeps until woken. The result is cancel()'s.
+  /// Sleeps until woken. True: the caller was woken to search, or timed out, and is counted as searching.
   bool park(sleeper& s) noexcept {
     s.place.park();
-    return s.searches;
+    return s.searches.get();
   }
   bool park_until(sleeper& s, wait_clock::time_point deadline) noexcept {
-    return s.place.park_until(deadline) ? s.searches : cancel(s);
+    return s.place.park_until(deadline) ? s.searches.get() : cancel(s);
   }
 
   /// Wakes this one, if it is asleep, without making it search: it has been told something else.
   void wake(sleeper& s) noexcept {
-    bool woken = false;
+    bool is_asleep = false;
     {
       const std::lock_guard lock(mutex_);
-      woken = s.listed;
-      if (woken) take(s, false);
+      is_asleep = s.listed.get();
+      if (is_asleep) take(s, false);
     }
-    if (woken) s.place.unpark();
+    if (is_asleep) s.place.unpark();
   }
 
-  /// How many threads without a task are asleep at this moment.
-  std::size_t idle() const noexcept {
-    const std::lock_guard lock(mutex_);
-    return listed_idle_;
+  /// How many threads are asleep for want of work, and a number that changes whenever one ceases to be.
+  struct idleness {
+    std::uint64_t word;
+    std::size_t count() const noexcept { return static_cast<std::size_t>(word >> idle_shift & field); }
+  };
+  idleness idle() const noexcept { return {word_.load(std::memory_order_relaxed)}; }  // relaxed: see is_still()
+  /// Whether all those still are, without a break. What the caller looked at before, it saw as they will see it.
+  bool is_still(idleness then) noexcept {
+    const idleness at_present{change(0)};
+    return at_present.count() == then.count() && at_present.word >> changes_shift == then.word >> changes_shift;
   }
-  std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }  // relaxed: a count
+
+  /// How often a thread was woken.
+  std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
  private:
+  static constexpr unsigned idle_shift = 16, waiting_shift = 32, changes_shift = 48;
+  static constexpr std::uint64_t field = 0xffffU;
   static constexpr std::uint64_t one_searching = 1;
-  static constexpr std::uint64_t one_asleep = std::uint64_t{1} << 32;
-  static constexpr std::uint64_t searching(std::uint64_t word) noexcept { return word % one_asleep; }
-  static constexpr std::uint64_t asleep(std::uint64_t word) noexcept { return word / one_asleep; }
+  static constexpr std::uint64_t one_change = std::uint64_t{1} << changes_shift;
+  static constexpr std::uint64_t searching(std::uint64_t word) noexcept { return word & field; }
+  static constexpr std::uint64_t waiting(std::uint64_t word) noexcept { return word >> waiting_shift & field; }
+  static constexpr std::uint64_t asleep(std::uint64_t word) noexcept {
+    return word >> idle_shift & (field << waiting_shift | field << idle_shift) >> idle_shift;
+  }
+  static std::uint64_t one_asleep(const sleeper& s) noexcept {
+    return std::uint64_t{1} << (s.is_ready != nullptr ? waiting_shift : idle_shift);
+  }
 
-  void link(sleeper& s) noexcept {
-    s.next = first_;
-    s.previous = nullptr;
-    if (first_ != nullptr) first_->previous = &s;
-    first_ = &s;
-    s.listed = true;
-    if (s.waits_for_event) {
-      event_waiters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence that follows
-    } else {
-      ++listed_idle_;
-    }
+  /// Every change of the word but begin_search()'s; returns what it was.
+  std::uint64_t change(std::uint64_t by) noexcept {
+    // [S1] acq_rel, pairs with itself: changes have one order, and a later one sees what was published
+    // before an earlier one; not modelled: the light and heavy fences of the model order as much
+    return word_.fetch_add(by, std::memory_order_acq_rel);
+  }
+
+  [[gnu::noinline]] void notify_sleepers() noexcept {
+    const std::uint64_t word = change(0);
+    if (asleep(word) != 0 && searching(word) == 0) wake_one();
+  }
+
+  void push(cell<sleeper*>& first, sleeper& s) noexcept {
+    sleeper* const old = first.get();
+    s.next.set(old);
+    s.previous.set(nullptr);
+    if (old != nullptr) old->previous.set(&s);
+    first.set(&s);
+    s.listed.set(true);
   }
   void unlink(sleeper& s) noexcept {
-    (s.previous != nullptr ? s.previous->next : first_) = s.next;
-    if (s.next != nullptr) s.next->previous = s.previous;
-    s.listed = false;
-    if (s.waits_for_event) {
-      event_waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: who still sees it finds it unlisted
-    } else {
-      --listed_idle_;
-    }
+    sleeper* const next = s.next.get();
+    sleeper* const previous = s.previous.get();
+    (previous != nullptr ? previous->next : s.is_ready != nullptr ? first_waiting_ : first_idle_).set(next);
+    if (next != nullptr) next->previous.set(previous);
+    s.listed.set(false);
   }
   void take(sleeper& s, bool to_search) noexcept {
     unlink(s);
-    s.searches = to_search;
-    // [S5] seq_cst, pairs with [S2]: one order of all changes of the word
-    word_.fetch_sub(one_asleep - (to_search ? one_searching : 0), std::memory_order_seq_cst);
-    wakes_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
+    s.searches.set(to_search);
+    change(one_change - one_asleep(s) + (to_search ? one_searching : 0));
+    wakes_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
   }
 
   [[gnu::noinline]] void wake_one() noexcept {
     sleeper* chosen = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      // relaxed: under the mutex nobody else takes a sleeper, and a search that begins makes the wake-up needless
-      if (first_ == nullptr || searching(word_.load(std::memory_order_relaxed)) != 0) return;
-      chosen = first_;
+      // relaxed: not older than the change that the caller has made, and a search that began after it sees the work
+      if (searching(word_.load(std::memory_order_relaxed)) != 0) return;
+      chosen = first_idle_.get() != nullptr ? first_idle_.get() : first_waiting_.get();
+      if (chosen == nullptr) return;
       take(*chosen, true);
     }
     chosen->place.unpark();
   }
 
-  [[gnu::noinline]] void wake_event_waiters() noexcept {
+  [[gnu::noinline]] void wake_ready() noexcept {
     for (;;) {
       sleeper* chosen = nullptr;
       {
         const std::lock_guard lock(mutex_);
-        chosen = first_;
-        while (chosen != nullptr && !chosen->waits_for_event) chosen = chosen->next;
+        chosen = first_waiting_.get();
+        while (chosen != nullptr && !chosen->is_ready(chosen->condition)) chosen = chosen->next.get();
         if (chosen == nullptr) return;
         take(*chosen, false);
       }
@@ -189,12 +217,13 @@ class sleepers {
     }
   }
 
-  alignas(no_sharing) atomic<std::uint64_t> word_{0};  // [ asleep:32 | searching:32 ]
-  atomic<std::uint32_t> event_waiters_{0};             // sleepers that wait for an event; written under the mutex
-  alignas(no_sharing) mutable std::mutex mutex_;       // guards the list
-  sleeper* first_ = nullptr;                           // latest to sleep first: its cache is warmest
-  std::size_t listed_idle_ = 0;
+  alignas(no_sharing) atomic<std::uint64_t> word_{0};  // read by all, written by who falls asleep, wakes or searches
+  alignas(no_sharing) Mutex mutex_;                    // guards the lists
+  cell<sleeper*> first_idle_{nullptr};                 // latest to sleep first: its cache is warmest
+  cell<sleeper*> first_waiting_{nullptr};              // inside a task; woken for work when nobody is idle
   atomic<std::uint64_t> wakes_{0};
 };
+
+using sleepers = basic_sleepers<>;
 
 }  // namespace async::detail

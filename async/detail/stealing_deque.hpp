@@ -41,7 +41,8 @@ class stealing_deque {
   /// Owner: adds `item` at the bottom.
   void push(T* item) {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it
+    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it; not
+    // modelled: the steal would have to read what is written later
     const std::int64_t top = top_.load(std::memory_order_acquire);
     ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
@@ -55,7 +56,7 @@ class stealing_deque {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;  // relaxed: only the owner writes it
     if (top_.load(std::memory_order_relaxed) > bottom) return nullptr;        // relaxed: true for good by I1
     ring* const r = ring_.load(std::memory_order_relaxed);                    // relaxed: only the owner writes it
-    // [D3] seq_cst, pairs with [D4]: of this store and [D6] against the thief's [D7] and [D4], one side sees the other,
+    // [D3] seq_cst, pairs with [D4]: of this store and [D6] against the thief's [D4] and [D5], one side sees the other,
     // so that the owner takes an element without a CAS only if no thief can be after it
     bottom_.store(bottom, std::memory_order_seq_cst);
     std::int64_t top = top_.load(std::memory_order_seq_cst);  // [D6] seq_cst, pairs with [D5]
@@ -63,8 +64,9 @@ class stealing_deque {
     if (top <= bottom) {
       item = r->slot(bottom).load(std::memory_order_relaxed);  // relaxed: written by this thread
       if (top < bottom) return item;
-      // [D8] seq_cst, pairs with [D7]: the last element goes to whoever moves top_; failure: a thief did
-      if (!top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+      // [D8] release, pairs with [D7]: the last element goes to whoever moves top_, and who sees that it has gone sees
+      // a bottom_ without it; failure: a thief did
+      if (!top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         item = nullptr;
       }
     }
@@ -75,7 +77,7 @@ class stealing_deque {
   /// Any thread: takes the oldest element; null when there is none.
   T* steal() noexcept {
     for (;;) {
-      std::int64_t top = top_.load(std::memory_order_seq_cst);              // [D7] seq_cst, pairs with [D8] and [D5]
+      std::int64_t top = top_.load(std::memory_order_acquire);              // [D7] acquire, pairs with [D8] and [D5]
       const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);  // [D4] seq_cst, pairs with [D2] and [D3]
       if (top >= bottom) return nullptr;
       ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]

@@ -38,6 +38,13 @@ class task_feed {
     return true;
   }
 
+  /// put() that neither waits nor refuses. False: it is full or closed, and the task is for the caller to run.
+  bool try_put(task& work) {
+    if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
+    unbounded_.enqueue(std::move(work));
+    return true;
+  }
+
   /// Takes the oldest task. False: there is none.
   bool take(task& out) noexcept { return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out); }
 

@@ -1,53 +1,112 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 6
 #pragma once
-#include <cstddef>  // for size_t
-#include <memory>   // for unique_ptr
-#include <vector>   // for vector
+#include <cstddef>       // for size_t
+#include <memory>        // for unique_ptr
+#include <mutex>         // for mutex
+#include <stdexcept>     // for length_error
+#include <system_error>  // for system_error
+#include <thread>        // for thread
+#include <utility>       // for move
+#include <vector>        // for vector
 
-#include "async/detail/pool_worker.hpp"  // for worker
+#include "async/detail/atomics.hpp"      // for atomic
+#include "async/detail/pool_worker.hpp"  // for worker, job
+#include "async/detail/sleepers.hpp"     // for sleepers
+#include "async/errors.hpp"              // for stopped
 #include "async/threadpool_options.hpp"  // for threadpool_stats
 
 namespace async::detail {
 
-/// All workers that a pool ever had, with or without a thread, for thieves to visit.
+/// The workers of a pool and their threads: starts, retires and joins them; lets thieves visit all.
 ///
-/// Threads     steal, has_work and for_each by any thread; vacant under the pool's mutex.
-/// Lifetime    workers and outgrown lists stay until the end, since a thief may be reading one.
+/// Worker number i has a thread that may run tasks when i < wanted, or until it has noticed that it is to retire. A
+/// worker that is wanted again before it has noticed simply goes on.
+///
+/// Threads     everything by any thread; the hot paths never take the mutex.
+/// Lifetime    workers and outgrown directories stay until the end, since a thief may be reading one.
 class worker_crew {
  public:
-  worker_crew() = default;
+  static constexpr std::size_t most_workers = 65535;
+
+  /// `body` is what each thread does; it returns once leave() has returned true.
+  worker_crew(pool_core& pool, sleepers& all, void (*body)(worker&) noexcept)
+      : pool_(pool), sleepers_(all), body_(body) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
-  /// A worker without a thread, to be number `index`. Throws std::bad_alloc.
-  worker& vacant(pool_core& pool, std::size_t index) {
-    for (const std::unique_ptr<worker>& w : workers_) {
-      if (w->vacant) {
-        w->vacant = false;
-        w->index = index;
-        return *w;
-      }
+  // --- threads -------------------------------------------------------------------------------------------------------
+
+  /// Sets the number of wanted workers. Does not wait for running tasks, only for threads that are about to end.
+  /// Throws stopped; std::length_error and std::bad_alloc, then nothing has changed; what starting a thread throws,
+  /// then those that did start stay.
+  void configure(std::size_t threads) {
+    if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
+    joiner ended;  // joins after the mutex is unlocked: a thread may still be in destructors of its user's
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) throw stopped();
+    make_workers(threads);
+    ended.threads.reserve(members_.size());
+    for (const auto& w : members_) {
+      if (w->state != worker::life::ended) continue;
+      if (w->thread.get_id() == std::this_thread::get_id()) continue;  // called by its stop hook
+      ended.threads.push_back(std::move(w->thread));
+      w->state = worker::life::vacant;
     }
-    workers_.reserve(workers_.size() + 1);
-    auto fresh = std::make_unique<worker>(pool, index);
-    if (lists_.empty() || lists_.back()->capacity == workers_.size()) grow();
-    list& all = *lists_.back();
-    all.members[workers_.size()] = fresh.get();
-    workers_.push_back(std::move(fresh));
-    all.size.store(workers_.size(),
-                   std::memory_order_release);  // [W23] release, pairs with [W24]: publishes the worker
-    return *workers_.back();
+    std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
+    for (; wanted > threads; --wanted) retire(wanted - 1);
+    for (; wanted < threads; ++wanted) start(wanted);
   }
 
-  /// Calls f(worker&) for each until one returns true; tells whether one did. Starts at number `first` modulo their
-  /// count.
+  /// No configure() from here on. With `needs_one`, a paused crew gets one worker, if a thread can be had.
+  void close(bool needs_one) noexcept {
+    if (needs_one && size() == 0) {
+      try {
+        configure(1);
+      } catch (...) {  // who stops the pool runs the tasks
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+
+  /// Retires all workers and joins their threads. After close().
+  void join_all() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t wanted = size(); wanted != 0; --wanted) retire(wanted - 1);
+    }
+    for (const auto& w : members_) {  // which change no more: the crew is closed
+      if (w->thread.joinable()) w->thread.join();
+    }
+  }
+
+  /// By the thread of `w`, when it is to retire. True: it ends and touches `w` no more. False: it is wanted again.
+  bool leave(worker& w) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!w.retire.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
+    w.state = worker::life::ended;
+    live_.fetch_sub(1, std::memory_order_release);  // [W22] release, pairs with [W21]: its last task has ended
+    return true;
+  }
+
+  /// How many workers are wanted.
+  std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
+  /// How many threads there are that may run tasks.
+  std::size_t live() const noexcept {
+    // [W21] acquire, pairs with [W22]
+    return live_.load(std::memory_order_acquire);
+  }
+
+  // --- work ----------------------------------------------------------------------------------------------------------
+
+  /// Calls f(worker&) for each that ever was until one returns true; tells whether one did. Starts at number `first`
+  /// modulo their count.
   template <class F>
   bool any_of(std::size_t first, F f) const {
-    const list* const all = list_.load(std::memory_order_acquire);  // [W25] acquire, pairs with [W26]
+    const directory* const all = directory_.load(std::memory_order_acquire);  // [W25] acquire, pairs with [W26]
     if (all == nullptr) return false;
     const std::size_t size = all->size.load(std::memory_order_acquire);  // [W24] acquire, pairs with [W23]
-    if (size == 0) return false;
     std::size_t at = first % size;
     for (std::size_t i = 0; i < size; ++i, at = at + 1 == size ? 0 : at + 1) {
       if (f(*all->members[at])) return true;
@@ -55,16 +114,20 @@ class worker_crew {
     return false;
   }
 
-  /// The oldest job of some other worker, or null. `thief` null: a thread from outside.
+  /// The oldest job of some worker, starting from any; null: there is none. `thief` may be null: a thread from outside.
   job* steal(worker* thief) const noexcept {
     job* stolen = nullptr;
     any_of(thief == nullptr ? 0 : thief->next_random(), [thief, &stolen](worker& victim) noexcept {
-      if (&victim == thief || victim.own.empty()) return false;
+      if (victim.own.empty()) return false;
       stolen = victim.own.steal();
+      if (stolen != nullptr && thief != nullptr && thief != &victim) worker::count(thief->steals);
       return stolen != nullptr;
     });
-    if (stolen != nullptr && thief != nullptr) worker::count(thief->steals);
     return stolen;
+  }
+
+  bool has_work() const noexcept {
+    return any_of(0, [](const worker& w) noexcept { return !w.own.empty(); });
   }
 
   /// Adds up the workers' counters.
@@ -77,29 +140,83 @@ class worker_crew {
     });
   }
 
-  bool has_work() const noexcept {
-    return any_of(0, [](worker& w) noexcept { return !w.own.empty(); });
-  }
-
  private:
-  struct list {
-    explicit list(std::size_t most) : capacity(most), members(std::make_unique<worker*[]>(most)) {}
+  struct directory {
+    explicit directory(std::size_t most) : capacity(most), members(std::make_unique<worker*[]>(most)) {}
     const std::size_t capacity;
     atomic<std::size_t> size{0};
     const std::unique_ptr<worker*[]> members;
   };
+  struct joiner {
+    std::vector<std::thread> threads;
+    ~joiner() {
+      for (std::thread& t : threads) t.join();
+    }
+  };
 
-  void grow() {
-    auto wider = std::make_unique<list>(lists_.empty() ? 8 : 2 * lists_.back()->capacity);
-    for (std::size_t i = 0; i < workers_.size(); ++i) wider->members[i] = workers_[i].get();
-    wider->size.store(workers_.size(), std::memory_order_relaxed);  // relaxed: published by [W26]
-    lists_.push_back(std::move(wider));
-    list_.store(lists_.back().get(), std::memory_order_release);  // [W26] release, pairs with [W25]: publishes the list
+  // All of these under the mutex.
+
+  void make_workers(std::size_t count) {
+    while (members_.size() < count) {
+      const std::size_t known = members_.size();
+      members_.reserve(known + 1);
+      auto fresh = std::make_unique<worker>(pool_, known);
+      if (directories_.empty() || directories_.back()->capacity == known) widen();
+      directory& all = *directories_.back();
+      all.members[known] = fresh.get();
+      members_.push_back(std::move(fresh));
+      all.size.store(known + 1, std::memory_order_release);  // [W23] release, pairs with [W24]: publishes the worker
+      // [W26] release, pairs with [W25]: publishes the directory, which is never empty
+      directory_.store(&all, std::memory_order_release);
+    }
   }
 
-  atomic<const list*> list_{nullptr};  // written under the pool's mutex
-  std::vector<std::unique_ptr<worker>> workers_;
-  std::vector<std::unique_ptr<list>> lists_;
+  void widen() {
+    directories_.reserve(directories_.size() + 1);
+    auto wider = std::make_unique<directory>(directories_.empty() ? 8 : 2 * directories_.back()->capacity);
+    for (std::size_t i = 0; i < members_.size(); ++i) wider->members[i] = members_[i].get();
+    directories_.push_back(std::move(wider));
+  }
+
+  /// Makes worker number `last` a wanted one.
+  void start(std::size_t last) {
+    worker& w = *members_[last];
+    if (w.state == worker::life::ended) {  // configure() has left it alone: it is this thread
+      throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
+                              "async::threadpool: configurepool() by a thread that ends, for itself");
+    }
+    w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
+    if (w.state == worker::life::vacant) {
+      live_.fetch_add(1, std::memory_order_relaxed);  // relaxed: before the thread, which is not idle at first
+      try {
+        w.thread = std::thread([this, &w]() noexcept { body_(w); });
+      } catch (...) {
+        live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: it has run nothing
+        throw;
+      }
+      w.state = worker::life::running;
+    }
+    wanted_.store(last + 1, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
+  }
+
+  /// Worker number `last`, the last wanted one, is wanted no more.
+  void retire(std::size_t last) noexcept {
+    worker& w = *members_[last];
+    w.retire.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, else seen in time
+    sleepers_.wake(w.bed);
+    wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
+  }
+
+  pool_core& pool_;
+  sleepers& sleepers_;
+  void (*const body_)(worker&) noexcept;
+  atomic<const directory*> directory_{nullptr};  // written under the mutex
+  atomic<std::size_t> wanted_{0};                // written under the mutex
+  atomic<std::size_t> live_{0};                  // written under the mutex
+  std::mutex mutex_;                             // guards what follows
+  bool is_closed_ = false;
+  std::vector<std::unique_ptr<worker>> members_;
+  std::vector<std::unique_ptr<directory>> directories_;
 };
 
 }  // namespace async::detail

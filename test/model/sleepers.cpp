@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The sleep protocol of a pool. Beds outlive the execution, see parker's lifetime. A lost wake-up leaves work that
+// nobody looks for, with everybody asleep: a deadlock.
+#include "relacy_runner.hpp"
+
+#include "async/detail/sleepers.hpp"
+
+using async::detail::atomic;
+using async::detail::basic_sleepers;
+using async::detail::cell;
+using async::detail::parker;
+using model::check;
+
+namespace {
+
+/// Stands for std::mutex.
+class mutex {
+ public:
+  void lock() noexcept {
+    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
+  }
+  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
+
+ private:
+  atomic<unsigned> taken_{0};
+};
+using sleepers = basic_sleepers<mutex>;
+
+/// A pool with `Workers` workers and two sources of work, one that threads outside write to and one that a worker does.
+template <unsigned Workers>
+struct pool {
+  sleepers all;
+  sleepers::sleeper beds[Workers];
+  atomic<unsigned> sources[2];
+  atomic<unsigned> ran{0};
+  atomic<unsigned> retire{0};
+
+  void post(unsigned source) {
+    sources[source].fetch_add(1, std::memory_order_release);
+    all.notify();
+  }
+  bool has_work() const {
+    // relaxed, as the pool's looks are
+    return sources[0].load(std::memory_order_relaxed) != 0 || sources[1].load(std::memory_order_relaxed) != 0;
+  }
+  bool take() {
+    for (auto& source : sources) {
+      unsigned there = source.load(std::memory_order_relaxed);
+      while (there != 0) {
+        if (source.compare_exchange_strong(there, there - 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  void end_search() {
+    all.end_search([this]() noexcept { return has_work(); });
+  }
+  bool is_retired() const { return retire.load(std::memory_order_relaxed) != 0; }
+
+  /// A worker's life until `expected` tasks have run; who runs the last retires all. `task` is called with its number.
+  template <class Task>
+  void live(unsigned index, unsigned expected, Task task) {
+    bool searching = false;
+    while (!is_retired()) {
+      if (take()) {
+        if (searching) end_search();
+        searching = false;
+        task();
+        all.notify_event();
+        if (ran.fetch_add(1, std::memory_order_acq_rel) + 1 == expected) {
+          retire.store(1, std::memory_order_relaxed);
+          for (sleepers::sleeper& bed : beds) all.wake(bed);
+        }
+        continue;
+      }
+      if (!searching) searching = all.begin_search(1);
+      if (searching && has_work()) continue;
+      all.announce(beds[index], searching);
+      searching = has_work() || is_retired() ? all.cancel(beds[index]) : all.park(beds[index]);
+    }
+    if (searching) end_search();
+  }
+};
+
+/// Two posts to two workers, which may be asleep or on their way to it.
+struct two_posts : rl::test_suite<two_posts, 3> {
+  pool<2> p;
+  void thread(unsigned index) {
+    if (index != 2) return p.live(index, 2, [] {});
+    p.post(0);
+    p.post(0);
+  }
+};
+
+/// Two producers, one worker.
+struct two_producers : rl::test_suite<two_producers, 3> {
+  pool<1> p;
+  void thread(unsigned index) {
+    if (index == 0) return p.live(0, 2, [] {});
+    p.post(index - 1);
+  }
+};
+
+/// Two tasks that wait for each other: both workers must be awake at the same time.
+struct meeting : rl::test_suite<meeting, 3> {
+  pool<2> p;
+  atomic<unsigned> there{0};
+  parker places[2];
+  void thread(unsigned index) {
+    if (index == 2) {
+      p.post(0);
+      p.post(0);
+      return;
+    }
+    p.live(index, 2, [this, index] {
+      if (there.fetch_add(1, std::memory_order_acq_rel) == 0) {
+        places[index].park();
+      } else {
+        places[1 - index].unpark();
+      }
+    });
+  }
+};
+
+/// The same, posted by a task: the worker that runs it wakes the other for the second one.
+struct inner_meeting : rl::test_suite<inner_meeting, 3> {
+  pool<2> p;
+  atomic<unsigned> started{0};
+  parker places[2];
+  void thread(unsigned index) {
+    if (index == 2) return p.post(0);
+    p.live(index, 2, [this, index] {
+      if (started.fetch_add(1, std::memory_order_acq_rel) == 0) {
+        p.post(1);
+        places[index].park();
+      } else {
+        places[1 - index].unpark();
+      }
+    });
+  }
+};
+
+/// A thread sleeps inside a task until something is done that another thread does.
+struct waiter : rl::test_suite<waiter, 2> {
+  sleepers all;
+  sleepers::sleeper beds[1];
+  atomic<unsigned> ready{0};
+  cell<unsigned> result;
+  void thread(unsigned index) {
+    if (index == 1) {
+      result.set(1);
+      ready.store(1, std::memory_order_release);
+      all.notify_event();
+      return;
+    }
+    sleepers::sleeper& bed = beds[0];
+    bed.is_ready = [](const void* of) noexcept {
+      return static_cast<const waiter*>(of)->ready.load(std::memory_order_acquire) != 0;
+    };
+    bed.condition = this;
+    while (!bed.is_ready(this)) {
+      all.announce(bed, false);
+      if (bed.is_ready(this)) {
+        if (all.cancel(bed)) all.end_search([]() noexcept { return false; });
+      } else {
+        check(!all.park(bed), "nobody was woken to search");
+      }
+    }
+    check(result.get() == 1, "what was waited for can be seen");
+  }
+};
+
+/// Of two that wait, the one whose condition is true is woken, or both have looked; one of them may time out.
+struct two_waiters : rl::test_suite<two_waiters, 3> {
+  sleepers all;
+  sleepers::sleeper beds[2];
+  atomic<unsigned> ready[2];
+  void thread(unsigned index) {
+    if (index == 2) {
+      ready[0].store(1, std::memory_order_release);
+      all.notify_event();
+      ready[1].store(1, std::memory_order_release);
+      all.notify_event();
+      return;
+    }
+    sleepers::sleeper& bed = beds[index];
+    bed.is_ready = [](const void* of) noexcept {
+      return static_cast<const atomic<unsigned>*>(of)->load(std::memory_order_acquire) != 0;
+    };
+    bed.condition = &ready[index];
+    bool searching = false;
+    while (!bed.is_ready(bed.condition)) {
+      all.announce(bed, searching);
+      if (bed.is_ready(bed.condition)) {
+        searching = all.cancel(bed);
+      } else if (index == 0) {
+        searching = all.park(bed);
+      } else {
+        searching = all.park_until(bed, async::detail::wait_clock::now() + std::chrono::seconds(1));
+      }
+    }
+    if (searching) all.end_search([]() noexcept { return false; });
+  }
+};
+
+/// A thread that sleeps inside a task is woken for work when nobody else is there, and takes over the search.
+struct waiter_helps : rl::test_suite<waiter_helps, 2> {
+  pool<1> p;
+  atomic<unsigned> ready{0};
+  void thread(unsigned index) {
+    if (index == 1) return p.post(0);
+    sleepers::sleeper& bed = p.beds[0];
+    bed.is_ready = [](const void* of) noexcept {
+      return static_cast<const atomic<unsigned>*>(of)->load(std::memory_order_acquire) != 0;
+    };
+    bed.condition = &ready;
+    bool searching = false;
+    while (!bed.is_ready(&ready)) {
+      if (p.take()) {
+        if (searching) p.end_search();
+        searching = false;
+        ready.store(1, std::memory_order_release);
+        continue;
+      }
+      p.all.announce(bed, searching);
+      searching = p.has_work() ? p.all.cancel(bed) : p.all.park(bed);
+    }
+    check(!searching, "who found work searches no more");
+  }
+};
+
+/// Idleness that is_still() confirms is real: nobody has a task in hand, also when tasks go from one thread to the
+/// next.
+struct idle : rl::test_suite<idle, 3> {
+  pool<2> p;
+  cell<unsigned> done;
+  void before() { p.sources[0].store(1, std::memory_order_relaxed); }
+  void thread(unsigned index) {
+    if (index == 2) {
+      const sleepers::idleness seen = p.all.idle();
+      if (seen.count() == 2 && !p.has_work() && p.all.is_still(seen)) {
+        check(done.get() == 2, "all tasks have been run, and what they did can be seen");
+      }
+      p.retire.store(1, std::memory_order_relaxed);
+      for (sleepers::sleeper& bed : p.beds) p.all.wake(bed);
+      return;
+    }
+    p.live(index, 99, [this] {
+      const unsigned before = done.get();
+      done.set(before + 1);
+      if (before == 0) p.post(1);
+    });
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("sleepers", argc, argv);
+  const model::effort some{.at_most = 150'000, .random = 100'000};
+  run.check<two_posts>("two posts, two workers", some);
+  run.check<two_producers>("two producers, one worker", some);
+  run.check<meeting>("two tasks that wait for each other", some);
+  run.check<inner_meeting>("a task that waits for the one it posts", some);
+  run.check<waiter>("a wait inside a task, and its event");
+  run.check<two_waiters>("two waits inside tasks, one with a time-out", some);
+  run.check<waiter_helps>("a wait inside a task is woken for work");
+  run.check<idle>("idleness", some);
+  return run.result();
+}
