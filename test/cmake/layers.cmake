@@ -44,7 +44,7 @@ function(add_programs layer timeout)
     # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
     file(STRINGS ${source} args REGEX "^// args:")
     string(REGEX REPLACE "^// args: *" "" args "${args}")
-    string(REPLACE "@source@" "${PROJECT_SOURCE_DIR}" args "${args}")
+    string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}")
     separate_arguments(args UNIX_COMMAND "${args}")
     register_test(${name} ${layer} ${timeout} ${name} ${args})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})

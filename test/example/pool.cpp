@@ -41,6 +41,7 @@ void errors() {
   std::string message;
   // [errors]
   std::future<int> result = pool.post([]() -> int { throw std::runtime_error("no such file"); });
+  pool.wait_idle();  // nothing is reported: the error waits in the future
   try {
     result.get();
   } catch (const std::exception& error) {
