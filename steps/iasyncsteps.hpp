@@ -4,6 +4,7 @@
 #include <any>               // for any_cast
 #include <array>             // for to_array
 #include <chrono>            // for duration
+#include <concepts>          // for same_as
 #include <cstddef>           // for size_t
 #include <functional>        // for reference_wrapper
 #include <future>            // for future, shared_future
@@ -254,6 +255,11 @@ class IAsyncSteps : public detail::step {
     std::any& any = state()[key];
     if (!any.has_value()) any.emplace<T>(std::move(value));
     return std::any_cast<T&>(any);
+  }
+  /// The same with the type of `value`; a text given by pointer becomes a std::string.
+  template <std::same_as<void> = void, class V>
+  detail::stored_t<V>& state(std::string_view key, V&& value) {
+    return state<detail::stored_t<V>>(key, detail::stored_t<V>(std::forward<V>(value)));
   }
   /// The loop that the flow runs on.
   async::event_loop& tool() const noexcept { return flow_->core->loop(); }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 15
+#pragma once
+#include <algorithm>    // for max
+#include <any>          // for any, any_cast, bad_any_cast
+#include <chrono>       // for milliseconds, seconds
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t
+#include <limits>       // for numeric_limits
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple
+#include <utility>      // for move
+
+#include "async/event_loop.hpp"  // for event_loop
+#include "async/task.hpp"        // for task
+#include "steps/asyncsteps.hpp"  // for AsyncSteps
+#include "steps/asynctool.hpp"   // for AsyncTool
+#include "steps/limiter.hpp"     // for Limiter
+#include "steps/mutex.hpp"       // for Mutex
+#include "steps/nitrosteps.hpp"  // for NitroSteps
+#include "steps/throttle.hpp"    // for Throttle
+
+/// The names of the FutoIn C++ API, for programs that were written for it: include this header in place of all headers
+/// of <futoin/...>.
+///
+/// Use it to move such a program over. Do not use it in new code: the names of namespace steps say the same.
+///
+/// What remains to be changed:
+/// - State values are std::any: they must be copyable. Instead of a std::unique_ptr keep a std::shared_ptr.
+/// - Results do not stick: a step gets those of the step before it, no older ones.
+/// - futoin::IAsyncTool is async::event_loop. Its handles are futoin::ri::AsyncTool::Handle, and copyable.
+/// - Classes derived from IAsyncSteps, IAsyncTool, ISync, BaseState or IMemPool: the first two cannot be; an ISync is
+///   written on the functions of steps::ISync instead of lock() and unlock(), which nobody else can call either.
+/// - ExtError is derived from Error: of two catch clauses its comes first.
+/// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), the binary interface (binary(), wrap()),
+///   IEventEmitter, ISpec.
+/// - NitroSteps keeps branches of parallel() and the values of state() inside the object as well: MaxParallel (8),
+///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro say how many, and may be given here, too.
+/// - success() and error() of a step that has ended are ignored outside of step functions; other misuse is an
+///   InternalError at the step, not the end of the program.
+namespace futoin {
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using steps::ISync;
+using IAsyncTool = async::event_loop;
+
+using string = std::string;
+using u16string = std::u16string;
+using u32string = std::u32string;
+inline std::string to_std(string text) noexcept { return text; }
+inline string to_futoin(std::string text) noexcept { return text; }
+/// A key for state() from an object's address.
+template <class T>
+string key_from_pointer(T* pointer) {
+  return string(reinterpret_cast<const char*>(&pointer), sizeof(pointer));
+}
+
+using std::any;
+using std::any_cast;
+using std::bad_any_cast;
+
+using RawErrorCode = const char*;
+using ErrorMessage = string;
+using Error = steps::Error;
+/// An error with an info, thrown by user code.
+class ExtError : public Error {
+ public:
+  using Error::Error;
+};
+/// Further codes may be added here.
+namespace errors {
+using steps::errors::CommError;
+using steps::errors::ConnectError;
+using steps::errors::DefenseRejected;
+using steps::errors::InternalError;
+using steps::errors::InvalidRequest;
+using steps::errors::InvokerError;
+using steps::errors::LoopBreak;
+using steps::errors::LoopCont;
+using steps::errors::NotImplemented;
+using steps::errors::NotSupportedVersion;
+using steps::errors::PleaseReauth;
+using steps::errors::SecurityError;
+using steps::errors::Timeout;
+using steps::errors::Unauthorized;
+using steps::errors::UnknownInterface;
+}  // namespace errors
+
+namespace asyncsteps {
+using BaseState = steps::State;
+using State = steps::State;
+using LoopLabel = steps::LoopLabel;
+}  // namespace asyncsteps
+
+/// The implementations.
+namespace ri {
+
+/// An event loop with a thread of its own, or driven by iterate() when it is given a callback.
+class AsyncTool : public steps::AsyncTool {
+ public:
+  using PokeCallback = async::task;
+  /// Accepted and not needed: memory is recycled per thread without a lock.
+  struct Params {
+    bool mempool_mutex = true;
+  };
+
+  AsyncTool() = default;
+  AsyncTool(const Params&) {}                                                           // NOLINT: implicit as there
+  AsyncTool(async::task poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
+  AsyncTool(async::task poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
+};
+
+using AsyncSteps = steps::AsyncSteps;
+
+namespace nitro {
+using steps::nitro::ArenaBytes;
+using steps::nitro::BranchBytes;
+using steps::nitro::BurstSize;
+using steps::nitro::MaxCancels;
+using steps::nitro::MaxErrorText;
+using steps::nitro::MaxParallel;
+using steps::nitro::MaxResultBytes;
+using steps::nitro::MaxStackAllocs;
+using steps::nitro::MaxStateBytes;
+using steps::nitro::MaxSteps;
+using steps::nitro::MaxTimeouts;
+/// Accepted and not needed: loops, sync() and await() take what they need from the arena.
+template <std::uint32_t N>
+struct MaxExtended {};
+/// At least the default, for infos of errors are subject to it, too.
+template <std::uint32_t N>
+using ErrorCodeMaxSize = steps::nitro::MaxErrorText<(std::max)(N, std::uint32_t{128})>;
+}  // namespace nitro
+
+namespace detail {
+
+template <class Known, class... Limits>
+struct nitro_steps;
+template <class... Known>
+struct nitro_steps<std::tuple<Known...>> {
+  /// Where nothing is said: captures of a step as large as there, and more room where there is no limit there.
+  static constexpr std::uint32_t steps =
+      ::steps::detail::limit_values<::steps::nitro::defaults, Known...>::template of<::steps::nitro::MaxSteps>;
+  using type =
+      ::steps::NitroSteps<Known..., ::steps::nitro::ArenaBytes<1024 + steps * 128>, ::steps::nitro::MaxParallel<8>,
+                          ::steps::nitro::BranchBytes<512>, ::steps::nitro::MaxStateBytes<4096>>;
+};
+template <class... Known, std::uint32_t N, class... Rest>
+struct nitro_steps<std::tuple<Known...>, nitro::MaxExtended<N>, Rest...> : nitro_steps<std::tuple<Known...>, Rest...> {
+};
+template <class... Known, class First, class... Rest>
+struct nitro_steps<std::tuple<Known...>, First, Rest...> : nitro_steps<std::tuple<Known..., First>, Rest...> {};
+
+}  // namespace detail
+
+template <class... Limits>
+using NitroSteps = typename detail::nitro_steps<std::tuple<>, Limits...>::type;
+
+using Mutex = steps::Mutex;
+using ThreadlessMutex = steps::Mutex;
+using Limiter = steps::Limiter;
+using ThreadlessLimiter = steps::Limiter;
+
+/// A steps::Throttle whose queue has no limit by default.
+class Throttle final : public ISync {
+ public:
+  using size_type = std::size_t;
+  using milliseconds = std::chrono::milliseconds;
+
+  Throttle(IAsyncTool&, size_type max, milliseconds period = std::chrono::seconds(1),
+           size_type queue_max = (std::numeric_limits<size_type>::max)()) noexcept
+      : throttle_(max, period, queue_max) {}
+
+  entry try_enter(bool nested) noexcept override { return throttle_.try_enter(nested); }
+  entry enqueue(steps::detail::sync_ticket& ticket, bool nested) noexcept override {
+    return throttle_.enqueue(ticket, nested);
+  }
+  entry go_on(steps::detail::sync_ticket& ticket, bool nested) noexcept override {
+    return throttle_.go_on(ticket, nested);
+  }
+  void on_timer(steps::detail::sync_ticket& ticket) noexcept override { throttle_.on_timer(ticket); }
+  void leave(bool nested) noexcept override { throttle_.leave(nested); }
+  bool withdraw(steps::detail::sync_ticket& ticket) noexcept override { return throttle_.withdraw(ticket); }
+
+ private:
+  steps::Throttle throttle_;
+};
+using ThreadlessThrottle = Throttle;
+
+}  // namespace ri
+}  // namespace futoin
