@@ -12,6 +12,10 @@
 
 #include "async/detail/config.hpp"  // for ASYNC_TSAN
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -263,6 +267,16 @@ inline void set_thread_name(const char* name) noexcept {
   ::pthread_setname_np(name);
 #else
   static_cast<void>(name);
+#endif
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+/// Has the allocator give free memory back to the system. Best effort: glibc keeps what lies below something in use
+/// unless it is asked.
+inline void return_free_memory() noexcept {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
 #endif
 }
 

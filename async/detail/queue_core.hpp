@@ -66,7 +66,10 @@ class queue_core {
       segments_.release(segments_.allocate());
     }
   }
-  void trim() { segments_.trim(); }
+  void trim() {
+    segments_.trim();
+    return_free_memory();
+  }
 
   /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
   std::size_t approx_size() const noexcept {
