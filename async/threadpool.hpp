@@ -14,7 +14,7 @@
 #include <type_traits>  // for invoke_result_t, decay_t
 #include <utility>      // for forward, move
 
-#include "async/detail/block_cache.hpp"  // for block_allocator
+#include "async/detail/block_cache.hpp"  // for block_allocator, trim_blocks
 #include "async/detail/pool_core.hpp"    // for pool_core
 #include "async/threadpool_options.hpp"  // for threadpool_options, threadpool_stats
 
@@ -124,6 +124,10 @@ class threadpool {
   void stop() { core_.stop(); }
 
   stats_t stats() const { return core_.stats(); }
+
+  /// Gives the recycled blocks that no thread holds back to the system, those of the whole process; returns how many
+  /// bytes that were. After a peak; the room of the pool's queue stays until its end.
+  static std::size_t trim() noexcept { return detail::trim_blocks(); }
 
   /// The pool whose task, or hook, the calling thread runs, or null.
   static threadpool* current() noexcept {

@@ -41,8 +41,8 @@ class stealing_deque {
   /// Owner: adds `item` at the bottom.
   void push(T* item) {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it; not
-    // modelled: the steal would have to read what is written later
+    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it;
+    // not modelled: no load of the model reads what is stored later
     const std::int64_t top = top_.load(std::memory_order_acquire);
     ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
@@ -65,7 +65,7 @@ class stealing_deque {
       item = r->slot(bottom).load(std::memory_order_relaxed);  // relaxed: written by this thread
       if (top < bottom) return item;
       // [D8] release, pairs with [D7]: the last element goes to whoever moves top_, and who sees that it has gone sees
-      // a bottom_ without it; failure: a thief did
+      // a bottom_ without it; not modelled: see there. Failure: a thief did
       if (!top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         item = nullptr;
       }
@@ -77,7 +77,9 @@ class stealing_deque {
   /// Any thread: takes the oldest element; null when there is none.
   T* steal() noexcept {
     for (;;) {
-      std::int64_t top = top_.load(std::memory_order_acquire);              // [D7] acquire, pairs with [D8] and [D5]
+      // [D7] acquire, pairs with [D8] and [D5]: bottom_ is not older than top_; not modelled: the model's
+      // seq_cst load of bottom_ is never that old
+      std::int64_t top = top_.load(std::memory_order_acquire);
       const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);  // [D4] seq_cst, pairs with [D2] and [D3]
       if (top >= bottom) return nullptr;
       ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]
