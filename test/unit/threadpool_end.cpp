@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Pools at the end of the program, and what ends it.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "async/async.hpp"
+#include "support/child.hpp"
+#include "support/scale.hpp"
+
+using async::threadpool;
+using testing::ending;
+using testing::in_child;
+
+namespace {
+
+bool says(const ending& e, const char* text) { return e.error.find(text) != std::string::npos; }
+
+std::size_t count_of(const ending& e, char c) {
+  std::size_t count = 0;
+  for (const char each : e.error) count += each == c ? 1U : 0U;
+  return count;
+}
+
+/// Posts when static objects are destroyed, after the shared pool, which is made later.
+struct late_poster {
+  ~late_poster() {
+    std::future<int> late = async::async([] { return 42; });
+    std::fprintf(stderr, "late %d", late.get());
+    threadpool::shared().execute([] { std::fputs(", executed", stderr); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a pool that is destroyed inside one of its own tasks ends the program with a message") {
+  const ending e = in_child([] {
+    auto pool = std::make_unique<threadpool>(1);
+    std::promise<void> never;
+    pool->execute([&pool] { pool.reset(); });
+    never.get_future().wait();
+  });
+  CHECK(e.aborted());
+  CHECK(says(e, "destroyed inside one of its own tasks"));
+}
+
+TEST_CASE("an exception of a task that nobody takes ends the program, and its message is written") {
+  const ending e = in_child([] {
+    threadpool pool(1);
+    pool.execute([] { throw std::runtime_error("the reason"); });
+    pool.wait_idle();
+  });
+  CHECK(e.aborted());
+  CHECK(says(e, "the reason"));
+}
+
+TEST_CASE("a program that exits runs what the shared pool has accepted, and does not hang") {
+  for (std::size_t i = 0; i < testing::rounds(100); ++i) {
+    const ending e = in_child([i] {
+      for (int k = 0; k < 20; ++k) {
+        threadpool::shared().execute([k] {
+          if (k % 5 == 0) std::this_thread::yield();
+          std::fputc('.', stderr);
+        });
+      }
+      if (i % 2 == 0) threadpool::shared().configurepool(0);  // paused, too
+      std::exit(3);
+    });
+    REQUIRE(e.exit_code == 3);
+    REQUIRE(count_of(e, '.') == 20);
+  }
+}
+
+TEST_CASE("what is posted to the shared pool after its end runs on the posting thread") {
+  const ending e = in_child([] {
+    static const late_poster poster;
+    CHECK(async::async([] { return 1; }).get() == 1);
+    std::exit(0);
+  });
+  CHECK(e.exit_code == 0);
+  CHECK(e.error == "late 42, executed");
+}
+
+TEST_CASE("a task of the shared pool may call exit") {
+  const ending e = in_child([] {
+    threadpool::shared().execute([] { std::exit(5); });
+    std::promise<void> never;
+    never.get_future().wait();
+  });
+  CHECK(e.exit_code == 5);
+}
