@@ -145,6 +145,30 @@ TEST_CASE("a cancelled callback does not run, and what it captured is destroyed 
   CHECK_FALSE(ran);
 }
 
+TEST_CASE("handles are copied and dropped in callbacks, too") {
+  event_loop loop;
+  list ran;
+  event_loop::handle kept;
+  loop.immediate([&] {
+    auto h = loop.immediate([&] { ran.push_back(1); });
+    auto copy = h;
+    h.reset();
+    CHECK(copy);
+    kept = copy;
+    copy.reset();
+    auto cancelled = loop.immediate([&] { ran.push_back(2); });
+    auto other = cancelled;
+    cancelled.reset();
+    CHECK(other.cancel());
+    loop.immediate([&] { ran.push_back(3); });
+  });
+  loop.iterate();
+  CHECK(kept);
+  loop.iterate();
+  CHECK_FALSE(kept);
+  CHECK(ran == list{1, 3});
+}
+
 TEST_CASE("reset lets the callback run") {
   event_loop loop;
   int ran = 0;

@@ -5,9 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/detail/loop_ref.hpp"
@@ -173,6 +176,25 @@ TEST_CASE("a reference outlives the loop and learns that it is gone") {
   CHECK_FALSE(copy.push(m));
   CHECK_FALSE(copy.is_same_thread());
   std::thread([copy, &m] { CHECK_FALSE(copy.push(m)); }).join();
+}
+
+TEST_CASE("a loop does not end before the cancellation that another thread owes it has come") {
+  auto loop = std::make_unique<event_loop>();
+  loop_core& core = core_of(*loop);
+  letter owed([&](delivery how) {
+    CHECK(how == delivery::dropped);
+    core.owe_cancel(-1);
+  });
+  core.owe_cancel(+1);
+  bool taken = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(5ms);
+    taken = core.push(owed);
+  });
+  const loop_ref keeps_core(core);
+  loop.reset();
+  other.join();
+  CHECK(taken);
 }
 
 TEST_CASE("a loop without owner is nobody's until it is adopted or run") {
