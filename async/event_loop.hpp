@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
+// floor: 7
 #pragma once
 #include <chrono>       // for nanoseconds
 #include <concepts>     // for invocable
@@ -10,9 +10,10 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
-#include "async/detail/callback.hpp"   // for callback
-#include "async/detail/loop_core.hpp"  // for loop_core, time_source
-#include "async/task.hpp"              // for task
+#include "async/detail/callback.hpp"    // for callback
+#include "async/detail/loop_core.hpp"   // for loop_core, time_source
+#include "async/detail/loop_entry.hpp"  // for loop_entry
+#include "async/task.hpp"               // for task
 
 namespace async {
 
@@ -47,8 +48,8 @@ class event_loop {
   event_loop() : event_loop(time_source{}) {}
 
   /// A loop for iterate() by another loop, which `wake` brings to call iterate() again. `wake` is called when something
-  /// is handed in from outside after iterate() has said that nothing is to be done at once; by the thread that hands it
-  /// in, perhaps by two threads at a time. It must not throw, and must not destroy the loop.
+  /// is handed in, or a callback is cancelled, after iterate() has said that nothing is to be done at once; by the
+  /// thread that does so, perhaps by two threads at a time. It must not throw, nor call the loop, nor destroy it.
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
   /// A loop with a time of its own.
@@ -81,10 +82,11 @@ class event_loop {
 
   /// One pass over what is to be done, for use inside another loop. Never blocks.
   /// {true, 0}: call again at once. {true, d}: there is nothing to do for `d`, unless woken. {false, 0}: there is
-  /// nothing to do until woken. Throws std::logic_error from within a callback of this loop.
+  /// nothing to do until woken. Throws std::logic_error from within a callback of this loop, and when another thread
+  /// is in it.
   cycle_result iterate() { return core_->turn(); }
 
-  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error from within a callback of this loop.
+  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error as iterate() does.
   void run() { core_->run_until((detail::loop_core::time_point::max)()); }
 
   /// The same until `duration` has passed, at least one turn.
@@ -121,6 +123,7 @@ class event_loop {
     F function;
   };
 
+  handle immediate_between_turns(task&& work);
   static void require(const task& work) {
     if (!work) throw std::bad_function_call();
   }
@@ -178,16 +181,22 @@ class event_loop::handle {
 
 inline event_loop::handle event_loop::immediate(task work) {
   require(work);
-  if (!core_->is_same_thread()) return handle(detail::callback::sent(*core_, std::move(work)));
-  if (core_->closing()) return {};
+  if (detail::current_loop != core_) return immediate_between_turns(std::move(work));
+  return core_->closing() ? handle() : handle(detail::callback::immediate(*core_, std::move(work)));
+}
+
+[[gnu::noinline]] inline event_loop::handle event_loop::immediate_between_turns(task&& work) {
+  const detail::loop_entry entry(*core_, detail::loop_entry::who::owner);
+  if (!entry) return handle(detail::callback::sent(*core_, std::move(work)));
   return handle(detail::callback::immediate(*core_, std::move(work)));
 }
 
 inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, task work) {
+  if (delay <= delay.zero()) return immediate(std::move(work));
   require(work);
-  if (!core_->is_same_thread()) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
+  const detail::loop_entry entry(*core_, detail::loop_entry::who::owner);
+  if (!entry) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
   if (core_->closing()) return {};
-  if (delay <= delay.zero()) return handle(detail::callback::immediate(*core_, std::move(work)));
   return handle(detail::callback::deferred(*core_, after(delay), std::move(work)));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 5
+// floor: 6
 #pragma once
 #include <cstdint>    // for uint32_t
 #include <exception>  // for current_exception
@@ -9,6 +9,7 @@
 #include "async/detail/block_cache.hpp"     // for allocate_block, free_block
 #include "async/detail/callback_state.hpp"  // for callback_state
 #include "async/detail/loop_core.hpp"       // for loop_core
+#include "async/detail/loop_entry.hpp"      // for loop_entry
 #include "async/task.hpp"                   // for task
 
 namespace async::detail {
@@ -65,7 +66,7 @@ class callback final : timer_node, message {
   bool cancel() noexcept {
     const callback_state::cancelled result = state_.cancel();
     if (result == callback_state::cancelled::tell_the_loop) {
-      if (core_.is_same_thread()) {
+      if (const loop_entry entry(core_, loop_entry::who::owner); entry) {
         core_.timers().disarm(*this);
         let_go();
       } else {

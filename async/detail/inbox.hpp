@@ -95,6 +95,21 @@ class inbox {
     return slept_;
   }
 
+  /// Takes an announcement back. False: there was none, or a push has taken it and wakes.
+  bool rouse() noexcept {
+    if (!slept_) return false;
+    std::uintptr_t expected = asleep_embedded;
+    // Relaxed: nothing is published, and nothing received.
+    if (!head_.compare_exchange_strong(expected, awake, std::memory_order_relaxed, std::memory_order_relaxed)) {
+      return false;
+    }
+    slept_ = false;
+    return true;
+  }
+
+  /// True when take() would find something.
+  bool any() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
+
   /// Refuses all pushes from here on, waits for the wake-ups under way, and returns what was left.
   message* close() noexcept {
     // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and releases what refused pushers will see

@@ -13,6 +13,7 @@
 
 #include "async/detail/atomics.hpp"      // for atomic, wait_clock
 #include "async/detail/inbox.hpp"        // for inbox, message
+#include "async/detail/loop_owner.hpp"   // for loop_owner
 #include "async/detail/parker.hpp"       // for parker
 #include "async/detail/ready_queue.hpp"  // for ready_queue, runnable
 #include "async/detail/timer_queue.hpp"  // for timer_queue, timer_node
@@ -54,17 +55,12 @@ loop_core& core_of(event_loop& loop) noexcept;
 /// The loop whose turn this thread is in, or which it is destroying.
 inline constinit thread_local loop_core* current_loop = nullptr;
 
-/// A value that is different for each living thread.
-inline const void* thread_token() noexcept {
-  static constinit thread_local char token = 0;
-  return &token;
-}
-
 /// An event loop without its interface for tasks: what event_loop, flows and pools are built on. Counted references
 /// keep it, so that whoever wants to reach a loop from elsewhere learns that it is gone.
 ///
-/// Threads     add_ref(), release(), push(), is_same_thread(): any. All others: the owner's, which is the thread that
-///             made it, or the last that has called turn(), run() or adopt().
+/// Threads     add_ref(), release(), push(), is_same_thread(), stop(): any. turn(), run_until(): any, one at a time.
+///             All others: in a turn or within a loop_entry. The owner is the thread that made it, or the last that
+///             has called turn(), run_until() or adopt().
 class loop_core {
  public:
   using time_point = wait_clock::time_point;
@@ -107,8 +103,9 @@ class loop_core {
     return result != inbox::pushed::refused;
   }
 
-  /// True on the owner's thread. Relaxed: the answer is certain for the owner only, who has written it.
-  bool is_same_thread() const noexcept { return owner_.load(std::memory_order_relaxed) == thread_token(); }
+  /// True on the owner's thread, and for whoever is in the loop. Between turns, that does not keep others out: see
+  /// loop_entry.
+  bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
 
   // --- for flows and callbacks, on the owner's thread ---
 
@@ -146,10 +143,10 @@ class loop_core {
 
   // --- for whoever drives the loop ---
 
-  /// Makes the calling thread the owner, while no other thread is in the loop.
-  void adopt() noexcept { owner_.store(thread_token(), std::memory_order_relaxed); }
-  /// Leaves the loop without owner, until the next adopt() or turn.
-  void disown() noexcept { owner_.store(nullptr, std::memory_order_relaxed); }
+  /// Makes the calling thread the owner, between turns.
+  void adopt() noexcept { owner_.leave(owner_.enter(thread_token())); }
+  /// Leaves the loop without owner, until the next adopt() or turn. By the owner, between turns.
+  void disown() noexcept { owner_.let_go(); }
 
   /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
   /// once, the next push wakes the embedder, if there is one.
@@ -194,12 +191,12 @@ class loop_core {
 
   /// Lets go of all that waits in the loop, and refuses messages from here on. By the destructor of event_loop.
   void close() noexcept {
-    if (current_loop == this) {
-      std::fprintf(stderr, "asyncsteps: an event_loop is destroyed by a callback of its own\n");
-      std::terminate();
-    }
     {
-      const turn_scope scope(*this);
+      const turn_scope scope(*this, [](bool nested) {
+        std::fprintf(stderr, "asyncsteps: an event_loop is destroyed %s\n",
+                     nested ? "by a callback of its own" : "while another thread runs it");
+        std::terminate();
+      });
       closing_ = true;
       for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
       drop_all();
@@ -216,6 +213,23 @@ class loop_core {
     disown();
   }
 
+  /// Takes back a message that has been pushed and not yet delivered. False: there is none.
+  bool retract(message& m) noexcept {
+    message* last = nullptr;
+    for (message* i = messages_; i != nullptr; i = i->next.get()) last = i;
+    if (inbox_.any()) {  // else an announced sleep would be ended
+      message* const more = inbox_.take();
+      (last != nullptr ? last->next.set(more) : static_cast<void>(messages_ = more));
+    }
+    message* before = nullptr;
+    for (message* i = messages_; i != nullptr; before = i, i = i->next.get()) {
+      if (i != &m) continue;
+      (before != nullptr ? before->next.set(m.next.get()) : static_cast<void>(messages_ = m.next.get()));
+      return true;
+    }
+    return false;
+  }
+
   /// A callback was cancelled by another thread, whose message is still to come (+1) or has come (-1).
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
 
@@ -227,19 +241,32 @@ class loop_core {
   }
 
  private:
+  friend class loop_entry;
+
   /// While runnables are ready, the clock is read once for as many of them.
   static constexpr std::uint32_t clock_interval = 64;
 
   struct turn_scope {
-    explicit turn_scope(loop_core& core) : before(current_loop) {
-      if (before == &core) throw std::logic_error("async::event_loop: run by a callback of its own");
-      current_loop = &core;
-      core.adopt();
+    explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
+    template <class Refuse>
+    turn_scope(loop_core& c, Refuse refused) : core(c) {
+      if (c.is_entered_here()) refused(true);
+      way = c.owner_.enter(thread_token());
+      if (way == loop_owner::way::refused) refused(false);
+      c.around_ = std::exchange(current_loop, &c);
     }
-    ~turn_scope() { current_loop = before; }
+    static void refuse(bool nested) {
+      throw std::logic_error(nested ? "async::event_loop: run by a callback of its own"
+                                    : "async::event_loop: run by two threads at a time");
+    }
+    ~turn_scope() {
+      current_loop = core.around_;
+      core.owner_.leave(way);
+    }
     turn_scope(const turn_scope&) = delete;
     turn_scope& operator=(const turn_scope&) = delete;
-    loop_core* const before;
+    loop_core& core;
+    loop_owner::way way;
   };
 
   struct stop_message : message {
@@ -255,6 +282,13 @@ class loop_core {
   };
 
   ~loop_core() = default;
+
+  /// True when the calling thread is in the loop, perhaps with turns of other loops in between.
+  bool is_entered_here() const noexcept {
+    const loop_core* c = current_loop;
+    while (c != nullptr && c != this) c = c->around_;
+    return c != nullptr;
+  }
 
   time_point read_clock() const noexcept {
     return source_.now == nullptr ? wait_clock::now() : source_.now(source_.self);
@@ -343,10 +377,11 @@ class loop_core {
   parker parker_;
   atomic<std::uint32_t> references_{1};
   stop_message stop_{*this};
-  atomic<const void*> owner_{nullptr};
+  loop_owner owner_;
 
   // The owner's.
   alignas(no_sharing) event_loop* const loop_;
+  loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
   const time_source source_;
   time_point turn_time_;
   std::size_t ran_since_clock_ = 1;  // callbacks of any kind since turn_time_ was read

@@ -6,11 +6,14 @@
 #include <exception>  // for terminate, make_exception_ptr
 #include <memory>     // for destroy_at
 
-#include "async/detail/atomics.hpp"  // for atomic, wait_on_word, wake_one
-#include "steps/detail/remote.hpp"   // for on_loop_of, forget_remote
+#include "async/detail/atomics.hpp"     // for atomic, wait_on_word, wake_one
+#include "async/detail/loop_entry.hpp"  // for loop_entry
+#include "steps/detail/remote.hpp"      // for on_loop_of, forget_remote
 
 /// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
 namespace steps::detail {
+
+using async::detail::loop_entry;
 
 /// The flow's end as an object; its memory stays.
 inline void destroy_flow(flow& f) noexcept {
@@ -72,7 +75,7 @@ inline void execute(flow& f) {
   f.root.sub_end_ = f.top;
   f.active.store(1, std::memory_order_relaxed);  // published with the message
   try {
-    if (f.core->is_same_thread()) return start(f);
+    if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
     throw Error(errors::InternalError, "the flow's event loop has gone");
   } catch (...) {
@@ -93,7 +96,7 @@ inline void cancel_here(flow& f) noexcept {
 inline void cancel(flow& f) {
   // [E2] acquire, pairs with [E1]: the flow's end is complete
   if (f.active.load(std::memory_order_acquire) == 0) return;
-  if (is_mine(f)) return cancel_here(f);
+  if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_here(f);
   on_loop_of(f, [](flow& target) { cancel_here(target); });
 }
 
@@ -125,18 +128,13 @@ struct farewell : async::detail::message {
 };
 
 /// Does what the message asks for when no thread is in the loop. False: one is.
-template <class Core>
-bool claim(Core& core, flow& f, farewell& wait) noexcept {
-  if constexpr (requires { core.try_enter(); }) {
-    if (!core.try_enter()) return false;
-    if (core.retract(wait)) wait.release();
-    if (flow* const target = std::exchange(wait.target, nullptr)) cancel_here(*target);
-    if (f.executes() && core.retract(f)) begin(f, async::detail::delivery::dropped);
-    core.leave();
-    return true;
-  } else {
-    return false;
-  }
+inline bool claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
+  const loop_entry here(core);
+  if (!here) return false;
+  if (core.retract(wait)) wait.release();
+  if (flow* const target = std::exchange(wait.target, nullptr)) cancel_here(*target);
+  if (f.executes() && core.retract(f)) begin(f, async::detail::delivery::dropped);
+  return true;
 }
 
 /// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
@@ -165,12 +163,12 @@ inline bool retire(flow& f) noexcept {
   const bool executes = f.active.load(std::memory_order_acquire) != 0;  // [E2]
   if (!executes && f.elsewhere.load(std::memory_order_relaxed) == nullptr) [[likely]]
     return true;
-  if (!f.core->is_same_thread()) {
-    retire_elsewhere(f);
-    return true;
+  if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
+    cancel_here(f);
+    return f.at == phase::idle && !f.executes();
   }
-  cancel_here(f);
-  return f.at == phase::idle && !f.executes();
+  retire_elsewhere(f);
+  return true;
 }
 
 }  // namespace steps::detail

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -247,4 +248,46 @@ TEST_CASE("an embedded loop that moves between threads loses no post and no wake
   second.join();
   CHECK(ran == 2 * count);
   CHECK(missed == 0);
+}
+
+TEST_CASE("a thread that made a loop hands callbacks in while another begins to run it") {
+  const std::size_t rounds = testing::rounds(400);
+  for (std::size_t round = 0; round != rounds; ++round) {
+    std::vector<fate> fates(40);
+    const auto loop = std::make_unique<event_loop>();
+    testing::run_threads(2, [&](std::size_t index) {
+      if (index == 1) return loop->run();
+      user here(*loop, round);
+      for (fate& f : fates) here.hand_in(f);
+      loop->stop();
+    });
+    // Nobody runs it any more: it is the caller's to turn, and to destroy.
+    while (loop->iterate().have_work) {
+    }
+    judge(fates, true);
+  }
+}
+
+TEST_CASE("threads take turns with one loop, each when no other does") {
+  event_loop loop;
+  std::size_t inside = 0;  // only whoever is in the loop touches it
+  std::size_t ran = 0;
+  std::atomic<std::size_t> posted{0};
+  testing::run_threads(3, [&](std::size_t) {
+    for (std::size_t i = testing::rounds(20'000); i != 0; --i) {
+      static_cast<void>(loop.immediate([&] {
+        REQUIRE(++inside == 1);
+        ++ran;
+        --inside;
+      }));
+      posted.fetch_add(1, std::memory_order_relaxed);
+      try {
+        static_cast<void>(loop.iterate());
+      } catch (const std::logic_error&) {  // another thread is in it
+      }
+    }
+  });
+  while (loop.iterate().have_work) {
+  }
+  CHECK(ran == posted.load());
 }

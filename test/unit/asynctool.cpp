@@ -142,6 +142,27 @@ TEST_CASE("an embedded tool runs on the thread that iterates, and wakes it") {
   CHECK(result.delay <= 10s + 100us);
 }
 
+TEST_CASE("an embedder that was told that nothing is to be done is woken by its own thread, too") {
+  int woken = 0;
+  int ran = 0;
+  AsyncTool tool([&] { ++woken; });
+  AsyncTool::Handle handle = tool.deferred(10s, [] {});
+  CHECK(woken == 0);  // it has been told nothing
+  tool.iterate();
+  tool.immediate([&] { ++ran; });
+  CHECK(woken == 1);
+  tool.deferred(1s, [] {});
+  CHECK(woken == 1);  // once is enough
+  tool.iterate();
+  CHECK(ran == 1);
+  tool.deferred(1ms, [&] { ++ran; });
+  CHECK(woken == 2);
+  tool.iterate();
+  std::thread([&] { tool.post([&] { ++ran; }); }).join();
+  tool.immediate([&] { ++ran; });
+  CHECK(woken == 3);
+}
+
 TEST_CASE("exceptions of callbacks reach the tool's hook") {
   AsyncTool tool;
   std::promise<void> caught;

@@ -60,6 +60,16 @@ TEST_CASE("a loop that is destroyed by its own callback ends the program with a 
   CHECK(says(e, "an event_loop is destroyed by a callback of its own"));
 }
 
+TEST_CASE("a loop that is destroyed while another thread runs it ends the program with a message") {
+  const ending e = in_child([] {
+    std::optional<event_loop> loop(std::in_place);
+    loop->immediate([&] { std::thread([&] { loop.reset(); }).join(); });
+    loop->run();
+  });
+  CHECK(e.aborted());
+  CHECK(says(e, "an event_loop is destroyed while another thread runs it"));
+}
+
 TEST_CASE("an AsyncTool that is destroyed by its own callback ends the program with a message") {
   const ending e = in_child([] {
     auto tool = std::make_unique<steps::AsyncTool>();

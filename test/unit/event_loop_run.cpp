@@ -346,3 +346,53 @@ TEST_CASE("a manual clock shows its start and moves forward only by advance_to")
   clock.advance_to(begin + 2s);
   CHECK(clock.now() == begin + 2s);
 }
+
+TEST_CASE("a loop is not run by two threads at a time") {
+  event_loop loop;
+  int refused = 0;
+  loop.immediate([&] {
+    std::thread([&] {
+      CHECK_THROWS_AS(loop.iterate(), std::logic_error);
+      CHECK_THROWS_AS(loop.run(), std::logic_error);
+      CHECK(!loop.is_same_thread());
+      loop.immediate([&] { ++refused; });  // handing in is not running
+    }).join();
+    CHECK(loop.is_same_thread());
+  });
+  loop.iterate();
+  loop.iterate();
+  CHECK(refused == 1);
+}
+
+TEST_CASE("a loop that was run by another thread may be run, used and destroyed by the one that made it") {
+  list ran;
+  {
+    event_loop loop;
+    std::thread([&] {
+      loop.immediate([&] { ran.push_back(1); });
+      loop.iterate();
+    }).join();
+    loop.immediate([&] { ran.push_back(2); });
+    loop.iterate();
+    std::thread([&] { loop.iterate(); }).join();
+  }
+  CHECK(ran == list{1, 2});
+}
+
+TEST_CASE("a loop takes callbacks from within the turn of another that its own turn runs") {
+  event_loop outer;
+  event_loop inner;
+  list ran;
+  outer.immediate([&] {
+    inner.immediate([&] {
+      outer.immediate([&] { ran.push_back(2); });
+      ran.push_back(1);
+      CHECK_THROWS_AS(outer.iterate(), std::logic_error);
+    });
+    inner.iterate();
+    CHECK(event_loop::current() == &outer);
+  });
+  outer.iterate();
+  outer.iterate();
+  CHECK(ran == list{1, 2});
+}

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/detail/loop_entry.hpp"
 #include "async/detail/loop_ref.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
@@ -88,6 +89,63 @@ TEST_CASE("messages are delivered on the loop in order, and only the first of a 
   CHECK(got.empty());
   core.turn();
   CHECK(got == list{1, 2});
+}
+
+TEST_CASE("a message that is on its way can be taken back, and the others arrive in order") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  list got;
+  std::vector<std::unique_ptr<letter>> letters;
+  for (int i = 0; i < 5; ++i) letters.push_back(std::make_unique<letter>([&got, i](delivery) { got.push_back(i); }));
+  CHECK_FALSE(core.retract(*letters[0]));
+  for (int i = 0; i < 3; ++i) core.push(*letters[static_cast<std::size_t>(i)]);
+  CHECK(core.retract(*letters[1]));
+  CHECK_FALSE(core.retract(*letters[1]));
+  core.push(*letters[3]);
+  core.push(*letters[4]);
+  CHECK(core.retract(*letters[4]));
+  CHECK(core.retract(*letters[0]));
+  core.turn();
+  CHECK(got == list{2, 3});
+  CHECK(core.push(*letters[1]));
+  core.turn();
+  CHECK(got == list{2, 3, 1});
+}
+
+TEST_CASE("an entry is given to anybody between turns, and in a turn only to its thread") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  const auto enters_elsewhere = [&](loop_entry::who who) {
+    bool given = false;
+    std::thread([&] {
+      const loop_entry entry(core, who);
+      given = bool(entry);
+      if (given) CHECK(current_loop == &core);
+    }).join();
+    return given;
+  };
+  CHECK(enters_elsewhere(loop_entry::who::anybody));
+  CHECK_FALSE(enters_elsewhere(loop_entry::who::owner));
+  CHECK(core.is_same_thread());  // the owner still
+  {
+    const loop_entry entry(core, loop_entry::who::owner);
+    CHECK(bool(entry));
+    CHECK(current_loop == &core);
+    const loop_entry nested(core, loop_entry::who::owner);
+    CHECK(bool(nested));
+    CHECK_FALSE(enters_elsewhere(loop_entry::who::anybody));
+  }
+  CHECK(current_loop == nullptr);
+  loop.immediate([&] {
+    CHECK(bool(loop_entry(core, loop_entry::who::owner)));
+    CHECK_FALSE(enters_elsewhere(loop_entry::who::anybody));
+  });
+  core.turn();
+  CHECK(enters_elsewhere(loop_entry::who::anybody));
+  core.disown();
+  CHECK_FALSE(core.is_same_thread());
+  core.adopt();
+  CHECK(core.is_same_thread());
 }
 
 TEST_CASE("a message may be pushed again when it is delivered, and a flood of them is bounded in each turn") {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 5
+#pragma once
+#include "async/detail/loop_core.hpp"   // for loop_core, current_loop, thread_token
+#include "async/detail/loop_owner.hpp"  // for loop_owner
+
+namespace async::detail {
+
+/// Permission to touch what is the loop's, for as long as it lives: given to a thread in a turn of the loop, else when
+/// no other thread is in the loop.
+///
+/// Use it wherever the calling thread may be outside of a turn; when it is refused, push a message. Between turns it
+/// makes the loop current_loop, and wakes an embedder that has been told that nothing is to be done. Keep it short: a
+/// turn waits for it.
+class loop_entry {
+ public:
+  /// Who may come in between turns.
+  enum class who : unsigned char { anybody, owner };
+
+  explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
+    if (around_ == &core || core.is_entered_here()) {
+      given_ = true;
+    } else if (may == who::anybody || core.owner_.is(thread_token())) {
+      way_ = core.owner_.claim(thread_token());
+      if (way_ == loop_owner::way::refused) return;
+      given_ = true;
+      core.around_ = around_;
+      current_loop = &core;
+    }
+  }
+  ~loop_entry() {
+    if (way_ == loop_owner::way::refused) return;
+    if (core_.inbox_.rouse()) core_.wake_();
+    current_loop = around_;
+    core_.owner_.leave(way_);
+  }
+  loop_entry(const loop_entry&) = delete;
+  loop_entry& operator=(const loop_entry&) = delete;
+
+  /// True: the loop may be touched.
+  explicit operator bool() const noexcept { return given_; }
+
+ private:
+  loop_core& core_;
+  loop_core* const around_;
+  loop_owner::way way_ = loop_owner::way::refused;  // as long as there is nothing to leave
+  bool given_ = false;
+};
+
+}  // namespace async::detail

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The end of flows whose loop another thread runs, has run, or is about to run.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "async/event_loop.hpp"
+#include "steps/steps.hpp"
+#include "support/scale.hpp"
+#include "support/start_line.hpp"
+
+using async::event_loop;
+using steps::AsyncSteps;
+using steps::IAsyncSteps;
+
+TEST_CASE("a flow is destroyed on the thread that made it when the thread that ran its loop has ended") {
+  event_loop loop;
+  bool cancelled = false;
+  {
+    AsyncSteps flow{loop};
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setCancel([&](IAsyncSteps&) { cancelled = true; });
+      asi.waitExternal();
+      loop.stop();
+    });
+    std::thread runner([&] { loop.run(); });
+    loop.post([&] { flow.execute(); });
+    runner.join();
+    CHECK_FALSE(cancelled);
+  }
+  CHECK(cancelled);
+}
+
+TEST_CASE("a flow whose execute() is still on its way to a loop that nobody runs is destroyed") {
+  event_loop loop;
+  bool ran = false;
+  std::thread([&] { loop.iterate(); }).join();  // the loop is that thread's, which is no more
+  {
+    AsyncSteps flow{loop};
+    flow.add([&](IAsyncSteps&) { ran = true; });
+    flow.execute();
+  }
+  while (loop.iterate().have_work) {
+  }
+  CHECK_FALSE(ran);
+}
+
+TEST_CASE("flows are executed and destroyed by the thread that made the loop while another begins and ends its run") {
+  for (std::size_t round = testing::rounds(2000); round != 0; --round) {
+    event_loop loop;
+    std::atomic<int> ended{0};
+    int waiting = 0;
+    testing::run_threads(2, [&](std::size_t index) {
+      if (index == 1) return loop.run();
+      std::optional<AsyncSteps> flows[4];
+      for (std::optional<AsyncSteps>& flow : flows) {
+        flow.emplace(loop);
+        flow->add([&](IAsyncSteps& asi) {
+          ++waiting;
+          asi.setCancel([&](IAsyncSteps&) { --waiting; });
+          asi.waitExternal();
+        });
+        flow->execute();
+      }
+      flows[1]->cancel();
+      flows[2].reset();
+      loop.stop();
+      for (std::optional<AsyncSteps>& flow : flows) flow.reset();
+      ++ended;
+    });
+    REQUIRE(waiting == 0);
+    REQUIRE(ended == 1);
+  }
+}
