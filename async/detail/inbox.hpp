@@ -84,6 +84,9 @@ class inbox {
     return in_order(head_.exchange(awake, std::memory_order_acquire));
   }
 
+  /// True when there are messages to take, as far as this thread can know. Relaxed: take() receives them.
+  bool has_messages() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
+
   /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. Ended by
   /// take(). `embedded`: what wakes it is not its parker, but a callback of whoever drives it.
   bool sleep(bool embedded) noexcept {

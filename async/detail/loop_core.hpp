@@ -155,7 +155,7 @@ class loop_core {
     deliver_messages();
     fire_timers(true);
     run_ready();
-    if (has_work()) return {true, nanoseconds::zero()};
+    if (has_work() || inbox_.has_messages()) return {true, nanoseconds::zero()};
     cycle_result result{false, nanoseconds::zero()};
     if (!timers_.none_waiting()) {
       settle_timers();

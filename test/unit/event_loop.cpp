@@ -46,6 +46,21 @@ TEST_CASE("iterate tells whether there is work, and when") {
   CHECK_FALSE(loop.iterate().have_work);
 }
 
+TEST_CASE("what a callback posts is work that iterate tells of, with an embedder or without one") {
+  for (const bool embedded : {false, true}) {
+    int woken = 0;
+    event_loop loop = embedded ? event_loop([&] { ++woken; }) : event_loop();
+    int ran = 0;
+    loop.immediate([&] { loop.post([&] { ++ran; }); });
+    const auto result = loop.iterate();
+    CHECK(result.have_work);
+    CHECK(result.delay == 0ns);
+    CHECK_FALSE(loop.iterate().have_work);
+    CHECK(ran == 1);
+    CHECK(woken == 0);
+  }
+}
+
 TEST_CASE("a deferred callback runs once when its delay has passed and not before") {
   manual_clock clock;
   event_loop loop(clock);
