@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "support/flows.hpp"
+
+// Errors, rule by rule: 8 to 12.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string text(IAsyncSteps& asi, ErrorCode code) {
+  return std::string(code) + ": " + std::string(asi.state().error_info());
+}
+
+/// Writes a line when it is destroyed, moved-from ones aside.
+struct trace {
+  trace(lines& log, std::string name) : to(&log), what(std::move(name)) {}
+  trace(trace&& other) noexcept : to(std::exchange(other.to, nullptr)), what(std::move(other.what)) {}
+  trace(const trace&) = delete;
+  ~trace() {
+    if (to != nullptr) to->push_back(what);
+  }
+  lines* to;
+  std::string what;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 8: a catch of everything around error() does not swallow the error", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        try {
+          asi.error("Mine", "info");
+        } catch (...) {
+          seen.push_back("swallowed");
+        }
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(text(asi, code));
+        asi.success();
+      });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"swallowed", "Mine: info"});
+}
+
+TEST_CASE_TEMPLATE("rule 8: errorNoThrow() returns, and success() after it changes nothing", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.errorNoThrow("Mine", "info");
+    seen.push_back("returned");
+    asi.success(1);
+  });
+  flow.add([&](IAsyncSteps&) { seen.push_back("never"); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"returned"});
+  CHECK(b.unhandled == lines{"Mine"});
+}
+
+TEST_CASE_TEMPLATE("rule 9: what is thrown becomes a code: Error's own, what() of others, else InternalError", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  const auto note = [&](IAsyncSteps& asi, ErrorCode code) {
+    std::string kind = "none";
+    try {
+      if (asi.state().last_exception() != nullptr) std::rethrow_exception(asi.state().last_exception());
+    } catch (const steps::Error&) {
+      kind = "Error";
+    } catch (const std::exception&) {
+      kind = "exception";
+    } catch (int n) {
+      kind = "int " + std::to_string(n);
+    }
+    seen.push_back(std::string(code) + "/" + kind);
+    if (kind == "Error") CHECK(asi.state().error_info() == "the info");
+    asi.success();
+  };
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps&) { throw steps::Error("Code", "the info"); }, note);
+  flow.add([](IAsyncSteps&) { throw std::runtime_error("something"); }, note);
+  flow.add([](IAsyncSteps&) { throw 42; }, note);
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"Code/Error", "something/exception", "InternalError/int 42"});
+}
+
+TEST_CASE_TEMPLATE("rule 9: a recovery clears error_info and keeps last_exception", Flow, STEPS_FLOWS) {
+  bench b;
+  bool checked = false;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps&) { throw steps::Error("Code", "the info"); },
+           [](IAsyncSteps& asi, ErrorCode) {
+             asi.add([](IAsyncSteps& inner) { CHECK(inner.state().error_info().empty()); });
+           });
+  flow.add([&](IAsyncSteps& asi) {
+    CHECK(asi.state().error_info().empty());
+    CHECK(asi.state().last_exception() != nullptr);
+    checked = true;
+  });
+  flow.execute();
+  b.drain();
+  CHECK(checked);
+}
+
+TEST_CASE_TEMPLATE("rule 10: sub-steps are dropped, then cancel handler, then error handler, level by level", Flow,
+                   STEPS_FLOWS) {
+  for (int how = 0; how < 3; ++how) {  // thrown, not thrown, from outside
+    CAPTURE(how);
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& outer) {
+          outer.setCancel([&](IAsyncSteps&) { seen.push_back("outer cancel"); });
+          outer.add(
+              [&](IAsyncSteps& asi) {
+                asi.setCancel([&](IAsyncSteps&) { seen.push_back("inner cancel"); });
+                asi.add([&](IAsyncSteps& inner) {
+                  inner.stack<trace>(seen, "stack");
+                  if (how == 0) inner.error("E");
+                  if (how == 1) return inner.errorNoThrow("E");
+                  inner.setTimeout(1ms);
+                });
+                asi.add([t = trace(seen, "inner pending")](IAsyncSteps&) {});
+              },
+              [&](IAsyncSteps&, ErrorCode) { seen.push_back("inner handler"); });
+          outer.add([t = trace(seen, "outer pending")](IAsyncSteps&) {});
+        },
+        [&](IAsyncSteps& asi, ErrorCode) {
+          seen.push_back("outer handler");
+          asi.success();
+        });
+    flow.execute();
+    b.pass(5ms);
+    CHECK(seen == lines{"stack", "inner pending", "inner cancel", "inner handler", "outer pending", "outer cancel",
+                        "outer handler"});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 10: the timer is disarmed before the handler, whose steps it does not cover", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [](IAsyncSteps& asi) {
+        asi.setTimeout(5ms);
+        asi.add([](IAsyncSteps& inner) { inner.error("E"); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(std::string(code));
+        asi.add([&](IAsyncSteps& inner) { inner.waitExternal(); });
+      });
+  flow.execute();
+  b.pass(20ms);
+  CHECK(seen == lines{"E"});
+  CHECK(b.unhandled.empty());
+  CHECK(!flow);
+}
+
+TEST_CASE_TEMPLATE("rule 11: a handler that returns lets the error pass, error() in it replaces code and info", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& a) {
+        a.add(
+            [&](IAsyncSteps& c) {
+              c.add([](IAsyncSteps& d) { d.error("First", "1"); },
+                    [&](IAsyncSteps& d, ErrorCode code) { seen.push_back(text(d, code)); });
+            },
+            [&](IAsyncSteps& c, ErrorCode code) {
+              seen.push_back(text(c, code));
+              c.error("Second", "2");
+            });
+      },
+      [&](IAsyncSteps& a, ErrorCode code) {
+        seen.push_back(text(a, code));
+        a.errorNoThrow("Third");
+      });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"First: 1", "First: 1", "Second: 2"});
+  CHECK(b.unhandled == lines{"Third"});
+  CHECK(flow.state().error_info().empty());
+}
+
+TEST_CASE_TEMPLATE("rule 11: steps added in a handler run in the step's place, without that handler", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& outer) {
+        outer.add([](IAsyncSteps& asi) { asi.error("E"); },
+                  [&](IAsyncSteps& asi, ErrorCode code) {
+                    seen.push_back("inner " + std::string(code));
+                    asi.add([&](IAsyncSteps&) { seen.push_back("rescue"); });
+                    asi.add([&](IAsyncSteps& inner) { inner.error("Again"); });
+                  });
+        outer.add([&](IAsyncSteps&) { seen.push_back("never"); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back("outer " + std::string(code));
+        asi.add([](IAsyncSteps& inner) { inner.success(7); });
+      });
+  flow.add([&](IAsyncSteps&, int n) { seen.push_back("next " + std::to_string(n)); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"inner E", "rescue", "outer Again", "next 7"});
+}
+
+TEST_CASE_TEMPLATE("rule 11: a handler that adds and raises: the error wins", Flow, STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  bool ran = false;
+  flow.add([](IAsyncSteps& asi) { asi.error("E"); },
+           [&](IAsyncSteps& asi, ErrorCode) {
+             asi.add([&](IAsyncSteps&) { ran = true; });
+             asi.error("Other");
+           });
+  flow.execute();
+  b.drain();
+  CHECK(!ran);
+  CHECK(b.unhandled == lines{"Other"});
+}
+
+TEST_CASE_TEMPLATE("rule 12: a handler may raise anew after a timeout or an error from outside, and each runs once",
+                   Flow, STEPS_FLOWS) {
+  for (const bool throws : {true, false}) {
+    for (const bool timeout : {true, false}) {
+      bench b;
+      lines seen;
+      Flow flow{b.loop};
+      flow.add(
+          [&](IAsyncSteps& outer) {
+            outer.add(
+                [&](IAsyncSteps& asi) {
+                  if (timeout) return asi.setTimeout(1ms);
+                  asi.waitExternal();
+                  b.loop.immediate([&asi] { asi.errorNoThrow("Outside"); });
+                },
+                [&](IAsyncSteps& asi, ErrorCode code) {
+                  seen.push_back(std::string(code));
+                  if (throws) asi.error(code, "again");
+                  asi.errorNoThrow(code, "again");
+                });
+          },
+          [&](IAsyncSteps& asi, ErrorCode code) {
+            seen.push_back(text(asi, code));
+            throw std::runtime_error("third");
+          });
+      flow.execute();
+      b.pass(5ms);
+      const std::string code = timeout ? "Timeout" : "Outside";
+      CHECK(seen == lines{code, code + ": again"});
+      CHECK(b.unhandled == lines{"third"});
+    }
+  }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/flows.hpp"
+
+// Loops and fairness, rule by rule: 22, 23, 24, 33.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::counted;
+using testing::lines;
+using namespace std::chrono_literals;
+
+TEST_CASE_TEMPLATE("rule 22: bodies are steps: sub-steps, and results from one iteration to the next", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.success(10); });
+  flow.repeat(3, [&](IAsyncSteps& asi, std::size_t i, int n) {
+    seen.push_back(std::to_string(i) + ":" + std::to_string(n));
+    asi.add([](IAsyncSteps&) {});
+    asi.add([n](IAsyncSteps& inner) { inner.success(n + 1); });
+  });
+  flow.add([&](IAsyncSteps&, int n) { seen.push_back(std::to_string(n)); });
+  flow.add([](IAsyncSteps& asi) { asi.success(std::string("a")); });
+  flow.loop([&](IAsyncSteps& asi, const std::string& s) {
+    if (s.size() == 3) asi.breakLoop();
+    asi.success(s + "a");
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"0:10", "1:11", "2:12", "13"});
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 22: stack() objects of an iteration die with it", Flow, STEPS_FLOWS) {
+  bench b;
+  counted::alive = 0;
+  std::vector<int> alive;
+  Flow flow{b.loop};
+  flow.repeat(4, [&](IAsyncSteps& asi, std::size_t i) {
+    alive.push_back(counted::alive);
+    asi.stack<counted>();
+    asi.add([&](IAsyncSteps& inner) { inner.stack<counted>(); });
+    if (i == 2) asi.continueLoop();
+  });
+  flow.add([&](IAsyncSteps&) { alive.push_back(counted::alive); });
+  flow.execute();
+  b.drain();
+  CHECK(alive == std::vector<int>{0, 0, 0, 0, 0});
+}
+
+TEST_CASE_TEMPLATE("rule 22: repeat(0) and forEach over nothing run no body", Flow, STEPS_FLOWS) {
+  bench b;
+  bool ran = false;
+  bool after = false;
+  Flow flow{b.loop};
+  flow.repeat(0, [&](IAsyncSteps&, std::size_t) { ran = true; });
+  flow.forEach(std::vector<int>(), [&](IAsyncSteps&, std::size_t, int&) { ran = true; });
+  flow.forEach(std::map<int, int>(), [&](IAsyncSteps&, int, int&) { ran = true; });
+  flow.add([&](IAsyncSteps&) { after = true; });
+  flow.execute();
+  b.drain();
+  CHECK(!ran);
+  CHECK(after);
+}
+
+TEST_CASE_TEMPLATE("rule 22: forEach keeps an rvalue, copies an lvalue, borrows a std::ref", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  std::vector<int> lent{1, 2};
+  std::vector<int> copied{5};
+  Flow flow{b.loop};
+  {
+    std::vector<std::unique_ptr<int>> moved;
+    moved.push_back(std::make_unique<int>(7));
+    flow.forEach(std::move(moved), [&](IAsyncSteps&, std::size_t i, std::unique_ptr<int>& p) {
+      seen.push_back(std::to_string(i) + "=" + std::to_string(*p));
+    });
+    flow.forEach(std::map<std::string, int>{{"a", 1}, {"b", 2}}, [&](IAsyncSteps&, const std::string& key, int& value) {
+      seen.push_back(key + std::to_string(value));
+    });
+  }
+  flow.forEach(std::ref(lent), [](IAsyncSteps&, std::size_t, int& value) { value *= 10; });
+  flow.forEach(copied, [](IAsyncSteps&, std::size_t, int& value) { value = 0; });
+  lent.push_back(3);
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"0=7", "a1", "b2"});
+  CHECK(lent == std::vector<int>{10, 20, 30});
+  CHECK(copied == std::vector<int>{5});
+}
+
+TEST_CASE_TEMPLATE("rule 23: breakLoop and continueLoop without label are for the innermost loop", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.repeat(2, [&](IAsyncSteps& asi, std::size_t i) {
+    asi.repeat(4, [&, i](IAsyncSteps& inner, std::size_t j) {
+      inner.add([&, i, j](IAsyncSteps& deep) {
+        if (j == 1) deep.continueLoop();
+        if (j == 3) deep.breakLoop();
+        seen.push_back(std::to_string(i) + std::to_string(j));
+      });
+    });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"00", "02", "10", "12"});
+}
+
+TEST_CASE_TEMPLATE("rule 23: a label leaves all loops up to its own, those without label in between, too", Flow,
+                   STEPS_FLOWS) {
+  for (const bool goes_on : {false, true}) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.repeat(
+        2,
+        [&](IAsyncSteps& asi, std::size_t i) {
+          seen.push_back("outer " + std::to_string(i));
+          asi.loop([&](IAsyncSteps& middle) {
+            seen.push_back("middle");
+            middle.forEach(
+                {1, 2},
+                [&](IAsyncSteps& inner, std::size_t, int) {
+                  seen.push_back("inner");
+                  const std::string label = std::string("OUT") + "ER";  // compared by content
+                  if (goes_on) inner.continueLoop(label);
+                  inner.breakLoop(std::string_view(label));
+                },
+                "INNER");
+          });
+        },
+        "OUTER");
+    flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+    flow.execute();
+    b.drain();
+    CHECK(seen == (goes_on ? lines{"outer 0", "middle", "inner", "outer 1", "middle", "inner", "after"}
+                           : lines{"outer 0", "middle", "inner", "after"}));
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 23: an unknown label is InternalError where it was used", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.loop(
+      [&](IAsyncSteps& asi) {
+        asi.add([](IAsyncSteps& inner) { inner.breakLoop("nowhere"); },
+                [&](IAsyncSteps& inner, ErrorCode code) {
+                  seen.push_back(std::string(code));
+                  CHECK(inner.state().error_info().find("label") != std::string_view::npos);
+                  inner.success();
+                });
+        asi.add([](IAsyncSteps& inner) { inner.breakLoop(); });
+      },
+      "here");
+  flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"InternalError", "after"});
+}
+
+TEST_CASE_TEMPLATE("rule 24: handlers between body and loop see LoopBreak and LoopCont, and let them pass", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.repeat(3, [&](IAsyncSteps& body, std::size_t i) {
+          body.add(
+              [&, i](IAsyncSteps& inner) {
+                inner.setCancel([&](IAsyncSteps&) { seen.push_back("cancel"); });
+                inner.add([i](IAsyncSteps& deep) {
+                  if (i == 0) deep.continueLoop();
+                  deep.breakLoop();
+                });
+              },
+              [&](IAsyncSteps&, ErrorCode code) { seen.push_back(std::string(code)); });
+        });
+      },
+      [&](IAsyncSteps&, ErrorCode) { seen.push_back("outside the loop"); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"cancel", "LoopCont", "cancel", "LoopBreak"});
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 24: a handler that recovers from LoopBreak keeps the loop going", Flow, STEPS_FLOWS) {
+  bench b;
+  int rounds = 0;
+  Flow flow{b.loop};
+  flow.loop([&](IAsyncSteps& asi) {
+    if (++rounds == 3) asi.breakLoop();
+    asi.add([](IAsyncSteps& inner) { inner.breakLoop(); }, [](IAsyncSteps& inner, ErrorCode) { inner.success(); });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(rounds == 3);
+  CHECK(static_cast<bool>(flow));
+}
+
+TEST_CASE_TEMPLATE("rule 33: an endless loop starves neither other flows nor timers nor what is posted", Flow,
+                   STEPS_FLOWS) {
+  for (const bool deep : {false, true}) {
+    bench b;
+    lines seen;
+    std::size_t rounds = 0;
+    std::vector<std::size_t> at;
+    Flow endless{b.loop};
+    endless.loop([&](IAsyncSteps& asi) {
+      ++rounds;
+      if (deep) asi.add([](IAsyncSteps&) {});
+    });
+    endless.execute();
+    Flow other{b.loop};
+    other.add([&](IAsyncSteps&) {
+      seen.push_back("other");
+      at.push_back(rounds);
+    });
+    other.execute();
+    b.loop.post([&] { seen.push_back("posted"); });
+    b.loop.deferred(1ms, [&] { seen.push_back("timer"); });
+    for (int i = 0; i < 5; ++i) {
+      CHECK(b.loop.iterate().have_work);
+      b.clock.advance(1ms);
+    }
+    CHECK(seen.size() == 3);
+    REQUIRE(at.size() == 1);
+    CHECK(at[0] <= 100);
+    CHECK(rounds > 0);
+    CHECK(!endless);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 33: relinquish() lets the other flows of the loop have their turn at once", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow one{b.loop};
+  Flow two{b.loop};
+  one.add([&](IAsyncSteps& asi) {
+    seen.push_back("one");
+    asi.success(1);
+  });
+  one.relinquish();
+  one.add([&](IAsyncSteps&, int n) { seen.push_back("one " + std::to_string(n)); });
+  two.add([&](IAsyncSteps&) { seen.push_back("two"); });
+  two.add([&](IAsyncSteps&) { seen.push_back("two again"); });
+  one.execute();
+  two.execute();
+  b.drain();
+  CHECK(seen == lines{"one", "two", "two again", "one 1"});
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "support/flows.hpp"
+
+// Time, cancel and the ends of waits, rule by rule: 16, 17, 19, 20, 21. Across threads: steps_rules_threads.cpp.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+auto noting(lines& seen) {
+  return [&seen](IAsyncSteps& asi, ErrorCode code) {
+    seen.emplace_back(code);
+    asi.success();
+  };
+}
+
+bool is_ready(const std::future<void>& f) { return f.wait_for(0s) == std::future_status::ready; }
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 16: a timeout fires when due, not earlier, for any duration from zero on", Flow, STEPS_FLOWS) {
+  for (const std::chrono::nanoseconds limit : {0ns, 1ns, std::chrono::nanoseconds(50us), std::chrono::nanoseconds(7ms),
+                                               std::chrono::nanoseconds(99ms), std::chrono::nanoseconds(2s)}) {
+    CAPTURE(limit.count());
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add([&](IAsyncSteps& asi) { asi.setTimeout(limit); }, noting(seen));
+    flow.execute();
+    b.loop.iterate();
+    if (limit >= 2ms) {
+      b.pass(std::chrono::duration_cast<std::chrono::milliseconds>(limit) - 1ms);
+      CHECK(seen.empty());
+    }
+    b.pass(4ms);
+    CHECK(seen == lines{"Timeout"});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 16: it is raised at the innermost active step; inner handlers see it first", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(5ms);
+        asi.setCancel([&](IAsyncSteps&) { seen.push_back("outer cancel"); });
+        asi.add(
+            [&](IAsyncSteps& middle) {
+              middle.add([&](IAsyncSteps& inner) { inner.setCancel([&](IAsyncSteps&) { seen.push_back("cancel"); }); },
+                         [&](IAsyncSteps&, ErrorCode code) { seen.push_back("inner " + std::string(code)); });
+            },
+            [&](IAsyncSteps&, ErrorCode code) { seen.push_back("middle " + std::string(code)); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back("outer " + std::string(code));
+        asi.success();
+      });
+  flow.execute();
+  b.pass(10ms);
+  CHECK(seen == lines{"cancel", "inner Timeout", "middle Timeout", "outer cancel", "outer Timeout"});
+  CHECK(static_cast<bool>(flow));
+}
+
+TEST_CASE_TEMPLATE("rule 16: an inner handler recovers from an outer timeout, which does not fire again", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(5ms);
+    asi.add([](IAsyncSteps& inner) { inner.waitExternal(); }, noting(seen));
+    asi.add([&](IAsyncSteps& inner) {
+      seen.push_back("next");
+      inner.waitExternal();
+    });
+  });
+  flow.execute();
+  b.pass(100ms);
+  CHECK(seen == lines{"Timeout", "next"});
+  CHECK(!flow);
+}
+
+TEST_CASE_TEMPLATE("rule 16: the later call in a step replaces the earlier", Flow, STEPS_FLOWS) {
+  for (const bool shortens : {true, false}) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(shortens ? 50ms : 5ms);
+          asi.setTimeout(shortens ? 5ms : 50ms);
+        },
+        noting(seen));
+    flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+    flow.execute();
+    b.pass(20ms);
+    CHECK(seen.size() == (shortens ? 1 : 0));
+    b.pass(200ms);
+    CHECK(seen == lines{"Timeout"});  // once
+    CHECK(b.unhandled.empty());
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 16: a timeout ends a loop, around it and in its body", Flow, STEPS_FLOWS) {
+  for (const bool around : {true, false}) {
+    bench b;
+    lines seen;
+    int rounds = 0;
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          if (around) asi.setTimeout(20ms);
+          asi.loop([&](IAsyncSteps& body) {
+            ++rounds;
+            if (!around && rounds == 3) return body.setTimeout(1ms);
+            body.waitExternal();
+            b.loop.deferred(5ms, [&body] { body.success(); });
+          });
+        },
+        noting(seen));
+    flow.execute();
+    b.pass(40ms);
+    CHECK(seen == lines{"Timeout"});
+    CHECK(rounds >= 3);
+    CHECK(rounds <= 4);
+    CHECK(static_cast<bool>(flow));
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: cancel() calls cancel handlers only, innermost first, and the flow is idle", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  const auto never = [&](IAsyncSteps&, ErrorCode) { seen.push_back("handler"); };
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(5ms);
+        asi.setCancel([&](IAsyncSteps&) { seen.push_back("1"); });
+        asi.loop([&](IAsyncSteps& body) {
+          body.setCancel([&](IAsyncSteps&) { seen.push_back("2"); });
+          body.add(
+              [&](IAsyncSteps& inner) {
+                inner.setTimeout(3ms);
+                inner.setCancel([&](IAsyncSteps&) { seen.push_back("3"); });
+              },
+              never);
+        });
+      },
+      never);
+  flow.add([&](IAsyncSteps&) { seen.push_back("next"); });
+  flow.execute();
+  b.drain();
+  flow.cancel();
+  CHECK(seen == lines{"3", "2", "1"});
+  CHECK(static_cast<bool>(flow));
+  CHECK(!b.loop.iterate().have_work);  // no timer is left
+  b.pass(10ms);
+  CHECK(seen.size() == 3);
+  flow.cancel();  // of an idle flow: nothing
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 17: cancel() of a flow that is queued, and has not run yet", Flow, STEPS_FLOWS) {
+  bench b;
+  bool ran = false;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps&) { ran = true; });
+  flow.execute();
+  flow.cancel();
+  CHECK(static_cast<bool>(flow));
+  b.drain();
+  CHECK(!ran);
+  flow.add([&](IAsyncSteps&) { ran = true; });
+  flow.execute();
+  b.drain();
+  CHECK(ran);
+}
+
+TEST_CASE_TEMPLATE("rule 17: destroying a flow that runs cancels it", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  {
+    Flow flow{b.loop};
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setCancel([&](IAsyncSteps&) { seen.push_back("outer"); });
+      asi.add([&](IAsyncSteps& inner) { inner.setCancel([&](IAsyncSteps&) { seen.push_back("inner"); }); });
+    });
+    flow.execute();
+    b.drain();
+    CHECK(seen.empty());
+  }
+  CHECK(seen == lines{"inner", "outer"});
+}
+
+TEST_CASE_TEMPLATE("rule 19: the promise gives the value, and the error as a handler has re-coded it", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.success(std::string("value"), 1); });
+  auto value = flow.template promise<std::string>();
+  b.drain();
+  CHECK(value.get() == "value");
+
+  flow.add([](IAsyncSteps&) { throw std::runtime_error("first"); },
+           [](IAsyncSteps& asi, ErrorCode) { asi.error("Second", "the info"); });
+  auto failed = flow.promise();
+  b.drain();
+  try {
+    failed.get();
+    FAIL("no error");
+  } catch (const steps::Error& e) {
+    CHECK(e.code() == "Second");
+    CHECK(e.error_info() == "the info");
+  }
+
+  flow.add([](IAsyncSteps&) { throw std::out_of_range("kept"); }, [](IAsyncSteps&, ErrorCode) {});
+  auto kept = flow.promise();
+  b.drain();
+  CHECK_THROWS_AS(kept.get(), std::out_of_range);
+
+  flow.add([](IAsyncSteps& asi) { asi.success(1); });
+  auto wrong = flow.template promise<std::string>();
+  b.drain();
+  CHECK_THROWS_WITH_AS(wrong.get(), "InternalError", steps::Error);
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 19: after cancel() or destruction the future is ready at once: broken_promise", Flow,
+                   STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    bench b;
+    auto flow = std::make_unique<Flow>(b.loop);
+    flow->add([](IAsyncSteps& asi) { asi.waitExternal(); });
+    auto result = flow->promise();
+    b.drain();
+    CHECK(!is_ready(result));
+    if (destroys) {
+      flow.reset();
+    } else {
+      flow->cancel();
+    }
+    REQUIRE(is_ready(result));
+    try {
+      result.get();
+      FAIL("no error");
+    } catch (const std::future_error& e) {
+      CHECK(e.code() == std::future_errc::broken_promise);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 20: of several ends of a wait the first wins, the others return false", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  steps::completion<int, std::string> token;
+  CHECK(!token.success(0, "no wait"));
+  flow.add([&](IAsyncSteps& asi) { token = asi.completion<int, std::string>(); });
+  flow.add(
+      [&](IAsyncSteps& asi, int n, std::string&& s) {
+        seen.push_back(s + std::to_string(n));
+        token = {};
+        asi.setTimeout(1ms);
+        token = asi.completion<int, std::string>();
+      },
+      noting(seen));
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        CHECK(!token.success(1, "late"));
+        token = asi.completion<int, std::string>();
+      },
+      noting(seen));
+  flow.execute();
+  b.drain();
+  const auto copy = token;
+  CHECK(static_cast<bool>(copy));
+  CHECK(copy.success(7, "seven"));
+  CHECK(!token.success(8, "eight"));
+  CHECK(!token.error("late"));
+  CHECK(!copy);
+  b.pass(5ms);
+  CHECK(seen == lines{"seven7", "Timeout"});
+  CHECK(token.error("Mine"));
+  b.drain();
+  CHECK(seen == lines{"seven7", "Timeout", "Mine"});
+  CHECK(!token.success(9, "after the end"));
+}
+
+TEST_CASE_TEMPLATE("rule 20: a token outlives cancel, flow and loop", Flow, STEPS_FLOWS) {
+  steps::completion<std::string> token;
+  {
+    bench b;
+    Flow flow{b.loop};
+    const auto wait = [&](IAsyncSteps& asi) { token = asi.completion<std::string>(); };
+    flow.add(wait);
+    flow.execute();
+    b.drain();
+    flow.cancel();
+    CHECK(!token.success("late"));
+    flow.add(wait);
+    flow.execute();
+    b.drain();
+    CHECK(static_cast<bool>(token));
+  }
+  CHECK(!token.success("too late"));
+  CHECK(!token.error("TooLate"));
+}
+
+TEST_CASE_TEMPLATE("rule 20: a token may be used inside the step that has made it", Flow, STEPS_FLOWS) {
+  bench b;
+  int got = 0;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { CHECK(asi.completion<int>().success(3)); });
+  flow.add([&](IAsyncSteps&, int n) { got = n; });
+  flow.execute();
+  b.drain();
+  CHECK(got == 3);
+}
+
+TEST_CASE_TEMPLATE("rule 21: success() and error() on a waiting step work directly on the loop's thread", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  IAsyncSteps* waiting = nullptr;
+  const auto wait = [&](IAsyncSteps& asi) {
+    waiting = &asi;
+    asi.waitExternal();
+  };
+  flow.add(wait);
+  flow.add(
+      [&](IAsyncSteps& asi, int n, const std::string& s) {
+        seen.push_back(s + std::to_string(n));
+        wait(asi);
+      },
+      noting(seen));
+  flow.execute();
+  b.drain();
+  waiting->success(4, "four");
+  b.drain();
+  waiting->errorNoThrow("Mine");
+  b.drain();
+  CHECK(seen == lines{"four4", "Mine"});
+  CHECK(static_cast<bool>(flow));
+}
+
+TEST_CASE_TEMPLATE("rule 21: they are ignored while the step does not wait itself", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  IAsyncSteps* outer = nullptr;
+  IAsyncSteps* inner = nullptr;
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        outer = &asi;
+        asi.add([&](IAsyncSteps& sub) {
+          inner = &sub;
+          sub.waitExternal();
+        });
+      },
+      noting(seen));
+  flow.add([&](IAsyncSteps&, int n) { seen.push_back(std::to_string(n)); });
+  flow.execute();
+  b.drain();
+  outer->success(1);
+  outer->errorNoThrow("No");
+  b.drain();
+  CHECK(seen.empty());
+  inner->success(2);
+  inner->success(3);  // it has been ended
+  b.drain();
+  CHECK(seen == lines{"2"});
+  CHECK(b.unhandled.empty());
+}

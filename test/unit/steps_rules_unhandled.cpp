@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <future>
+#include <stdexcept>
+#include <string>
+
+#include "support/child.hpp"
+#include "support/flows.hpp"
+
+// Errors, rule by rule: 13 to 15.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+
+TEST_CASE_TEMPLATE("rule 13: an unhandled error goes to the promise, else the flow's hook, else the loop's, once", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  const auto fail = [](IAsyncSteps& asi) { asi.error("E", "info"); };
+  flow.add(fail);
+  flow.execute();
+  b.drain();
+  CHECK(b.unhandled == lines{"E"});
+
+  flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back(std::string(code)); });
+  flow.add(fail);
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"E"});
+
+  flow.add(fail);
+  auto result = flow.promise();
+  b.drain();
+  CHECK_THROWS_WITH_AS(result.get(), "E", steps::Error);
+  CHECK(seen.size() == 1);
+  CHECK(b.unhandled.size() == 1);
+}
+
+TEST_CASE_TEMPLATE("rule 13: an error that a parallel's or an outer handler sees is not unhandled", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back("unhandled " + std::string(code)); });
+  auto& p = flow.parallel([&](IAsyncSteps& asi, ErrorCode code) {
+    seen.push_back(std::string(code));
+    asi.success();
+  });
+  p.add([](IAsyncSteps& asi) { asi.error("Branch"); });
+  p.add([](IAsyncSteps& asi) { asi.error("Other"); });
+  flow.add(
+      [](IAsyncSteps& asi) {
+        auto& inner = asi.parallel();
+        inner.add([](IAsyncSteps& branch) { branch.add([](IAsyncSteps& sub) { sub.error("Deep"); }); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(std::string(code));
+        asi.success();
+      });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"Branch", "Deep"});
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 13: without any hook an unhandled error ends the program with a message") {
+  const auto end = testing::in_child([] {
+    async::event_loop loop;
+    steps::AsyncSteps flow{loop};
+    flow.add([](IAsyncSteps& asi) { asi.error("NobodyCares", "the reason"); });
+    flow.execute();
+    while (loop.iterate().have_work) {
+    }
+  });
+  CHECK(end.aborted());
+  CHECK(end.error.find("NobodyCares") != std::string::npos);
+}
+
+TEST_CASE_TEMPLATE("rule 14: an exception out of a cancel handler is an unhandled error, and unwinding goes on", Flow,
+                   STEPS_FLOWS) {
+  for (const bool cancels : {false, true}) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back("unhandled " + std::string(code)); });
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setCancel([&](IAsyncSteps&) { seen.push_back("outer"); });
+          asi.add([&](IAsyncSteps& inner) {
+            inner.setCancel([&](IAsyncSteps&) {
+              seen.push_back("inner");
+              throw std::runtime_error("oops");
+            });
+          });
+        },
+        [&](IAsyncSteps& asi, ErrorCode code) {
+          seen.push_back(std::string(code));
+          asi.success();
+        });
+    flow.execute();
+    b.drain();
+    if (cancels) {
+      flow.cancel();
+      CHECK(seen == lines{"inner", "unhandled oops", "outer"});
+    } else {
+      flow.execute();  // rule 5: an error of the step that waits
+      b.drain();
+      CHECK(seen == lines{"inner", "unhandled oops", "outer", "InternalError"});
+    }
+    CHECK(static_cast<bool>(flow));
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 15: the forms that do not throw raise no exception and return", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  int exceptions = 0;
+  flow.state().set_catch_trace([&](const std::exception&) { ++exceptions; });
+  flow.loop([&, round = 0](IAsyncSteps& asi) mutable {
+    if (++round < 3) {
+      asi.continueLoopNoThrow();
+      seen.push_back("returned");
+      return;
+    }
+    asi.breakLoopNoThrow();
+    seen.push_back("returned");
+  });
+  flow.add([](IAsyncSteps& asi) { asi.errorNoThrow("E"); },
+           [&](IAsyncSteps& asi, ErrorCode code) {
+             seen.push_back(std::string(code));
+             CHECK(asi.state().last_exception() == nullptr);
+             asi.success();
+           });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"returned", "returned", "returned", "E"});
+  CHECK(exceptions == 0);
+}
