@@ -77,9 +77,12 @@ class queue {
     requires std::is_constructible_v<T, Args&&...>
   void enqueue(Args&&... args) {
     const typename core::place at = core_.claim(1);
-    typename core::void_guard rest{at.home, at.word, at.slot, 1};
-    ::new (at.home->storage(at.slot)) T(std::forward<Args>(args)...);
-    rest.count = 0;
+    try {
+      ::new (at.home->storage(at.slot)) T(std::forward<Args>(args)...);
+    } catch (...) {
+      core::make_void(*at.home, at.slot, 1, at.word);
+      throw;
+    }
     if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(*at.home, at.slot, at.word);
     if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
   }
@@ -106,21 +109,27 @@ class queue {
   void bulk_enqueue(It first, std::size_t count) {
     while (count != 0) {
       const typename core::place at = core_.claim(count);
-      typename core::void_guard rest{at.home, at.word, at.slot, at.count};
-      bool links = false;
-      while (rest.count != 0) {
-        const std::uint32_t slot = rest.slot;
-        ::new (at.home->storage(slot)) T(*first);
-        rest.step();
-        --count;
-        links = links || slot == core::pre_link_slot;
-        if (!core_.publish(*at.home, slot, at.word)) {
-          rest.mark();  // later elements must not overtake this one
-          enqueue_again(*at.home, slot, at.word);
+      std::uint32_t slot = at.slot;  // the next of the claimed ones, of which there are:
+      std::size_t left = at.count;
+      try {
+        while (left != 0) {
+          ::new (at.home->storage(slot)) T(*first);
+          const std::uint32_t filled = slot;
+          slot = core::segment::after(slot);
+          --left;
+          --count;
+          if (!core_.publish(*at.home, filled, at.word)) [[unlikely]] {
+            core::make_void(*at.home, slot, left, at.word);  // later elements must not overtake this one
+            left = 0;
+            enqueue_again(*at.home, filled, at.word);
+          }
+          ++first;
         }
-        ++first;
+      } catch (...) {
+        core::make_void(*at.home, slot, left, at.word);
+        throw;
       }
-      if (links) core_.pre_link(*at.home, at.word);
+      if (at.slot <= core::pre_link_slot && core::pre_link_slot < slot) core_.pre_link(*at.home, at.word);
     }
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 5
 #pragma once
+#include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <memory>       // for destroy_at
@@ -61,8 +62,7 @@ class queue_core {
 
   void reserve(std::size_t elements) {
     // Half of the last one: in its middle the next one is made.
-    constexpr std::size_t each = lines * layout::per_line;
-    for (std::size_t room = lines / 2 * layout::per_line; room < elements; room += each) {
+    for (std::size_t room = segment::before(pre_link_slot); room < elements; room += segment::capacity) {
       segments_.release(segments_.allocate());
     }
   }
@@ -73,17 +73,14 @@ class queue_core {
 
   /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
   std::size_t approx_size() const noexcept {
-    const std::uint64_t h =
-        head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]: not after the tail
-    const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
-    const auto before = [](std::uint32_t slot) {
-      return std::size_t{slot >> layout::shift} * layout::per_line + (slot & segment::position_mask);
-    };
+    const std::uint64_t h = head_.load(std::memory_order_relaxed);  // relaxed, both: about this moment
+    const std::uint64_t t = tail_.load(std::memory_order_relaxed);
     const std::uint64_t uses = (word::version(t) - word::version(h)) & word::version_mask;
-    const std::size_t end = static_cast<std::size_t>(uses) * lines * layout::per_line + before(word::slot(t));
-    const std::size_t begin = before(word::slot(h));
+    const std::size_t end = static_cast<std::size_t>(uses) * segment::capacity + segment::before(word::slot(t));
+    const std::size_t begin = segment::before(word::slot(h));
     return uses <= word::version_mask / 2 && end > begin ? end - begin : 0;
   }
+
   struct place {
     segment* home;
     std::uint64_t word;
@@ -97,21 +94,10 @@ class queue_core {
     g.state(slot).store(static_cast<std::uint8_t>(value), std::memory_order_release);
   }
 
-  /// Claimed slots that have no value yet; those left at the end become void.
-  struct void_guard {
-    segment* home;
-    std::uint64_t use;
-    std::uint32_t slot;
-    std::size_t count;
-    void step() noexcept {
-      slot = segment::after(slot);
-      --count;
-    }
-    void mark() noexcept {
-      for (; count != 0; step()) set_state(*home, slot, word::phase(use) | void_and_done);
-    }
-    ~void_guard() { mark(); }
-  };
+  /// Leaves claimed slots without a value to whoever comes by.
+  static void make_void(segment& g, std::uint32_t slot, std::size_t count, std::uint64_t w) noexcept {
+    for (; count != 0; --count, slot = segment::after(slot)) set_state(g, slot, word::phase(w) | void_and_done);
+  }
 
   /// Takes the next free slots of one segment, at most `most`.
   place claim(std::size_t most) {
@@ -124,11 +110,10 @@ class queue_core {
       }
       segment& g = segments_.find(word::index(w));
       prefetch_for_write(&g.state(slot));  // both misses, the slot's and the word's, at the same time
-      std::uint32_t end = segment::after(slot);
-      std::size_t count = 1;
-      for (; count < most && end < segment::slots; ++count) end = segment::after(end);
-      // [Q2] acquire, pairs with [Q3] through the release sequence of earlier claims: the segment is initialised
-      if (tail_.compare_exchange_strong(w, w - slot + end, std::memory_order_acquire, std::memory_order_relaxed)) {
+      const std::size_t count = most == 1 ? 1 : (std::min)(most, segment::capacity - segment::before(slot));
+      const std::uint32_t end = most == 1 ? segment::after(slot) : segment::after(slot, count);
+      // [Q2] seq_cst, pairs with [Q7]: what one thread does to several queues is seen in one order by all
+      if (tail_.compare_exchange_strong(w, w - slot + end, std::memory_order_seq_cst, std::memory_order_relaxed)) {
         Traits::claimed();
         return {&g, w, slot, count};
       }
@@ -141,9 +126,8 @@ class queue_core {
     set_state(g, slot, word::phase(w));
     Traits::published();
     if constexpr (can_skip) {
-      light_fence();  // pairs with stalled()'s heavy fence: it sees the value, or this thread its mark
-      // [Q4] acquire, pairs with [Q5]: the marks
-      if (g.skips.load(std::memory_order_acquire) != 0) return was_kept(g, slot, w);
+      light_fence();  // pairs with pass_over_stalled()'s heavy fence: it sees the value, or this thread its mark
+      if (g.skips.load(std::memory_order_relaxed) != 0) return was_kept(g, slot, w);  // relaxed: the fence orders it
     }
     return true;
   }
@@ -167,8 +151,8 @@ class queue_core {
     fresh.next.store(word::make(word::version(w) + 1, 0, 0, 0), std::memory_order_relaxed);  // relaxed: see [Q11]
     fresh.clean.set(false);
     const std::uint64_t linked = word::make(word::version(w), fresh.phase.get(), fresh.index, 0);
-    // [Q11] acq_rel, pairs with [Q10] and [Q12]: publishes the fresh segment, or receives the other's
-    if (g.next.compare_exchange_strong(n, linked, std::memory_order_acq_rel, std::memory_order_acquire)) return linked;
+    // [Q11] release, pairs with [Q10]: publishes the fresh segment; failure: receives the other's
+    if (g.next.compare_exchange_strong(n, linked, std::memory_order_release, std::memory_order_acquire)) return linked;
     fresh.clean.set(true);
     segments_.release(fresh);
     return word::version(n) == word::version(w) ? n : 0;
@@ -189,22 +173,21 @@ class queue_core {
   void advance_tail(std::uint64_t w) {
     const std::uint64_t n = link(segments_.find(word::index(w)), w);
     if (n == 0) return;
-    // [Q3] acq_rel, pairs with [Q1] and [Q2]: publishes the segment; failure: somebody else did
-    tail_.compare_exchange_strong(w, start_of(n), std::memory_order_acq_rel, std::memory_order_relaxed);
+    // [Q3] release, pairs with [Q1] and [Q7]: publishes the segment; failure: somebody else did
+    tail_.compare_exchange_strong(w, start_of(n), std::memory_order_release, std::memory_order_relaxed);
   }
 
   /// False: the queue is empty.
   bool advance_head(std::uint64_t h) noexcept {
     // The tail first: a successor that is only linked ahead must not let the head leave the tail's segment.
-    const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
-    // [Q14] acquire, pairs with [Q13]
-    if (word::use(t) == word::use(h)) return head_.load(std::memory_order_acquire) != h;
+    // [Q7] seq_cst, pairs with [Q2] and [Q3]
+    const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
+    if (word::use(t) == word::use(h)) return t != h;
     segment& g = segments_.find(word::index(h));
-    const std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q12] acquire, pairs with [Q11]
+    const std::uint64_t n = g.next.load(std::memory_order_relaxed);  // relaxed: the tail has been there
     if (word::version(n) != word::version(h) || word::index(n) == 0) return true;
-    // [Q13] acq_rel, pairs with [Q14] and [Q21]: publishes the segment to consumers; the winner alone retires
-    // the old one
-    if (head_.compare_exchange_strong(h, start_of(n), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    // [Q13] release, pairs with [Q14]: publishes the segment to consumers; the winner alone retires the old one
+    if (head_.compare_exchange_strong(h, start_of(n), std::memory_order_release, std::memory_order_relaxed)) {
       segments_.release(g);
     }
     return true;
@@ -229,8 +212,11 @@ class queue_core {
   /// Hands the oldest element to `receive`. False: the queue was empty.
   template <class Receive>
   bool take(Receive receive) {
-    for (;;) {
-      std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+    // A consumer that polls leaves the slot's line to the producer that is going to write it.
+    // [Q7] seq_cst, pairs with [Q2] and [Q3]: the head is never beyond the tail, so that it was there, too
+    if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) return false;
+    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13]
       const std::uint32_t slot = word::slot(h);
       if (slot >= segment::slots) {
         if (!advance_head(h)) return false;
@@ -251,17 +237,20 @@ class queue_core {
         receive(g.value(slot));
         return true;
       }
-      if (head_.load(std::memory_order_acquire) != h) continue;  // [Q14] acquire, pairs with [Q13]: a stale view
+      if (head_.load(std::memory_order_relaxed) != h) continue;  // relaxed: only whether the view is stale
       if ((state & (done | 1)) == (done | phase)) {  // void, or skipped and taken back; its skipper may have stopped
         advance(h, next);
         continue;
       }
       const std::uint64_t position = word::version(h) << Traits::slot_bits | slot;
       if (hold_off::wait(this, position)) continue;
-      // Empty if, at a moment when the head was here, every claimed slot was taken.
-      const std::uint64_t t = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
-      if (head_.load(std::memory_order_acquire) != h) continue;       // [Q14] acquire, pairs with [Q13]
-      if (word::use(t) == word::use(h) && word::slot(t) <= slot) return false;
+      // Empty if every claimed slot was taken; the head is never beyond the tail.
+      // [Q7] seq_cst, pairs with [Q2] and [Q3]
+      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
+      if (word::use(t) == word::use(h) && word::slot(t) <= slot) {
+        if (hold_off::is_long()) long_empty_.store(h, std::memory_order_relaxed);  // relaxed: a hint
+        return false;
+      }
       pass_over_stalled(g, slot, h, next);
     }
   }
@@ -284,7 +273,7 @@ class queue_core {
     if (count == 0) return 0;
     if constexpr (can_skip) {
       light_fence();                                               // as in is_kept()
-      if (g.skips.load(std::memory_order_acquire) != 0) return 0;  // [Q4] acquire, pairs with [Q5]
+      if (g.skips.load(std::memory_order_relaxed) != 0) return 0;  // relaxed: the fence orders it
     }
     if (!advance(h, h - first + end)) return 0;
     for (std::uint32_t slot = first; slot != end; slot = segment::after(slot)) {
@@ -295,8 +284,8 @@ class queue_core {
   }
 
   bool advance(std::uint64_t& h, std::uint64_t next) noexcept {
-    // [Q21] acquire, pairs with [Q13]: nothing is published by it; the done mark [Q6] is what reuse waits for
-    return head_.compare_exchange_strong(h, next, std::memory_order_acquire, std::memory_order_relaxed);
+    // relaxed: nothing is published by it, and `h` was acquired; the done mark [Q6] is what reuse waits for
+    return head_.compare_exchange_strong(h, next, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
   // --- stalled producers ---------------------------------------------------------------------------------------------
@@ -310,14 +299,14 @@ class queue_core {
 
   /// After the value was published: whether the slot's element is taken at this place.
   bool was_kept(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
-    atomic<std::uint64_t>* const marks = g.marks.load(std::memory_order_acquire);  // [Q22] acquire, pairs with [Q23]
+    // [Q22] acquire, pairs with [Q23]: the zeroed marks. not modelled: an atomic's start is not plain data there
+    atomic<std::uint64_t>* const marks = g.marks.load(std::memory_order_acquire);
     if (marks == nullptr) return true;
     const std::uint64_t version = word::version(w) << 2;
-    std::uint64_t mark = marks[slot].load(std::memory_order_acquire);  // [Q24] acquire, pairs with [Q25]
-    // [Q25] acq_rel, pairs with [Q24]: one verdict for each slot
+    // relaxed, both: the fence before orders them, and one word holds the one verdict on a slot
+    std::uint64_t mark = marks[slot].load(std::memory_order_relaxed);
     if (mark == (version | pending) &&
-        marks[slot].compare_exchange_strong(mark, version | kept, std::memory_order_acq_rel,
-                                            std::memory_order_acquire)) {
+        marks[slot].compare_exchange_strong(mark, version | kept, std::memory_order_relaxed)) {
       return true;
     }
     return mark != (version | skipped);
@@ -325,14 +314,14 @@ class queue_core {
 
   bool is_kept(segment& g, std::uint32_t slot, std::uint64_t h) noexcept {
     light_fence();  // between the state and the mark: pairs with pass_over_stalled()'s heavy fence
-    return g.skips.load(std::memory_order_acquire) == 0 || was_kept(g, slot, h);  // [Q4] acquire, pairs with [Q5]
+    return g.skips.load(std::memory_order_relaxed) == 0 || was_kept(g, slot, h);  // relaxed: the fence orders it
   }
 
   void pass_over_stalled(segment& g, std::uint32_t slot, std::uint64_t h, std::uint64_t next) noexcept {
     const unsigned phase = word::phase(h);
     const auto is_empty = [&] {
-      // [Q8] acquire, pairs with [Q6]
-      return ((g.state(slot).load(std::memory_order_acquire) ^ phase) & 1) != 0;
+      // relaxed: the value is not touched
+      return ((g.state(slot).load(std::memory_order_relaxed) ^ phase) & 1) != 0;
     };
     for (unsigned round = 0; round < Traits::stall_rounds; ++round) {
       if (!is_empty()) return;
@@ -343,25 +332,24 @@ class queue_core {
       if (marks == nullptr) return yield_thread();
       const std::uint64_t version = word::version(h) << 2;
       Traits::marking();
-      std::uint64_t mark = marks[slot].load(std::memory_order_acquire);  // [Q24] acquire, pairs with [Q25]
-      // [Q14] acquire, pairs with [Q13]: the use has not ended, so that the mark is not of a later one
-      if (head_.load(std::memory_order_acquire) != h) return;
+      // [Q24] acquire, pairs with [Q25]: with a mark of a later use the head is seen to be beyond this one.
+      // not modelled: takes a segment's reuse within one call; test/unit/queue_stops.cpp stops a thread here
+      std::uint64_t mark = marks[slot].load(std::memory_order_acquire);
+      if (head_.load(std::memory_order_relaxed) != h) return;  // relaxed: see [Q24]
       if ((mark & ~std::uint64_t{3}) != version || mark == 0) {
-        // [Q25] acq_rel, pairs with [Q24]; failure: another consumer is at it
-        if (!marks[slot].compare_exchange_strong(mark, version | pending, std::memory_order_acq_rel,
-                                                 std::memory_order_acquire)) {
+        // [Q25] release, pairs with [Q24]; failure: another consumer is at it. not modelled: see [Q24]
+        if (!marks[slot].compare_exchange_strong(mark, version | pending, std::memory_order_release,
+                                                 std::memory_order_relaxed)) {
           return;
         }
         mark = version | pending;
       }
-      g.skips.store(1, std::memory_order_release);  // [Q5] release, pairs with [Q4]: the marks
+      g.skips.store(1, std::memory_order_relaxed);  // relaxed: the fence orders it
       heavy_fence();
       if (mark == (version | pending)) {
         const std::uint64_t verdict = is_empty() ? version | skipped : version | kept;
-        // [Q25] acq_rel, pairs with [Q24]
-        if (marks[slot].compare_exchange_strong(mark, verdict, std::memory_order_acq_rel, std::memory_order_acquire)) {
-          mark = verdict;
-        }
+        // relaxed: one word holds the one verdict on a slot
+        if (marks[slot].compare_exchange_strong(mark, verdict, std::memory_order_relaxed)) mark = verdict;
       }
       if (mark == (version | skipped)) {
         Traits::passing();
@@ -374,7 +362,7 @@ class queue_core {
 
   /// The marks of a segment, made when first needed; null without memory.
   static atomic<std::uint64_t>* marks_of(segment& g) noexcept {
-    atomic<std::uint64_t>* marks = g.marks.load(std::memory_order_acquire);  // [Q22] acquire, pairs with [Q23]
+    atomic<std::uint64_t>* marks = g.marks.load(std::memory_order_acquire);  // [Q22]. not modelled: see there
     if (marks != nullptr) return marks;
     atomic<std::uint64_t>* fresh = nullptr;
     try {
@@ -382,8 +370,9 @@ class queue_core {
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
-    // [Q23] acq_rel, pairs with [Q22]: publishes the zeroed marks
-    if (g.marks.compare_exchange_strong(marks, fresh, std::memory_order_acq_rel, std::memory_order_acquire))
+    // [Q23] release, pairs with [Q22]: publishes the zeroed marks; failure: receives the other's. not modelled: see
+    // [Q22]
+    if (g.marks.compare_exchange_strong(marks, fresh, std::memory_order_release, std::memory_order_acquire))
       return fresh;
     delete[] fresh;
     return marks;
@@ -391,6 +380,7 @@ class queue_core {
 
   alignas(no_sharing) atomic<std::uint64_t> tail_{0};  // the next slot to claim; written by producers
   alignas(no_sharing) atomic<std::uint64_t> head_{0};  // the next slot to take; written by consumers
+  atomic<std::uint64_t> long_empty_{0};  // a head_ at which a consumer has polled for long: what to look at first
   alignas(no_sharing) segment_store<segment, Traits::index_bits> segments_;
 };
 

@@ -24,6 +24,17 @@ struct segment {
     return (slot & position_mask) + 1 < layout::per_line ? slot + 1 : (slot | position_mask) + 1;
   }
 
+  /// How many slots there are before `slot`.
+  static constexpr std::size_t before(std::uint32_t slot) noexcept {
+    return std::size_t{slot >> layout::shift} * layout::per_line + (slot & position_mask);
+  }
+  static constexpr std::size_t capacity = Lines * layout::per_line;
+  /// The number `count` slots after `slot`.
+  static constexpr std::uint32_t after(std::uint32_t slot, std::size_t count) noexcept {
+    const std::size_t index = before(slot) + count;
+    return static_cast<std::uint32_t>(index / layout::per_line << layout::shift | index % layout::per_line);
+  }
+
   alignas(no_sharing) atomic<std::uint64_t> next{0};  // version of the use | phase and index of the successor
   atomic<std::uint32_t> free_next{0};                 // in the free list
   atomic<std::uint32_t> skips{0};                     // not 0: a producer of this use may have been skipped

@@ -21,16 +21,33 @@ struct small : async::queue_traits {
 };
 using queue = async::queue<wide, small>;
 
+/// Of which no enqueue can be taken back: consumers wait for a producer that has stopped, and no fence helps.
+struct alignas(128) stuck : element {
+  using element::element;
+  stuck(stuck&& other) noexcept(false) : element(static_cast<element&&>(other)) {}
+  stuck& operator=(stuck&&) noexcept = default;
+};
+using stuck_queue = async::queue<stuck, small>;
+static_assert(queue::is_always_lock_free && !stuck_queue::is_always_lock_free);
+
 /// Elements are producer * 10 + number; each consumer must see a producer's in order, and nobody one twice.
 struct ledger {
   unsigned seen[8] = {};
   unsigned count = 0;
 
-  bool take(queue& q) {
-    wide out(99);
+  template <class T>
+  bool take(async::queue<T, small>& q) {
+    T out(99U);
     if (!q.dequeue(out)) return false;
     seen[count++] = out.value();
     return true;
+  }
+  template <class T>
+  std::size_t take_bulk(async::queue<T, small>& q) {
+    T out[2]{T(99U), T(99U)};
+    const std::size_t taken = q.bulk_dequeue(out, 2);
+    for (std::size_t i = 0; i < taken; ++i) seen[count++] = out[i].value();
+    return taken;
   }
   void check_order() const {
     for (unsigned i = 0; i < count; ++i) {
@@ -145,6 +162,85 @@ struct bulk : rl::test_suite<bulk, 2> {
   }
 };
 
+/// Runs of elements are taken at once, over the end of a segment.
+template <class T>
+struct bulks : rl::test_suite<bulks<T>, 3> {
+  async::queue<T, small> q;
+  ledger seen[3];
+  void before() { q.enqueue(11U); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      const unsigned in[] = {12, 13};
+      q.bulk_enqueue(in, 2);
+    } else {
+      seen[index].take_bulk(q);
+    }
+  }
+  void after() {
+    while (seen[0].take(q)) {
+    }
+    check_all(seen, 3, 3036);
+  }
+};
+
+/// One producer, one consumer, without the fences of the skip.
+struct without_skip : rl::test_suite<without_skip, 2> {
+  stuck_queue q;
+  ledger seen[2];
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (unsigned i = 1; i <= 3; ++i) q.enqueue(10 + i);
+    } else {
+      for (unsigned i = 0; i < 3; ++i) seen[0].take(q);
+    }
+  }
+  void after() {
+    while (seen[1].take(q)) {
+    }
+    check_all(seen, 2, 3036);
+  }
+};
+
+/// Each thread fills its queue and looks into the other's: at least one finds something, as if calls took turns. The
+/// `polls` before make a consumer look at the tail first.
+template <int Polls>
+struct empties_of_two_queues : rl::test_suite<empties_of_two_queues<Polls>, 2> {
+  queue queues[2];
+  ledger seen[2];
+  bool found[2] = {};
+  void before() {
+    for (int i = 0; i < Polls; ++i) {
+      for (queue& q : queues) model::check(!seen[0].take(q), "it is empty");
+    }
+  }
+  void thread(unsigned index) {
+    queues[index].enqueue(7U);
+    found[index] = seen[index].take(queues[1 - index]);
+  }
+  void after() { model::check(found[0] || found[1], "one finds the other's element"); }
+};
+
+/// The same where the head stands at the end of a segment.
+struct empties_at_ends : rl::test_suite<empties_at_ends, 2> {
+  queue queues[2];
+  ledger seen[2];
+  bool found[2] = {};
+  void before() {
+    for (queue& q : queues) {
+      for (int i = 0; i < 2; ++i) {
+        q.enqueue(1U);
+        wide out(0U);
+        q.dequeue(out);
+      }
+    }
+  }
+  void thread(unsigned index) {
+    queues[index].enqueue(7U);
+    found[index] = seen[index].take(queues[1 - index]);
+  }
+  void after() { model::check(found[0] || found[1], "one finds the other's element"); }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -155,5 +251,11 @@ int main(int argc, char** argv) {
   run.check<two_consumers>("one producer, two consumers", some);
   run.check<reuse>("each thread enqueues and dequeues; segments are used again", some);
   run.check<bulk>("a bulk against single dequeues");
+  run.check<bulks<wide>>("a bulk against bulks", some);
+  run.check<bulks<stuck>>("a bulk against bulks, where none is skipped", some);
+  run.check<without_skip>("one producer, one consumer, where none is skipped");
+  run.check<empties_of_two_queues<0>>("empty is empty, across two queues");
+  run.check<empties_of_two_queues<1>>("empty is empty, across two queues that were polled");
+  run.check<empties_at_ends>("empty is empty, across two queues at the ends of segments");
   return run.result();
 }
