@@ -4,6 +4,7 @@
 #include <cstddef>      // for byte
 #include <cstdint>      // for uint32_t
 #include <memory>       // for destroy_at
+#include <optional>     // for optional
 #include <string_view>  // for string_view
 #include <utility>      // for forward, exchange
 
@@ -91,8 +92,8 @@ struct result_block final : wait_block {
     if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->at == phase::parked &&
         s->flow_->cur == s) {
       flow& f = *s->flow_;
-      if (self.failed) {
-        raise(f, self.error.code(), self.error.error_info());
+      if (self.error.has_value()) {
+        raise(f, self.error->code(), self.error->error_info());
       } else {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           resume_with(f, std::move(*values::template at<I>(self.memory))...);
@@ -110,8 +111,7 @@ struct result_block final : wait_block {
 
   alignas(values::align) std::byte memory[values::size == 0 ? 1 : values::size];  // the winner's, then the message's
   bool stored = false;
-  bool failed = false;
-  Error error{ErrorCode()};
+  std::optional<Error> error;
 };
 
 }  // namespace detail
@@ -167,12 +167,11 @@ class completion {
   bool error(ErrorCode code, std::string_view info = {}) const {
     if (block_ == nullptr || !block_->win()) return false;
     try {
-      block_->error = Error(code, info);
+      block_->error.emplace(code, info);
     } catch (...) {
       block_->take_back();
       throw;
     }
-    block_->failed = true;
     return block_->send();
   }
 

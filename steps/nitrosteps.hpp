@@ -88,7 +88,7 @@ struct limit_values<std::tuple<Default...>, Given...> {
   template <template <std::uint32_t> class Limit>
   static constexpr std::uint32_t of = limit_value<Limit, Given..., Default...>::value;
 
-  static constexpr std::size_t texts = round_up(2 * (std::size_t{of<nitro::MaxErrorText>} + 1), granule);
+  static constexpr std::size_t texts = 2 * (std::size_t{of<nitro::MaxErrorText>} + 1);
   static constexpr fixed_branch branch{
       static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
       static_cast<std::uint32_t>(texts)};

@@ -8,7 +8,7 @@
 #include <exception>    // for exception_ptr
 #include <functional>   // for less
 #include <map>          // for map
-#include <string>       // for string, basic_string
+#include <string>       // for basic_string
 #include <string_view>  // for string_view
 #include <utility>      // for forward
 #include <vector>       // for vector
@@ -45,7 +45,7 @@ struct state_allocator {
     if (buffer == nullptr) return static_cast<T*>(async::detail::allocate_block(bytes, alignof(T)));
     const std::size_t step = (bytes + alignof(std::max_align_t) - 1) / alignof(std::max_align_t);
     if (static_cast<std::size_t>(buffer->end - buffer->next) < step * alignof(std::max_align_t)) {
-      throw Error(errors::InternalError, "the state exceeds MaxStateBytes");
+      throw Error(errors::InternalError, "the state exceeds nitro::MaxStateBytes");
     }
     void* const memory = buffer->next;
     buffer->next += step * alignof(std::max_align_t);
@@ -82,7 +82,7 @@ class State {
     values& all = shared().values_;
     const auto found = all.find(name);
     if (found != all.end()) return found->second;
-    return all.try_emplace(values::key_type(name, all.get_allocator())).first->second;
+    return all.try_emplace(text(name, all.get_allocator())).first->second;
   }
   /// True when the key has been used.
   bool contains(std::string_view name) const noexcept { return shared().values_.contains(name); }
@@ -109,12 +109,12 @@ class State {
  private:
   friend struct detail::state_access;
 
-  using key = std::basic_string<char, std::char_traits<char>, detail::state_allocator<char>>;
+  using text = std::basic_string<char, std::char_traits<char>, detail::state_allocator<char>>;
   struct less {
     using is_transparent = void;
     bool operator()(std::string_view a, std::string_view b) const noexcept { return a < b; }
   };
-  using values = std::map<key, std::any, less, detail::state_allocator<std::pair<const key, std::any>>>;
+  using values = std::map<text, std::any, less, detail::state_allocator<std::pair<const text, std::any>>>;
 
   State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
       : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
@@ -125,9 +125,9 @@ class State {
   detail::flow* const flow_;
   State* const root_;  // of a branch: the root flow's
   ErrorInfo info_;
-  std::string info_text_;  // what info_ shows, unless there is a fixed buffer
-  std::string code_text_;  // the text of a code that is no literal, likewise
-  char* fixed_ = nullptr;  // buffer for both texts, of room_ bytes each
+  text info_text_{detail::state_allocator<char>(nullptr)};  // what info_ shows, unless there is a fixed buffer
+  text code_text_{detail::state_allocator<char>(nullptr)};  // the text of a code that is no literal, likewise
+  char* fixed_ = nullptr;                                   // buffer for both texts, of room_ bytes each
   std::size_t room_ = 0;
   bool own_exception_ = false;  // the pending error was made from exception_
   std::exception_ptr exception_;
@@ -148,7 +148,7 @@ struct state_access {
   static ErrorCode keep_code(State& s, ErrorCode code) {
     if (s.fixed_ != nullptr) return copy(s.fixed_, s.room_, code.view()).data();
     if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
-    return s.code_text_;
+    return s.code_text_.c_str();
   }
   static void keep_info(State& s, std::string_view info) {
     if (s.fixed_ != nullptr) return s.info_.look(copy(s.fixed_ + s.room_, s.room_, info));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 3
 #pragma once
-#include <cstddef>  // for byte, size_t
-#include <cstdint>  // for uintptr_t
-#include <new>      // for operator new, align_val_t
+#include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uintptr_t
+#include <new>          // for operator new, align_val_t
+#include <string_view>  // for string_view
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 #include "steps/detail/flow.hpp"         // for flow, record
@@ -34,10 +35,15 @@ inline flow::flow(const flow_ops* o, std::size_t arena_size, runnable::function 
   root.sub_end_ = top;
 }
 
+/// What is said of a flow with fixed memory that has no room for a record.
+inline std::string_view arena_exceeded(const flow& f) noexcept {
+  return f.root.parent_ == nullptr ? "the flow exceeds nitro::ArenaBytes" : "the branch exceeds nitro::BranchBytes";
+}
+
 /// The memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc; a flow with
 /// fixed memory: Error.
 [[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
-  if (f.limit != nullptr) throw Error(errors::InternalError, "the steps of the flow exceed nitro::ArenaBytes");
+  if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
   std::size_t bytes = chunk_head + size + jump_size;
   if (bytes < chunk_size) bytes = chunk_size;
   std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));

@@ -123,7 +123,7 @@ Block& make_wait(step& s) {
   }
   flow& f = *s.flow_;
   if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(wait_scope)) {
-    misuse(f, "the flow exceeds nitro::ArenaBytes");
+    misuse(f, arena_exceeded(f));
     throw unwinding(errors::InternalError, f.state->error_info());
   }
   auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);

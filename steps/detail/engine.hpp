@@ -153,7 +153,7 @@ inline void start(flow& f) {
     return false;
   }
   if (static_cast<std::size_t>(f.end - f.top) < size) {
-    misuse(f, "the flow exceeds nitro::ArenaBytes");
+    misuse(f, arena_exceeded(f));
     return false;
   }
   --(f.limit->*what);

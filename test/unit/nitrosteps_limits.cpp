@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <any>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "support/flows.hpp"
+
+// Rule 35: a limit exceeded is InternalError with the limit's name in the info, at the step that exceeded it; and what
+// was given back can be taken again.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using steps::NitroSteps;
+using testing::bench;
+using testing::counted;
+using testing::lines;
+using namespace std::chrono_literals;
+namespace nitro = steps::nitro;
+
+namespace {
+
+std::string join(const lines& all) {
+  std::string text;
+  for (const std::string& line : all) text += line + "\n";
+  return text;
+}
+
+/// Runs a step whose function is `f`, twice, with a handler that records the error and recovers; what it recorded, and
+/// "after" for the step behind it.
+template <class Flow, class F>
+std::string errors_of(F f) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  for (int i = 0; i < 2; ++i) {
+    flow.add(f, [&](IAsyncSteps& asi, ErrorCode code) {
+      seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
+      asi.success();
+    });
+    flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+    flow.execute();
+    b.pass(5ms);
+    CHECK(flow);
+    flow.cancel();
+  }
+  CHECK(b.unhandled.empty());
+  CHECK(counted::alive == 0);
+  return join(seen);
+}
+
+/// The same mistake in two executions.
+std::string twice(const std::string& info) {
+  return join({"InternalError: " + info, "after", "InternalError: " + info, "after"});
+}
+const std::string no_error = join({"after", "after"});
+
+}  // namespace
+
+TEST_CASE("rule 35: MaxSteps counts the steps that have not ended") {
+  using flow_type = NitroSteps<nitro::MaxSteps<4>>;
+  bool ran = false;
+  const std::string seen = errors_of<flow_type>([&](IAsyncSteps& asi) {
+    // Two at the root level, two here; the fifth is too many.
+    for (int i = 0; i < 3; ++i) asi.add([&ran, object = counted()](IAsyncSteps&) { ran = true; });
+  });
+  CHECK(seen == twice("the flow exceeds nitro::MaxSteps"));
+  CHECK_FALSE(ran);
+
+  bench b;
+  int steps_run = 0;
+  flow_type flow{b.loop};
+  flow.repeat(100, [&](IAsyncSteps& asi, std::size_t) {
+    for (int i = 0; i < 3; ++i) asi.add([&](IAsyncSteps&) { ++steps_run; });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(steps_run == 300);
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 35: MaxSteps exceeded while the flow is built is an error of the execution") {
+  bench b;
+  NitroSteps<nitro::MaxSteps<2>> flow{b.loop};
+  int ran = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 3; ++i) flow.add([&, object = counted()](IAsyncSteps&) { ++ran; });
+    flow.execute();
+    b.drain();
+    CHECK(b.unhandled == lines(static_cast<std::size_t>(round) + 1, "InternalError"));
+    CHECK(flow.state().error_info() == "the flow exceeds nitro::MaxSteps");
+  }
+  CHECK(ran == 0);
+  for (int i = 0; i < 2; ++i) flow.add([&](IAsyncSteps&) { ++ran; });
+  flow.execute();
+  b.drain();
+  CHECK(ran == 2);
+  CHECK(counted::alive == 0);
+}
+
+TEST_CASE("rule 35: MaxTimeouts") {
+  using flow_type = NitroSteps<nitro::MaxTimeouts<2>>;
+  const auto nest = [](auto& self, IAsyncSteps& asi, int depth) -> void {
+    asi.setTimeout(1h);
+    asi.setTimeout(2h);  // replaces, and counts once
+    if (depth > 1) {
+      asi.add([&self, depth](IAsyncSteps& inner) { self(self, inner, depth - 1); });
+    } else {
+      asi.success();
+    }
+  };
+  CHECK(errors_of<flow_type>([&](IAsyncSteps& asi) { nest(nest, asi, 3); }) ==
+        twice("the flow exceeds nitro::MaxTimeouts"));
+  CHECK(errors_of<flow_type>([&](IAsyncSteps& asi) { nest(nest, asi, 2); }) == no_error);
+}
+
+TEST_CASE("rule 35: MaxCancels") {
+  using flow_type = NitroSteps<nitro::MaxCancels<2>>;
+  int cancelled = 0;
+  const auto nest = [&](auto& self, IAsyncSteps& asi, int depth) -> void {
+    asi.setCancel([&cancelled, object = counted()] { ++cancelled; });
+    if (depth > 1) {
+      asi.add([&self, depth](IAsyncSteps& inner) { self(self, inner, depth - 1); });
+    } else {
+      asi.success();
+    }
+  };
+  CHECK(errors_of<flow_type>([&](IAsyncSteps& asi) { nest(nest, asi, 3); }) ==
+        twice("the flow exceeds nitro::MaxCancels"));
+  CHECK(cancelled == 4);
+  CHECK(errors_of<flow_type>([&](IAsyncSteps& asi) { nest(nest, asi, 2); }) == no_error);
+  CHECK(cancelled == 4);
+}
+
+TEST_CASE("rule 35: MaxStackAllocs, also when the exception is swallowed") {
+  using flow_type = NitroSteps<nitro::MaxStackAllocs<2>>;
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.stack<counted>();
+          asi.stack(16);
+          asi.stack<counted>();
+        }) == twice("the flow exceeds nitro::MaxStackAllocs"));
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          try {
+            for (int i = 0; i < 3; ++i) asi.stack(16);
+          } catch (const steps::Error&) {
+            asi.success();
+          }
+        }) == twice("the flow exceeds nitro::MaxStackAllocs"));
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          for (int i = 0; i < 4; ++i) {
+            asi.add([](IAsyncSteps& inner) {
+              inner.stack<counted>();
+              inner.stack<int>(1);
+            });
+          }
+        }) == no_error);
+}
+
+TEST_CASE("rule 35: MaxParallel counts the branches that have not ended") {
+  using flow_type = NitroSteps<nitro::MaxParallel<2>>;
+  bool ran = false;
+  CHECK(errors_of<flow_type>([&](IAsyncSteps& asi) {
+          auto& p = asi.parallel();
+          for (int i = 0; i < 3; ++i) p.add([&ran, object = counted()](IAsyncSteps&) { ran = true; });
+        }) == twice("the flow exceeds nitro::MaxParallel"));
+  CHECK_FALSE(ran);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          for (int i = 0; i < 2; ++i) {
+            asi.add([](IAsyncSteps& inner) {
+              auto& p = inner.parallel();
+              p.add([](IAsyncSteps&) {});
+              p.add([](IAsyncSteps&) {});
+            });
+          }
+        }) == no_error);
+  CHECK(errors_of<NitroSteps<nitro::MaxParallel<0>>>([](IAsyncSteps& asi) {
+          asi.parallel().add([](IAsyncSteps&) {});
+        }) == twice("the flow exceeds nitro::MaxParallel"));
+}
+
+TEST_CASE("rule 35: ArenaBytes: steps, objects, handlers and timers share them") {
+  using flow_type = NitroSteps<nitro::MaxSteps<100>, nitro::MaxTimeouts<100>, nitro::MaxCancels<100>,
+                               nitro::MaxStackAllocs<100>, nitro::ArenaBytes<512>>;
+  const std::string expected = twice("the flow exceeds nitro::ArenaBytes");
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          for (int i = 0; i < 20; ++i) asi.add([object = counted()](IAsyncSteps&) {});
+        }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.add([big = std::array<char, 600>()](IAsyncSteps&) { CHECK(big[0] == 1); });
+        }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) { asi.stack(600); }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          for (int i = 0; i < 20; ++i) asi.stack<counted>();
+        }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.setCancel([big = std::array<char, 600>()](IAsyncSteps&) { CHECK(big[0] == 1); });
+        }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.stack(320);
+          asi.setTimeout(1h);
+          asi.add([](IAsyncSteps& inner) { inner.setTimeout(1h); });
+        }) == expected);
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.stack(200);
+          asi.completion();
+          asi.add([](IAsyncSteps& inner) {
+            inner.stack(100);
+            inner.completion();
+          });
+        }) == expected);
+}
+
+TEST_CASE("rule 35: the steps of a branch are limited by BranchBytes, and the parallel's handler is told") {
+  using flow_type = NitroSteps<nitro::MaxSteps<100>, nitro::BranchBytes<128>>;
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.parallel().add([](IAsyncSteps& branch) {
+            for (int i = 0; i < 8; ++i) branch.add([](IAsyncSteps&) {});
+          });
+        }) == twice("the branch exceeds nitro::BranchBytes"));
+}
+
+TEST_CASE("rule 35: MaxResultBytes") {
+  using flow_type = NitroSteps<nitro::MaxResultBytes<64>>;
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) { asi.success(std::array<char, 65>()); }) ==
+        twice("the results exceed nitro::MaxResultBytes"));
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) { asi.success(std::array<char, 64>()); }) == no_error);
+}
+
+TEST_CASE("rule 35: MaxStateBytes") {
+  using flow_type = NitroSteps<nitro::MaxStateBytes<256>>;
+  bench b;
+  lines seen;
+  flow_type flow{b.loop};
+  flow.add(
+      [](IAsyncSteps& asi) {
+        for (int i = 0; i < 10; ++i) asi.state()["key " + std::to_string(i)] = i;
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
+        CHECK(asi.state<int>("key 0") == 0);
+        asi.success();
+      });
+  flow.execute();
+  b.drain();
+  CHECK(join(seen) == "InternalError: the state exceeds nitro::MaxStateBytes\n");
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 35: MaxErrorText cuts codes and infos, it loses none") {
+  using flow_type = NitroSteps<nitro::MaxErrorText<8>>;
+  CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
+          asi.errorNoThrow(std::string("a code that is long"), "an info that is long");
+        }) == join({"a code t: an info ", "after", "a code t: an info ", "after"}));
+}
+
+TEST_CASE("rule 35: BurstSize is how many steps run before others have their turn") {
+  bench b;
+  lines seen;
+  NitroSteps<nitro::BurstSize<2>> one{b.loop};
+  NitroSteps<nitro::BurstSize<3>> two{b.loop};
+  for (int i = 0; i < 4; ++i) {
+    one.add([&](IAsyncSteps&) { seen.push_back("1"); });
+    two.add([&](IAsyncSteps&) { seen.push_back("2"); });
+  }
+  one.execute();
+  two.execute();
+  b.drain();
+  CHECK(seen == lines{"1", "1", "2", "2", "2", "1", "1", "2"});
+}
+
+TEST_CASE("limits may be given in any order; those not given have their default") {
+  bench b;
+  NitroSteps<nitro::MaxTimeouts<0>, nitro::MaxSteps<1>> flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.stack<counted>(); });
+  flow.execute();
+  b.drain();
+  CHECK(b.unhandled.empty());
+  static_assert(sizeof(NitroSteps<nitro::MaxSteps<4>, nitro::MaxParallel<0>>) <
+                sizeof(NitroSteps<nitro::MaxSteps<8>, nitro::MaxParallel<2>>));
+}

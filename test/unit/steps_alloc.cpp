@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/alloc_counter.hpp"
+#include "support/flows.hpp"
+
+// Rule 35 and the memory of flows: what allocates, and when.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::alloc_counter;
+using testing::bench;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The sums that the pieces below come to, so that none of them is left out unseen.
+struct tally {
+  int steps = 0;
+  int handled = 0;
+  int cancels = 0;
+};
+
+/// Nesting, results of all sizes, objects and memory of steps.
+void add_steps(IAsyncSteps& asi, tally& t) {
+  asi.add([&t](IAsyncSteps& one) {
+    ++t.steps;
+    one.stack<std::array<int, 4>>()[0] = 1;
+    one.stack(64);
+    one.add([&t](IAsyncSteps& two) {
+      ++t.steps;
+      two.add([&t](IAsyncSteps& three) {
+        ++t.steps;
+        three.success(1, 2.0, std::uint64_t{3});
+      });
+    });
+    one.add([&t](IAsyncSteps& two, int a, double b) {
+      t.steps += a + static_cast<int>(b);
+      two.success(std::array<int, 20>{1});
+    });
+  });
+  asi.add([&t](IAsyncSteps&, const std::array<int, 20>& a) { t.steps += a[0]; });
+  asi.successStep(5);
+  asi.add([&t](IAsyncSteps&, int a) { t.steps += a; });
+  asi.relinquish();
+}
+
+void add_loops(IAsyncSteps& asi, tally& t) {
+  asi.repeat(3, [&t](IAsyncSteps& i, std::size_t) { i.add([&t](IAsyncSteps&) { ++t.steps; }); });
+  asi.loop([&t, left = 3](IAsyncSteps& i) mutable {
+    if (--left == 0) return i.breakLoopNoThrow();
+    ++t.steps;
+    i.continueLoopNoThrow();
+  });
+  asi.forEach(std::array<int, 3>{1, 2, 3}, [&t](IAsyncSteps&, std::size_t, int v) { t.steps += v; });
+  asi.loop(
+      [&t](IAsyncSteps& i) {
+        i.loop([&t](IAsyncSteps& j) {
+          ++t.steps;
+          j.breakLoopNoThrow("outer");
+        });
+      },
+      "outer");
+}
+
+void add_errors(IAsyncSteps& asi, tally& t) {
+  asi.add(
+      [](IAsyncSteps& one) {
+        one.add([](IAsyncSteps& two) { two.errorNoThrow("Code", "the info of the error, longer than a short string"); },
+                [](IAsyncSteps& two, ErrorCode) { two.errorNoThrow("Other"); });
+      },
+      [&t](IAsyncSteps& one, ErrorCode code) {
+        if (code == "Other") ++t.handled;
+        one.success();
+      });
+  asi.add([](IAsyncSteps& one) { one.add([](IAsyncSteps& two) { two.success(1, 2); }); });
+  asi.add([](IAsyncSteps&, int, const std::array<char, 3>&) {},
+          [&t](IAsyncSteps& one, ErrorCode code) {
+            if (code == "InternalError") ++t.handled;
+            one.add([&t](IAsyncSteps&) { ++t.steps; });
+          });
+}
+
+void add_waits(IAsyncSteps& asi, tally& t) {
+  asi.add(
+      [&t](IAsyncSteps& one) {
+        one.setTimeout(5ms);
+        one.add([&t](IAsyncSteps& two) {
+          two.setTimeout(1h);
+          two.setCancel([&t](IAsyncSteps&) { ++t.cancels; });
+        });
+      },
+      [&t](IAsyncSteps& one, ErrorCode code) {
+        if (code == "Timeout") ++t.handled;
+        one.success();
+      });
+  asi.add([](IAsyncSteps& one) {
+    one.setTimeout(1h);
+    one.success();
+  });
+}
+
+void add_parallel(IAsyncSteps& asi, tally& t) {
+  auto& p = asi.parallel();
+  for (int i = 0; i < 4; ++i) p.add([&t](IAsyncSteps& one) { one.add([&t](IAsyncSteps&) { ++t.steps; }); });
+  auto& failing = asi.parallel([&t](IAsyncSteps& one, ErrorCode) {
+    ++t.handled;
+    one.success();
+  });
+  failing.add([&t](IAsyncSteps& one) { one.setCancel([&t] { ++t.cancels; }); });
+  failing.add([](IAsyncSteps& one) { one.errorNoThrow("Code", "the info of the error in a branch, a long text"); });
+}
+
+void add_all(IAsyncSteps& asi, tally& t) {
+  asi.add([&t](IAsyncSteps& one) { add_steps(one, t); });
+  asi.add([&t](IAsyncSteps& one) { add_loops(one, t); });
+  asi.add([&t](IAsyncSteps& one) { add_errors(one, t); });
+  asi.add([&t](IAsyncSteps& one) { add_waits(one, t); });
+  asi.add([&t](IAsyncSteps& one) { add_parallel(one, t); });
+  asi.add([](IAsyncSteps& one) { one.setCancel([] {}); });  // until it is cancelled
+}
+
+/// One execution of everything, ended by cancel().
+void play(bench& b, IAsyncSteps& flow, tally& t) {
+  t = {};
+  add_all(flow, t);
+  flow.execute();
+  b.pass(10ms);
+  flow.cancel();
+}
+
+void check(const tally& t) {
+  CHECK(t.steps == 12 + 3 + 2 + 6 + 1 + 1 + 4);
+  CHECK(t.handled == 4);
+  CHECK(t.cancels == 2);
+}
+
+using steps::nitro::MaxParallel;
+using steps::nitro::MaxSteps;
+using fixed_flow = steps::NitroSteps<MaxSteps<16>, MaxParallel<6>, steps::nitro::ArenaBytes<2048>>;
+
+}  // namespace
+
+TEST_CASE("rule 35: a NitroSteps allocates nothing after its construction") {
+  bench b;
+  {
+    // The loop's own memory: for its first flow, its first wait.
+    steps::AsyncSteps first{b.loop};
+    first.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+    first.execute();
+    b.drain();
+  }
+  fixed_flow flow{b.loop};
+  tally t;
+  const alloc_counter counter;
+  play(b, flow, t);
+  CHECK(counter.calls() == 0);
+  check(t);
+  for (int i = 0; i < 20; ++i) play(b, flow, t);
+  CHECK(counter.calls() == 0);
+  check(t);
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 35: state() of a NitroSteps takes keys and nodes from the object") {
+  bench b;
+  steps::NitroSteps<steps::nitro::MaxStateBytes<512>> flow{b.loop};
+  const alloc_counter counter;
+  flow.state()["a"] = 1;
+  flow.state()["a key that is longer than a short string holds"] = 2.5;
+  CHECK(flow.state<int>("a") == 1);
+  CHECK(flow.state<double>("a key that is longer than a short string holds") == 2.5);
+  CHECK(counter.calls() == 0);
+}
+
+TEST_CASE("in the steady state an AsyncSteps allocates nothing, be it used again or made anew") {
+  bench b;
+  tally t;
+  const auto round = [&] {
+    steps::AsyncSteps flow{b.loop};
+    play(b, flow, t);
+    check(t);
+    play(b, flow, t);
+  };
+  for (int i = 0; i < 3; ++i) round();
+  const alloc_counter counter;
+  for (int i = 0; i < 20; ++i) round();
+  CHECK(counter.calls() == 0);
+  check(t);
+}
+
+TEST_CASE("in the steady state thousands of flows alive at once allocate nothing") {
+  constexpr std::size_t count = 3000;
+  bench b;
+  std::vector<steps::AsyncSteps> flows;
+  flows.reserve(count);
+  std::size_t ended = 0;
+  const auto round = [&] {
+    for (std::size_t i = 0; i < count; ++i) {
+      flows.emplace_back(b.loop);
+      flows.back().add([](IAsyncSteps& asi) { asi.setTimeout(1h); }, [](IAsyncSteps&, ErrorCode) {});
+      flows.back().add([](IAsyncSteps&) {});
+      flows.back().execute();
+    }
+    b.drain();
+    ended += count;
+    flows.clear();
+  };
+  round();
+  const alloc_counter counter;
+  for (int i = 0; i < 5; ++i) round();
+  // What thousands leave behind goes through the recycler's depot, which keeps it.
+  CHECK(counter.calls() == 0);
+  CHECK(ended == 6 * count);
+}
+
+TEST_CASE("waits for completions and promises take recycled blocks") {
+  bench b;
+  const auto round = [&](IAsyncSteps& flow) {
+    steps::completion<int> done;
+    int got = 0;
+    flow.add([&](IAsyncSteps& asi) { done = asi.completion<int>(); });
+    flow.add([&](IAsyncSteps& asi, int v) {
+      got = v;
+      asi.success(v + 1);
+    });
+    auto result = flow.promise<int>();
+    b.drain();
+    CHECK(done.success(41));
+    b.drain();
+    CHECK(got == 41);
+    CHECK(result.get() == 42);
+  };
+  const auto both = [&] {
+    steps::AsyncSteps flow{b.loop};
+    round(flow);
+    fixed_flow fixed{b.loop};
+    round(fixed);
+  };
+  for (int i = 0; i < 3; ++i) both();
+  const alloc_counter counter;
+  for (int i = 0; i < 20; ++i) both();
+  CHECK(counter.calls() == 0);
+}
+
+TEST_CASE("a flow that has grown gives its memory back when its steps have ended") {
+  bench b;
+  const auto round = [&](int depth) {
+    steps::AsyncSteps flow{b.loop};
+    int deepest = 0;
+    const auto go = [&](auto& self, IAsyncSteps& asi, int level) -> void {
+      deepest = level;
+      if (level < depth) asi.add([&self, level](IAsyncSteps& inner) { self(self, inner, level + 1); });
+    };
+    flow.add([&](IAsyncSteps& asi) { go(go, asi, 1); });
+    flow.execute();
+    b.drain();
+    CHECK(deepest == depth);
+  };
+  round(1000);
+  const alloc_counter counter;
+  for (int i = 0; i < 10; ++i) round(1000);
+  CHECK(counter.live() == 0);
+}
+
+TEST_CASE("a suspended flow takes at most 512 bytes of its own") {
+  constexpr std::size_t count = 4096;
+  bench b;
+  std::vector<steps::AsyncSteps> flows;
+  flows.reserve(count);
+  const alloc_counter counter;
+  for (std::size_t i = 0; i < count; ++i) {
+    flows.emplace_back(b.loop);
+    flows.back().add([](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.setTimeout(1h); }); });
+    flows.back().execute();
+  }
+  b.drain();
+  // One block a flow, of the class of 448 bytes; the ready ring has grown a few times, once for each doubling.
+  CHECK(counter.live() <= static_cast<std::ptrdiff_t>(count) + 8);
+  CHECK(sizeof(steps::detail::flow) + sizeof(steps::AsyncSteps) <= 320);
+}
