@@ -190,12 +190,12 @@ TEST_CASE_TEMPLATE("rule 5: each misuse is InternalError with an info, at the st
       {"breakLoop() without a loop", [](IAsyncSteps& asi) { asi.breakLoop(); }},
       {"continueLoop() without a loop", [](IAsyncSteps& asi) { asi.continueLoopNoThrow(); }},
   };
-  for (const auto& [name, misuse] : misuses) {
+  for (const auto& [name, act] : misuses) {
     CAPTURE(name);
     bench b;
     lines seen;
     Flow flow{b.loop};
-    flow.add([misuse = misuse](IAsyncSteps& asi) { misuse(asi); }, noting(seen));
+    flow.add([misuse = act](IAsyncSteps& asi) { misuse(asi); }, noting(seen));
     flow.add([&](IAsyncSteps&) { seen.push_back("next"); });
     flow.execute();
     b.drain();
@@ -248,7 +248,7 @@ TEST_CASE_TEMPLATE("rule 5: error() with sub-steps added drops these and is rais
   Flow flow{b.loop};
   for (const bool throws : {true, false}) {
     flow.add(
-        [&](IAsyncSteps& asi) {
+        [&, throws](IAsyncSteps& asi) {
           asi.add([&](IAsyncSteps&) { seen.push_back("sub"); });
           asi.parallel().add([&](IAsyncSteps&) { seen.push_back("branch"); });
           if (throws) asi.error("Mine", "why");

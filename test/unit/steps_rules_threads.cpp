@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "support/flows.hpp"
+#include "support/scale.hpp"
+
+// Flows and other threads, rule by rule: 17, 19, 20, 21, 32. On one thread: steps_rules_time.cpp.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A promise that is set once by a callback, and waited for elsewhere: a minute is for ever.
+template <class T = void>
+struct sign {
+  std::promise<T> promise;
+  std::future<T> future = promise.get_future();
+  bool seen() const { return future.wait_for(60s) == std::future_status::ready; }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 17: cancel() of another thread is a request that the loop carries out", Flow, STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  sign<> waits;
+  sign<std::thread::id> cancelled;
+  std::thread::id loop_thread;
+  Flow flow{tool};
+  flow.add([&](IAsyncSteps& asi) {
+    loop_thread = std::this_thread::get_id();
+    asi.setCancel([&](IAsyncSteps&) { cancelled.promise.set_value(std::this_thread::get_id()); });
+    waits.promise.set_value();
+  });
+  auto result = flow.promise();
+  REQUIRE(waits.seen());
+  flow.cancel();
+  REQUIRE(cancelled.seen());
+  CHECK(cancelled.future.get() == loop_thread);
+  CHECK_THROWS_AS(result.get(), std::future_error);
+}
+
+TEST_CASE_TEMPLATE("rule 17: destroying a flow on another thread waits until the loop has cancelled it", Flow,
+                   STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  for (int round = 0; round < 50; ++round) {
+    sign<> waits;
+    bool cancelled = false;  // no atomic: the destructor's wait is what orders it
+    {
+      Flow flow{tool};
+      flow.add([&](IAsyncSteps& asi) {
+        asi.setCancel([&](IAsyncSteps&) { cancelled = true; });
+        waits.promise.set_value();
+      });
+      flow.execute();
+      if (round % 2 == 0) REQUIRE(waits.seen());
+    }
+    if (round % 2 == 0) CHECK(cancelled);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 19: destroying the flow right after get() is safe", Flow, STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  const std::size_t rounds = testing::rounds(2000);
+  int sum = 0;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    auto flow = std::make_unique<Flow>(tool);
+    flow->add([](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.success(1); }); });
+    auto result = flow->template promise<int>();
+    sum += result.get();
+    flow.reset();
+  }
+  CHECK(sum == static_cast<int>(rounds));
+}
+
+TEST_CASE_TEMPLATE("rule 20: many threads end one wait, and one of them wins", Flow, STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  Flow flow{tool};
+  const int rounds = static_cast<int>(testing::rounds(200));
+  for (int round = 0; round < rounds; ++round) {
+    sign<steps::completion<int>> made;
+    flow.add([&](IAsyncSteps& asi) { made.promise.set_value(asi.completion<int>()); });
+    flow.add([](IAsyncSteps& asi, int n) { asi.success(n); });
+    auto result = flow.template promise<int>();
+    REQUIRE(made.seen());
+    const auto token = made.future.get();
+    std::atomic<int> winner{-1};
+    std::atomic<int> wins{0};
+    std::thread threads[3];
+    for (int i = 0; i < 3; ++i) {
+      threads[i] = std::thread([&, i, mine = token] {
+        if (!mine.success(i)) return;
+        winner = i;
+        ++wins;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(wins == 1);
+    CHECK(result.get() == winner);
+    CHECK(!token.success(9));
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 21: success() and error() of another thread do not wait for the loop", Flow, STEPS_FLOWS) {
+  for (const bool fails : {false, true}) {
+    steps::AsyncTool tool;
+    sign<IAsyncSteps*> waits;
+    sign<> called;
+    sign<> busy;
+    bool returned = false;
+    Flow flow{tool};
+    flow.add([&](IAsyncSteps& asi) {
+      asi.waitExternal();
+      waits.promise.set_value(&asi);
+    });
+    flow.add([](IAsyncSteps& asi, int n) { asi.success(n); });
+    auto result = flow.template promise<int>();
+    REQUIRE(waits.seen());
+    tool.post([&] {  // the loop's thread is not to be had until the call has returned
+      busy.promise.set_value();
+      returned = called.seen();
+    });
+    REQUIRE(busy.seen());
+    IAsyncSteps& waiting = *waits.future.get();
+    if (fails) {
+      waiting.errorNoThrow("Outside", "the info");
+    } else {
+      waiting.success(5);
+    }
+    called.promise.set_value();
+    if (fails) {
+      CHECK_THROWS_WITH_AS(result.get(), "Outside", steps::Error);
+    } else {
+      CHECK(result.get() == 5);
+    }
+    CHECK(returned);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 21: two loops whose steps end each other's waits do not block each other", Flow, STEPS_FLOWS) {
+  steps::AsyncTool one;
+  steps::AsyncTool two;
+  const int rounds = static_cast<int>(testing::rounds(200));
+  for (int round = 0; round < rounds; ++round) {
+    sign<IAsyncSteps*> waits[2];
+    Flow first{one};
+    Flow second{two};
+    Flow* const flows[] = {&first, &second};
+    std::future<void> results[2];
+    for (int i = 0; i < 2; ++i) {
+      flows[i]->add([&, i](IAsyncSteps& asi) {
+        asi.waitExternal();
+        waits[i].promise.set_value(&asi);
+      });
+      results[i] = flows[i]->promise();
+    }
+    REQUIRE(waits[0].seen());
+    REQUIRE(waits[1].seen());
+    one.post([step = waits[1].future.get()] { step->success(); });
+    two.post([step = waits[0].future.get()] { step->success(); });
+    for (auto& result : results) {
+      REQUIRE(result.wait_for(60s) == std::future_status::ready);
+      result.get();
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 32: flows of two loops pass one mutex in turn, each on its own loop", Flow, STEPS_FLOWS) {
+  steps::AsyncTool tools[2];
+  steps::Mutex mutex;
+  int inside = 0;  // no atomic: the mutex is what orders it
+  std::atomic<int> strangers{0};
+  constexpr int flows = 4;
+  const std::size_t rounds = testing::rounds(300);
+  {
+    std::unique_ptr<Flow> all[flows];
+    std::future<void> results[flows];
+    for (int i = 0; i < flows; ++i) {
+      auto& tool = tools[i % 2];
+      all[i] = std::make_unique<Flow>(tool);
+      all[i]->repeat(rounds, [&](IAsyncSteps& asi, std::size_t) {
+        asi.sync(mutex, [&](IAsyncSteps& in) {
+          if (!tool.is_same_thread()) ++strangers;
+          const int seen = inside++;
+          in.relinquish();
+          in.add([&, seen](IAsyncSteps&) { inside = seen + 1; });
+        });
+      });
+      results[i] = all[i]->promise();
+    }
+    for (auto& result : results) {
+      REQUIRE(result.wait_for(60s) == std::future_status::ready);
+      result.get();
+    }
+  }
+  CHECK(inside == static_cast<int>(rounds) * flows);
+  CHECK(strangers == 0);
+}
