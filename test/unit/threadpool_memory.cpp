@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Calls of operator new per task, exactly, and memory that goes back.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <future>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/occupied.hpp"
+
+using async::threadpool;
+
+namespace {
+
+/// Repeats a round of work until three rounds one after the other have not called operator new at all.
+template <class Round>
+bool settles(Round round) {
+  int quiet = 0;
+  for (int i = 0; i < 100 && quiet != 3; ++i) {
+    const testing::alloc_counter counter;
+    round();
+    quiet = counter.calls() == 0 ? quiet + 1 : 0;
+  }
+  return quiet == 3;
+}
+
+}  // namespace
+
+TEST_CASE("in the steady state execute and post call operator new not once, whether tasks wait or not") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  CHECK(settles([&] {
+    for (int i = 0; i < 1000; ++i) pool.execute([&ran] { ++ran; });
+    pool.wait_idle();
+  }));
+  CHECK(settles([&] {
+    for (int i = 0; i < 1000; ++i) CHECK(pool.post([i] { return i; }).get() == i);
+  }));
+  std::vector<std::future<int>> futures;
+  futures.reserve(1000);
+  CHECK(settles([&] {
+    for (int i = 0; i < 1000; ++i) futures.push_back(pool.post([](int a, int b) { return a + b; }, i, 1));
+    for (std::future<int>& f : futures) f.get();
+    futures.clear();
+  }));
+}
+
+TEST_CASE("in the steady state a task that posts from inside calls operator new not once") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  CHECK(settles([&] {
+    pool.execute([&] {
+      for (int i = 0; i < 1000; ++i) pool.execute([&ran] { ++ran; });
+    });
+    pool.wait_idle();
+  }));
+}
+
+TEST_CASE("trim gives back what a peak of waiting tasks took") {
+  testing::alloc_counter counter;
+  {
+    threadpool pool(1);
+    {
+      std::vector<std::future<int>> futures;
+      futures.reserve(20'000);
+      const testing::occupied busy(pool, 1);
+      for (int i = 0; i < 20'000; ++i) futures.push_back(pool.post([i] { return i; }));
+      CHECK(counter.live() > 1000);
+    }
+    pool.wait_idle();
+  }
+  CHECK(threadpool::trim() >= 20'000 * 64);
+  CHECK(counter.live() < 500);
+  CHECK(threadpool::trim() == 0);
+}
