@@ -28,17 +28,17 @@ class ErrorCode {
   /// A literal, or another array of constants that lives as long as the program.
   template <std::size_t N>
   constexpr ErrorCode(const char (&literal)[N]) noexcept  // NOLINT: implicit by contract
-      : text_(literal) {}
+      : text_(literal), lasting_(true) {}
   /// A buffer; its text is copied when the error is raised.
   template <std::size_t N>
-  constexpr ErrorCode(char (&buffer)[N]) noexcept : text_(buffer), lasting_(false) {}  // NOLINT: implicit by contract
+  constexpr ErrorCode(char (&buffer)[N]) noexcept : text_(buffer) {}  // NOLINT: implicit by contract
   /// A pointer to a text; copied when the error is raised. Null is the empty code.
   template <class T>
     requires(std::same_as<T, const char*> || std::same_as<T, char*>)
   constexpr ErrorCode(const T& text) noexcept  // NOLINT: implicit by contract
-      : text_(text == nullptr ? "" : text), lasting_(false) {}
+      : text_(text == nullptr ? "" : text) {}
   /// A string; its text is copied when the error is raised.
-  ErrorCode(const std::string& text) noexcept : text_(text.c_str()), lasting_(false) {}  // NOLINT: implicit by contract
+  ErrorCode(const std::string& text) noexcept : text_(text.c_str()) {}  // NOLINT: implicit by contract
 
   /// The text, ended by a zero.
   constexpr const char* c_str() const noexcept { return text_; }
@@ -60,7 +60,7 @@ class ErrorCode {
 
  private:
   const char* text_ = "";
-  bool lasting_ = true;
+  bool lasting_ = false;
 };
 
 /// An error of steps as an exception: thrown by user code without an `asi` at hand, and what a flow's future throws.
