@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   add("steps/error thrown", "ns/flow", "the same with an error thrown at the bottom, handled at the top", 0.5);
   add("steps/error", "ns/flow", "the same with errorNoThrow", 0.2);
   add("steps/timeout", "ns/step", "a limit in time is set, and met", 0.2);
+  add("steps/timers", "ns/timer", "a million timers are armed, all at a time, and cancelled", 0.5);
+  add("steps/depth", "ns/level", "a hundred thousand steps, each inside the other", 0.1);
   add("steps/sync", "ns/section", "a section of a free mutex", 0.2);
   add("steps/parallel-8", "ns/parallel", "eight branches, forked and joined", 0.6);
   add("steps/mutex", "ns/section", "30,000 flows pass through one mutex and give way inside", 1);

@@ -8,8 +8,10 @@
 #include <chrono>     // for seconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t
+#include <cstdlib>    // for abort
 #include <deque>      // for deque
 #include <string>     // for string
+#include <vector>     // for vector
 
 #include "../support/harness.hpp"          // for enroll, plan
 #include "../support/machine.hpp"          // for wall_clock, resident_bytes
@@ -155,6 +157,34 @@ bench::sample five_nested(std::size_t count) {
   });
 }
 
+void deeper(IAsyncSteps& asi, std::size_t left, std::size_t& done) {
+  ++done;
+  if (left != 1) asi.add([left, &done](IAsyncSteps& inner) { deeper(inner, left - 1, done); });
+}
+
+template <class Flow>
+bench::sample depth(std::size_t levels) {
+  std::size_t done = 0;
+  return again<Flow>(1, done, levels, [&done, levels](Flow& flow) {
+    flow.add([levels, &done](IAsyncSteps& asi) { deeper(asi, levels, done); });
+  });
+}
+
+/// Timers that are all armed at a time, due within a minute, and then cancelled: what time-outs mostly do.
+bench::sample timers(std::size_t count) {
+  async::event_loop loop;
+  std::vector<async::event_loop::handle> armed;
+  armed.reserve(count);
+  std::size_t done = 0;
+  const auto begin = bench::wall_clock::now();
+  for (std::size_t i = 0; i < count; ++i) {
+    armed.push_back(loop.deferred(bench::timer_delay(i), [] { std::abort(); }));
+  }
+  static_cast<void>(loop.iterate());
+  for (async::event_loop::handle& handle : armed) done += handle.cancel() ? 1 : 0;
+  return bench::finished(begin, done, count);
+}
+
 template <class Flow>
 bench::sample timeout(std::size_t count) {
   std::size_t done = 0;
@@ -233,6 +263,8 @@ using nitro = steps::NitroSteps<steps::nitro::MaxSteps<10>, steps::nitro::MaxTim
 
 const bench::enroll contestants([](bench::plan& plan) {
   enroll_flow<steps::AsyncSteps>(plan, "steps::AsyncSteps", 0);
+  plan.add("steps/depth", {"steps::AsyncSteps", 0, plan.size(100'000, 100'000), depth<steps::AsyncSteps>});
+  plan.add("steps/timers", {"async::event_loop", 0, plan.size(1'000'000, 200'000), timers});
   enroll_flow<nitro<0>, nitro<8>>(plan, "steps::NitroSteps", 1);
 });
 

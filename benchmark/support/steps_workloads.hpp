@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>   // for milliseconds
 #include <cstddef>  // for size_t
 #include <string>   // for string, to_string
 
@@ -11,6 +12,11 @@ namespace bench {
 
 /// How many flows are alive together in the workloads "alive" and "switch".
 inline constexpr std::size_t flows_alive = 30'000;
+
+/// When the timer number `i` of the workload "timers" is due.
+inline std::chrono::milliseconds timer_delay(std::size_t i) {
+  return std::chrono::milliseconds(10'000 + i * 7919 % 50'000);
+}
 
 /// The time since `begin` with a check that the work was done.
 inline sample finished(wall_clock::time_point begin, std::size_t done, std::size_t expected) {
