@@ -127,8 +127,7 @@ TEST_CASE_TEMPLATE("rule 16: a timeout ends a loop, around it and in its body", 
           asi.loop([&](IAsyncSteps& body) {
             ++rounds;
             if (!around && rounds == 3) return body.setTimeout(1ms);
-            body.waitExternal();
-            b.loop.deferred(5ms, [&body] { body.success(); });
+            b.loop.deferred(5ms, [done = body.completion<>()] { done.success(); });
           });
         },
         noting(seen));
