@@ -38,6 +38,8 @@ class queue_core {
   static constexpr unsigned done = 4, void_and_done = 6;
   // Skip marks: version * 4 + one of these; another version counts as no mark.
   static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
+  static_assert(lines != 0 && lines << layout::shift <= word::slot_mask,
+                "async::queue: Traits::slot_bits are too few for a segment of T");
 
  public:
   using segment = detail::segment<T, lines>;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What threads see of the queues is what they could see if calls took effect one by one: short histories by search,
+// long runs by the order of their elements.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "async/bounded_queue.hpp"
+#include "async/queue.hpp"
+#include "support/fifo_history.hpp"
+#include "support/scale.hpp"
+#include "support/start_line.hpp"
+
+using namespace testing;
+using clock_type = std::chrono::steady_clock;
+
+namespace {
+
+unsigned next_random() {
+  thread_local std::uint64_t state = testing::seed() + std::hash<std::thread::id>{}(std::this_thread::get_id());
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return static_cast<unsigned>(state >> 33);
+}
+/// Gives the processor to another thread in the middle of an operation, often.
+void maybe_yield() noexcept {
+  if (next_random() % 16 == 0) std::this_thread::yield();
+}
+
+struct unbounded_traits : async::queue_traits {
+  static constexpr unsigned slot_bits = 2;
+  static constexpr std::size_t segment_bytes = 1;
+  static constexpr unsigned stall_rounds = 1;
+  static void claimed() noexcept { maybe_yield(); }
+  static void published() noexcept { maybe_yield(); }
+  static void marking() noexcept { maybe_yield(); }
+  static void passing() noexcept { maybe_yield(); }
+};
+struct bounded_traits : async::bounded_queue_traits {
+  static constexpr std::uint64_t first_ticket = (std::uint64_t{1} << 30) - 3;
+  static void claimed() noexcept { maybe_yield(); }
+};
+
+/// Too strictly aligned to share a cache line: a segment has two slots.
+struct alignas(128) wide {
+  char value;
+};
+
+struct unbounded {
+  static constexpr std::size_t capacity = 0;
+  bool enqueue(char value) {
+    queue.enqueue(wide{value});
+    return true;
+  }
+  bool dequeue(char& value) {
+    const auto out = queue.dequeue();
+    if (out) value = out->value;
+    return out.has_value();
+  }
+  async::queue<wide, unbounded_traits> queue;
+};
+template <std::size_t Capacity>
+struct bounded {
+  static constexpr std::size_t capacity = Capacity;
+  bool enqueue(char value) { return queue.enqueue(value); }
+  bool dequeue(char& value) { return queue.dequeue(value); }
+  async::bounded_queue<char, bounded_traits> queue{Capacity};
+};
+/// Hands out the second element now and then.
+struct out_of_order {
+  static constexpr std::size_t capacity = 0;
+  bool enqueue(char value) {
+    const std::lock_guard hold(mutex);
+    elements.push_back(value);
+    return true;
+  }
+  bool dequeue(char& value) {
+    const std::lock_guard hold(mutex);
+    if (elements.empty()) return false;
+    const auto at = elements.begin() + (elements.size() > 1 && next_random() % 4 == 0 ? 1 : 0);
+    value = *at;
+    elements.erase(at);
+    return true;
+  }
+  std::mutex mutex;
+  std::deque<char> elements;
+};
+/// Says that it is empty when it is only busy.
+struct busy_is_empty : out_of_order {
+  bool dequeue(char& value) {
+    if (next_random() % 8 == 0) return false;
+    const std::lock_guard hold(mutex);
+    if (elements.empty()) return false;
+    value = elements.front();
+    elements.pop_front();
+    return true;
+  }
+};
+
+/// The number of histories, out of `histories` of random calls by `threads` threads, that no order explains.
+template <class Queue>
+std::size_t count_broken(std::size_t threads, std::size_t calls, std::size_t histories) {
+  std::size_t broken = 0;
+  std::vector<std::vector<queue_call>> seen(threads);
+  std::optional<Queue> queue;
+  queue.emplace();
+  const auto between = [&]() noexcept {
+    std::vector<queue_call> all;
+    for (auto& part : seen) {
+      all.insert(all.end(), part.begin(), part.end());
+      part.clear();
+    }
+    broken += fifo_history(std::move(all), Queue::capacity).is_linearizable() ? 0U : 1U;
+    queue.emplace();
+  };
+  std::barrier round(static_cast<std::ptrdiff_t>(threads), between);
+  run_threads(threads, [&](std::size_t thread) {
+    for (std::size_t i = 0; i < histories; ++i) {
+      for (std::size_t call = 0; call < calls; ++call) {
+        char value = static_cast<char>('a' + thread * calls + call);
+        const bool enqueues = next_random() % 2 == 0;
+        const auto start = clock_type::now();
+        const bool succeeded = enqueues ? queue->enqueue(value) : queue->dequeue(value);
+        const auto end = clock_type::now();
+        seen[thread].push_back({enqueues ? queue_call::enqueue : queue_call::dequeue, succeeded, value, start, end});
+      }
+      round.arrive_and_wait();
+    }
+  });
+  return broken;
+}
+
+template <class Queue>
+void check_histories(std::size_t histories) {
+  const std::size_t each = rounds(histories);
+  CHECK(count_broken<Queue>(3, 6, each) == 0);
+  CHECK(count_broken<Queue>(4, 4, each / 4 + 1) == 0);
+  std::printf("count: %zu histories\n", each + each / 4 + 1);
+}
+
+/// Calls one after another, then what they would be if all overlapped.
+bool explains(std::vector<queue_call> calls, std::size_t capacity, bool overlap) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].start = moment(std::chrono::seconds(overlap ? 0 : 2 * i));
+    calls[i].end = moment(std::chrono::seconds(overlap ? 1 : 2 * i + 1));
+  }
+  return fifo_history(calls, capacity).is_linearizable();
+}
+queue_call in(char value, bool succeeded = true) { return {queue_call::enqueue, succeeded, value, {}, {}}; }
+queue_call out(char value, bool succeeded = true) { return {queue_call::dequeue, succeeded, value, {}, {}}; }
+
+}  // namespace
+
+TEST_CASE("the search accepts what a queue may do, and nothing else") {
+  CHECK(explains({in('a'), in('b'), out('a'), out('b'), out('-', false)}, 0, false));
+  CHECK(explains({in('a'), in('b'), in('c', false), out('a'), in('c')}, 2, false));
+  CHECK_FALSE(explains({in('a'), in('b'), out('b'), out('a')}, 0, false));
+  CHECK(explains({in('a'), in('b'), out('b'), out('a')}, 0, true));
+  CHECK_FALSE(explains({in('a'), out('-', false), out('a')}, 0, false));
+  CHECK(explains({in('a'), out('-', false), out('a')}, 0, true));
+  CHECK_FALSE(explains({in('a'), out('a'), out('a')}, 0, true));
+  CHECK_FALSE(explains({in('a'), in('b', false)}, 2, true));
+  CHECK_FALSE(explains({out('a')}, 0, true));
+}
+
+TEST_CASE("the search finds out queues that are broken") {
+  CHECK(count_broken<out_of_order>(3, 6, 2000) > 0);
+  CHECK(count_broken<busy_is_empty>(3, 6, 2000) > 0);
+}
+
+TEST_CASE("histories of the queue are linearizable") { check_histories<unbounded>(40'000); }
+TEST_CASE("histories of a bounded queue are linearizable") { check_histories<bounded<2>>(40'000); }
+TEST_CASE("histories of a bounded queue of one slot are linearizable") { check_histories<bounded<1>>(10'000); }
+
+TEST_CASE("no element is overtaken in a long run") {
+  const auto at = [](int seconds) { return moment(std::chrono::seconds(seconds)); };
+  CHECK(count_overtaken({{at(1), at(2), at(7), at(8)}, {at(3), at(4), at(5), at(6)}}) == 1);
+  CHECK(count_overtaken({{at(1), at(3), at(7), at(8)}, {at(3), at(4), at(5), at(6)}}) == 0);
+  CHECK(count_overtaken({{at(1), at(2), at(6), at(8)}, {at(3), at(4), at(5), at(6)}}) == 0);
+
+  const auto run = [](auto& queue) {
+    constexpr std::size_t producers = 2;
+    constexpr std::size_t consumers = 2;
+    const std::size_t each = rounds(200'000);
+    std::vector<passage> passages(producers * each);
+    std::atomic<std::size_t> taken{0};
+    run_threads(producers + consumers, [&](std::size_t thread) {
+      if (thread < producers) {
+        for (std::size_t i = thread * each; i < (thread + 1) * each; ++i) {
+          passages[i].in_start = clock_type::now();
+          while (!queue.put(i)) std::this_thread::yield();
+          // The element is gone: its times are read after all threads have ended.
+          passages[i].in_end = clock_type::now();
+        }
+      } else {
+        while (taken.load(std::memory_order_relaxed) != producers * each) {
+          std::size_t i = 0;
+          const auto start = clock_type::now();
+          if (!queue.take(i)) {
+            std::this_thread::yield();
+            continue;
+          }
+          passages[i].out_start = start;
+          passages[i].out_end = clock_type::now();
+          taken.fetch_add(1, std::memory_order_relaxed);
+        }
+      }
+    });
+    CHECK(count_overtaken(std::move(passages)) == 0);
+    std::printf("count: %zu elements in order of time\n", producers * each);
+  };
+  struct {
+    bool put(std::size_t i) {
+      queue.enqueue(i);
+      return true;
+    }
+    bool take(std::size_t& i) { return queue.dequeue(i); }
+    async::queue<std::size_t> queue;
+  } without_limit;
+  run(without_limit);
+  struct {
+    bool put(std::size_t i) { return queue.enqueue(i); }
+    bool take(std::size_t& i) { return queue.dequeue(i); }
+    async::bounded_queue<std::size_t> queue{64};
+  } with_limit;
+  run(with_limit);
+}
