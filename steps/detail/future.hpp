@@ -10,11 +10,13 @@
 #include <type_traits>  // for is_void_v
 #include <utility>      // for move
 
-#include "async/detail/block_cache.hpp"  // for block_allocator
-#include "steps/detail/promise.hpp"      // for promise_base
-#include "steps/detail/remote.hpp"       // for settle
-#include "steps/detail/step_record.hpp"  // for take_results
-#include "steps/detail/timeout.hpp"      // for hold_open
+#include "async/detail/block_cache.hpp"   // for block_allocator
+#include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/pending_call.hpp"  // for unseen_by_tsan
+#include "steps/detail/promise.hpp"       // for promise_base
+#include "steps/detail/remote.hpp"        // for settle
+#include "steps/detail/step_record.hpp"   // for take_results
+#include "steps/detail/timeout.hpp"       // for hold_open
 
 /// std::future at both ends of a flow: promise() and await().
 namespace steps::detail {
@@ -31,7 +33,7 @@ class flow_promise final : public promise_base {
     if constexpr (std::is_void_v<T>) {
       if (failed) error = exception_of(f);
       settle(f);
-      error == nullptr ? promise_.set_value() : promise_.set_exception(error);
+      error == nullptr ? promise_.set_value() : fail(std::move(error));
     } else {
       std::optional<T> value;
       guarded(f, [&] {
@@ -45,17 +47,30 @@ class flow_promise final : public promise_base {
       });
       if (!value.has_value()) error = exception_of(f);
       settle(f);
-      error == nullptr ? promise_.set_value(std::move(*value)) : promise_.set_exception(error);
+      error == nullptr ? promise_.set_value(std::move(*value)) : fail(std::move(error));
     }
     drop();
   }
   void drop() noexcept override {
-    std::destroy_at(this);
+    destroy();
     async::detail::free_block(this, sizeof(flow_promise));
   }
 
  private:
   flow_promise() = default;
+
+  void fail(std::exception_ptr&& error) {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    promise_.set_exception(std::move(error));
+  }
+  void destroy() noexcept {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    std::destroy_at(this);
+  }
 
   std::promise<T> promise_{std::allocator_arg, async::detail::block_allocator<T>()};
 };
