@@ -6,6 +6,7 @@
 #include <utility>  // for forward, exchange
 
 #include "steps/detail/step_record.hpp"  // for call_function, make_scope
+#include "steps/detail/ticket.hpp"       // for ticket_base, sync_entry
 #include "steps/detail/timeout.hpp"      // for hold_open
 
 namespace steps {
@@ -17,42 +18,14 @@ namespace detail {
 /// A flow that waits for an ISync: its place in the object's queue, and the message that wakes it. Lives until the
 /// message has arrived, which may be after the end of the flow.
 ///
-/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `next`, `prev` and `stage` are for its
-/// queues. The timer is for use on the flow's loop; it is disarmed when the wait ends.
-struct sync_ticket : async::detail::message, async::detail::timer_node {
+/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `behind`, `before` and `stage` are for
+/// its queues. The timer is for use on the flow's loop; it is disarmed when the wait ends.
+struct sync_ticket : ticket_base<sync_ticket, async::detail::loop_core>, async::detail::timer_node {
   sync_ticket(ISync& o, step& s) noexcept
-      : message(&arrived), timer_node(&expired), object(o), core(s.flow_->core), waiting(&s) {}
+      : ticket_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
 
-  /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
-  /// tickets of its flows, and waits for the lock.
-  void reserve() noexcept {
-    if (async::detail::current_loop != core) core->add_ref();
-  }
-  /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread. The place is the
-  /// flow's from the moment when the ticket was taken out: if the flow has been cancelled since, or its loop has gone,
-  /// it has given the place back itself, or will.
-  void grant() noexcept {
-    if (async::detail::current_loop == core) return arrived(*this, async::detail::delivery::on_loop);
-    async::detail::loop_core& loop = *core;
-    if (!loop.push(*this)) {
-      // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.
-      arrived(*this, async::detail::delivery::dropped);
-    }
-    loop.release();
-  }
-
-  static void arrived(message& m, async::detail::delivery how) {
-    auto& t = static_cast<sync_ticket&>(m);
-    if (how == async::detail::delivery::dropped) {
-      t.dropped = true;
-      if (t.waiting != nullptr) return;  // the step's scope is still to come
-    } else if (t.waiting != nullptr) {
-      t.granted = true;
-      flow& f = *t.waiting->flow_;
-      if (f.at == phase::parked) make_ready(f, signal::rerun);  // else an error is on its way to the step
-      return;
-    }
-    destroy(t);
+  void wake() noexcept {
+    if (waiting.at == phase::parked) make_ready(waiting, signal::rerun);  // else an error is on its way to the step
   }
   static void expired(timer_node& node);
   static void destroy(sync_ticket& t) noexcept {
@@ -60,14 +33,9 @@ struct sync_ticket : async::detail::message, async::detail::timer_node {
     async::detail::free_block(&t, sizeof(sync_ticket));
   }
 
-  sync_ticket* next = nullptr;
-  sync_ticket* prev = nullptr;
   unsigned stage = 0;
   ISync& object;
-  async::detail::loop_core* const core;
-  step* waiting;         // the loop thread's; null: cancelled after it was granted
-  bool granted = false;  // the loop thread's
-  bool dropped = false;
+  flow& waiting;
 };
 
 }  // namespace detail
@@ -84,12 +52,9 @@ class ISync {
   ISync(const ISync&) = delete;
   ISync& operator=(const ISync&) = delete;
 
-  enum class entry {
-    entered,     ///< the flow has a place, until leave()
-    must_queue,  ///< no place: enqueue() is called next
-    queued,      ///< enqueue() only: the object has the ticket, and will grant it
-    rejected     ///< the queue is full: DefenseRejected at the step
-  };
+  /// entered: the flow has a place, until leave(). must_queue: no place; enqueue() is called next. queued, by enqueue()
+  /// only: the object has the ticket, and will grant it. rejected: the queue is full, DefenseRejected at the step.
+  using entry = detail::sync_entry;
 
   /// A flow wants a place. `nested`: it holds one already. Never returns `queued`.
   virtual entry try_enter(bool nested) noexcept = 0;
@@ -124,17 +89,7 @@ struct sync_scope : scope {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_ticket* const t = std::exchange(self.ticket, nullptr)) {
       t->core->timers().disarm(*t);
-      if (t->dropped || self.object.withdraw(*t)) {
-        if (t->dropped) self.object.leave(self.nested);
-        return sync_ticket::destroy(*t);
-      }
-      // It has a place since it was taken out of the queue; the message is on its way, or was here.
-      self.entered = true;
-      if (t->granted) {
-        sync_ticket::destroy(*t);
-      } else {
-        t->waiting = nullptr;
-      }
+      self.entered = t->give_up(self.object);
     }
     if (self.entered) self.object.leave(self.nested);
   }
@@ -170,7 +125,7 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     }
   } else {
     f.core->timers().disarm(*place->ticket);
-    place->ticket->granted = false;
+    place->ticket->take_up();
     result = object.go_on(*place->ticket, place->nested);
   }
   if (result == ISync::entry::queued) {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
+// floor: 11
 #pragma once
 #include <cstddef>  // for size_t
 #include <limits>   // for numeric_limits
-#include <mutex>    // for lock_guard
 
-#include "steps/detail/spin_lock.hpp"     // for spin_lock
-#include "steps/detail/ticket_queue.hpp"  // for ticket_queue
-#include "steps/isync.hpp"                // for ISync
+#include "steps/detail/gate.hpp"  // for gate
+#include "steps/isync.hpp"        // for ISync
 
 namespace steps {
 
@@ -32,49 +30,19 @@ class Mutex final : public ISync {
 
   Mutex() noexcept : Mutex(1) {}
   /// `max` 0: nobody is ever let in.
-  explicit Mutex(std::size_t max, std::size_t max_queue = unlimited) noexcept : max_(max), max_queue_(max_queue) {}
+  explicit Mutex(std::size_t max, std::size_t max_queue = unlimited) noexcept : gate_(max, max_queue) {}
 
-  entry try_enter(bool nested) noexcept override {
-    if (nested) return entry::entered;
-    const std::lock_guard lock(lock_);
-    if (takes_place()) return entry::entered;
-    return waiting_.size() >= max_queue_ ? entry::rejected : entry::must_queue;
-  }
+  entry try_enter(bool nested) noexcept override { return nested ? entry::entered : gate_.try_enter(); }
   entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept override {
-    if (nested) return entry::entered;
-    const std::lock_guard lock(lock_);
-    if (takes_place()) return entry::entered;
-    if (waiting_.size() >= max_queue_) return entry::rejected;
-    waiting_.push(ticket);
-    return entry::queued;
+    return nested ? entry::entered : gate_.enqueue(ticket);
   }
   void leave(bool nested) noexcept override {
-    if (nested) return;
-    detail::sync_ticket* next = nullptr;
-    {
-      const std::lock_guard lock(lock_);
-      next = waiting_.pop();
-      if (next == nullptr) --inside_;
-    }
-    if (next != nullptr) next->grant();
+    if (!nested) gate_.leave();
   }
-  bool withdraw(detail::sync_ticket& ticket) noexcept override {
-    const std::lock_guard lock(lock_);
-    return waiting_.remove(ticket);
-  }
+  bool withdraw(detail::sync_ticket& ticket) noexcept override { return gate_.withdraw(ticket); }
 
  private:
-  bool takes_place() noexcept {
-    if (inside_ >= max_) return false;
-    ++inside_;
-    return true;
-  }
-
-  const std::size_t max_;
-  const std::size_t max_queue_;
-  detail::spin_lock lock_;
-  std::size_t inside_ = 0;  // guarded by lock_, as is the queue
-  detail::ticket_queue waiting_;
+  detail::gate<detail::sync_ticket> gate_;
 };
 
 }  // namespace steps

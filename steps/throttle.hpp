@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
+// floor: 11
 #pragma once
 #include <chrono>   // for duration, nanoseconds, seconds
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/loop_core.hpp"     // for current_loop, loop_core
-#include "async/event_loop.hpp"           // for event_loop
-#include "steps/detail/spin_lock.hpp"     // for spin_lock
-#include "steps/detail/ticket_queue.hpp"  // for ticket_queue
-#include "steps/detail/timeout.hpp"       // for to_nanoseconds
-#include "steps/isync.hpp"                // for ISync
+#include "async/detail/loop_core.hpp"  // for current_loop, loop_core
+#include "async/event_loop.hpp"        // for event_loop
+#include "steps/detail/spin_lock.hpp"  // for spin_lock
+#include "steps/detail/ticket.hpp"     // for ticket_queue
+#include "steps/detail/timeout.hpp"    // for to_nanoseconds
+#include "steps/isync.hpp"             // for ISync
 
 namespace steps {
 
@@ -81,7 +81,7 @@ class Throttle final : public ISync {
         renew(now);
         if (count_ < max_) next = waiting_.pop();
         if (next != nullptr) ++count_;
-        waits = ticket.prev != nullptr;
+        waits = waiting_.is_in(ticket);
         end = end_;
       }
       if (next == nullptr) {
@@ -117,7 +117,7 @@ class Throttle final : public ISync {
   detail::spin_lock lock_;
   std::size_t count_ = 0;                 // entries of this period; guarded by lock_, as all that follows
   time_point end_ = (time_point::min)();  // of this period
-  detail::ticket_queue waiting_;
+  detail::ticket_queue<detail::sync_ticket> waiting_;
 };
 
 }  // namespace steps
