@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "steps/errors.hpp"
+
+using steps::Error;
+using steps::ErrorCode;
+using steps::ErrorInfo;
+
+TEST_CASE("an Error has the code and info that it was made of, whatever kind of text") {
+  const std::string text = "a code that is made while the program runs";
+  char buffer[] = "buffer";
+  const char* const pointer = text.c_str();
+  CHECK(Error("Literal").code() == "Literal");
+  CHECK(Error(text).code() == text);
+  CHECK(Error(pointer, "info").code() == text);
+  CHECK(Error(buffer).code() == "buffer");
+  CHECK(Error(ErrorCode()).code() == "");
+  CHECK(Error(text, "info").error_info() == "info");
+  CHECK(Error("Literal", "info").error_info() == "info");
+  CHECK(Error("Literal").error_info().empty());
+  CHECK(std::string(Error(text).what()) == text);
+}
+
+TEST_CASE("an Error owns its texts, and so do copies of it") {
+  std::string text = "a code that is longer than a short string";
+  Error copy("Other");
+  {
+    char info[] = "the info of the error";
+    const Error error(text, info);
+    info[0] = '?';
+    copy = error;
+  }
+  text.assign(text.size(), '?');
+  CHECK(copy.code() == "a code that is longer than a short string");
+  CHECK(copy.error_info() == "the info of the error");
+  CHECK_FALSE(copy.code().is_lasting());
+}
+
+TEST_CASE("the code of a literal may be kept for good, also when there is an info") {
+  ErrorCode code;
+  {
+    const Error error("Literal", "info");
+    code = error.code();
+  }
+  CHECK(code.is_lasting());
+  CHECK(code == "Literal");
+}
+
+TEST_CASE("an Error is caught as a runtime_error, whose text is the code") {
+  try {
+    throw Error("Code", "info");
+  } catch (const std::runtime_error& e) {
+    CHECK(std::string_view(e.what()) == "Code");
+  }
+}
+
+TEST_CASE("codes are compared by content; null is the empty code") {
+  const std::string text = "Timeout";
+  const char* const null = nullptr;
+  CHECK(ErrorCode(text) == steps::errors::Timeout);
+  CHECK(ErrorCode(text) == std::string_view("Timeout"));
+  CHECK_FALSE(ErrorCode(text) == "Time");
+  CHECK(ErrorCode(null) == ErrorCode());
+  CHECK_FALSE(ErrorCode(null) == null);
+  CHECK(ErrorCode().view().empty());
+  static_assert(ErrorCode("Literal").is_lasting());
+}
