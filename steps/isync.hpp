@@ -24,6 +24,7 @@ struct sync_ticket : ticket_base<sync_ticket, async::detail::loop_core>, async::
   sync_ticket(ISync& o, step& s) noexcept
       : ticket_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
 
+  bool is_on_loop() const noexcept { return async::detail::current_loop == core; }
   void wake() noexcept {
     if (waiting.at == phase::parked) make_ready(waiting, signal::rerun);  // else an error is on its way to the step
   }

@@ -107,9 +107,6 @@ class loop_core {
   /// loop_entry.
   bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
 
-  /// True on the thread that is in a turn of this loop, or is destroying it.
-  bool is_current() const noexcept { return current_loop == this; }
-
   // --- for flows and callbacks, on the owner's thread ---
 
   ready_queue& ready() noexcept { return ready_; }

@@ -17,7 +17,8 @@ enum class sync_entry {
 };
 
 /// A place in the queue of a sync object and, when it has been granted, the message to the waiting flow's loop: the
-/// base of Ticket, which has wake() for the flow, and destroy(Ticket&). Loop is a loop_core, or a model's.
+/// base of Ticket, which has is_on_loop() for the present thread, wake() for the flow, and destroy(Ticket&). Loop is a
+/// loop_core, or a model's.
 ///
 /// A place is the flow's from the moment when the object takes the ticket out of its queue, under its lock: who is
 /// cancelled after that gives the place back. So no place is lost or given twice, whatever becomes of the message.
@@ -31,11 +32,11 @@ struct ticket_base : async::detail::message {
   /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
   /// tickets of its flows, and waits for the lock.
   void reserve() noexcept {
-    if (!core->is_current()) core->add_ref();
+    if (!static_cast<Ticket*>(this)->is_on_loop()) core->add_ref();
   }
   /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread.
   void grant() noexcept {
-    if (core->is_current()) return arrived(*this, async::detail::delivery::on_loop);
+    if (static_cast<Ticket*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
     Loop& loop = *core;
     if (!loop.push(*this)) {
       // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.

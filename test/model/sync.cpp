@@ -55,6 +55,7 @@ struct loop {
 
 struct ticket : steps::detail::ticket_base<ticket, loop> {
   explicit ticket(loop& l) : ticket_base(l) {}
+  bool is_on_loop() const { return core->is_current(); }
   void wake() { woken = true; }
   static void destroy(ticket& t) { delete &t; }
   bool woken = false;
