@@ -85,8 +85,9 @@ class ready_queue {
   runnable* pop() noexcept {
     runnable* const r = ring_[head_++ & mask()];
     if (const runnable* const later = ring_[(head_ + prefetch_distance) & mask()]; later != nullptr) {
-      prefetch_for_write(later);
-      prefetch_for_write(reinterpret_cast<const char*>(later) + cache_line);
+      for (std::size_t line = 0; line != prefetch_lines; ++line) {
+        prefetch_for_write(reinterpret_cast<const char*>(later) + line * cache_line);
+      }
     }
     if (r != nullptr) r->place = runnable::not_queued;
     return r;
@@ -111,6 +112,7 @@ class ready_queue {
  private:
   static constexpr std::uint32_t minimum = 64;
   static constexpr std::uint32_t prefetch_distance = 3;  // after the one that pop() returns
+  static constexpr std::size_t prefetch_lines = 4;       // a flow with the step that it waits in
 
   /// How many reserved runnables a ring serves: the sixteenth left over bounds the cost of compaction.
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }

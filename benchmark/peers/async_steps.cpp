@@ -10,6 +10,7 @@
 #include <cstdint>    // for uint32_t
 #include <cstdlib>    // for abort
 #include <deque>      // for deque
+#include <optional>   // for optional
 #include <string>     // for string
 #include <vector>     // for vector
 
@@ -44,14 +45,14 @@ bench::sample create(std::size_t flows) {
 template <class Flow>
 bench::sample alive(std::size_t flows) {
   async::event_loop loop;
-  std::deque<Flow> batch;
+  std::vector<std::optional<Flow>> batch((std::min)(flows, bench::flows_alive));
   std::size_t done = 0;
   std::size_t resident = 0;
   const auto begin = bench::wall_clock::now();
   for (std::size_t left = flows; left != 0;) {
     const std::size_t size = (std::min)(left, bench::flows_alive);
     for (std::size_t i = 0; i < size; ++i) {
-      Flow& flow = batch.emplace_back(loop);
+      Flow& flow = batch[i].emplace(loop);
       flow.add([&done](IAsyncSteps& asi) {
         asi.relinquish();
         asi.add([&done](IAsyncSteps&) { ++done; });
@@ -60,7 +61,7 @@ bench::sample alive(std::size_t flows) {
     }
     if (resident == 0) resident = bench::resident_bytes();
     drain(loop);
-    batch.clear();
+    for (std::optional<Flow>& flow : batch) flow.reset();
     left -= size;
   }
   bench::sample result = bench::finished(begin, done, flows);
