@@ -11,14 +11,15 @@
 #include <stdexcept>  // for logic_error
 #include <utility>    // for move, exchange
 
-#include "async/detail/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/inbox.hpp"        // for inbox, message
-#include "async/detail/loop_owner.hpp"   // for loop_owner
-#include "async/detail/parker.hpp"       // for parker
-#include "async/detail/ready_queue.hpp"  // for ready_queue, runnable
-#include "async/detail/timer_queue.hpp"  // for timer_queue, timer_node
-#include "async/detail/unhandled.hpp"    // for unhandled_hook, terminate_for
-#include "async/task.hpp"                // for task
+#include "async/detail/atomics.hpp"         // for atomic, wait_clock
+#include "async/detail/inbox.hpp"           // for inbox, message
+#include "async/detail/loop_extension.hpp"  // for loop_extension
+#include "async/detail/loop_owner.hpp"      // for loop_owner
+#include "async/detail/parker.hpp"          // for parker
+#include "async/detail/ready_queue.hpp"     // for ready_queue, runnable
+#include "async/detail/timer_queue.hpp"     // for timer_queue, timer_node
+#include "async/detail/unhandled.hpp"       // for unhandled_hook, terminate_for
+#include "async/task.hpp"                   // for task
 
 namespace async {
 
@@ -35,19 +36,6 @@ struct time_source {
 };
 
 namespace detail {
-
-/// What a part of the library keeps for each loop, such as its slabs of memory. See loop_core::extension().
-struct loop_extension {
-  virtual ~loop_extension() = default;
-  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the
-  /// loop's.
-  virtual void close() noexcept {}
-  /// Gives unused memory back to the system; returns the bytes.
-  virtual std::size_t trim() noexcept { return 0; }
-
-  const void* key = nullptr;
-  std::unique_ptr<loop_extension> next;
-};
 
 class loop_core;
 loop_core& core_of(event_loop& loop) noexcept;
