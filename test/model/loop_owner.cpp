@@ -50,7 +50,7 @@ struct uninvited_turn : rl::test_suite<uninvited_turn, 2> {
   void before() { loop.adopt(0); }
   void thread(unsigned index) {
     if (index == 0) {
-      for (int i = 0; i != 2; ++i) done[0] += loop.claim(0) ? 1 : 0;
+      for (int i = 0; i != 2; ++i) done[0] += loop.claim(0) ? 1U : 0U;
     } else {
       check(loop.turn(1), "a turn waits for claims");
       check(loop.turn(1), "and again");
@@ -67,8 +67,8 @@ struct two_turns : rl::test_suite<two_turns, 2> {
 
   void before() { loop.adopt(0); }
   void thread(unsigned index) {
-    done[index] += loop.turn(index) ? 1 : 0;
-    done[index] += loop.turn(index) ? 1 : 0;
+    done[index] += loop.turn(index) ? 1U : 0U;
+    done[index] += loop.turn(index) ? 1U : 0U;
   }
   void after() {
     check(done[0] + done[1] >= 2, "one thread has its way");
