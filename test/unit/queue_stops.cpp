@@ -200,7 +200,7 @@ TEST_CASE("a consumer that stops with its element holds up nobody, and its slot 
 }
 
 TEST_CASE("if elements cannot be taken back, consumers wait for a stopped producer: nothing is lost or out of order") {
-  struct throws_when_moved {
+  struct alignas(128) throws_when_moved {
     explicit throws_when_moved(int v) : value(v) {}
     throws_when_moved(throws_when_moved&& other) noexcept(false) : value(other.value) {}
     throws_when_moved& operator=(throws_when_moved&&) = default;
