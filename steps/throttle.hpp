@@ -47,16 +47,15 @@ class Throttle final : public ISync {
   entry try_enter(bool /*nested*/) noexcept override {
     const auto now = async::detail::current_loop->now();
     const std::lock_guard lock(lock_);
-    if (takes_place(now)) return entry::entered;
-    return waiting_.size() >= max_queue_ ? entry::rejected : entry::must_queue;
+    return enter(now);
   }
   entry enqueue(detail::sync_ticket& ticket, bool /*nested*/) noexcept override {
     const auto now = ticket.core->now();
     time_point end;
     {
       const std::lock_guard lock(lock_);
-      if (takes_place(now)) return entry::entered;
-      if (waiting_.size() >= max_queue_) return entry::rejected;
+      const entry result = enter(now);
+      if (result != entry::must_queue) return result;
       waiting_.push(ticket);
       end = end_;
     }
@@ -104,11 +103,13 @@ class Throttle final : public ISync {
     end_ = period_ > (time_point::max)() - start ? (time_point::max)() : start + period_;
   }
   /// Whoever waits goes first.
-  bool takes_place(time_point now) noexcept {
+  entry enter(time_point now) noexcept {
     renew(now);
-    if (count_ >= max_ || waiting_.size() != 0) return false;
-    ++count_;
-    return true;
+    if (count_ < max_ && waiting_.size() == 0) {
+      ++count_;
+      return entry::entered;
+    }
+    return waiting_.size() >= max_queue_ ? entry::rejected : entry::must_queue;
   }
 
   const std::size_t max_;

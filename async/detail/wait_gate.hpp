@@ -26,8 +26,8 @@ namespace async::detail {
 ///             permit: so each sleeper is either seen by the next waker or has a permit that its waker's wake_one()
 ///             follows.
 /// Order       sleepers are woken as the kernel queues them: first come, first served among equal priorities.
-/// Progress    wake is wait-free while nobody waits; all is lock-free up to 65,535 waiters at a time, further ones
-/// spin. Lifetime    must outlive every call of wake(), also the one that woke the last sleeper.
+/// Progress    wake is wait-free while nobody waits; all is lock-free up to 65,535 waiters at a time, others spin.
+/// Lifetime    must outlive every call of wake(), also the one that woke the last sleeper.
 class wait_gate {
  public:
   static constexpr std::uint32_t everyone = 0xffffU;

@@ -151,9 +151,7 @@ inline bool claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
     const auto again = async::detail::wait_clock::now() + std::chrono::milliseconds(5);
     async::detail::wait_on_word(wait->done, 0, &again);
     // [E8] acquire, pairs with [E7]
-    if (wait->done.load(std::memory_order_acquire) != 0) break;
-    if (!claim(*f.core, f, *wait)) continue;
-    break;
+    if (wait->done.load(std::memory_order_acquire) != 0 || claim(*f.core, f, *wait)) break;
   }
   wait->release();
 }
