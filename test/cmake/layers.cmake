@@ -182,16 +182,21 @@ function(add_compile_fail_layer)
   endforeach()
 endfunction()
 
-# Projects that use the library: installed or as a subdirectory, by CMake or pkg-config; see consumer/check.cmake.
+# Projects that use the library, in each way that they may get it; see consumer/check.cmake.
 function(add_consumer_layer)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
   set(version ${asyncsteps_VERSION})
-  foreach(how IN ITEMS install package pkgconfig subdirectory tests)
+  find_program(CONAN conan HINTS ${root}/.build/conan/bin)
+  foreach(how IN ITEMS install package pkgconfig tests subdirectory fetch conan vcpkg)
+    if(how STREQUAL "conan" AND NOT CONAN)
+      skip_layer(consumer "the recipe needs Conan 2 (pip install conan)")
+      continue()
+    endif()
     register_test(
       consumer.${how} consumer 300
       ${CMAKE_COMMAND} -DHOW=${how} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/consumer
       -DCXX=${CMAKE_CXX_COMPILER} -DVERSION=${version} -DCMAKE_CTEST_COMMAND=${CMAKE_CTEST_COMMAND}
-      -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
+      -DCONAN=${CONAN} -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
     set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}consumer.${how} PROPERTIES FIXTURES_REQUIRED asyncsteps_installed)
   endforeach()
   set_tests_properties(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Uses the library as its users do. A script: cmake -D...=... -P check.cmake, with
-#   HOW      install, package, pkgconfig, subdirectory or tests
+#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, conan or vcpkg
 #   SOURCE   the source tree        WORK  a folder to work in
 #   CXX      the compiler           VERSION  of the library
-# The ways but subdirectory need what "install" left in WORK; it is moved, since an installed tree may be.
+#   CONAN    the command of Conan, for HOW=conan
+# "install" comes first and starts from an empty folder; what it installs is moved, since an installed tree may be.
 set(prefix ${WORK}/moved)
 set(configure ${CMAKE_COMMAND} -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
 
@@ -15,6 +16,16 @@ function(execute)
     message(FATAL_ERROR "${command}\n${output}")
   endif()
   set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# Builds and runs the project of this folder in a new folder, with what it is to be told.
+function(consume from)
+  file(REMOVE_RECURSE ${WORK}/${HOW})
+  execute(${configure} -S ${SOURCE}/test/consumer -B ${WORK}/${HOW} -DHOW=${HOW} -DSOURCE=${from} -DVERSION=${VERSION}
+          ${ARGN})
+  execute(${CMAKE_COMMAND} --build ${WORK}/${HOW})
+  execute(${WORK}/${HOW}/consumer)
+  execute(${WORK}/${HOW}/consumer_without_rtti)
 endfunction()
 
 if(HOW STREQUAL "install")
@@ -49,10 +60,31 @@ elseif(HOW STREQUAL "tests")
           -DASYNCSTEPS_TEST_LAYERS=unit)
   execute(${CMAKE_COMMAND} --build ${WORK}/tests --target unit.config)
   execute(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/tests -R "^unit.config$" --no-tests=error)
+elseif(HOW STREQUAL "fetch")
+  # A repository of what the source tree holds, committed or not, with a tag as that of a release.
+  set(origin ${WORK}/origin)
+  file(REMOVE_RECURSE ${origin})
+  file(COPY ${SOURCE}/async ${SOURCE}/steps ${SOURCE}/test ${SOURCE}/CMakeLists.txt DESTINATION ${origin})
+  set(git git -C ${origin} -c user.name=test -c user.email=test@localhost)
+  execute(${git} init --quiet)
+  execute(${git} add --all)
+  execute(${git} commit --quiet --message release)
+  execute(${git} tag v${VERSION})
+  consume(${origin})
+elseif(HOW STREQUAL "conan")
+  # The recipe makes a package and builds this folder's project with it; nothing is left in the user's own cache.
+  set(ENV{CONAN_HOME} ${WORK}/conan)
+  set(ENV{CXX} ${CXX})
+  file(REMOVE_RECURSE ${WORK}/conan)
+  execute(${CONAN} profile detect)
+  execute(${CONAN} create ${SOURCE}/test/consumer/conan --no-remote --version=${VERSION} -s compiler.cppstd=20
+          -c tools.cmake.cmake_layout:test_folder=${WORK}/conan/test)
+elseif(HOW STREQUAL "vcpkg")
+  execute(${CMAKE_COMMAND} -DPORT=${SOURCE}/test/consumer/vcpkg/asyncsteps -DWORK=${WORK}/port -DVERSION=${VERSION}
+          -DCXX=${CXX} -P ${SOURCE}/test/consumer/vcpkg/install.cmake)
+  consume("" -DHOW=package -DCMAKE_PREFIX_PATH=${WORK}/port/packages/asyncsteps)
+elseif(HOW STREQUAL "subdirectory")
+  consume(${SOURCE})
 else()
-  execute(${configure} -S ${SOURCE}/test/consumer -B ${WORK}/${HOW} -DCMAKE_PREFIX_PATH=${prefix} -DHOW=${HOW}
-          -DSOURCE=${SOURCE} -DVERSION=${VERSION})
-  execute(${CMAKE_COMMAND} --build ${WORK}/${HOW})
-  execute(${WORK}/${HOW}/consumer)
-  execute(${WORK}/${HOW}/consumer_without_rtti)
+  consume("" -DCMAKE_PREFIX_PATH=${prefix})
 endif()
