@@ -187,7 +187,7 @@ function(add_consumer_layer)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
   set(version ${asyncsteps_VERSION})
   find_program(CONAN conan HINTS ${root}/.build/conan/bin)
-  foreach(how IN ITEMS install package pkgconfig tests subdirectory fetch conan vcpkg)
+  foreach(how IN ITEMS install package pkgconfig tests subdirectory fetch single conan vcpkg)
     if(how STREQUAL "conan" AND NOT CONAN)
       skip_layer(consumer "the recipe needs Conan 2 (pip install conan)")
       continue()
@@ -196,7 +196,7 @@ function(add_consumer_layer)
       consumer.${how} consumer 300
       ${CMAKE_COMMAND} -DHOW=${how} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/consumer
       -DCXX=${CMAKE_CXX_COMPILER} -DVERSION=${version} -DCMAKE_CTEST_COMMAND=${CMAKE_CTEST_COMMAND}
-      -DCONAN=${CONAN} -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
+      -DCONAN=${CONAN} -DPYTHON=${Python3_EXECUTABLE} -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
     set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}consumer.${how} PROPERTIES FIXTURES_REQUIRED asyncsteps_installed)
   endforeach()
   set_tests_properties(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Uses the library as its users do. A script: cmake -D...=... -P check.cmake, with
-#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, conan or vcpkg
+#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, single, conan or vcpkg
 #   SOURCE   the source tree        WORK  a folder to work in
 #   CXX      the compiler           VERSION  of the library
-#   CONAN    the command of Conan, for HOW=conan
+#   CONAN    the command of Conan, for HOW=conan        PYTHON  that of Python, for HOW=single
 # "install" comes first and starts from an empty folder; what it installs is moved, since an installed tree may be.
 set(prefix ${WORK}/moved)
 set(configure ${CMAKE_COMMAND} -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
@@ -71,6 +71,15 @@ elseif(HOW STREQUAL "fetch")
   execute(${git} commit --quiet --message release)
   execute(${git} tag v${VERSION})
   consume(${origin})
+elseif(HOW STREQUAL "single")
+  # The single header alone, where no other is found: warnings are errors, and it may be in two translation units.
+  set(folder ${WORK}/single)
+  file(REMOVE_RECURSE ${folder})
+  file(COPY ${SOURCE}/test/consumer/single/ DESTINATION ${folder})
+  execute(${PYTHON} ${SOURCE}/test/consumer/amalgamate.py ${folder}/asyncsteps.hpp)
+  execute(${CXX} -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror
+          -pthread ${folder}/main.cpp ${folder}/work.cpp -o ${folder}/program)
+  execute(${folder}/program)
 elseif(HOW STREQUAL "conan")
   # The recipe makes a package and builds this folder's project with it; nothing is left in the user's own cache.
   set(ENV{CONAN_HOME} ${WORK}/conan)
