@@ -52,7 +52,7 @@ struct bounded_queue_traits {
 template <class T, class Traits = bounded_queue_traits>
 class bounded_queue {
  public:
-  using value_type = T;
+  using value_type = T;  ///< what the queue holds
 
   /// Room for at least `capacity` elements: rounded up to a power of two. Throws std::invalid_argument for 0,
   /// std::length_error for what can't be addressed, std::bad_alloc.
@@ -149,8 +149,10 @@ class bounded_queue {
   /// Ends the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. Any number
   /// of times.
   void close() noexcept { ring_.close(); }
+  /// True once close() has been called; elements may still be inside.
   bool is_closed() const noexcept { return ring_.is_closed(); }
 
+  /// Elements that it has room for.
   std::size_t capacity() const noexcept { return ring_.capacity(); }
   /// Elements at about this moment, those under way included.
   std::size_t approx_size() const noexcept { return ring_.approx_size(); }

@@ -42,6 +42,7 @@ namespace async {
 class event_loop {
  public:
   class handle;
+  /// What iterate() says: whether there is anything to wait for, and how long until it is due.
   using cycle_result = detail::loop_core::cycle_result;
 
   /// A loop for run(), or for iterate() by an embedder that polls.

@@ -18,7 +18,7 @@ namespace async {
 /// Threads     any; with several loops in run() the time moves with the one that is ahead.
 class manual_clock {
  public:
-  using time_point = time_source::time_point;
+  using time_point = time_source::time_point;  ///< a moment of the steady clock
 
   /// A clock that shows `start`.
   explicit manual_clock(time_point start = time_point(std::chrono::hours(1))) noexcept
@@ -26,6 +26,7 @@ class manual_clock {
   manual_clock(const manual_clock&) = delete;
   manual_clock& operator=(const manual_clock&) = delete;
 
+  /// The time that it shows.
   time_point now() const noexcept { return time_point(time_point::duration(now_.load(std::memory_order_relaxed))); }
 
   /// Moves the time by `distance`.

@@ -15,7 +15,9 @@ namespace async {
 /// What can be set about a queue at compile time; derive from it and hide what is to change.
 struct queue_traits {
   /// How the words are divided. The version counts used segments: 2^31 of them are hours at full speed.
-  static constexpr unsigned version_bits = 31, index_bits = 20, slot_bits = 12;
+  static constexpr unsigned version_bits = 31;
+  static constexpr unsigned index_bits = 20;  ///< of the segments that may be there at one time
+  static constexpr unsigned slot_bits = 12;   ///< of the slots of a segment
   /// About how large a segment is. 8 to 64 KiB are within 10 % of each other.
   static constexpr std::size_t segment_bytes = 16 * 1024;
   /// After another thread was faster: about the time that it needs to be gone (180 ns).
@@ -23,12 +25,11 @@ struct queue_traits {
   /// How long a dequeue waits, in doubling rounds up to 64 pauses, before it passes over an element that has a place
   /// but is not finished.
   static constexpr unsigned stall_rounds = 64;
-  /// Called after an enqueue has its place, and after it has published its element. Tests stop threads there.
-  static void claimed() noexcept {}
-  static void published() noexcept {}
-  /// Called before a dequeue marks the place of a stalled enqueue, and before it passes over it. Likewise.
-  static void marking() noexcept {}
-  static void passing() noexcept {}
+  // Tests stop threads there.
+  static void claimed() noexcept {}    ///< called after an enqueue has its place
+  static void published() noexcept {}  ///< called after an enqueue has published its element
+  static void marking() noexcept {}    ///< called before a dequeue marks the place of a stalled enqueue
+  static void passing() noexcept {}    ///< called before a dequeue passes over it
 };
 
 /// Unbounded multi-producer multi-consumer FIFO queue.
@@ -57,7 +58,7 @@ class queue {
   using core = detail::queue_core<T, Traits>;
 
  public:
-  using value_type = T;
+  using value_type = T;  ///< what the queue holds
 
   /// True when no operation can be held up by a thread that was stopped inside another one.
   static constexpr bool is_always_lock_free =

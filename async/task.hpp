@@ -30,8 +30,7 @@ concept task_function =
 /// Memory      up to inline_size bytes of captures are kept inline (alignment up to that of a pointer, move must not
 ///             throw); others live in one recycled block (see detail::block_cache).
 /// Threads     as a plain object: one thread at a time.
-/// Exceptions  construction passes on what the callable's constructor throws, and std::bad_alloc when a block is
-/// needed;
+/// Exceptions  construction passes on what the callable's constructor throws, and std::bad_alloc when it needs a block;
 ///             a call passes on what the callable throws. Moves and destruction never throw.
 class task {
  public:

@@ -39,6 +39,7 @@ namespace async {
 /// Lifetime    the pool outlives the group. The destructor waits, see there.
 class task_group {
  public:
+  /// A group without tasks, whose tasks will run on `pool`.
   explicit task_group(threadpool& pool) noexcept : pool_(&pool.core()) {}
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;

@@ -40,11 +40,12 @@ namespace async {
 /// Example     test/example/pool.cpp
 class threadpool {
  public:
-  using stats_t = threadpool_stats;
+  using stats_t = threadpool_stats;  ///< what stats() returns
 
   /// Starts `threads` workers; 0: paused. If one cannot start, those that did are ended again and std::system_error is
   /// thrown; more than 65535: std::length_error.
   explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
+  /// The same with everything that can be set.
   explicit threadpool(threadpool_options options) : core_(std::move(options), this) { core_.start(); }
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
@@ -123,6 +124,8 @@ class threadpool {
   /// is done. Inside a task of the pool: throws std::system_error (resource_deadlock_would_occur).
   void stop() { core_.stop(); }
 
+  /// What the workers have done since the pool was made. Each figure is right at some moment of the call, not all at
+  /// the same.
   stats_t stats() const { return core_.stats(); }
 
   /// Gives the recycled blocks that no thread holds back to the system, those of the whole process; returns how many

@@ -33,15 +33,21 @@ struct threadpool_options {
   /// pool's own workers are not counted.
   std::size_t max_queue = 0;
 
-  /// What a post from outside does when max_queue tasks wait: sleep until there is room, throw queue_full, or run the
-  /// task on the posting thread.
-  enum class overflow { block, reject, caller_runs } when_full = overflow::block;
+  /// What a post from outside does when max_queue tasks wait.
+  enum class overflow {
+    block,        ///< sleeps until there is room
+    reject,       ///< throws queue_full
+    caller_runs,  ///< runs the task on the posting thread
+  };
+  /// Which of them.
+  overflow when_full = overflow::block;
 
   /// Threads are called "name/0", "name/1", …; empty: the process's name is kept. Linux shows the first 15 bytes.
   std::string name;
 
-  /// Called on each worker thread before its first task and after its last, with its index.
+  /// Called on each worker thread before its first task, with its index.
   unique_function<void(std::size_t)> on_thread_start;
+  /// Called on each worker thread after its last task, with its index.
   unique_function<void(std::size_t)> on_thread_stop;
 
   /// Called on the worker with an exception that left a task of execute(), or a hook above. Default: a message on

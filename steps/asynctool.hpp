@@ -26,8 +26,8 @@ namespace steps {
 /// Everything else is as with async::event_loop.
 class AsyncTool {
  public:
-  using Handle = async::event_loop::handle;
-  using CycleResult = async::event_loop::cycle_result;
+  using Handle = async::event_loop::handle;             ///< refers to a callback
+  using CycleResult = async::event_loop::cycle_result;  ///< what iterate() says
 
   /// Starts a thread that runs the loop. Throws std::system_error when it cannot.
   AsyncTool() {
@@ -82,6 +82,7 @@ class AsyncTool {
 
   /// The loop itself, for flows and whatever else takes one.
   async::event_loop& loop() noexcept { return loop_; }
+  /// The loop itself.
   operator async::event_loop&() noexcept { return loop_; }  // NOLINT: it is one
 
  private:

@@ -42,7 +42,9 @@ class ErrorCode {
 
   /// The text, ended by a zero.
   constexpr const char* c_str() const noexcept { return text_; }
+  /// The text.
   constexpr std::string_view view() const noexcept { return text_; }
+  /// The text, ended by a zero.
   constexpr operator const char*() const noexcept { return text_; }  // NOLINT: implicit by contract
   /// True when the text lives as long as the program.
   constexpr bool is_lasting() const noexcept { return lasting_; }
@@ -74,6 +76,7 @@ class ErrorCode {
 ///             throw.
 class Error : public std::runtime_error {
  public:
+  /// An error without an explanation.
   Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`
       : Error(code, std::string_view()) {}
   /// An error with an explanation for people, what state().error_info() gives to handlers.
@@ -85,6 +88,7 @@ class Error : public std::runtime_error {
 
   /// Valid as long as this object or a copy of it.
   ErrorCode code() const noexcept { return literal_.is_lasting() || texts_ == nullptr ? literal_ : texts_->code; }
+  /// The explanation; empty when there is none.
   std::string error_info() const { return texts_ == nullptr ? std::string() : texts_->info; }
   /// The text of the code.
   const char* what() const noexcept override { return code().c_str(); }
@@ -117,7 +121,9 @@ class ErrorInfo : public std::string_view {
 
   /// The text, ended by a zero.
   const char* c_str() const noexcept { return data() == nullptr ? "" : data(); }
+  /// A copy of the text.
   std::string str() const { return std::string(data(), size()); }
+  /// A copy of the text.
   operator std::string() const { return str(); }  // NOLINT: a string to whoever takes one
 
   /// Shows another text, which lives longer.
@@ -131,19 +137,19 @@ class ErrorInfo : public std::string_view {
 namespace errors {
 inline constexpr ErrorCode ConnectError{"ConnectError"};  ///< The connection failed before the request was sent.
 inline constexpr ErrorCode CommError{"CommError"};        ///< Communication failed after that.
-inline constexpr ErrorCode UnknownInterface{"UnknownInterface"};
-inline constexpr ErrorCode NotSupportedVersion{"NotSupportedVersion"};
-inline constexpr ErrorCode NotImplemented{"NotImplemented"};
-inline constexpr ErrorCode Unauthorized{"Unauthorized"};
-inline constexpr ErrorCode InternalError{"InternalError"};  ///< Misuse, a mismatch of types, an exceeded limit.
-inline constexpr ErrorCode InvokerError{"InvokerError"};
-inline constexpr ErrorCode InvalidRequest{"InvalidRequest"};
+inline constexpr ErrorCode UnknownInterface{"UnknownInterface"};        ///< The server does not know the interface.
+inline constexpr ErrorCode NotSupportedVersion{"NotSupportedVersion"};  ///< It does not know this version of it.
+inline constexpr ErrorCode NotImplemented{"NotImplemented"};    ///< It knows the function, but does not offer it.
+inline constexpr ErrorCode Unauthorized{"Unauthorized"};        ///< The caller may not do this.
+inline constexpr ErrorCode InternalError{"InternalError"};      ///< Misuse, a mismatch of types, an exceeded limit.
+inline constexpr ErrorCode InvokerError{"InvokerError"};        ///< The caller's side has failed.
+inline constexpr ErrorCode InvalidRequest{"InvalidRequest"};    ///< The request breaks the interface's rules.
 inline constexpr ErrorCode DefenseRejected{"DefenseRejected"};  ///< A queue or rate limit is exceeded.
-inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};
-inline constexpr ErrorCode SecurityError{"SecurityError"};
-inline constexpr ErrorCode Timeout{"Timeout"};      ///< asi.setTimeout() has expired.
-inline constexpr ErrorCode LoopBreak{"LoopBreak"};  ///< What handlers between breakLoop() and its loop see.
-inline constexpr ErrorCode LoopCont{"LoopCont"};    ///< The same for continueLoop().
+inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller has to prove again who it is.
+inline constexpr ErrorCode SecurityError{"SecurityError"};      ///< A request is not as secured as it says.
+inline constexpr ErrorCode Timeout{"Timeout"};                  ///< asi.setTimeout() has expired.
+inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< What handlers between breakLoop() and its loop see.
+inline constexpr ErrorCode LoopCont{"LoopCont"};                ///< The same for continueLoop().
 }  // namespace errors
 
 }  // namespace steps

@@ -171,6 +171,7 @@ class IAsyncSteps : public detail::step {
       detail::late_success(*this, std::forward<A>(results)...);
     }
   }
+  /// The same as success().
   template <class... A>
   void operator()(A&&... results) {
     success(std::forward<A>(results)...);
@@ -197,12 +198,14 @@ class IAsyncSteps : public detail::step {
     breakLoopNoThrow(label);
     throw detail::unwinding(errors::LoopBreak);
   }
+  /// The same without an exception: return from the function then.
   void breakLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopBreak, label); }
   /// Goes on with the next iteration of the innermost loop, or of the one with that label.
   [[noreturn]] void continueLoop(LoopLabel label = {}) {
     continueLoopNoThrow(label);
     throw detail::unwinding(errors::LoopCont);
   }
+  /// The same without an exception: return from the function then.
   void continueLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopCont, label); }
 
   /// Raises Timeout in the step or its innermost active sub-step when they have not ended in time. The step waits
@@ -265,6 +268,7 @@ class IAsyncSteps : public detail::step {
   async::event_loop& tool() const noexcept { return flow_->core->loop(); }
   /// True while steps may be added here: in a step that runs or waits, in the root of a flow that does not execute.
   explicit operator bool() const noexcept { return detail::is_usable(*this); }
+  /// The opposite.
   bool operator!() const noexcept { return !detail::is_usable(*this); }
   /// A root flow of its own on the same loop.
   template <class Root = AsyncSteps>

@@ -17,15 +17,17 @@ namespace steps {
 /// lifetime are as those of Mutex and Throttle.
 class Limiter final : public ISync {
  public:
+  /// What it lets through.
   struct Params {
-    std::size_t concurrent = 1;  ///< flows inside at the same time
-    std::size_t max_queue = 0;   ///< flows that wait for one of these places
-    std::size_t rate = 1;        ///< entries per period
-    std::chrono::nanoseconds period = std::chrono::seconds(1);
+    std::size_t concurrent = 1;                                 ///< flows inside at the same time
+    std::size_t max_queue = 0;                                  ///< flows that wait for one of these places
+    std::size_t rate = 1;                                       ///< entries per period
+    std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< how long that is
     std::size_t burst = 0;  ///< flows that have such a place and wait for the next period
   };
 
   Limiter() noexcept : Limiter(Params{}) {}
+  /// Lets through what `p` says.
   explicit Limiter(const Params& p) noexcept
       : mutex_(p.concurrent, p.max_queue), throttle_(p.rate, p.period, p.burst) {}
   /// The loop is not needed: code written for implementations that take one compiles.

@@ -26,6 +26,7 @@ namespace steps {
 /// Lifetime    outlives the flows that use it.
 class Mutex final : public ISync {
  public:
+  /// A queue of any length.
   static constexpr std::size_t unlimited = (std::numeric_limits<std::size_t>::max)();
 
   Mutex() noexcept : Mutex(1) {}

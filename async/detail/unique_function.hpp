@@ -8,6 +8,7 @@
 
 namespace async {
 
+/// A move-only callable; only unique_function<void(A...)> is defined.
 template <class Signature>
 class unique_function;
 
@@ -20,12 +21,15 @@ template <class... A>
 class unique_function<void(A...)> {
  public:
   unique_function() noexcept = default;
+  /// Moves or copies `f` in.
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, unique_function> && std::invocable<std::decay_t<F>&, A...>)
   unique_function(F&& f)  // NOLINT: implicit like std::function
       : held_(std::make_unique<holder<std::decay_t<F>>>(std::forward<F>(f))) {}
 
+  /// Calls the callable, which must be there.
   void operator()(A... arguments) const { held_->call(std::forward<A>(arguments)...); }
+  /// True when there is a callable.
   explicit operator bool() const noexcept { return held_ != nullptr; }
 
  private:

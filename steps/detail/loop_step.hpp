@@ -20,9 +20,11 @@ class LoopLabel {
  public:
   constexpr LoopLabel() noexcept = default;
   constexpr LoopLabel(std::nullptr_t) noexcept {}  // NOLINT: implicit by contract
+  /// The label of that text, of which a loop keeps a copy.
   constexpr LoopLabel(const char* text) noexcept : text_(text == nullptr ? "" : text) {}  // NOLINT
   constexpr LoopLabel(std::string_view text) noexcept : text_(text) {}                    // NOLINT
   LoopLabel(const std::string& text) noexcept : text_(text) {}                            // NOLINT
+  /// The text.
   constexpr std::string_view view() const noexcept { return text_; }
 
  private:

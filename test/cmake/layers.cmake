@@ -203,6 +203,18 @@ function(add_consumer_layer)
     ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
 
+# The reference: no warning of Doxygen, no public name without a comment; see docs/docs.py.
+function(add_docs_layer)
+  find_program(DOXYGEN doxygen)
+  if(NOT DOXYGEN)
+    skip_layer(docs "Doxygen not found (Debian: doxygen)")
+    return()
+  endif()
+  register_test(docs.selftest docs 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/docs/selftest.py)
+  register_test(docs.reference docs 120 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/docs/docs.py
+                ${CMAKE_CURRENT_BINARY_DIR}/docs)
+endfunction()
+
 # The house rules, and the tests of the tools that check.
 function(add_lint_layer)
   register_test(lint.mutate lint 120 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/model/selftest.py

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Writes the reference with Doxygen, grouped as the house is; a warning, or a public name without a comment, is an error.
+
+usage: docs.py OUT            the reference is OUT/html/index.html
+       docs.py --filter FILE  what Doxygen is shown instead of a header
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+TITLES = {
+    "async": "async: what runs things",
+    "async/detail": "How async works, floor by floor",
+    "async/interop": "async beside other libraries",
+    "steps": "steps: what they mean",
+    "steps/detail": "How steps works, floor by floor",
+    "steps/interop": "steps beside other libraries",
+}
+OPTIONS = {
+    "PROJECT_NAME": "asyncsteps",
+    "PROJECT_BRIEF": '"Lock-free queues, a thread pool, an event loop and AsyncSteps for C++20"',
+    "INPUT": "async steps",
+    "RECURSIVE": "YES",
+    "FILE_PATTERNS": "*.hpp",
+    "STRIP_FROM_PATH": ".",
+    "STRIP_FROM_INC_PATH": ".",
+    "FULL_PATH_NAMES": "YES",
+    "JAVADOC_AUTOBRIEF": "YES",
+    "SORT_GROUP_NAMES": "NO",
+    "SORT_MEMBER_DOCS": "NO",
+    "GENERATE_LATEX": "NO",
+    "GENERATE_XML": "YES",
+    "XML_PROGRAMLISTING": "NO",
+    "GENERATE_TREEVIEW": "YES",
+    "DISABLE_INDEX": "NO",
+    "SOURCE_BROWSER": "YES",
+    "HAVE_DOT": "NO",
+    "QUIET": "YES",
+    "WARNINGS": "YES",
+    "WARN_IF_UNDOCUMENTED": "NO",  # see undocumented()
+    "WARN_AS_ERROR": "FAIL_ON_WARNINGS",
+}
+ROW = re.compile(r"^(\s*///) ([A-Z][A-Za-z]*) {2,}(\S.*)$")
+
+
+def group_of(header):
+    return re.sub(r"\W", "_", header)
+
+
+def headers():
+    """Every header with its floor, in the order of the house."""
+    found = []
+    for folder in TITLES:
+        if not os.path.isdir(os.path.join(ROOT, folder)):
+            continue
+        rows = []
+        for name in os.listdir(os.path.join(ROOT, folder)):
+            if name.endswith(".hpp"):
+                with open(os.path.join(ROOT, folder, name), encoding="utf-8") as file:
+                    floor = re.search(r"^// floor: (\d+)$", file.read(), re.MULTILINE)
+                rows.append((int(floor.group(1)) if floor else 0, name))
+        found += [(folder, name, floor) for floor, name in sorted(rows)]
+    return found
+
+
+def filtered(path):
+    """A header whose namespaces are in its group, and in whose comments a row 'Threads   any' is a paragraph."""
+    header = os.path.relpath(os.path.abspath(path), ROOT)
+    in_row = False
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    for number, line in enumerate(lines):
+        row = ROW.match(line)
+        if row:
+            # One line for one, so that line numbers stay: the paragraph's title ends at the end of its line.
+            line = f"{row.group(1)} \\par {row.group(2)} \\ilinebr {row.group(3)}"
+            in_row = True
+        elif in_row and not re.match(r"^\s*/// {12,}\S", line):
+            if re.match(r"^\s*///\s*\S", line):
+                line = re.sub(r"^(\s*///)", r"\1 \\ilinebr \\ilinebr ", line)  # a paragraph that is not part of the row
+            in_row = False
+        # A namespace of one declaration ends without a comment.
+        if re.match(r"^namespace [\w:]+ \{$", line) and lines[number + 2] != "}":
+            line += f" /** @addtogroup {group_of(header)} */ /** @{{ */"
+        elif re.match(r"^\}  // namespace [\w:]+$", line):
+            line = "/** @} */ " + line
+        yield line
+
+
+def main_page():
+    lines = ["/** @mainpage asyncsteps", ""]
+    for folder in TITLES:
+        if any(folder == f for f, _, _ in headers()):
+            lines.append(f"- @ref {group_of(folder)}_folder")
+    lines += ["", "A header includes only headers of a lower floor. What to start with is in README.md.", "*/"]
+    for folder, title in TITLES.items():
+        lines.append(f"/** @defgroup {group_of(folder)}_folder {title} */")
+    for folder, name, floor in headers():
+        lines.append(f"/** @defgroup {group_of(folder + '/' + name)} {folder}/{name} (floor {floor})")
+        lines.append(f" *  @ingroup {group_of(folder)}_folder */")
+    for name in ("async", "steps"):
+        lines.append(f"/** @namespace {name} What {name}/ offers; see @ref {name}_folder. */")
+    return "\n".join(lines) + "\n"
+
+
+def text_of(node, *children):
+    return "".join("".join(node.find(child).itertext()) for child in children if node.find(child) is not None).strip()
+
+
+def is_assumed(member, compound):
+    """Default constructors, copies, moves, destructors, operator delete: they do what everyone expects."""
+    name, arguments = text_of(member, "name"), text_of(member, "argsstring")
+    own = compound.split("::")[-1].split("<")[0].strip()
+    return (
+        name.startswith("~")
+        or name in ("operator=", "operator delete")
+        or (name == own and re.match(rf"\(((const )?{own} ?&&?\s*\w*)?\)", arguments))
+        or re.search(r"=\s*(delete|default)$", arguments)
+        or member.get("kind") == "friend"
+    )
+
+
+def undocumented(folder):
+    """Public names of async/ and steps/ that neither have a comment nor are overloads of one that has."""
+    hidden = []  # private classes; those inside them come later
+    for entry in sorted(os.listdir(folder)):
+        if not re.match(r"(class|struct|namespace)", entry):
+            continue
+        compound = xml.parse(os.path.join(folder, entry)).getroot().find("compounddef")
+        name = text_of(compound, "compoundname")
+        if not re.match(r"(async|steps)\b", name) or re.search(r"\bdetail\b", name):
+            continue
+        if compound.get("prot") == "private":
+            hidden.append(name + "::")
+        if any((name + "::").startswith(outer) for outer in hidden):
+            continue
+        described = ("briefdescription", "detaileddescription")
+        if compound.get("kind") != "namespace" and not text_of(compound, *described):
+            yield compound.find("location"), name
+        sections = compound.findall("sectiondef")
+        members = [m for s in sections for m in s.findall("memberdef") if m.get("prot") == "public"]
+        with_text = {text_of(m, "name") for m in members if text_of(m, *described, "inbodydescription")}
+        for member in members:
+            if text_of(member, "name") not in with_text and not is_assumed(member, name):
+                yield member.find("location"), f"{name}::{text_of(member, 'name')}"
+
+
+def main(arguments):
+    if len(arguments) == 2 and arguments[0] == "--filter":
+        sys.stdout.write("\n".join(filtered(arguments[1])))
+        return 0
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        sys.exit(__doc__)
+    out = os.path.abspath(arguments[0])
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    with open(os.path.join(out, "house.dox"), "w", encoding="utf-8") as file:
+        file.write(main_page())
+    options = dict(OPTIONS)
+    options["INPUT"] += f' "{out}/house.dox"'
+    options["FILE_PATTERNS"] += " *.dox"
+    options["OUTPUT_DIRECTORY"] = f'"{out}"'
+    options["ALIASES"] = ""
+    options["FILTER_PATTERNS"] = f'"*.hpp=\\"{sys.executable}\\" \\"{os.path.abspath(__file__)}\\" --filter"'
+    settings = "".join(f"{name} = {value}\n" for name, value in options.items())
+    done = subprocess.run(["doxygen", "-"], input=settings, cwd=ROOT, capture_output=True, text=True)
+    sys.stdout.write(done.stderr.replace(ROOT + "/", ""))
+    if done.returncode:
+        return 1
+    count = 0
+    for location, name in sorted(undocumented(os.path.join(out, "xml")), key=lambda found: found[1]):
+        print(f"{location.get('file')}:{location.get('line')}: {name} has no comment")
+        count += 1
+    shutil.rmtree(os.path.join(out, "xml"))
+    print(f"{count} public names without a comment" if count else f"{out}/html/index.html")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
