@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 14
+#pragma once
+#include <version>  // for __cpp_lib_jthread
+#if defined(__cpp_lib_jthread)
+#include <cstddef>      // for size_t
+#include <memory>       // for destroy_at
+#include <stop_token>   // for stop_token, stop_source, stop_callback
+#include <string_view>  // for string_view
+#include <utility>      // for move
+
+#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+
+/// std::stop_token at both ends of a flow. This header is empty where the standard library has no <stop_token>, which
+/// __cpp_lib_jthread tells: libc++ 18 and 19 have it with -fexperimental-library only.
+namespace steps {
+
+namespace detail {
+
+/// The stop_source of a step: stop is requested when the step ends by an error, a timeout or cancel().
+struct stop_scope : scope {
+  static void left(scope& self) noexcept {
+    auto& s = static_cast<stop_scope&>(self);
+    if (self.ops == nullptr) s.source.request_stop();  // by error or cancel: the scope has been taken off first
+    std::destroy_at(&s.source);
+  }
+  // A timer's turn comes before the cancel handlers, and setCancel() does not replace it.
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+
+  std::stop_source source;
+};
+
+inline std::stop_token stop_token_of(step& s) {
+  constexpr std::string_view otherwise = "stop_token_of() belongs into a step function, before success()";
+  if (!may_wait(s, otherwise)) throw unwinding(errors::InternalError, otherwise);
+  flow& f = *s.flow_;
+  for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
+    if (old->ops == &stop_scope::ops) return static_cast<stop_scope&>(*old).source.get_token();
+  }
+  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(stop_scope)) {
+    misuse(f, arena_exceeded(f));
+    throw unwinding(errors::InternalError, f.state->error_info());
+  }
+  return make_scope<stop_scope>(f, s).source.get_token();
+}
+
+}  // namespace detail
+
+namespace interop {
+
+/// A token for work that is done on behalf of a step: stop is requested when the step ends by an error, a timeout or
+/// cancel(), before its cancel handlers run. Not when it succeeds.
+///
+/// Use it inside a step function, for functions that take a std::stop_token. Do not use it to make the step wait: it
+/// does not; completion() or await() do.
+///
+///   asi.setTimeout(1s);
+///   asi.await(pool.post([token = steps::interop::stop_token_of(asi)] { return search(token); }));
+///
+/// Threads     by the flow's loop; the token: any. Callbacks of the token run on the loop's thread, inside the end of
+///             the step: they must not throw.
+/// Exceptions  std::bad_alloc; Error outside of a running step function.
+/// Memory      the stop state, which the standard library allocates; one for all calls in a step.
+/// Lifetime    the token may outlive step, flow and loop.
+inline std::stop_token stop_token_of(IAsyncSteps& asi) { return detail::stop_token_of(asi); }
+
+/// Cancels a root flow when stop is requested, as long as this object lives.
+///
+/// Use it to end flows by the std::stop_source of a std::jthread, a server, a shutdown. Do not use it to end a single
+/// step.
+///
+///   flow.execute();
+///   steps::interop::cancel_on_stop link{flow, token};
+///
+/// Make it after execute() or promise(): a stop that was requested before cancels the flow at once then. A flow that
+/// does not execute has nothing to cancel.
+///
+/// Threads     stop may be requested by any thread, also while the flow ends. On the loop's thread the flow has been
+///             cancelled when request_stop() returns, elsewhere it is a request to the loop.
+/// Progress    the destructor waits for a request_stop() that is in the middle of this flow's cancel(), which never
+///             waits for anything. Inside that cancel, in a cancel handler, it does not wait.
+/// Exceptions  std::bad_alloc if the token has room for no callback. Without memory for the request to another thread's
+///             loop std::terminate is called, as for any exception in a stop callback.
+/// Lifetime    ends before the flow's, which must not be moved meanwhile.
+class cancel_on_stop {
+ public:
+  explicit cancel_on_stop(IAsyncSteps& root, std::stop_token token) : callback_(std::move(token), canceller{root}) {}
+  cancel_on_stop(const cancel_on_stop&) = delete;
+  cancel_on_stop& operator=(const cancel_on_stop&) = delete;
+
+ private:
+  struct canceller {
+    IAsyncSteps& root;
+    void operator()() const { root.cancel(); }
+  };
+
+  std::stop_callback<canceller> callback_;
+};
+
+}  // namespace interop
+}  // namespace steps
+#endif
