@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+#include "budget.hpp"
+#include "steps/steps.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+
+using nitro = steps::NitroSteps<steps::nitro::MaxSteps<10>, steps::nitro::MaxTimeouts<1>, steps::nitro::MaxCancels<1>,
+                                steps::nitro::MaxStackAllocs<0>, steps::nitro::MaxParallel<8>,
+                                steps::nitro::BranchBytes<128>, steps::nitro::MaxErrorText<30>>;
+
+void drain(async::event_loop& loop) {
+  while (loop.iterate().have_work) {
+  }
+}
+
+/// A flow that build() has filled, run to its end, `runs` times.
+template <class Flow, class Build>
+void again(std::size_t runs, Build build) {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  Flow flow{loop};
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < runs; ++i) {
+    build(flow);
+    flow.add([&ended](IAsyncSteps&) { ++ended; });
+    flow.execute();
+    drain(loop);
+  }
+  if (ended != runs) std::abort();
+}
+
+template <class Flow>
+void create(std::size_t times) {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < times; ++i) {
+    Flow flow{loop};
+    flow.add([&done](IAsyncSteps&) { ++done; });
+    flow.execute();
+    drain(loop);
+  }
+  if (done != times) std::abort();
+}
+
+/// Nine steps to a flow.
+template <class Flow>
+void step(std::size_t times) {
+  again<Flow>(times / 9, [](Flow& flow) {
+    for (int i = 0; i < 8; ++i) flow.add([](IAsyncSteps&) {});
+  });
+}
+
+template <class Flow>
+void nested(std::size_t times) {
+  again<Flow>(times, [](Flow& flow) {
+    flow.add([](IAsyncSteps& one) {
+      one.add([](IAsyncSteps& two) { two.add([](IAsyncSteps& three) { three.success(3); }); });
+    });
+    flow.add([](IAsyncSteps&, int three) {
+      if (three != 3) std::abort();
+    });
+  });
+}
+
+template <class Flow>
+void poll(std::size_t times) {
+  again<Flow>(1, [times](Flow& flow) { flow.repeat(times, [](IAsyncSteps&, std::size_t) {}); });
+}
+
+template <class Flow>
+void relinquish(std::size_t times) {
+  again<Flow>(1, [times](Flow& flow) { flow.repeat(times, [](IAsyncSteps& asi, std::size_t) { asi.relinquish(); }); });
+}
+
+template <class Flow>
+void completion(std::size_t times) {
+  again<Flow>(1, [times](Flow& flow) {
+    flow.repeat(times, [](IAsyncSteps& asi, std::size_t) {
+      auto done = asi.completion<>();
+      done.success();
+    });
+  });
+}
+
+template <class Flow>
+void timeout(std::size_t times) {
+  again<Flow>(1, [times](Flow& flow) {
+    flow.repeat(times, [](IAsyncSteps& asi, std::size_t) {
+      asi.setTimeout(10s);
+      asi.success();
+    });
+  });
+}
+
+template <class Flow>
+void error(std::size_t times) {
+  again<Flow>(1, [times](Flow& flow) {
+    flow.repeat(times, [](IAsyncSteps& asi, std::size_t) {
+      asi.add([](IAsyncSteps& inner) { inner.errorNoThrow("Refused"); },
+              [](IAsyncSteps& failed, ErrorCode) { failed.success(); });
+    });
+  });
+}
+
+template <class Flow>
+void sync(std::size_t times) {
+  steps::Mutex mutex;
+  again<Flow>(1, [times, &mutex](Flow& flow) {
+    flow.repeat(times, [&mutex](IAsyncSteps& asi, std::size_t) { asi.sync(mutex, [](IAsyncSteps&) {}); });
+  });
+}
+
+template <class Flow>
+void parallel(std::size_t times) {
+  again<Flow>(times, [](Flow& flow) {
+    auto& branches = flow.parallel();
+    for (int i = 0; i < 8; ++i) branches.add([](IAsyncSteps&) {});
+  });
+}
+
+}  // namespace
+
+int main() {
+  return budget::measure({
+      {"AsyncSteps: create a flow, run its step, destroy it", 300, create<steps::AsyncSteps>},
+      {"AsyncSteps: a step of nine", 900, step<steps::AsyncSteps>},
+      {"AsyncSteps: a flow of three nested steps with a result", 300, nested<steps::AsyncSteps>},
+      {"AsyncSteps: an iteration", 1000, poll<steps::AsyncSteps>},
+      {"AsyncSteps: an iteration with relinquish", 1000, relinquish<steps::AsyncSteps>},
+      {"AsyncSteps: an iteration with a completion", 1000, completion<steps::AsyncSteps>},
+      {"AsyncSteps: an iteration with setTimeout", 1000, timeout<steps::AsyncSteps>},
+      {"AsyncSteps: a step's errorNoThrow and its handler", 1000, error<steps::AsyncSteps>},
+      {"AsyncSteps: sync with a free Mutex", 1000, sync<steps::AsyncSteps>},
+      {"AsyncSteps: a parallel of eight", 300, parallel<steps::AsyncSteps>},
+      {"NitroSteps: create a flow, run its step, destroy it", 300, create<nitro>},
+      {"NitroSteps: a step of nine", 900, step<nitro>},
+      {"NitroSteps: an iteration with setTimeout", 1000, timeout<nitro>},
+      {"NitroSteps: a step's errorNoThrow and its handler", 1000, error<nitro>},
+      {"NitroSteps: a parallel of eight", 300, parallel<nitro>},
+  });
+}
