@@ -231,6 +231,23 @@ function(add_consumer_layer)
     ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
 
+# What the debugger shows of the library, in a program without and one with optimisation; see gdb/check.py.
+function(add_gdb_layer)
+  find_program(GDB gdb)
+  if(NOT GDB)
+    skip_layer(gdb "gdb not found (Debian: gdb)")
+    return()
+  endif()
+  foreach(how IN ITEMS debug optimised)
+    add_executable(gdb.${how} ${CMAKE_CURRENT_SOURCE_DIR}/gdb/program.cpp)
+    target_link_libraries(gdb.${how} PRIVATE asyncsteps::steps asyncsteps_test_flags)
+    target_compile_options(gdb.${how} PRIVATE -g $<IF:$<STREQUAL:${how},debug>,-O0,-O2>)
+    register_test(gdb.${how} gdb 120 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/gdb/check.py ${GDB}
+                  $<TARGET_FILE:gdb.${how}> $<$<STREQUAL:${how},optimised>:--optimised>)
+    set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}gdb.${how} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
+  endforeach()
+endfunction()
+
 # The reference: no warning of Doxygen, no public name without a comment; see docs/docs.py.
 function(add_docs_layer)
   find_program(DOXYGEN doxygen)
