@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
+// floor: 16
 #pragma once
 #include <concepts>      // for constructible_from, invocable
 #include <future>        // for future, launch
@@ -18,6 +18,7 @@
 #include "async/task_group.hpp"           // for users
 #include "async/threadpool.hpp"           // for threadpool
 #include "async/threadpool_options.hpp"   // for users
+#include "async/time_source.hpp"          // for users
 
 namespace async {
 
@@ -51,7 +52,7 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
   threadpool& pool = threadpool::shared();
   pool.execute(std::move(call));
   // A callback of a loop must not block, nor run tasks: what it waits for, it awaits.
-  if (threadpool::current() != &pool || event_loop::current() != nullptr) return future;
+  if (threadpool::current() != &pool || current_loop != nullptr) return future;
   return std::async(std::launch::deferred, [&pool, inner = std::move(future)]() mutable -> call_result<F, Args...> {
     return pool.wait(inner);
   });

@@ -97,9 +97,9 @@ class event_loop {
   /// returns at once.
   void stop() noexcept { core_->stop(); }
 
-  /// The loop that is running a callback on this thread, else null.
+  /// The loop that is running a callback on this thread; else, on a worker of a threadpool, the worker's; else null.
   static event_loop* current() noexcept {
-    detail::loop_core* const core = detail::current_loop;
+    detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::home_loop;
     return core != nullptr ? &core->loop() : nullptr;
   }
 

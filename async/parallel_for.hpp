@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 10
+// floor: 14
 #pragma once
 #include <algorithm>    // for min, max
 #include <chrono>       // for microseconds
@@ -20,6 +20,7 @@
 #include "async/detail/join_state.hpp"   // for join_state
 #include "async/detail/parker.hpp"       // for parker
 #include "async/detail/pool_core.hpp"    // for pool_core
+#include "async/detail/pool_help.hpp"    // for help_until
 #include "async/detail/pool_worker.hpp"  // for job, worker
 #include "async/threadpool.hpp"          // for threadpool
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
+// floor: 15
 #pragma once
 #include <algorithm>    // for max
 #include <concepts>     // for invocable
@@ -14,6 +14,7 @@
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 #include "async/detail/join_state.hpp"   // for join_state
 #include "async/detail/pool_core.hpp"    // for pool_core
+#include "async/detail/pool_help.hpp"    // for help_until
 #include "async/detail/pool_worker.hpp"  // for job, worker
 #include "async/parallel_for.hpp"        // for users of this header
 #include "async/task.hpp"                // for task_function

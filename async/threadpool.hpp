@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 9
+// floor: 13
 #pragma once
 #include <chrono>       // for seconds
 #include <cstddef>      // for byte, size_t
@@ -16,6 +16,7 @@
 
 #include "async/detail/block_cache.hpp"  // for block_allocator, trim_blocks
 #include "async/detail/pool_core.hpp"    // for pool_core
+#include "async/detail/pool_help.hpp"    // for help_until
 #include "async/threadpool_options.hpp"  // for threadpool_options, threadpool_stats
 
 namespace async {
@@ -36,7 +37,9 @@ namespace async {
 /// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and the
 ///             states of futures come from recycled blocks.
-/// Shutdown    stop() and the destructor run every accepted task, then join every thread.
+/// Flows       each worker drives an event loop, see loop(). Flows of steps/ are started by the worker that takes them,
+///             and stay on its loop.
+/// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel the flows that wait.
 /// Example     test/example/pool.cpp
 class threadpool {
  public:
@@ -104,8 +107,15 @@ class threadpool {
   /// How many workers are asleep at this moment for want of tasks.
   std::size_t idlesize() const noexcept { return core_.idle(); }
 
-  /// Waits until no accepted task is queued or running. Inside a task of the pool: throws std::system_error
-  /// (resource_deadlock_would_occur).
+  /// The event loop of worker number `i`: for callbacks and flows that are to run one at a time, on a thread of this
+  /// pool. It is driven by the worker's thread, between tasks, in turns that leave both their share. When the pool
+  /// shrinks another worker goes on with it, with all that it holds; when the pool is paused it rests. So the reference
+  /// stays good until the pool's end. run() and iterate() throw std::logic_error. Throws std::out_of_range unless
+  /// i < size().
+  event_loop& loop(std::size_t i) { return core_.loop(i); }
+
+  /// Waits until no accepted task is queued or running. Flows and callbacks that wait do not count. Inside a task of
+  /// the pool: throws std::system_error (resource_deadlock_would_occur).
   void wait_idle() { core_.wait_idle(); }
 
   /// The future's result. Inside a task of the pool it runs other tasks meanwhile, to any depth, and so cannot
@@ -119,7 +129,9 @@ class threadpool {
     return future.get();
   }
 
-  /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. A
+  /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. Flows
+  /// run on meanwhile; those that wait when no task is left, and those that have not come to wait 100 ms later, are
+  /// cancelled: their cancel handlers run, on the calling thread. Callbacks that wait in loop(i) are destroyed. A
   /// paused pool gets one worker for it; if that cannot start, the caller runs them. Later calls return when the first
   /// is done. Inside a task of the pool: throws std::system_error (resource_deadlock_would_occur).
   void stop() { core_.stop(); }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 14
+// floor: 17
 #pragma once
-#include <cstddef>  // for size_t
-#include <memory>   // for destroy_at
 #include <new>      // for operator delete
 #include <utility>  // for exchange
 
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 #include "async/event_loop.hpp"          // for event_loop
+#include "async/threadpool.hpp"          // for threadpool
+#include "steps/detail/pooled_flow.hpp"  // for pooled_flow
 #include "steps/iasyncsteps.hpp"         // for IAsyncSteps
 
 namespace steps {
@@ -15,15 +14,19 @@ namespace steps {
 /// A root flow: steps that run one after the other on an event loop (FTN12 2.2.3).
 ///
 /// Use it for a piece of business logic with errors, limits in time and cancellation. Do not use it where all memory
-/// must be reserved beforehand (NitroSteps), or where nobody is left to own the flow.
+/// must be reserved beforehand (NitroSteps), or where nobody is left to own the flow (steps::post).
 ///
 ///   async::event_loop loop;
 ///   steps::AsyncSteps flow{loop};
 ///   flow.add([](steps::IAsyncSteps& asi) { asi.success(42); });
 ///   std::future<int> answer = flow.promise<int>();
 ///
+/// Given a threadpool in the place of a loop, the flow is started by whichever worker is free, and stays on its loop
+/// from then on, for further executions, too: it never runs on two threads at a time.
+///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
-/// Lifetime    The loop outlives the flow's execution. Destroying a flow that executes cancels it; on another thread
+/// Lifetime    The loop or pool outlives the flow's execution. Destroying a flow that executes cancels it; on another
+/// thread
 ///             than the loop's the destructor waits until that has been done. A flow may be destroyed by a callback of
 ///             its own: its memory stays until the callback has returned.
 /// Memory      a recycled block of 448 bytes, which holds three or four steps; further ones in chunks of 512 bytes.
@@ -31,14 +34,12 @@ namespace steps {
 class AsyncSteps final : public IAsyncSteps {
  public:
   /// A flow without steps. Throws std::bad_alloc. An AsyncTool is an event_loop, too.
-  explicit AsyncSteps(async::event_loop& loop) : AsyncSteps() {
-    void* const block = async::detail::allocate_block(block_size);
-    flow_ =
-        ::new (block) detail::flow(&flow_functions, block_size - sizeof(detail::flow), &detail::resume, &detail::begin);
+  explicit AsyncSteps(async::event_loop& loop) : AsyncSteps(detail::pooled_flow::make()) {
     flow_->core = &async::detail::core_of(loop);
   }
+  explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make()) { flow_->pool = &pool.core(); }
   /// Takes the flow over, also one that executes; `other` can only be destroyed or assigned to.
-  AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps() { flow_ = std::exchange(other.flow_, nullptr); }
+  AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(std::exchange(other.flow_, nullptr)) {}
   AsyncSteps& operator=(AsyncSteps&& other) noexcept {
     if (this != &other) {
       destroy();
@@ -51,11 +52,11 @@ class AsyncSteps final : public IAsyncSteps {
   static void operator delete(void* memory) { ::operator delete(memory); }
 
  private:
-  static constexpr std::size_t block_size = 448;
-
-  AsyncSteps() noexcept {
+  explicit AsyncSteps(detail::flow* f) noexcept {
     flags_ = detail::record_flag::is_root;
     ops_ = &face_functions;
+    parent_ = nullptr;
+    flow_ = f;
   }
 
   void destroy() noexcept {
@@ -66,18 +67,13 @@ class AsyncSteps final : public IAsyncSteps {
       return;
     }
     drop_built(*f);
-    release(*f);
+    detail::pooled_flow::release(*f);
   }
   static void drop_built(detail::flow& f) noexcept {
     if (!f.ended) detail::drop_steps(f, detail::arena_of(f), f.root.sub_end_);
   }
-  static void release(detail::flow& f) noexcept {
-    detail::destroy_flow(f);
-    async::detail::free_block(&f, block_size);
-  }
   static void delete_face(detail::step& face) noexcept { delete &static_cast<AsyncSteps&>(face); }
 
-  static constexpr detail::flow_ops flow_functions{&detail::end_root, &release};
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 };
 

@@ -3,14 +3,17 @@
 #pragma once
 #include <cstddef>      // for byte
 #include <cstdint>      // for uint32_t
+#include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
 #include <string_view>  // for string_view
 #include <utility>      // for forward, exchange
 
-#include "async/detail/loop_ref.hpp"  // for loop_ref
-#include "steps/detail/remote.hpp"    // for resume_with
-#include "steps/errors.hpp"           // for ErrorCode, Error
+#include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/loop_ref.hpp"      // for loop_ref
+#include "async/detail/pending_call.hpp"  // for unseen_by_tsan
+#include "steps/detail/remote.hpp"        // for resume_with
+#include "steps/errors.hpp"               // for ErrorCode, Error
 
 namespace steps {
 
@@ -19,6 +22,9 @@ template <class... T>
 class completion;
 
 namespace detail {
+
+template <class Face, class... Call>
+struct pool_call_step;
 
 /// What the tokens of one wait share with its step. The step's scope closes it when the step ends in another way.
 struct wait_block : async::detail::message {
@@ -92,7 +98,9 @@ struct result_block final : wait_block {
     if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->at == phase::parked &&
         s->flow_->cur == s) {
       flow& f = *s->flow_;
-      if (self.error.has_value()) {
+      if (self.thrown != nullptr) {
+        raise_thrown(f, self.thrown);
+      } else if (self.error.has_value()) {
         raise(f, self.error->code(), self.error->error_info());
       } else {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -104,6 +112,9 @@ struct result_block final : wait_block {
   }
   static void destroyed(wait_block& b) noexcept {
     auto& self = static_cast<result_block&>(b);
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
     if (self.stored) values::destroy(self.memory);
     std::destroy_at(&self);
     async::detail::free_block(&self, sizeof(result_block), alignof(result_block));
@@ -112,6 +123,7 @@ struct result_block final : wait_block {
   alignas(values::align) std::byte memory[values::size == 0 ? 1 : values::size];  // the winner's, then the message's
   bool stored = false;
   std::optional<Error> error;
+  std::exception_ptr thrown;
 };
 
 }  // namespace detail
@@ -188,9 +200,18 @@ class completion {
 
  private:
   friend class IAsyncSteps;
+  template <class Face, class... Call>
+  friend struct detail::pool_call_step;
   using block = detail::result_block<detail::stored_t<T>...>;
 
   explicit completion(block& b) noexcept : block_(&b) {}
+
+  /// Ends the wait with the exception that is being handled.
+  void fail() const noexcept {
+    if (block_ == nullptr || !block_->win()) return;
+    block_->thrown = std::current_exception();
+    block_->send();
+  }
 
   block* block_ = nullptr;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 13
+// floor: 16
 #pragma once
 #include <any>               // for any_cast
 #include <array>             // for to_array
 #include <chrono>            // for duration
-#include <concepts>          // for same_as
+#include <concepts>          // for same_as, invocable
 #include <cstddef>           // for size_t
 #include <functional>        // for reference_wrapper
 #include <future>            // for future, shared_future
@@ -16,13 +16,15 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
-#include "async/event_loop.hpp"     // for event_loop
-#include "steps/completion.hpp"     // for completion
-#include "steps/detail/calls.hpp"   // for what is not a line here
-#include "steps/detail/future.hpp"  // for await_step, flow_promise
-#include "steps/errors.hpp"         // for ErrorCode
-#include "steps/isync.hpp"          // for ISync, sync_step
-#include "steps/state.hpp"          // for State
+#include "async/event_loop.hpp"        // for event_loop
+#include "async/threadpool.hpp"        // for threadpool
+#include "steps/completion.hpp"        // for completion
+#include "steps/detail/calls.hpp"      // for what is not a line here
+#include "steps/detail/future.hpp"     // for await_step, flow_promise
+#include "steps/detail/pool_call.hpp"  // for pool_call_step
+#include "steps/errors.hpp"            // for ErrorCode
+#include "steps/isync.hpp"             // for ISync, sync_step
+#include "steps/state.hpp"             // for State
 
 namespace steps {
 
@@ -72,7 +74,10 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step that runs all that is added to the returned object at the same time: each add(), loop(), repeat(),
   /// forEach(), sync(), await() there is one branch. It ends when all branches have. An error in a branch cancels the
-  /// others and goes to the handler. Branches take turns step by step, pass no results, and share state().
+  /// others and goes to the handler. Branches pass no results, and share state().
+  /// On a loop they take turns step by step. In an AsyncSteps on a pool each branch is offered to all workers and runs,
+  /// from its first step to its end, on the loop of the one that takes it: at the same time as others. Those of
+  /// NitroSteps share its fixed memory, and stay on its loop.
   IAsyncSteps& parallel() { return add_parallel(detail::no_handler(), 0); }
   template <class E>
   IAsyncSteps& parallel(E&& e) {
@@ -119,6 +124,17 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps& await(std::shared_future<T> f, E&& e) {
     static_assert(detail::is_error_handler<std::decay_t<E>>);
     return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+
+  /// Adds a step that has f(arguments...) called by a worker of `pool`, with copies of both, and passes its result on;
+  /// an exception is the step's error. For what blocks or takes long: the flow's loop goes on meanwhile, and is told
+  /// when the result is there. When the step ends before, by a timeout or cancel(), a call that has not begun is not
+  /// made, and a result is dropped. What the pool's queue throws (stopped, queue_full) is the step's error.
+  template <class F, class... A>
+    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
+  IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
+    using kind = detail::pool_call_step<IAsyncSteps, std::decay_t<F>, std::decay_t<A>...>;
+    return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
   }
 
   /// Adds a loop: f(IAsyncSteps&, results...) is a step that runs until breakLoop() or an error. Results pass from one
@@ -255,25 +271,28 @@ class IAsyncSteps : public detail::step {
   /// The same; a key without value gets this one.
   template <class T>
   T& state(std::string_view key, std::type_identity_t<T> value) {
-    std::any& any = state()[key];
-    if (!any.has_value()) any.emplace<T>(std::move(value));
-    return std::any_cast<T&>(any);
+    return detail::state_access::value<T>(state(), key, [&value]() -> T&& { return std::move(value); });
   }
   /// The same with the type of `value`; a text given by pointer becomes a std::string.
   template <std::same_as<void> = void, class V>
   detail::stored_t<V>& state(std::string_view key, V&& value) {
     return state<detail::stored_t<V>>(key, detail::stored_t<V>(std::forward<V>(value)));
   }
-  /// The loop that the flow runs on.
-  async::event_loop& tool() const noexcept { return flow_->core->loop(); }
+  /// The loop that the flow runs on. Throws Error for the root of a flow that its pool has not started yet.
+  async::event_loop& tool() const {
+    if (flow_->core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
+    return flow_->core->loop();
+  }
   /// True while steps may be added here: in a step that runs or waits, in the root of a flow that does not execute.
   explicit operator bool() const noexcept { return detail::is_usable(*this); }
   /// The opposite.
   bool operator!() const noexcept { return !detail::is_usable(*this); }
-  /// A root flow of its own on the same loop.
+  /// A root flow of its own on the same loop or, of a flow on a pool, on that pool.
   template <class Root = AsyncSteps>
   std::unique_ptr<IAsyncSteps> newInstance() {
-    return std::make_unique<Root>(tool());
+    async::detail::pool_core* const pool = flow_->pool;
+    if (pool == nullptr) return std::make_unique<Root>(tool());
+    return std::make_unique<Root>(*static_cast<async::threadpool*>(pool->facade()));
   }
 
   // --- on the root of a flow only ----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 14
+// floor: 17
 #pragma once
 #include <cstddef>      // for byte, size_t, max_align_t
 #include <cstdint>      // for uint32_t
@@ -124,15 +124,9 @@ class NitroSteps final : public IAsyncSteps {
 
  public:
   /// A flow without steps.
-  explicit NitroSteps(async::event_loop& loop) noexcept {
-    flags_ = detail::record_flag::is_root;
-    ops_ = &face_functions;
-    flow_ = ::new (static_cast<void*>(memory_))
-        detail::flow(&flow_functions, values::arena, &detail::resume, &detail::begin);
-    flow_->core = &async::detail::core_of(loop);
-    flow_->limit = &limit_;
-    flow_->burst = values::template of<nitro::BurstSize>;
-  }
+  explicit NitroSteps(async::event_loop& loop) noexcept : NitroSteps() { flow_->core = &async::detail::core_of(loop); }
+  /// The same on a pool, see AsyncSteps. Its branches stay on its loop.
+  explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps() { flow_->pool = &pool.core(); }
   ~NitroSteps() {
     if (flow_ == nullptr) return;
     if (!detail::retire(*flow_)) {
@@ -152,6 +146,16 @@ class NitroSteps final : public IAsyncSteps {
   }
 
  private:
+  NitroSteps() noexcept {
+    flags_ = detail::record_flag::is_root;
+    ops_ = &face_functions;
+    parent_ = nullptr;
+    flow_ = ::new (static_cast<void*>(memory_))
+        detail::flow(&flow_functions, values::arena, &detail::resume, &detail::begin);
+    flow_->limit = &limit_;
+    flow_->burst = values::template of<nitro::BurstSize>;
+  }
+
   void destroy() noexcept {
     if (!flow_->ended) detail::drop_steps(*flow_, detail::arena_of(*flow_), flow_->root.sub_end_);
     detail::destroy_flow(*flow_);

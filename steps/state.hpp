@@ -15,6 +15,7 @@
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 #include "steps/detail/hook.hpp"         // for hook
+#include "steps/detail/spin_lock.hpp"    // for spin_lock
 #include "steps/errors.hpp"              // for ErrorCode, Error
 
 namespace steps {
@@ -69,7 +70,8 @@ struct state_allocator {
 ///   asi.state()["user"] = std::string("joe");   auto& user = asi.state<std::string>("user");
 ///
 /// Threads     the flow's only, before execute() the builder's. The branches of parallel() share the values and hooks,
-///             and have error_info() and last_exception() of their own.
+///             and have error_info() and last_exception() of their own. On a pool branches run at the same time: they
+///             may look up and make values; what a value holds is theirs to guard (sync()), and hooks are set before.
 /// Lifetime    values live as long as the root flow, over several executions; references to them stay valid.
 /// Exceptions  std::bad_alloc where a value, key or hook needs memory.
 class State {
@@ -79,13 +81,14 @@ class State {
 
   /// The value of a key; an empty std::any is made for a key that has none.
   std::any& operator[](std::string_view name) {
-    values& all = shared().values_;
-    const auto found = all.find(name);
-    if (found != all.end()) return found->second;
-    return all.try_emplace(text(name, all.get_allocator())).first->second;
+    const lock together(shared());
+    return find(name);
   }
   /// True when the key has been used.
-  bool contains(std::string_view name) const noexcept { return shared().values_.contains(name); }
+  bool contains(std::string_view name) const noexcept {
+    const lock together(shared());
+    return shared().values_.contains(name);
+  }
 
   /// Info of the error being handled, else of the one that has ended the flow; empty after a recovery.
   const ErrorInfo& error_info() const noexcept { return info_; }
@@ -119,6 +122,28 @@ class State {
   State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
       : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
 
+  /// Held for a look-up when the branches of the flow run on several threads.
+  class lock {
+   public:
+    explicit lock(const State& s) noexcept : lock_(s.is_shared_ ? &s.lock_ : nullptr) {
+      if (lock_ != nullptr) lock_->lock();
+    }
+    ~lock() {
+      if (lock_ != nullptr) lock_->unlock();
+    }
+    lock(const lock&) = delete;
+    lock& operator=(const lock&) = delete;
+
+   private:
+    detail::spin_lock* const lock_;
+  };
+
+  std::any& find(std::string_view name) {
+    values& all = shared().values_;
+    const auto found = all.find(name);
+    if (found != all.end()) return found->second;
+    return all.try_emplace(text(name, all.get_allocator())).first->second;
+  }
   State& shared() noexcept { return root_ != nullptr ? *root_ : *this; }
   const State& shared() const noexcept { return root_ != nullptr ? *root_ : *this; }
 
@@ -129,6 +154,8 @@ class State {
   text code_text_{detail::state_allocator<char>(nullptr)};  // the text of a code that is no literal, likewise
   char* fixed_ = nullptr;                                   // buffer for both texts, of room_ bytes each
   std::size_t room_ = 0;
+  bool is_shared_ = false;  // with branches on other threads; written before they start
+  mutable detail::spin_lock lock_;
   bool own_exception_ = false;  // the pending error was made from exception_
   std::exception_ptr exception_;
   detail::hook<ErrorCode> unhandled_;
@@ -172,6 +199,21 @@ struct state_access {
   static hook<ErrorCode>& unhandled(State& s) noexcept { return s.shared().unhandled_; }
   static hook<const std::exception&>& trace(State& s) noexcept { return s.shared().trace_; }
   static State& root(State& s) noexcept { return s.shared(); }
+  /// From here on, look-ups come from several threads.
+  static void share(State& s) noexcept {
+    if (!s.shared().is_shared_) s.shared().is_shared_ = true;  // a branch that has branches finds it so
+  }
+  /// The value of a key; one without value gets what make() returns.
+  template <class T, class Make>
+  static T& value(State& s, std::string_view name, Make make) {
+    std::any* found;
+    {
+      const State::lock together(s.shared());
+      found = &s.find(name);
+      if (!found->has_value()) found->emplace<T>(make());
+    }
+    return std::any_cast<T&>(*found);
+  }
 
  private:
   static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept {

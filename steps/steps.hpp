@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 15
+// floor: 18
 #pragma once
 
 /// Everything of steps/ but interop/.
@@ -12,5 +12,6 @@
 #include "steps/limiter.hpp"      // for Limiter
 #include "steps/mutex.hpp"        // for Mutex
 #include "steps/nitrosteps.hpp"   // for NitroSteps
+#include "steps/spawn.hpp"        // for post
 #include "steps/state.hpp"        // for State
 #include "steps/throttle.hpp"     // for Throttle

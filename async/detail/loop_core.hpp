@@ -20,20 +20,11 @@
 #include "async/detail/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/unhandled.hpp"       // for unhandled_hook, terminate_for
 #include "async/task.hpp"                   // for task
+#include "async/time_source.hpp"            // for time_source
 
 namespace async {
 
 class event_loop;
-
-/// Where a loop takes its time from. The default is the steady clock; see manual_clock for virtual time.
-struct time_source {
-  using time_point = detail::wait_clock::time_point;  ///< a moment of the steady clock
-
-  time_point (*now)(void* self) noexcept = nullptr;  ///< null: the steady clock
-  /// What run() does instead of sleeping until a timer is due: moves the time there.
-  void (*skip_to)(void* self, time_point until) noexcept = nullptr;
-  void* self = nullptr;  ///< what both are called with
-};
 
 namespace detail {
 
@@ -42,6 +33,9 @@ loop_core& core_of(event_loop& loop) noexcept;
 
 /// The loop whose turn this thread is in, or which it is destroying.
 inline constinit thread_local loop_core* current_loop = nullptr;
+
+/// The loop that this thread hosts, between other work; see hosted_loop.
+inline constinit thread_local loop_core* home_loop = nullptr;
 
 /// An event loop without its interface for tasks: what event_loop, flows and pools are built on. Counted references
 /// keep it, so that whoever wants to reach a loop from elsewhere learns that it is gone.
@@ -124,7 +118,7 @@ class loop_core {
 
   /// Gives `error` to the hook, whose exceptions pass through, else ends the program.
   void unhandled(std::exception_ptr error) {
-    if (unhandled_ == nullptr || closing_) terminate_for(error);
+    if (unhandled_ == nullptr || (closing_ && !hosted_)) terminate_for(error);
     (*unhandled_)(std::move(error));
   }
   void set_unhandled(std::unique_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
@@ -139,7 +133,7 @@ class loop_core {
   /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
   /// once, the next push wakes the embedder, if there is one.
   cycle_result turn() {
-    const turn_scope scope(*this);
+    const turn_scope scope(not_hosted());
     deliver_messages();
     fire_timers(true);
     run_ready();
@@ -155,7 +149,7 @@ class loop_core {
 
   /// Turns, and sleeps in between, until stop() or `deadline`; at least one turn.
   void run_until(time_point deadline) {
-    const turn_scope scope(*this);
+    const turn_scope scope(not_hosted());
     const bool timed = deadline != (time_point::max)();
     while (!std::exchange(stop_requested_, false)) {
       deliver_messages();
@@ -186,7 +180,7 @@ class loop_core {
         std::terminate();
       });
       closing_ = true;
-      for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
+      close_extensions();
       drop_all();
       while (cancels_owed_ != 0) {  // another thread is about to push
         yield_thread();
@@ -230,6 +224,8 @@ class loop_core {
 
  private:
   friend class loop_entry;
+  friend class loop_host;
+  friend class hosted_turn;
 
   /// While runnables are ready, the clock is read once for as many of them.
   static constexpr std::uint32_t clock_interval = 64;
@@ -270,6 +266,11 @@ class loop_core {
   };
 
   ~loop_core() = default;
+
+  loop_core& not_hosted() {
+    if (hosted_) throw std::logic_error("async::event_loop: run by others than the pool that it belongs to");
+    return *this;
+  }
 
   /// True when the calling thread is in the loop, perhaps with turns of other loops in between.
   bool is_entered_here() const noexcept {
@@ -340,6 +341,10 @@ class loop_core {
     }
   }
 
+  void close_extensions() noexcept {
+    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
+  }
+
   static void drop(message* chain) noexcept {
     while (chain != nullptr) {
       message& m = *chain;
@@ -366,6 +371,7 @@ class loop_core {
   atomic<std::uint32_t> references_{1};
   stop_message stop_{*this};
   loop_owner owner_;
+  atomic<bool> touched_{false};  // of a hosted loop: it has been entered between turns
 
   // The owner's.
   alignas(no_sharing) event_loop* const loop_;
@@ -377,6 +383,7 @@ class loop_core {
   int cancels_owed_ = 0;
   bool stop_requested_ = false;
   bool closing_ = false;
+  bool hosted_ = false;  // a loop_host drives it
   ready_queue ready_;
   std::unique_ptr<loop_extension> extensions_;
   std::unique_ptr<unhandled_hook> unhandled_;

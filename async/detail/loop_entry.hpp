@@ -30,6 +30,7 @@ class loop_entry {
   }
   ~loop_entry() {
     if (way_ == loop_owner::way::refused) return;
+    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
     if (core_.inbox_.rouse()) core_.wake_();
     current_loop = around_;
     core_.owner_.leave(way_);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 8
+// floor: 11
 #pragma once
 #include <algorithm>     // for min, max
-#include <chrono>        // for microseconds
+#include <chrono>        // for microseconds, milliseconds
 #include <cstddef>       // for size_t
 #include <cstdint>       // for uint64_t
 #include <exception>     // for exception_ptr
 #include <mutex>         // for mutex
+#include <stdexcept>     // for out_of_range
 #include <system_error>  // for system_error
 #include <utility>       // for exchange, forward, move
 
@@ -23,7 +24,7 @@
 namespace async::detail {
 
 /// The pool behind async::threadpool. A task waits in the feed (from outside; FIFO) or in a worker's deque (from
-/// inside; LIFO for the owner, FIFO for thieves).
+/// inside; LIFO for the owner, FIFO for thieves). Each worker drives an event loop besides, in turns with its tasks.
 class pool_core {
  public:
   pool_core(threadpool_options options, void* facade)
@@ -32,7 +33,11 @@ class pool_core {
         processors_(usable_concurrency()),
         feed_(options),
         hooks_(std::move(options)),
-        crew_(*this, sleepers_, [](worker& w) noexcept { w.pool.live(w); }) {}
+        crew_(
+            *this, sleepers_, [](worker& w) noexcept { w.pool.live(w); },
+            [](worker& w) {
+              w.home.loop.on_unhandled([&pool = w.pool](std::exception_ptr error) { pool.unhandled(error); });
+            }) {}
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
 
@@ -83,6 +88,20 @@ class pool_core {
     if (stopped_.load(std::memory_order_relaxed)) run_left_over();  // relaxed: ordered by the fence
   }
 
+  /// Offers a job to all workers, to the calling one first; offered() follows soon. False: the calling thread is no
+  /// worker, or there is no memory.
+  bool offer(job* j) noexcept {
+    worker* const w = own_worker();
+    if (w == nullptr) return false;
+    try {
+      w->own.push(j);
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+  void offered() noexcept { sleepers_.notify(); }
+
   /// From here on, what comes after stop() is run on the calling thread instead of refused: for a pool that ends with
   /// the process.
   void run_late_posts_inline() noexcept { late_posts_run_ = true; }
@@ -126,53 +145,14 @@ class pool_core {
   /// that helps. What makes ready() true is the end of a task of this pool, or something else, which is looked for
   /// after growing times of at most 8 ms. While this thread sleeps, others call ready(), too, one at a time; it must
   /// not call back into the pool.
+  /// Defined in pool_help.hpp.
   template <class Ready>
-  void help_until(const Ready ready) {
-    worker* const w = own_worker();
-    const inside here(this);
-    // [W10] acq_rel, pairs with [W11]: this thread may hold a task
-    if (w == nullptr) outside_helpers_.fetch_add(helper_came + 1, std::memory_order_acq_rel);
-    bool searching = false;
-    auto nap = first_nap;
-    while (!ready()) {
-      taken t;
-      if (take(w, t)) {
-        if (std::exchange(searching, false)) end_search();
-        run(w, t);
-        nap = first_nap;
-        continue;
-      }
-      backoff pause;
-      bool again = false;
-      while (!again && !pause.exhausted(8)) {
-        pause.wait();
-        again = ready() || has_work();
-      }
-      if (again) continue;
-      sleepers::sleeper bed;
-      bed.is_ready = [](const void* condition) noexcept { return (*static_cast<const Ready*>(condition))(); };
-      bed.condition = &ready;
-      sleepers_.announce(bed, searching);
-      if (ready() || has_work()) {
-        searching = sleepers_.cancel(bed);
-      } else {
-        searching = sleepers_.park_until(bed, wait_clock::now() + nap);
-        nap = (std::min)(2 * nap, last_nap);
-      }
-    }
-    if (searching) end_search();
-    if (w == nullptr) {
-      outside_helpers_.fetch_sub(1, std::memory_order_acq_rel);  // [W12] acq_rel, pairs with [W11]
-      idle_.notify();
-    }
-  }
+  void help_until(Ready ready);
 
   /// Wakes who sleeps in help_until(), to look at what it waits for.
   void notify_waiters() noexcept { sleepers_.notify_event(); }
 
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
-
-  // --- threads -------------------------------------------------------------------------------------------------------
 
   /// Starts as many threads as the options ask for, or none.
   void start() {
@@ -188,6 +168,25 @@ class pool_core {
   void configure(std::size_t threads) {
     crew_.configure(threads);
     sleepers_.notify();
+  }
+
+  /// Where a flow is to run that is started by the calling thread: in the worker's own loop, at once when its thread
+  /// drives it; else in some loop, by a message.
+  struct flow_place {
+    loop_host& loop;
+    bool here;
+  };
+  flow_place place_for_flow() const noexcept {
+    worker* const w = own_worker();
+    if (w == nullptr) return {crew_.loop(0).host, false};
+    const bool elsewhere = current_loop != nullptr && current_loop != &w->home.host.core();
+    return {w->home.host, !elsewhere && w->loops.drives(w->home)};
+  }
+
+  /// The event loop of a wanted worker. Throws std::out_of_range.
+  event_loop& loop(std::size_t index) const {
+    if (index >= size()) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
+    return crew_.loop(index).loop;
   }
 
   std::size_t size() const noexcept { return crew_.size(); }
@@ -207,18 +206,20 @@ class pool_core {
     idle_.wait([this] { return is_idle(); });
   }
 
-  /// Runs every accepted task, then ends the threads. Later calls wait for the first.
+  /// Runs every accepted task, then ends the threads, then cancels the flows that are left. Later calls wait for the
+  /// first.
   void stop() {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
     stopping_.store(true, std::memory_order_release);  // [W2] release, pairs with [W1]
     crew_.close(has_work());
     feed_.close();
-    if (size() != 0) wait_idle();
+    if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
     stopped_.store(true, std::memory_order_relaxed);  // relaxed: ordered by the fence
     heavy_fence();                                    // pairs with the light fence of submit_from_outside()
-    run_left_over();
+    const inside here(this);
+    crew_.end_loops([this]() noexcept { return run_left_over(); });
   }
 
  private:
@@ -255,10 +256,12 @@ class pool_core {
     hooks_.call(work);
   }
 
-  /// After the threads have gone: what slipped in, on the calling thread.
-  void run_left_over() noexcept {
+  /// After the threads have gone: what slipped in, on the calling thread. True: there was something.
+  bool run_left_over() noexcept {
     const inside here(this);
-    for (taken t; take(nullptr, t);) run(nullptr, t);
+    bool any = false;
+    for (taken t; take(nullptr, t); any = true) run(nullptr, t);
+    return any;
   }
 
   // --- a worker's life -----------------------------------------------------------------------------------------------
@@ -267,22 +270,38 @@ class pool_core {
     const std::size_t index = w.index;
     this_worker = &w;
     this_pool = this;
+    home_loop = &w.home.host.core();
     hooks_.started(index);
     bool searching = false;
+    unsigned tasks_left = 0;  // before the next turn of the loops
     for (;;) {
       taken t;
+      if (tasks_left == 0 && mind(w)) {
+        if (std::exchange(searching, false)) end_search();
+        tasks_left = tasks_per_turn;
+      }
       if (w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
         if (std::exchange(searching, false)) end_search();
         if (crew_.leave(w)) break;
       } else if (take(&w, t)) {
         if (std::exchange(searching, false)) end_search();
+        w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         run(&w, t);
+        if (tasks_left != 0) --tasks_left;
+      } else if (tasks_left != 0) {
+        tasks_left = 0;
+        if (stopping_.load(std::memory_order_relaxed)) {  // relaxed, all: see has_flows_only()
+          if (w.minding.load(std::memory_order_relaxed) == 0) w.minding.store(clock(), std::memory_order_relaxed);
+          idle_.notify();
+        }
       } else {
+        w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         searching = wait_for_work(w, searching);
       }
     }
     this_worker = nullptr;
     this_pool = nullptr;
+    home_loop = nullptr;
     sleepers_.notify();  // for what is left in its deque
     idle_.notify();
     hooks_.stopping(index);
@@ -294,15 +313,34 @@ class pool_core {
       searching = true;
       backoff pause;
       while (!pause.exhausted(8)) {
-        if (has_work() || w.retire.load(std::memory_order_relaxed)) return true;  // relaxed: looked at again
+        if (has_work() || w.is_called() || w.loops.has_work()) return true;
         pause.wait();
       }
     }
     sleepers_.announce(w.bed, searching);
-    if (has_work() || w.retire.load(std::memory_order_relaxed)) return sleepers_.cancel(w.bed);  // see announce()
+    auto deadline = (wait_clock::time_point::max)();
+    if (has_work() || w.is_called() || !may_sleep(w, deadline)) return sleepers_.cancel(w.bed);  // see announce()
     idle_.notify();
     worker::count(w.parks);
-    return sleepers_.park(w.bed);
+    if (deadline == (wait_clock::time_point::max)()) return sleepers_.park(w.bed);
+    return sleepers_.park_until(w.bed, deadline);
+  }
+
+  /// A turn of the worker's loops. False: they have no work.
+  bool mind(worker& w) noexcept {
+    if (w.review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
+      crew_.review(w);
+    if (!w.loops.has_work()) return false;
+    try {
+      w.loops.turn();
+    } catch (...) {
+      unhandled(std::current_exception());
+    }
+    return true;
+  }
+  /// False: a loop of the worker has work. Brings `deadline` forward to that of the first timer.
+  bool may_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
+    return !w.review.load(std::memory_order_relaxed) && w.loops.sleep(deadline);  // relaxed: as in is_called()
   }
 
   std::size_t search_limit() const noexcept {
@@ -325,6 +363,24 @@ class pool_core {
     return outside_helpers_.fetch_add(0, std::memory_order_acq_rel) == helpers && sleepers_.is_still(idle) &&
            crew_.live() == threads;
   }
+
+  static std::uint64_t clock() noexcept {
+    return static_cast<std::uint64_t>(wait_clock::now().time_since_epoch().count());
+  }
+  /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
+  /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
+  bool has_flows_only() noexcept {
+    if (has_work() || outside_helpers_.load(std::memory_order_relaxed) % helper_came != 0) return false;
+    std::size_t without = idle();
+    crew_.any_of(0, [&without, now = clock()](const worker& w) noexcept {
+      const std::uint64_t since = w.minding.load(std::memory_order_relaxed);  // relaxed: a guess
+      if (since != 0 && now - since > static_cast<std::uint64_t>(flows_may_run.count())) ++without;
+      return false;
+    });
+    return without >= crew_.live();
+  }
+  static constexpr wait_clock::duration flows_may_run = std::chrono::milliseconds(100);
+  static constexpr unsigned tasks_per_turn = 16;
 
   void* const facade_;
   const std::size_t first_threads_;

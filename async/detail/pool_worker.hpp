@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 5
+// floor: 9
 #pragma once
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
@@ -10,6 +10,8 @@
 #include "async/detail/atomics.hpp"         // for atomic
 #include "async/detail/block_cache.hpp"     // for allocate_block
 #include "async/detail/config.hpp"          // for no_sharing
+#include "async/detail/hosted_loop.hpp"     // for hosted_loop, driven_loops
+#include "async/detail/job.hpp"             // for job
 #include "async/detail/sleepers.hpp"        // for sleeper
 #include "async/detail/stealing_deque.hpp"  // for stealing_deque
 #include "async/task.hpp"                   // for task
@@ -17,12 +19,6 @@
 namespace async::detail {
 
 class pool_core;
-
-/// What the deques hold pointers to, since a thief's racy read must be of a pointer. run() does the work, and destroys
-/// and frees the job.
-struct job {
-  void (*run)(job*) noexcept;
-};
 
 /// A task in a recycled block, as a job.
 struct boxed_task : job {
@@ -46,13 +42,21 @@ struct boxed_task : job {
   task work;
 };
 
-/// What belongs to one of a pool's threads: the deque of the tasks that were posted on it, and its bed.
+/// What belongs to one of a pool's threads: the deque of the tasks that were posted on it, its event loop, its bed.
 ///
 /// It outlives the thread, since thieves may look at it at any time, and the pool uses it again when it grows: number
 /// `index` of the pool's workers is always this one.
 struct alignas(no_sharing) worker {
-  worker(pool_core& owner, std::size_t number)
-      : pool(owner), index(number), random(static_cast<std::uint32_t>(number)) {}
+  worker(pool_core& owner, std::size_t number, sleepers& s)
+      : pool(owner), index(number), random(static_cast<std::uint32_t>(number)), all(s), home(*this, &wake) {}
+
+  static void wake(worker& w) noexcept { w.all.wake(w.bed); }
+
+  /// Own thread only: the crew wants it to end, or to take loops over or give them away.
+  bool is_called() const noexcept {
+    // relaxed, both: asked again under the mutex
+    return retire.load(std::memory_order_relaxed) || review.load(std::memory_order_relaxed);
+  }
 
   /// Counts on one of the own thread's counters.
   static void count(atomic<std::uint64_t>& counter) noexcept {
@@ -70,16 +74,22 @@ struct alignas(no_sharing) worker {
 
   pool_core& pool;
   const std::size_t index;
-  std::uint32_t turn = 0;           // own thread only
-  std::uint32_t random;             // own thread only
-  stealing_deque<job> own;          // what a thread leaves in it when it ends is stolen by the others
-  atomic<std::uint64_t> ran{0};     // written by the own thread
-  atomic<std::uint64_t> steals{0};  // written by the own thread
-  atomic<std::uint64_t> parks{0};   // written by the own thread
-  atomic<bool> retire{false};       // written under the crew's mutex, read by the own thread
-  sleepers::sleeper bed;            // where the own thread sleeps between tasks
-  life state = life::vacant;        // guarded by the crew's mutex
-  std::thread thread;               // guarded by the crew's mutex; to be joined unless vacant
+  std::uint32_t turn = 0;            // own thread only
+  std::uint32_t random;              // own thread only
+  stealing_deque<job> own;           // what a thread leaves in it when it ends is stolen by the others
+  atomic<std::uint64_t> ran{0};      // written by the own thread
+  atomic<std::uint64_t> steals{0};   // written by the own thread
+  atomic<std::uint64_t> parks{0};    // written by the own thread
+  atomic<bool> retire{false};        // written under the crew's mutex, read by the own thread
+  atomic<bool> review{false};        // likewise: loops are to be taken over or given away
+  atomic<std::uint64_t> minding{0};  // written by the own thread while the pool stops: since when it has no task
+  sleepers& all;
+  sleepers::sleeper bed;  // where the own thread sleeps
+  hosted_loop home;
+  driven_loops loops;            // own thread only
+  hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive
+  life state = life::vacant;     // guarded by the crew's mutex
+  std::thread thread;            // guarded by the crew's mutex; to be joined unless vacant
 };
 
 /// The worker whose thread this is.

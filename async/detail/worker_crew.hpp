@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
+// floor: 10
 #pragma once
 #include <cstddef>       // for size_t
 #include <memory>        // for unique_ptr
@@ -23,15 +23,20 @@ namespace async::detail {
 /// Worker number i has a thread that may run tasks when i < wanted, or until it has noticed that it is to retire. A
 /// worker that is wanted again before it has noticed simply goes on.
 ///
+/// Each worker's event loop is driven by its own thread or, when it has none, by that of a wanted worker; by nobody
+/// while none is wanted. Loops change hands under the mutex: whoever drives one gives it away between two turns, when
+/// it ends or is asked to, and the other takes it before its next task.
+///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers and outgrown directories stay until the end, since a thief may be reading one.
 class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
 
-  /// `body` is what each thread does; it returns once leave() has returned true.
-  worker_crew(pool_core& pool, sleepers& all, void (*body)(worker&) noexcept)
-      : pool_(pool), sleepers_(all), body_(body) {}
+  /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
+  /// each new worker.
+  worker_crew(pool_core& pool, sleepers& all, void (*body)(worker&) noexcept, void (*prepare)(worker&))
+      : pool_(pool), sleepers_(all), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -45,7 +50,7 @@ class worker_crew {
     joiner ended;  // joins after the mutex is unlocked: a thread may still be in destructors of its user's
     const std::lock_guard lock(mutex_);
     if (is_closed_) throw stopped();
-    make_workers(threads);
+    make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
     ended.threads.reserve(members_.size());
     for (const auto& w : members_) {
       if (w->state != worker::life::ended) continue;
@@ -55,6 +60,10 @@ class worker_crew {
     }
     std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
     for (; wanted > threads; --wanted) retire(wanted - 1);
+    struct placer {
+      worker_crew& crew;
+      ~placer() { crew.place_orphans(); }
+    } const at_end{*this};
     for (; wanted < threads; ++wanted) start(wanted);
   }
 
@@ -85,9 +94,30 @@ class worker_crew {
   bool leave(worker& w) noexcept {
     const std::lock_guard lock(mutex_);
     if (!w.retire.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
+    take_given(w);
+    w.loops.remove([](const hosted_loop&) noexcept { return true; }, [this](hosted_loop& h) noexcept { orphan(h); });
+    place_orphans();
     w.state = worker::life::ended;
     live_.fetch_sub(1, std::memory_order_release);  // [W22] release, pairs with [W21]: its last task has ended
     return true;
+  }
+
+  /// By the thread of `w`, between turns of its loops, when it is to review them.
+  void review(worker& w) noexcept {
+    const std::lock_guard lock(mutex_);
+    take_given(w);
+    w.loops.remove([this, &w](const hosted_loop& h) noexcept { return &h.home != &w && is_wanted(h.home); },
+                   [](hosted_loop& h) noexcept { give(h, h.home); });
+  }
+
+  /// The loop of worker number `index` modulo the number of those that ever were; there is one after configure().
+  hosted_loop& loop(std::size_t index) const noexcept {
+    hosted_loop* found = nullptr;
+    any_of(index, [&found](worker& w) noexcept {
+      found = &w.home;
+      return true;
+    });
+    return *found;
   }
 
   /// How many workers are wanted.
@@ -96,6 +126,18 @@ class worker_crew {
   std::size_t live() const noexcept {
     // [W21] acquire, pairs with [W22]
     return live_.load(std::memory_order_acquire);
+  }
+
+  /// After join_all(): cancels the flows of all loops, with what that leads to, and closes the loops. more_tasks() runs
+  /// tasks that were posted meanwhile, and tells whether there were any.
+  template <class MoreTasks>
+  void end_loops(MoreTasks more_tasks) noexcept {
+    for (const auto& w : members_) w->home.host.begin_close();
+    for (bool again = true; again;) {
+      again = more_tasks();
+      for (const auto& w : members_) again = w->home.host.drain() || again;
+    }
+    for (const auto& w : members_) w->home.host.core().close();
   }
 
   // --- work ----------------------------------------------------------------------------------------------------------
@@ -160,10 +202,12 @@ class worker_crew {
     while (members_.size() < count) {
       const std::size_t known = members_.size();
       members_.reserve(known + 1);
-      auto fresh = std::make_unique<worker>(pool_, known);
+      auto fresh = std::make_unique<worker>(pool_, known, sleepers_);
+      prepare_(*fresh);
       if (directories_.empty() || directories_.back()->capacity == known) widen();
       directory& all = *directories_.back();
       all.members[known] = fresh.get();
+      orphan(fresh->home);
       members_.push_back(std::move(fresh));
       all.size.store(known + 1, std::memory_order_release);  // [W23] release, pairs with [W24]: publishes the worker
       // [W26] release, pairs with [W25]: publishes the directory, which is never empty
@@ -207,14 +251,53 @@ class worker_crew {
     wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
 
+  bool is_wanted(const worker& w) const noexcept { return w.index < size(); }
+
+  /// Nobody drives the loop.
+  void orphan(hosted_loop& h) noexcept {
+    h.driver.store(nullptr, std::memory_order_relaxed);  // relaxed: who does not see it wakes a thread too many
+    h.next = orphans_;
+    orphans_ = &h;
+  }
+  /// The loop's next driver is `w`, who has a thread.
+  static void give(hosted_loop& h, worker& w) noexcept {
+    h.next = w.given;
+    w.given = &h;
+    h.driver.store(&w, std::memory_order_release);    // [W31] release, pairs with [W30]
+    w.review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
+    worker::wake(w);
+  }
+  /// Finds drivers for the orphans, and has loops given back to workers that have a thread again.
+  void place_orphans() noexcept {
+    const std::size_t wanted = size();
+    if (wanted == 0) return;
+    for (hosted_loop* list = std::exchange(orphans_, nullptr); list != nullptr;) {
+      hosted_loop& h = *list;
+      list = h.next;
+      give(h, is_wanted(h.home) ? h.home : *members_[h.home.index % wanted]);
+    }
+    for (std::size_t i = 0; i != wanted; ++i) {
+      worker* const driver = members_[i]->home.driver.load(std::memory_order_relaxed);  // relaxed: under the mutex
+      if (driver == members_[i].get()) continue;
+      driver->review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
+      worker::wake(*driver);
+    }
+  }
+  static void take_given(worker& w) noexcept {
+    w.review.store(false, std::memory_order_relaxed);  // relaxed: written under the mutex
+    w.loops.add(std::exchange(w.given, nullptr));
+  }
+
   pool_core& pool_;
   sleepers& sleepers_;
   void (*const body_)(worker&) noexcept;
+  void (*const prepare_)(worker&);
   atomic<const directory*> directory_{nullptr};  // written under the mutex
   atomic<std::size_t> wanted_{0};                // written under the mutex
   atomic<std::size_t> live_{0};                  // written under the mutex
   std::mutex mutex_;                             // guards what follows
   bool is_closed_ = false;
+  hosted_loop* orphans_ = nullptr;  // loops that nobody drives
   std::vector<std::unique_ptr<worker>> members_;
   std::vector<std::unique_ptr<directory>> directories_;
 };

@@ -25,7 +25,7 @@ inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte
 
 inline flow::flow(const flow_ops* o, std::size_t arena_size, runnable::function resume,
                   message::function begin) noexcept
-    : runnable(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), ops(o) {
+    : runnable(resume), message(begin), job{nullptr}, top(arena_of(*this)), end(top + arena_size - jump_size), ops(o) {
   root.size_ = 0;
   root.flags_ = 0;
   root.extra_ = 0;

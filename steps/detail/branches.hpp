@@ -1,77 +1,22 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
+// floor: 13
 #pragma once
 #include <cstddef>  // for byte, size_t
 #include <cstdint>  // for uint32_t
 #include <utility>  // for forward
 
-#include "steps/detail/root.hpp"         // for destroy_flow, flow_block
+#include "steps/detail/root.hpp"         // for destroy_flow
+#include "steps/detail/spread.hpp"       // for spread
 #include "steps/detail/step_record.hpp"  // for ops_of
 
-/// parallel(): a step that waits for the end of several flows, its branches, which live on the same loop.
+/// parallel(): a step that waits for the end of several flows, its branches: on its own loop, or see spread.hpp.
 namespace steps::detail {
-
-/// The branches that have not ended, in the order added.
-struct branch_list {
-  branch_list() = default;
-  branch_list(const branch_list&) = delete;
-  branch_list& operator=(const branch_list&) = delete;
-  ~branch_list() { cancel(); }  // of a step that has not run
-
-  /// Before they are started, and none has been removed.
-  void append(flow& b) noexcept {
-    b.list_next = nullptr;
-    b.list_prev = last;
-    *last = &b;
-    last = &b.list_next;
-  }
-  /// Cancels those that execute, and destroys all but those that are in a callback, and their ancestors: their end
-  /// comes when the callback has returned.
-  void cancel() noexcept {
-    for (flow* b = first; b != nullptr;) {
-      if (b->at == phase::running) {
-        cancel_running(*b);
-        b = b->list_next;
-      } else if (is_held(*b)) {
-        b = b->list_next;
-      } else {
-        if (b->at == phase::idle) {
-          discard(*b);
-        } else {
-          cancel_now(*b);
-        }
-        b = first;
-      }
-    }
-  }
-
-  flow* first = nullptr;
-  flow** last = &first;
-
- private:
-  static void discard(flow& b) noexcept {
-    drop_steps(b, arena_of(b), b.root.sub_end_);
-    unlist(b);
-    b.ops->release(b);
-  }
-};
-
-/// The parent's error is the branch's.
-inline void copy_exception(flow& branch, flow& parent) noexcept {
-  if (branch.state == nullptr || state_access::exception(*branch.state) == nullptr) return;
-  try {
-    State& to = state_of(parent);
-    state_access::exception(to) = state_access::exception(*branch.state);
-    state_access::own_exception(to) = state_access::own_exception(*branch.state);
-  } catch (...) {  // no memory: the error itself is known
-    return;
-  }
-}
 
 /// The part of a parallel() step that does not depend on its handler.
 template <class Face>
 struct group_step : Face {
   branch_list branches;
+  spread<group_step>* all = nullptr;  // while the branches are on several loops
 
   static group_step& of(flow& branch) noexcept { return static_cast<group_step&>(*branch.root.parent_); }
 
@@ -93,9 +38,15 @@ struct group_step : Face {
     clear_results(f);
     s.flags_ |= record_flag::begun;
     if (self.branches.first == nullptr) return;
+    if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
+      spread<group_step>::start(s, self.branches);
+      return f.signal(signal::wait);
+    }
     make_scope<stop_scope>(f, s);
     for (flow* b = self.branches.first; b != nullptr; b = b->list_next) {
       b->core = f.core;
+      b->pool = f.pool;
+      b->active.store(1, std::memory_order_relaxed);  // no other thread knows it
       detail::start(*b);
     }
     f.signal(signal::wait);
@@ -135,9 +86,10 @@ struct group_step : Face {
   /// A new branch; null, and the error is known: a flow with fixed memory has no more. Throws std::bad_alloc.
   step* add_branch() {
     flow& f = *this->flow_;
-    flow* const b = f.limit == nullptr ? ::new (async::detail::allocate_block(branch_block))
-                                             flow(&ops, branch_block - sizeof(flow), &resume, nullptr)
-                                       : add_fixed_branch(f);
+    flow* const b = f.limit == nullptr
+                        ? ::new (async::detail::allocate_block(branch_block))
+                              flow(&ops, branch_block - sizeof(flow), &resume, &spread<group_step>::arrived)
+                        : add_fixed_branch(f);
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
     b->burst = 1;

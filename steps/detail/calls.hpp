@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
+// floor: 14
 #pragma once
 #include <cstddef>      // for size_t
 #include <future>       // for future
@@ -15,12 +15,6 @@
 
 /// The functions of IAsyncSteps (`Face`) that are not a line.
 namespace steps::detail {
-
-/// Reports a mistake from any thread.
-inline void misuse_anywhere(flow& f, std::string_view literal) {
-  if (is_mine(f)) return misuse(f, literal);
-  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
-}
 
 /// Where what is added to `s` goes: the step itself, the root level, or a new branch. Null: nowhere, and the mistake is
 /// known; or an error is under way, and what is added is dropped.

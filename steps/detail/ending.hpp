@@ -187,8 +187,16 @@ inline void cancel_now(flow& f) noexcept {
   }
 }
 
+/// Those whose end waits for branches on other loops stay.
 inline void parked_flows::close() noexcept {
-  while (list != nullptr) cancel_now(*list);
+  for (flow* f = list; f != nullptr;) {
+    if (is_held(*f)) {
+      f = f->list_next;
+    } else {
+      cancel_now(*f);
+      f = list;
+    }
+  }
 }
 
 }  // namespace steps::detail

@@ -91,8 +91,8 @@ inline void resume(async::detail::runnable& r) {
   }
 }
 
-/// Starts an execution on the loop's thread. Throws std::bad_alloc.
-inline void start(flow& f) {
+/// Gets a flow ready for its first turn, on the loop's thread; returns what that begins with. Throws std::bad_alloc.
+inline std::uint32_t prepare(flow& f) {
   f.core->ready().reserve(1);
   f.has_place = true;
   const bool broken = f.signal() == signal::error;  // by a mistake in building it
@@ -100,7 +100,16 @@ inline void start(flow& f) {
     drop_steps(f, arena_of(f), f.root.sub_end_);
     f.cur = &f.root;
   }
-  make_ready(f, broken ? signal::error : signal::start);
+  return broken ? signal::error : signal::start;
+}
+
+/// Starts an execution on the loop's thread. Throws std::bad_alloc.
+inline void start(flow& f) { make_ready(f, prepare(f)); }
+
+/// True when a scope of the waiting step holds an error back, and makes the flow ready later.
+inline bool is_halted(flow& f) noexcept {
+  scope* const s = f.scopes;
+  return s != nullptr && s->holder == f.cur && s->ops != nullptr && s->ops->halt != nullptr && s->ops->halt(*s);
 }
 
 /// Raises an error at the innermost active step from outside the flow's callbacks, or at the step that runs. False: an
@@ -111,7 +120,7 @@ inline void start(flow& f) {
   if (was == signal::error || was == signal::cancel || (f.at == phase::running && f.run_by == nullptr)) return false;
   set_error(f, code, info, target);
   if (f.at == phase::parked) {
-    make_ready(f, signal::error);
+    if (!is_halted(f)) make_ready(f, signal::error);
   } else if (f.at == phase::queued) {
     if (was == signal::start) {
       drop_steps(f, arena_of(f), f.root.sub_end_);

@@ -5,11 +5,17 @@
 #include <cstdint>      // for uint8_t, uint32_t
 #include <string_view>  // for string_view
 
-#include "async/detail/atomics.hpp"    // for atomic
-#include "async/detail/loop_core.hpp"  // for runnable, message, loop_core
-#include "steps/detail/result.hpp"     // for pack_tag, slot_size
-#include "steps/errors.hpp"            // for ErrorCode
-#include "steps/state.hpp"             // for State
+#include "async/detail/atomics.hpp"     // for atomic
+#include "async/detail/job.hpp"         // for job
+#include "async/detail/loop_core.hpp"   // for runnable, message, loop_core
+#include "steps/detail/result.hpp"      // for pack_tag, slot_size
+#include "steps/detail/start_word.hpp"  // for start_word
+#include "steps/errors.hpp"             // for ErrorCode
+#include "steps/state.hpp"              // for State
+
+namespace async::detail {
+class pool_core;
+}
 
 /// The data of a flow: what lies where. The code is in arena.hpp, engine.hpp and unwind.hpp.
 ///
@@ -79,6 +85,8 @@ struct scope_ops {
   void (*cancel)(struct scope& self);
   /// The step has ended, whatever the way.
   void (*leave)(struct scope& self) noexcept;
+  /// An error is about to go outwards from the step, which waits. True: not yet; the scope makes the flow ready then.
+  bool (*halt)(struct scope& self) noexcept = nullptr;
 };
 struct scope : record {
   scope* outer;  // the next older one
@@ -162,12 +170,13 @@ struct pending_error {
 /// A flow as other threads know it: they may hold on to this after the flow has gone.
 struct remote {
   async::detail::atomic<std::uint32_t> references{1};
-  flow* target;  // the loop thread's; null: the flow has gone
+  start_word start;  // of a flow on a pool
+  flow* target;      // the loop thread's; null: the flow has gone
 };
 
 /// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
 /// except where other threads are named.
-struct flow : async::detail::runnable, async::detail::message {
+struct flow : async::detail::runnable, async::detail::message, async::detail::job {
   flow(const flow_ops* o, std::size_t arena_size, runnable::function resume, message::function begin) noexcept;
   flow(const flow&) = delete;
   flow& operator=(const flow&) = delete;
@@ -187,7 +196,8 @@ struct flow : async::detail::runnable, async::detail::message {
   step* first = nullptr;   // the first sub-step that it has added
   std::byte* top;
   std::byte* end;                            // of the chunk, less a jump
-  async::detail::loop_core* core = nullptr;  // set before execute(); other threads read it
+  async::detail::loop_core* core = nullptr;  // set before execute(), or see start_word; other threads read it
+  async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
   const pack_tag* tag = nullptr;             // of the results in slot; null: none
   union {
     alignas(slot_align) std::byte slot[slot_size];
@@ -207,6 +217,7 @@ struct flow : async::detail::runnable, async::detail::message {
   bool in_handler = false;                            // run_by is an error handler
   bool ended = false;                                 // idle after an execution whose remains have not been cleared
   bool has_place = false;                             // a place in the loop's ready queue is reserved
+  bool told = false;                                  // a branch: no request to cancel it is still to come
   bool doomed = false;                                // the root is gone: release when the callback has returned
   std::uint8_t holds = 0;                             // reasons that hold its end when it is cancelled
   std::uint16_t burst = 100;                          // steps in a row

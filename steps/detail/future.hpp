@@ -51,6 +51,11 @@ class flow_promise final : public promise_base {
     }
     drop();
   }
+  /// There is no flow.
+  void refuse(std::exception_ptr error) noexcept {
+    fail(std::move(error));
+    drop();
+  }
   void drop() noexcept override {
     destroy();
     async::detail::free_block(this, sizeof(flow_promise));

@@ -2,13 +2,16 @@
 // floor: 9
 #pragma once
 #include <cstdint>      // for uint32_t
+#include <exception>    // for exception_ptr, rethrow_exception
 #include <memory>       // for destroy_at
+#include <optional>     // for optional
 #include <string>       // for string
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
 #include <utility>      // for forward
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/loop_entry.hpp"   // for loop_entry
 #include "steps/detail/engine.hpp"       // for raise, make_ready
 
 /// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
@@ -16,7 +19,7 @@
 namespace steps::detail {
 
 inline void release_remote(remote& r) noexcept {
-  // [E4] acq_rel, pairs with itself: whoever frees it has seen what the others did
+  // [E4] acq_rel, pairs with itself and [E12]: whoever frees it has seen what the others did
   if (r.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   std::destroy_at(&r);
   async::detail::free_block(&r, sizeof(remote));
@@ -38,6 +41,18 @@ inline remote& reach(flow& f) {
   }
   known->references.fetch_add(1, std::memory_order_relaxed);  // the flow holds one meanwhile
   return *known;
+}
+
+/// Of a flow that a pool has been given: its remote has been made by then.
+inline start_word& start_of(flow& f) noexcept {
+  return f.elsewhere.load(std::memory_order_acquire)->start;  // [E5]
+}
+
+/// True when no message to the flow is on its way, nor the task that starts it.
+inline bool is_unreached(flow& f) noexcept {
+  remote* const r = f.elsewhere.load(std::memory_order_relaxed);
+  // [E12] acquire, pairs with [E4]: what the last message did; new ones are made by those who have the flow
+  return r == nullptr || r->references.load(std::memory_order_acquire) == 1;
 }
 
 /// The flow goes; on the loop's thread, or when no message can be under way.
@@ -100,16 +115,62 @@ void resume_with(flow& f, A&&... results) {
   make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
 }
 
-/// True on the thread that may touch the flow: that of the loop; before the first execute(), any.
-inline bool is_mine(const flow& f) noexcept {
-  return async::detail::current_loop == f.core || f.core->is_same_thread() || !f.executes();
+/// Permission to touch a flow, for as long as it lives: in its loop, in a pool's queue before the first step, or when
+/// it does not execute.
+class flow_entry {
+ public:
+  explicit flow_entry(flow& f) noexcept {
+    if (async::detail::current_loop == f.core && f.core != nullptr) {
+      given_ = true;
+    } else if (!f.executes()) {
+      given_ = true;
+    } else {
+      enter(f);
+    }
+  }
+  ~flow_entry() {
+    if (held_ != nullptr) held_->put_back();
+  }
+  flow_entry(const flow_entry&) = delete;
+  flow_entry& operator=(const flow_entry&) = delete;
+
+  explicit operator bool() const noexcept { return given_; }
+
+ private:
+  [[gnu::noinline]] void enter(flow& f) noexcept {
+    if (f.pool != nullptr) {
+      start_word& word = start_of(f);
+      const start_word::held start = word.hold();
+      given_ = start != start_word::held::bound;
+      if (start == start_word::held::yes) held_ = &word;
+      if (given_) return;
+    }
+    given_ = loop_.emplace(*f.core, async::detail::loop_entry::who::owner).operator bool();
+  }
+
+  bool given_ = false;
+  start_word* held_ = nullptr;
+  std::optional<async::detail::loop_entry> loop_;
+};
+
+/// The end of a wait by an exception of a call that the step has waited for, on the loop's thread.
+[[gnu::noinline]] inline void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
+  guarded(f, [&thrown] { std::rethrow_exception(thrown); });
+  make_ready(f, signal::error);
+}
+
+/// Reports a mistake from any thread.
+inline void misuse_anywhere(flow& f, std::string_view literal) {
+  if (const flow_entry here(f); here) return misuse(f, literal);
+  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
 /// asi.success(...) that is not the plain case of a running step.
 template <class... A>
 [[gnu::noinline]] void late_success(step& s, A&&... results) {
   flow& f = *s.flow_;
-  if (!is_mine(f)) {
+  const flow_entry here(f);
+  if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(
         f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
@@ -123,13 +184,16 @@ template <class... A>
                      : f.signal() == signal::done ? "success() after success()"
                                                   : "success() of a step with sub-steps");
   }
-  if (f.at == phase::parked && f.cur == &s) resume_with(f, std::forward<A>(results)...);
+  if (f.at != phase::parked || f.cur != &s) return;
+  if ((s.flags_ & record_flag::is_group) != 0) return misuse(f, "success() of a parallel() step");
+  resume_with(f, std::forward<A>(results)...);
 }
 
 /// asi.errorNoThrow() that is not the plain case of a running step.
 [[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
   flow& f = *s.flow_;
-  if (!is_mine(f)) {
+  const flow_entry here(f);
+  if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {
       if (waits(target, &s, epoch)) raise(target, error.code(), error.error_info());

@@ -8,6 +8,8 @@
 
 #include "async/detail/atomics.hpp"     // for atomic, wait_on_word, wake_one
 #include "async/detail/loop_entry.hpp"  // for loop_entry
+#include "async/detail/loop_host.hpp"   // for loop_host
+#include "async/detail/pool_core.hpp"   // for pool_core
 #include "steps/detail/remote.hpp"      // for on_loop_of, forget_remote
 
 /// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
@@ -44,37 +46,110 @@ inline void end_root(flow& f) {
   core.unhandled(error);
 }
 
+/// There is no memory for a place in the ready queue.
+[[gnu::noinline]] inline void begin_without_memory(flow& f) {
+  set_error(f, errors::InternalError, "out of memory");
+  drop_steps(f, arena_of(f), f.root.sub_end_);
+  f.cur = &f.root;
+  f.has_place = false;
+  f.at = phase::running;
+  f.ops->end(f);
+}
+
 /// execute() of another thread arrives at the loop.
 inline void begin(async::detail::message& m, async::detail::delivery how) {
   flow& f = static_cast<flow&>(m);
   if (how == async::detail::delivery::on_loop && f.signal() != signal::cancel) {
     try {
       return start(f);
-    } catch (...) {  // no memory for a place in the ready queue
-      set_error(f, errors::InternalError, "out of memory");
+    } catch (...) {
+      return begin_without_memory(f);
     }
   }
   drop_steps(f, arena_of(f), f.root.sub_end_);
   f.cur = &f.root;
-  f.has_place = false;
-  if (f.signal() != signal::error) return settle(f);
-  f.at = phase::running;
-  f.ops->end(f);
+  settle(f);
 }
 
-/// Gives the flow to its loop. Throws std::bad_alloc, and Error when the loop has gone; the flow is idle then, its
-/// steps are as they were.
-inline void execute(flow& f) {
-  if (f.executes()) {
-    if (is_mine(f)) return misuse(f, "execute() of a flow that executes");
-    return on_loop_of(f, [](flow& target) { misuse(target, "execute() of a flow that executes"); });
+/// Starts an execution in a turn of the flow's loop, and takes the flow's first turn at once.
+inline void start_here(flow& f) {
+  std::uint32_t why;
+  try {
+    why = prepare(f);
+  } catch (...) {
+    return begin_without_memory(f);
   }
+  f.signal(why);
+  f.at = phase::queued;
+  resume(f);
+}
+
+/// The task that starts a flow on a pool: whichever worker takes it binds the flow to its loop, for good.
+class start_task {
+ public:
+  explicit start_task(flow& f) : pool_(*f.pool), remote_(&reach(f)), number_(remote_->start.queue()) {}
+  start_task(start_task&& other) noexcept
+      : pool_(other.pool_), remote_(std::exchange(other.remote_, nullptr)), number_(other.number_) {}
+  start_task& operator=(start_task&&) = delete;
+  ~start_task() { let_go(); }
+
+  void operator()() {
+    const auto place = pool_.place_for_flow();
+    async::detail::loop_core& core = place.loop.core();
+    if (place.here) {
+      place.loop.visit([this, &core] {  // before the flow can be reached there
+        if (flow* const f = take(core)) {
+          bind();
+          start_here(*f);
+        }
+      });
+    } else if (flow* const f = take(core)) {
+      const bool sent = core.push(*f);
+      bind();
+      if (!sent) begin(*f, async::detail::delivery::dropped);
+    }
+  }
+
+ private:
+  flow* take(async::detail::loop_core& core) noexcept {
+    if (!remote_->start.take(number_)) return nullptr;
+    flow* const f = remote_->target;
+    f->core = &core;
+    return f;
+  }
+  void bind() noexcept {
+    remote_->start.bind();
+    let_go();
+  }
+  void let_go() noexcept {
+    if (remote* const r = std::exchange(remote_, nullptr)) release_remote(*r);
+  }
+
+  async::detail::pool_core& pool_;
+  remote* remote_;
+  std::uint32_t number_;
+};
+
+inline void queue_start(flow& f) {
+  try {
+    f.pool->submit(start_task(f));
+  } catch (...) {
+    if (remote* const r = f.elsewhere.load(std::memory_order_relaxed)) r->start.cancel();  // nobody else has it
+    throw;
+  }
+}
+
+/// Gives the flow to its loop or pool. Throws std::bad_alloc, what the pool's queue throws, and Error when the loop has
+/// gone; the flow is idle then, its steps are as they were.
+inline void execute(flow& f) {
+  if (f.executes()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (f.ended) clear_remains(f);
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
   f.root.sub_end_ = f.top;
   f.active.store(1, std::memory_order_relaxed);  // published with the message
   try {
+    if (f.core == nullptr) return queue_start(f);
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
     throw Error(errors::InternalError, "the flow's event loop has gone");
@@ -92,66 +167,93 @@ inline void cancel_here(flow& f) noexcept {
   f.signal(signal::cancel);  // begin() is still to come
 }
 
+/// Cancels a flow that waits in a pool's queue. False: it is bound to a loop.
+inline bool cancel_unstarted(flow& f) noexcept {
+  start_word& word = start_of(f);
+  const start_word::held start = word.hold();
+  if (start == start_word::held::bound) return false;
+  if (start == start_word::held::idle) return true;
+  drop_steps(f, arena_of(f), f.root.sub_end_);
+  f.cur = &f.root;
+  word.cancel();
+  settle(f);
+  return true;
+}
+
 /// Cancels a flow, from any thread; from another than the loop's it is a request. Throws std::bad_alloc there.
 inline void cancel(flow& f) {
   // [E2] acquire, pairs with [E1]: the flow's end is complete
   if (f.active.load(std::memory_order_acquire) == 0) return;
+  if (f.pool != nullptr && cancel_unstarted(f)) return;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_here(f);
   on_loop_of(f, [](flow& target) { cancel_here(target); });
 }
 
-/// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel.
-struct farewell : async::detail::message {
-  explicit farewell(flow& f) noexcept : message(&arrived), target(&f) {}
+/// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel, and for the
+/// end of branches on other loops. While it waits for these, this has the place of the flow's promise.
+class farewell final : public async::detail::message, public promise_base {
+ public:
+  explicit farewell(flow& f) noexcept : message(&arrived), target_(&f) {}
 
-  static void arrived(message& m, async::detail::delivery) {
-    auto& self = static_cast<farewell&>(m);
-    if (flow* const f = std::exchange(self.target, nullptr)) cancel_here(*f);
-    self.finish();
+  /// On the loop.
+  void carry_out() noexcept {
+    flow* const f = std::exchange(target_, nullptr);
+    if (f == nullptr) return;
+    cancel_here(*f);
+    if (!f->executes()) return finish();
+    promise_ = std::exchange(f->promise, this);
   }
-  void finish() noexcept {
-    // [E7] release, pairs with [E8]: the flow is the destroyer's from here on
-    done.store(1, std::memory_order_release);
-    async::detail::wake_one(done);
-    release();
+  /// The destroyer waits until `deadline`. True: the flow is the destroyer's.
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
+    async::detail::wait_on_word(done_, 0, &deadline);
+    return done_.load(std::memory_order_acquire) != 0;  // [E8] acquire, pairs with [E7]
   }
   void release() noexcept {
     // [E9] acq_rel, pairs with itself: whoever frees it has seen the other's last access
-    if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(farewell));
   }
 
-  flow* target;  // the loop thread's
-  async::detail::atomic<std::uint32_t> done{0};
-  async::detail::atomic<std::uint32_t> references{2};  // the destroyer's and the message's
+ private:
+  static void arrived(message& m, async::detail::delivery) { static_cast<farewell&>(m).carry_out(); }
+  void end(flow&, bool) override {}  // cancelled flows drop()
+  void drop() noexcept override {
+    if (promise_ != nullptr) promise_->drop();
+    finish();
+  }
+  void finish() noexcept {
+    // [E7] release, pairs with [E8]: the flow is the destroyer's from here on
+    done_.store(1, std::memory_order_release);
+    async::detail::wake_one(done_);
+    release();
+  }
+
+  flow* target_;  // the loop thread's
+  promise_base* promise_ = nullptr;
+  async::detail::atomic<std::uint32_t> done_{0};
+  async::detail::atomic<std::uint32_t> references_{2};  // the destroyer's, and that of the message or of the flow
 };
 
-/// Does what the message asks for when no thread is in the loop. False: one is.
-inline bool claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
+/// Does what the message asks for when no thread is in the loop.
+inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
   const loop_entry here(core);
-  if (!here) return false;
-  if (core.retract(wait)) wait.release();
-  if (flow* const target = std::exchange(wait.target, nullptr)) cancel_here(*target);
+  if (!here) return;
+  if (core.retract(wait)) wait.carry_out();
   if (f.executes() && core.retract(f)) begin(f, async::detail::delivery::dropped);
-  return true;
 }
 
 /// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
 /// of the flow that is running on another thread.
 [[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
   auto* const wait = ::new (async::detail::allocate_block(sizeof(farewell))) farewell(f);
-  if (!f.core->push(*wait)) {  // the loop has cancelled its flows
-    wait->release();
-    wait->release();
-    return;
-  }
-  for (;;) {
+  if (f.core->push(*wait)) {
     // The loop may be driven by nobody any more, which no message tells: look now and then.
-    const auto again = async::detail::wait_clock::now() + std::chrono::milliseconds(5);
-    async::detail::wait_on_word(wait->done, 0, &again);
-    // [E8] acquire, pairs with [E7]
-    if (wait->done.load(std::memory_order_acquire) != 0 || claim(*f.core, f, *wait)) break;
+    while (!wait->wait_until(async::detail::wait_clock::now() + std::chrono::milliseconds(5))) {
+      claim(*f.core, f, *wait);
+    }
+  } else {  // the loop has cancelled its flows
+    wait->release();
   }
   wait->release();
 }
@@ -159,8 +261,9 @@ inline bool claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
 inline bool retire(flow& f) noexcept {
   const bool executes = f.active.load(std::memory_order_acquire) != 0;  // [E2]
-  if (!executes && f.elsewhere.load(std::memory_order_relaxed) == nullptr) [[likely]]
+  if (!executes && is_unreached(f)) [[likely]]
     return true;
+  if (f.pool != nullptr && (executes ? cancel_unstarted(f) : f.core == nullptr)) return true;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
     return f.at == phase::idle && !f.executes();

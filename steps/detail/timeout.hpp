@@ -33,7 +33,9 @@ struct timeout_scope : scope, async::detail::timer_node {
     flow& f = *self.holder->flow_;
     if (f.core->closing()) return;
     if (f.signal() == signal::done && f.cur == self.holder) return;  // the step has succeeded in time
-    if (!raise(f, errors::Timeout)) f.core->timers().arm_now(node);
+    if (raise(f, errors::Timeout)) return;
+    auto& timers = f.core->timers();
+    f.at == phase::parked ? timers.arm_after(node, std::chrono::milliseconds(1)) : timers.arm_now(node);
   }
   static void left(scope& self) noexcept {
     flow& f = *self.holder->flow_;

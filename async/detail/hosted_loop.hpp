@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 8
+#pragma once
+#include <cstdint>    // for uint32_t
+#include <exception>  // for exception_ptr
+#include <utility>    // for exchange
+
+#include "async/detail/atomics.hpp"    // for atomic
+#include "async/detail/loop_host.hpp"  // for loop_host
+#include "async/detail/sleepers.hpp"   // for sleepers
+#include "async/event_loop.hpp"        // for event_loop
+
+namespace async::detail {
+
+struct worker;
+
+/// The event loop of a worker. It stays with its worker, whose thread drives it; while the worker has no thread, that
+/// of another one does, or nobody, when the pool is paused. So whoever has the loop's address does not notice.
+///
+/// Threads     `driver` is written under the crew's mutex, `next` belongs to whoever has the list.
+struct hosted_loop {
+  /// `wake` brings the driver, who sleeps, to look at the loop.
+  hosted_loop(worker& owner, void (*wake)(worker& driver) noexcept)
+      : home(owner),
+        loop(task([this, wake] {
+          // [W30] acquire, pairs with [W31]: the driver's bed
+          if (worker* const w = driver.load(std::memory_order_acquire)) wake(*w);
+        })),
+        host(core_of(loop)) {}
+
+  worker& home;
+  event_loop loop;
+  loop_host host;
+  atomic<worker*> driver{nullptr};  // null: nobody drives it
+  hosted_loop* next = nullptr;
+};
+
+/// The loops that a worker's thread drives: its own, and those of workers without a thread.
+///
+/// Threads     the worker's.
+class driven_loops {
+ public:
+  /// True when turn() has something to do. Called between tasks: a look at the clock, if timers wait, is due after as
+  /// many calls as pass in some ten microseconds.
+  bool has_work() noexcept {
+    if (must_turn_) return true;
+    bool timers = false;
+    for (hosted_loop* h = first_; h != nullptr; h = h->next) {
+      if (h->host.has_work()) return true;
+      timers = timers || h->host.has_timers();
+    }
+    return timers && ++calls_ >= calls_per_look_;
+  }
+
+  /// One pass over the loops. Exceptions of the hooks for unhandled errors pass through.
+  void turn() {
+    const bool look = calls_ >= calls_per_look_ || must_turn_;
+    must_turn_ = false;
+    if (look) calls_ = 0;
+    loop_core::time_point before{};
+    if (first_ != nullptr) before = first_->host.core().turn_time();
+    for (hosted_loop* h = first_; h != nullptr; h = h->next) h->host.turn(look);
+    if (look && first_ != nullptr) adapt(first_->host.core().turn_time() - before);
+  }
+
+  /// Announces to the loops that the thread sleeps. False: there is something to do at once.
+  bool sleep(loop_core::time_point& deadline) {
+    must_turn_ = true;
+    for (hosted_loop* h = first_; h != nullptr; h = h->next) {
+      if (!h->host.sleep(deadline)) return false;
+    }
+    return true;
+  }
+
+  bool drives(const hosted_loop& which) const noexcept {
+    for (const hosted_loop* h = first_; h != nullptr; h = h->next) {
+      if (h == &which) return true;
+    }
+    return false;
+  }
+
+  /// Takes a list over.
+  void add(hosted_loop* list) noexcept {
+    while (list != nullptr) {
+      hosted_loop& h = *list;
+      list = std::exchange(h.next, first_);
+      first_ = &h;
+      must_turn_ = true;
+    }
+  }
+  /// Calls give(loop) for those that should go, according to leaves(loop).
+  template <class Leaves, class Give>
+  void remove(Leaves leaves, Give give) {
+    for (hosted_loop** at = &first_; *at != nullptr;) {
+      hosted_loop& h = **at;
+      if (!leaves(h)) {
+        at = &h.next;
+        continue;
+      }
+      *at = std::exchange(h.next, nullptr);
+      h.host.release();
+      give(h);
+    }
+  }
+
+ private:
+  /// Between tasks, timers are looked at every 20 to 50 microseconds, or after each longer task.
+  void adapt(std::chrono::nanoseconds since_look) noexcept {
+    if (since_look > std::chrono::microseconds(50)) {
+      calls_per_look_ = calls_per_look_ > 4 ? calls_per_look_ / 4 : 1;
+    } else if (since_look < std::chrono::microseconds(20) && calls_per_look_ < 256) {
+      calls_per_look_ *= 2;
+    }
+  }
+
+  hosted_loop* first_ = nullptr;
+  bool must_turn_ = true;
+  std::uint32_t calls_ = 0;
+  std::uint32_t calls_per_look_ = 1;
+};
+
+}  // namespace async::detail

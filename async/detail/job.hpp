@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+
+namespace async::detail {
+
+/// What the deques of a pool hold pointers to, since a thief's racy read must be of a pointer. run() does the work, and
+/// destroys and frees the job.
+struct job {
+  void (*run)(job*) noexcept;
+};
+
+}  // namespace async::detail

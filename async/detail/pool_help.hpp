@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 12
+#pragma once
+#include <algorithm>  // for min
+#include <utility>    // for exchange
+
+#include "async/detail/backoff.hpp"    // for backoff
+#include "async/detail/pool_core.hpp"  // for pool_core
+
+namespace async::detail {
+
+template <class Ready>
+void pool_core::help_until(const Ready ready) {
+  worker* const w = own_worker();
+  const inside here(this);
+  driven_loops* const loops = w != nullptr && current_loop == nullptr ? &w->loops : nullptr;
+  // [W10] acq_rel, pairs with [W11]: this thread may hold a task
+  if (w == nullptr) outside_helpers_.fetch_add(helper_came + 1, std::memory_order_acq_rel);
+  bool searching = false;
+  auto nap = first_nap;
+  while (!ready()) {
+    taken t;
+    if (loops != nullptr && mind(*w)) {
+      if (std::exchange(searching, false)) end_search();
+      nap = first_nap;
+      if (ready()) break;
+    }
+    if (take(w, t)) {
+      if (std::exchange(searching, false)) end_search();
+      run(w, t);
+      nap = first_nap;
+      continue;
+    }
+    backoff pause;
+    bool again = false;
+    while (!again && !pause.exhausted(8)) {
+      pause.wait();
+      again = ready() || has_work() || (loops != nullptr && loops->has_work());
+    }
+    if (again) continue;
+    sleepers::sleeper place;
+    sleepers::sleeper& bed = w != nullptr ? w->bed : place;
+    bed.is_ready = [](const void* condition) noexcept { return (*static_cast<const Ready*>(condition))(); };
+    bed.condition = &ready;
+    sleepers_.announce(bed, searching);
+    auto deadline = wait_clock::now() + nap;
+    if (ready() || has_work() || (loops != nullptr && !may_sleep(*w, deadline))) {
+      searching = sleepers_.cancel(bed);
+    } else {
+      searching = sleepers_.park_until(bed, deadline);
+      nap = (std::min)(2 * nap, last_nap);
+    }
+    bed.is_ready = nullptr;
+  }
+  if (searching) end_search();
+  if (w == nullptr) {
+    outside_helpers_.fetch_sub(1, std::memory_order_acq_rel);  // [W12] acq_rel, pairs with [W11]
+    idle_.notify();
+  }
+}
+
+}  // namespace async::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 3
+#pragma once
+#include "async/detail/atomics.hpp"  // for wait_clock
+
+namespace async {
+
+/// Where a loop takes its time from. The default is the steady clock; see manual_clock for virtual time.
+struct time_source {
+  using time_point = detail::wait_clock::time_point;  ///< a moment of the steady clock
+
+  time_point (*now)(void* self) noexcept = nullptr;  ///< null: the steady clock
+  /// What run() does instead of sleeping until a timer is due: moves the time there.
+  void (*skip_to)(void* self, time_point until) noexcept = nullptr;
+  void* self = nullptr;  ///< what both are called with
+};
+
+}  // namespace async

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 11
+#pragma once
+#include <cstddef>  // for size_t
+#include <new>      // for placement new
+
+#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/root.hpp"         // for end_root, destroy_flow, begin
+
+/// Root flows in recycled blocks.
+namespace steps::detail {
+
+struct pooled_flow {
+  static constexpr std::size_t block_size = 448;
+
+  /// Throws std::bad_alloc.
+  static flow* make() {
+    void* const block = async::detail::allocate_block(block_size);
+    return ::new (block) flow(&ops, block_size - sizeof(flow), &resume, &begin);
+  }
+  static void release(flow& f) noexcept {
+    destroy_flow(f);
+    async::detail::free_block(&f, block_size);
+  }
+  static constexpr flow_ops ops{&end_root, &release};
+};
+
+}  // namespace steps::detail

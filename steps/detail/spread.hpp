@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 12
+#pragma once
+#include <cstdint>  // for uint32_t
+#include <utility>  // for exchange
+
+#include "async/detail/block_cache.hpp"  // for free_block
+#include "async/detail/loop_host.hpp"    // for loop_host
+#include "async/detail/pool_core.hpp"    // for pool_core, this_pool
+#include "steps/detail/branch_list.hpp"  // for branch_list, copy_exception
+#include "steps/detail/branch_word.hpp"  // for branch_word
+#include "steps/detail/engine.hpp"       // for resume, raise
+
+/// parallel() of a flow on a pool: each branch is offered to all workers, and runs on the loop of the one that takes
+/// it.
+namespace steps::detail {
+
+/// What the branches share with their step. Lies in the flow's arena until all branches have ended.
+///
+/// The step is parked meanwhile. Whatever is to end it, be it its branches, an error of one of them, a timeout or a
+/// cancel, waits until the count of branches is zero; in the last three cases the branches are asked to end. Branches
+/// touch the parent only by the count, by claiming to be the first that failed, and by messages to its loop.
+///
+/// Group is the parallel() step: Group::of(branch).all is this.
+template <class Group>
+struct spread : scope {
+  spread(branch_list& list, std::uint32_t count) noexcept
+      : branches(list), left(count), over_news(&over_came, *this), failed_news(&failure_came, *this) {}
+
+  /// Offers the branches. On the parent's loop. Throws std::bad_alloc; nothing has been offered then.
+  static void start(step& group, branch_list& list) {
+    flow& parent = *group.flow_;
+    state_access::share(state_of(parent));
+    std::uint32_t count = 0;
+    for (const flow* b = list.first; b != nullptr; b = b->list_next) ++count;
+    spread& all = make_scope<spread>(parent, group, list, count);
+    flow* last = nullptr;
+    for (flow* b = list.first; b != nullptr;) {  // turns the list round: a worker takes its own newest job first
+      flow& branch = *b;
+      branch.ops = &branch_ops;
+      branch.burst = parent.burst;
+      branch.pool = parent.pool;
+      branch.job::run = &taken;
+      branch_word(branch.active).offer();
+      branch.list_prev = nullptr;
+      b = std::exchange(branch.list_next, last);
+      last = &branch;
+    }
+    list.first = last;
+    static_cast<Group&>(group).all = &all;
+    bool offered = false;
+    for (flow* b = last; b != nullptr;) {
+      flow& branch = *std::exchange(b, b->list_next);
+      if (parent.pool->offer(&branch)) {
+        if (!std::exchange(offered, true)) parent.pool->offered();
+      } else {
+        send(parent, branch);
+      }
+    }
+    if (offered) parent.pool->offered();
+  }
+
+  // --- on a branch's side ---
+
+  /// A worker, or a thread that helps the pool, has taken the branch.
+  static void taken(async::detail::job* j) noexcept {
+    flow& b = *static_cast<flow*>(j);
+    const auto place = async::detail::this_pool->place_for_flow();
+    async::detail::loop_core& core = place.loop.core();
+    if (place.here) {
+      place.loop.visit([&b, &core] { begin_branch(b, core); });
+    } else if (!core.push(b)) {
+      not_begun(b);
+    }
+  }
+  /// The message in the branch: it is to begin on this loop or, when it has begun, to end.
+  static void arrived(async::detail::message& m, async::detail::delivery) {
+    flow& b = static_cast<flow&>(m);
+    branch_word word(b.active);
+    if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
+    b.told = true;
+    word.has_ended() ? of(b).count_down() : cancel_here(b);
+  }
+  static void begin_branch(flow& b, async::detail::loop_core& core) {
+    b.core = &core;
+    if (!branch_word(b.active).bind()) return not_begun(b);
+    start_here(b);
+  }
+  static void not_begun(flow& b) noexcept {
+    b.told = true;
+    drop_steps(b, arena_of(b), b.root.sub_end_);
+    b.cur = &b.root;
+    settle(b);
+  }
+  /// The branch has succeeded or failed.
+  static void end(flow& b) {
+    if (b.signal() == signal::error) {
+      spread& all = of(b);
+      flow* first = nullptr;
+      // Relaxed, both: who is first only matters to the branch itself until it sends the news; they keep a count.
+      if (all.failed.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        all.left.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+    settle(b);
+  }
+  /// The branch has ended in any way. Its error and state stay for the parent to see, on the parent's loop.
+  static void ended(flow& b) noexcept {
+    spread& all = of(b);
+    clear_remains(b);
+    forget_remote(b);
+    if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
+      all.parent().core->push(all.failed_news);
+    }
+    if (branch_word(b.active).end(b.told)) all.count_down();
+  }
+  static constexpr flow_ops branch_ops{&end, &ended};
+
+  /// A branch less, or news that have come.
+  void count_down() noexcept {
+    // [E15] acq_rel, pairs with itself: what the branches did is seen by who sees the last
+    if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    async::detail::loop_core& core = *parent().core;
+    if (async::detail::current_loop == &core) {
+      over();
+    } else {
+      core.push(over_news);
+    }
+  }
+
+  // --- on the parent's side, on its loop ---
+
+  struct news : async::detail::message {
+    news(message::function f, spread& s) noexcept : message(f), about(s) {}
+    spread& about;
+  };
+  static void over_came(async::detail::message& m, async::detail::delivery) { static_cast<news&>(m).about.over(); }
+  static void failure_came(async::detail::message& m, async::detail::delivery) {
+    spread& all = static_cast<news&>(m).about;
+    flow& parent = all.parent();
+    flow& b = *all.failed.load(std::memory_order_relaxed);  // the message has published it
+    if (raise(parent, b.pending.code, info_of(b), b.pending.target)) copy_exception(b, parent);
+    all.count_down();  // without which the parent does not end
+  }
+
+  flow& parent() const noexcept { return *holder->flow_; }
+  static spread& of(flow& branch) noexcept { return *Group::of(branch).all; }
+
+  enum class branches_are { ending, over, over_and_parent_gone };
+
+  /// Asks the branches to end, once.
+  branches_are stop() noexcept {
+    if (std::exchange(stopped, true)) return is_over ? branches_are::over : branches_are::ending;
+    is_stopping = true;
+    for (flow* b = branches.first; b != nullptr; b = b->list_next) {
+      if (!branch_word(b->active).ask_to_end()) continue;
+      if (b->core == parent().core) {
+        b->told = true;
+        cancel_here(*b);
+      } else {
+        b->core->push(*b);
+      }
+    }
+    is_stopping = false;
+    if (!is_over) return branches_are::ending;
+    free_branches();
+    flow& f = parent();
+    if (!is_held(f)) return branches_are::over;
+    let_go(f);  // a cancel handler has cancelled it
+    return branches_are::over_and_parent_gone;
+  }
+  /// All branches have ended, and their news have come.
+  void over() noexcept {
+    is_over = true;
+    if (is_stopping) return;  // who stops them goes on
+    free_branches();
+    flow& f = parent();
+    if (is_held(f)) {
+      let_go(f);
+    } else if (f.at == phase::parked) {
+      make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
+    }
+  }
+  void free_branches() noexcept {
+    while (flow* const b = branches.first) {
+      branches.first = b->list_next;
+      destroy_flow(*b);
+      async::detail::free_block(b, Group::branch_block);
+    }
+  }
+
+  static bool halt(scope& self) noexcept { return static_cast<spread&>(self).stop() != branches_are::over; }
+  static void cancelled(scope& self) {
+    auto& all = static_cast<spread&>(self);
+    if (all.stop() == branches_are::ending) ++all.parent().holds;  // until over()
+  }
+  static void left_it(scope&) noexcept {}
+  static constexpr scope_ops ops{scope_ops::kind::cancel, &cancelled, &left_it, &halt};
+
+  static void send(flow& to, flow& branch) noexcept {
+    if (!to.core->push(branch)) not_begun(branch);
+  }
+
+  branch_list& branches;
+  async::detail::atomic<std::uint32_t> left;
+  async::detail::atomic<flow*> failed{nullptr};
+  news over_news;
+  news failed_news;
+  bool is_over = false;
+  bool is_stopping = false;
+  bool stopped = false;
+};
+
+}  // namespace steps::detail

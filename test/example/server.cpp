@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The inside of a small server: clients send requests, each of which is steps of a flow on a pool of threads. A request
+// computes, asks three back ends at the same time, within a limit in time and through a limiter, and replies.
+//
+//   server [CLIENTS [REQUESTS_OF_EACH [THREADS]]]
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <numeric>
+#include <vector>
+
+#include "steps/steps.hpp"
+
+using namespace std::chrono_literals;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+
+namespace {
+
+/// Remote services: their answers come from another thread, most of them soon, one in 400 too late.
+class services {
+ public:
+  void ask(steps::completion<int> answer) {
+    const int inside = ++inside_;
+    for (int most = most_inside_; inside > most && !most_inside_.compare_exchange_weak(most, inside);) {
+    }
+    const bool late = ++asked_ % 400 == 0;
+    network_.deferred(late ? 500ms : 1ms, [this, late, answer] {
+      if (!late) --inside_;
+      answer.success(1);  // without effect when nobody waits any more
+    });
+    if (late) --inside_;
+  }
+  int asked() const { return asked_; }
+  int most_inside() const { return most_inside_; }
+
+ private:
+  std::atomic<int> asked_{0}, inside_{0}, most_inside_{0};
+  steps::AsyncTool network_;
+};
+
+struct server {
+  explicit server(std::size_t threads) : pool(threads) {}
+
+  services back_ends;
+  steps::Limiter limiter{{.concurrent = 100, .max_queue = 2'000, .rate = 1'000'000, .burst = 2'000}};
+  std::atomic<int> full{0}, partial{0}, refused{0};
+  async::threadpool pool;
+};
+
+int checksum(int request) {  // stands for what a request computes
+  unsigned sum = static_cast<unsigned>(request);
+  for (int i = 0; i < 5'000; ++i) sum = sum * 1664525U + 1013904223U;
+  return sum == 0 ? 1 : 0;
+}
+
+// [request]
+/// Passes on how many of the back ends have answered in time.
+void handle_request(IAsyncSteps& asi, server& s, int request) {
+  asi.await(s.pool, checksum, request);  // any worker computes; the flow's loop goes on with others meanwhile
+  asi.add([&s](IAsyncSteps& step, int sum) {
+    auto& answers = step.stack<std::array<int, 3>>();  // lives as long as this step and its sub-steps
+    step.sync(s.limiter, [&s, &answers](IAsyncSteps& inside) {
+      auto& calls = inside.parallel();  // each branch runs on whichever worker is free
+      for (int& answer : answers) {
+        calls.add([&s, &answer](IAsyncSteps& branch) {
+          branch.add(
+              [&s](IAsyncSteps& call) {
+                call.setTimeout(100ms);
+                s.back_ends.ask(call.completion<int>());  // ended from another thread
+              },
+              [](IAsyncSteps& call, ErrorCode code) {
+                if (code == steps::errors::Timeout) call.success(0);
+              });
+          branch.add([&answer](IAsyncSteps&, int count) { answer = count; });
+        });
+      }
+    });
+    step.add(
+        [&answers, sum](IAsyncSteps& last) { last.success(std::accumulate(answers.begin(), answers.end(), sum)); });
+  });
+}
+// [/request]
+
+/// A client sends its requests one after the other, and counts the replies.
+void be_client(IAsyncSteps& asi, server& s, int number, int requests) {
+  asi.repeat(static_cast<std::size_t>(requests), [&s, number](IAsyncSteps& turn, std::size_t i) {
+    turn.add([&s, number, i](IAsyncSteps& step) { handle_request(step, s, number + static_cast<int>(i)); },
+             [](IAsyncSteps& step, ErrorCode code) {
+               if (code == steps::errors::DefenseRejected) step.success(-1);  // the limiter's queue was full
+             });
+    turn.add([&s](IAsyncSteps&, int answers) { ++(answers == 3 ? s.full : answers >= 0 ? s.partial : s.refused); });
+  });
+}
+
+int argument(int argc, char** argv, int index, int otherwise) {
+  return argc > index ? std::max(std::atoi(argv[index]), 1) : otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int clients = argument(argc, argv, 1, 500);
+  const int requests = argument(argc, argv, 2, 4);
+  const int threads = argument(argc, argv, 3, static_cast<int>(async::usable_concurrency()));
+  server s(static_cast<std::size_t>(threads));
+
+  const auto begin = std::chrono::steady_clock::now();
+  // [clients]
+  std::vector<std::future<void>> done;
+  for (int i = 0; i < clients; ++i) {
+    done.push_back(steps::post(s.pool, [&s, i, requests](IAsyncSteps& asi) { be_client(asi, s, i, requests); }));
+  }
+  for (auto& client : done) client.get();  // an error that nobody has handled would be thrown here
+  // [/clients]
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+
+  const int replies = s.full + s.partial + s.refused;
+  std::printf("%d clients on %d threads: %d replies in %.0f ms, %.0f a second\n", clients, threads, replies,
+              took.count(), replies / took.count() * 1000);
+  std::printf("%d with all answers, %d with some, %d refused; %d calls, at most %d at a time\n", s.full.load(),
+              s.partial.load(), s.refused.load(), s.back_ends.asked(), s.back_ends.most_inside());
+  const int late = s.back_ends.asked() / 400;
+  const bool right = replies == clients * requests && s.back_ends.asked() == 3 * (replies - s.refused) &&
+                     (s.partial > 0 || late == 0) && s.back_ends.most_inside() <= 300;
+  if (!right) std::puts("wrong: the figures do not agree");
+  return right ? 0 : 1;
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/task_group.hpp"
+#include "steps/steps.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+#include "support/occupied.hpp"
+
+// Flows that are handed to a pool: their start, and who may destroy them.
+
+using async::threadpool;
+using async::threadpool_options;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+template <class T>
+bool is_broken(std::future<T>& f) {
+  try {
+    f.get();
+  } catch (const std::future_error& e) {
+    return e.code() == std::future_errc::broken_promise;
+  }
+  return false;
+}
+
+template <class T>
+std::string error_of(std::future<T>& f) {
+  try {
+    f.get();
+  } catch (const steps::Error& e) {
+    return e.code().c_str();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a flow on a pool runs on one worker's loop from its first step on", Flow, STEPS_FLOWS) {
+  threadpool pool(3);
+  for (int round = 0; round < 20; ++round) {
+    Flow flow{pool};
+    async::event_loop* loop = nullptr;
+    bool same = true;
+    flow.add([&](IAsyncSteps& asi) {
+      loop = &asi.tool();
+      same = loop == async::event_loop::current() && threadpool::current() == &pool;
+      asi.add([&](IAsyncSteps& inner) {
+        auto done = inner.completion<>();
+        std::thread([done] { done.success(); }).detach();
+      });
+      asi.add([&](IAsyncSteps& inner) { inner.setTimeout(1ms); },
+              [&](IAsyncSteps& inner, ErrorCode) {
+                same = same && async::event_loop::current() == loop;
+                inner.success();
+              });
+    });
+    flow.add([&](IAsyncSteps&) { same = same && async::event_loop::current() == loop; });
+    flow.promise().get();
+    CHECK(same);
+    async::event_loop* again = nullptr;
+    flow.add([&](IAsyncSteps& asi) { again = &asi.tool(); });
+    flow.promise().get();
+    CHECK(again == loop);  // for life
+  }
+}
+
+TEST_CASE("post hands a flow over: results, errors and exceptions come by the future") {
+  threadpool pool(2);
+  CHECK(steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(42); }).get() == 42);
+  auto text = steps::post<std::string>(pool, [own = std::make_unique<int>(7)](auto& asi) {
+    asi.add([&own](IAsyncSteps& step) { step.success(*own); });
+    asi.add([](IAsyncSteps& step, int n) { step.success("seven of " + std::to_string(n)); });
+  });
+  CHECK(text.get() == "seven of 7");
+  steps::post(pool, [](IAsyncSteps&) {}).get();
+  auto coded = steps::post(pool, [](IAsyncSteps& asi) { asi.error("Coded", "why"); });
+  CHECK(error_of(coded) == "Coded");
+  auto thrown = steps::post<int>(pool, [](IAsyncSteps&) { throw std::range_error("Thrown"); });
+  CHECK_THROWS_AS(thrown.get(), std::range_error);
+  auto wrong = steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success("no number"); });
+  CHECK(error_of(wrong) == steps::errors::InternalError);
+  pool.wait_idle();
+}
+
+TEST_CASE("flows that post flows, and tasks that wait for flows, on a single worker") {
+  threadpool pool(1);
+  const int sum = pool.post([&pool] {
+                        std::vector<std::future<int>> parts;
+                        for (int i = 0; i < 100; ++i) {
+                          parts.push_back(steps::post<int>(pool, [&pool, i](IAsyncSteps& asi) {
+                            asi.add([](IAsyncSteps& step) { step.setTimeout(1ms); },
+                                    [](IAsyncSteps& step, ErrorCode) { step.success(); });
+                            asi.await(steps::post<int>(pool, [i](IAsyncSteps& step) { step.success(i); }));
+                          }));
+                        }
+                        int total = 0;
+                        for (auto& part : parts) total += pool.wait(part);
+                        return total;
+                      })
+                      .get();
+  CHECK(sum == 4950);
+}
+
+TEST_CASE_TEMPLATE("a flow that waits in a pool's queue is cancelled and destroyed at once", Flow, STEPS_FLOWS) {
+  threadpool pool(0);
+  int runs = 0;
+  {
+    Flow flow{pool};
+    flow.add([&runs, h = held()](IAsyncSteps&) { ++runs; });
+    auto result = flow.promise();
+    CHECK(held::live() == 1);
+    flow.cancel();
+    CHECK(held::live() == 0);
+    CHECK(is_broken(result));
+    flow.cancel();  // of nothing
+    flow.add([&runs, h = held()](IAsyncSteps&) { runs += 10; });
+    result = flow.promise();
+    pool.configurepool(1);
+    result.get();
+    CHECK(runs == 10);  // the first start found nothing to do
+    pool.configurepool(0);
+    pool.wait_idle();
+  }
+  std::future<void> result;
+  {
+    Flow flow{pool};
+    flow.add([&runs, h = held()](IAsyncSteps&) { ++runs; });
+    result = flow.promise();
+  }
+  CHECK(is_broken(result));
+  CHECK(held::live() == 0);
+  pool.configurepool(1);
+  pool.wait_idle();
+  CHECK(runs == 10);
+}
+
+TEST_CASE("misuse of a flow that waits in a pool's queue is its error; what is not known yet says so") {
+  threadpool pool(0);
+  steps::AsyncSteps flow{pool};
+  CHECK_THROWS_AS(flow.tool(), steps::Error);
+  flow.add([](IAsyncSteps&) {});
+  auto result = flow.promise();
+  CHECK_FALSE(bool(flow));
+  flow.add([](IAsyncSteps&) {});
+  pool.configurepool(1);
+  CHECK(error_of(result) == steps::errors::InternalError);
+  flow.add([](IAsyncSteps&) {});
+  flow.promise().get();
+  CHECK(&flow.tool() == &pool.loop(0));
+}
+
+TEST_CASE("a flow executed on a pool that has stopped throws, and keeps its steps") {
+  threadpool pool(1);
+  steps::AsyncSteps flow{pool};
+  flow.add([h = held()](IAsyncSteps&) {});
+  pool.stop();
+  CHECK_THROWS_AS(flow.execute(), async::stopped);
+  CHECK_THROWS_AS(flow.promise(), async::stopped);
+  CHECK_THROWS_AS(steps::post(pool, [h = held()](IAsyncSteps&) {}), async::stopped);
+  CHECK(held::live() == 1);
+  CHECK(bool(flow));
+}
+
+TEST_CASE("newInstance() of a flow on a pool makes one on that pool") {
+  threadpool pool(2);
+  auto made = steps::post<int>(pool, [](IAsyncSteps& asi) {
+    auto other = std::shared_ptr<IAsyncSteps>(asi.newInstance());
+    other->add([](IAsyncSteps& step) { step.success(3); });
+    asi.await(other->promise<int>());
+    asi.add([other](IAsyncSteps& step, int n) { step.success(n); });
+  });
+  CHECK(made.get() == 3);
+}
+
+TEST_CASE("flows destroyed from outside in any state leave nothing behind") {
+  threadpool pool(2);
+  std::atomic<int> handlers{0};
+  for (int i = 0; i < 300; ++i) {
+    steps::AsyncSteps flow{pool};
+    flow.add([&](IAsyncSteps& asi) {
+      asi.add([&, h = held()](IAsyncSteps& step) {
+        ++handlers;
+        step.setCancel([&handlers, inner = held()] { --handlers; });
+      });
+    });
+    flow.execute();
+    if (i % 3 == 1) std::this_thread::yield();
+    if (i % 3 == 2) {
+      while (handlers == 0) std::this_thread::yield();
+    }
+  }
+  CHECK(handlers == 0);
+  pool.wait_idle();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("flows start on a loop of the pool also when a thread from outside runs the task") {
+  threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 2;
+  options.when_full = threadpool_options::overflow::caller_runs;
+  threadpool pool(std::move(options));
+  std::vector<std::future<void>> done;
+  {
+    const testing::occupied busy(pool, 1);
+    for (int i = 0; i < 10; ++i) {
+      done.push_back(steps::post(pool, [&pool](IAsyncSteps& asi) {
+        if (&asi.tool() != &pool.loop(0) || threadpool::current() != &pool) asi.error("Elsewhere");
+      }));
+    }
+  }
+  for (auto& d : done) CHECK_NOTHROW(d.get());
+
+  threadpool paused(0);
+  auto result = steps::post(paused, [](IAsyncSteps&) {});
+  async::task_group group(paused);
+  group.run([] {});
+  group.wait();  // this thread helps
+  paused.configurepool(1);
+  CHECK_NOTHROW(result.get());
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/task_group.hpp"
+#include "steps/steps.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+#include "support/occupied.hpp"
+
+// Calls that flows have made by a pool, with await(pool, ...).
+
+using async::threadpool;
+using async::threadpool_options;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+}  // namespace
+
+TEST_CASE("await(pool, ...) passes on results, none, references, and errors with their exception") {
+  threadpool pool(2);
+  static int object = 5;
+  auto sum = steps::post<int>(pool, [&pool](IAsyncSteps& asi) {
+    asi.await(pool, [](std::unique_ptr<int> a, int b) { return *a + b; }, std::make_unique<int>(1), 2);
+    asi.add([&pool](IAsyncSteps& step, int three) {
+      step.await(pool, [](int&) {}, std::ref(object));
+      step.add([&pool, three](IAsyncSteps& inner) {
+        inner.await(pool, []() -> int& { return object; });
+        inner.add([three](IAsyncSteps& last, std::reference_wrapper<int> same) {
+          last.success(&same.get() == &object ? three : -1);
+        });
+      });
+    });
+  });
+  CHECK(sum.get() == 3);
+
+  auto coded = steps::post<std::string>(pool, [&pool](IAsyncSteps& asi) {
+    asi.add([&pool](IAsyncSteps& step) { step.await(pool, [] { throw steps::Error("Coded", "why"); }); },
+            [](IAsyncSteps& step, ErrorCode code) {
+              step.success(std::string(code.c_str()) + ":" + std::string(step.state().error_info()));
+            });
+  });
+  CHECK(coded.get() == "Coded:why");
+  auto thrown =
+      steps::post(pool, [&pool](IAsyncSteps& asi) { asi.await(pool, [] { throw std::range_error("Range"); }); });
+  CHECK_THROWS_AS(thrown.get(), std::range_error);
+  pool.wait_idle();
+}
+
+TEST_CASE("await(pool, ...) of a flow elsewhere: its loop goes on, and is told when the call has ended") {
+  threadpool pool(1);
+  testing::bench b;
+  steps::AsyncSteps flow{b.loop};
+  int result = 0;
+  flow.add([&](IAsyncSteps& asi) {
+    asi.await(pool, [] { return 9; });
+    asi.add([&](IAsyncSteps&, int n) { result = n; });
+  });
+  flow.execute();
+  while (result == 0) b.drain();
+  CHECK(result == 9);
+}
+
+TEST_CASE("a call of await(pool, ...) whose step has ended is not begun, or its result dropped") {
+  threadpool pool(1);
+  testing::bench b;
+  int calls = 0;
+  {
+    steps::AsyncSteps flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(5ms);
+          asi.await(pool, [&calls, h = held()] { return ++calls; });
+        },
+        [](IAsyncSteps& asi, ErrorCode code) {
+          if (code == steps::errors::Timeout) asi.success();
+        });
+    {
+      const testing::occupied busy(pool, 1);
+      flow.execute();
+      b.pass(10ms);
+    }
+    pool.wait_idle();
+  }
+  CHECK(calls == 0);
+  CHECK(held::live() == 0);
+
+  std::promise<void> begun, go_on;
+  {
+    steps::AsyncSteps flow{b.loop};
+    flow.add([&](IAsyncSteps& asi) {
+      asi.await(pool, [&] {
+        begun.set_value();
+        go_on.get_future().wait();
+        return held();
+      });
+    });
+    flow.execute();
+    b.drain();
+    begun.get_future().wait();
+  }
+  go_on.set_value();
+  pool.wait_idle();
+  b.drain();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("await(pool, ...) of a pool that refuses the call is an error of the step") {
+  threadpool gone(1);
+  gone.stop();
+  threadpool pool(1);
+  auto result = steps::post<std::string>(pool, [&gone](IAsyncSteps& asi) {
+    asi.add([&gone](IAsyncSteps& step) { step.await(gone, [h = held()] {}); },
+            [](IAsyncSteps& step, ErrorCode code) { step.success(std::string(code.c_str())); });
+  });
+  CHECK(result.get() == async::stopped().what());
+  CHECK(held::live() == 0);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/task_group.hpp"
+#include "steps/steps.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+#include "support/occupied.hpp"
+
+// What becomes of flows when their pool is resized, paused, or stops.
+
+using async::threadpool;
+using async::threadpool_options;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+template <class T>
+bool is_broken(std::future<T>& f) {
+  try {
+    f.get();
+  } catch (const std::future_error& e) {
+    return e.code() == std::future_errc::broken_promise;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a pool that stops runs the flows on while they have something to do, and cancels those that wait") {
+  std::vector<std::future<void>> waiting;
+  std::future<int> working;
+  std::atomic<int> cancelled{0};
+  {
+    threadpool pool(2);
+    working = steps::post<int>(pool, [](IAsyncSteps& asi) {
+      asi.repeat(1000, [](IAsyncSteps& step, std::size_t) { step.relinquish(); });
+      asi.add([](IAsyncSteps& step) { step.success(1); });
+    });
+    for (int i = 0; i < 100; ++i) {
+      waiting.push_back(steps::post(pool, [&cancelled, h = held()](IAsyncSteps& asi) {
+        asi.setCancel([&cancelled, inner = held()] { ++cancelled; });
+      }));
+    }
+    waiting.push_back(steps::post(pool, [h = held()](IAsyncSteps& asi) {  // never waits, and never ends
+      asi.loop([](IAsyncSteps& step) { step.relinquish(); });
+    }));
+    waiting.push_back(steps::post(pool, [&cancelled, h = held()](IAsyncSteps& asi) {
+      auto& branches = asi.parallel();
+      for (int i = 0; i < 20; ++i) {
+        branches.add([&cancelled](IAsyncSteps& branch) { branch.setCancel([&cancelled] { ++cancelled; }); });
+      }
+    }));
+  }
+  CHECK(working.get() == 1);
+  for (auto& w : waiting) CHECK(is_broken(w));
+  CHECK(cancelled == 120);
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a pool that stops while it is paused cancels its flows, and what their handlers post is run") {
+  std::atomic<int> cancelled{0}, posted{0};
+  threadpool pool(3);
+  std::vector<std::unique_ptr<steps::AsyncSteps>> flows;
+  for (int i = 0; i < 30; ++i) {
+    flows.push_back(std::make_unique<steps::AsyncSteps>(pool));
+    flows.back()->add([&](IAsyncSteps& asi) {
+      asi.setCancel([&] {
+        ++cancelled;
+        pool.execute([&posted] { ++posted; });
+      });
+    });
+    flows.back()->execute();
+  }
+  pool.wait_idle();
+  pool.configurepool(0);
+  pool.stop();
+  CHECK(cancelled == 30);
+  CHECK(posted == 30);
+  flows.clear();
+}
+
+TEST_CASE("a flow that waits on a paused pool can be destroyed") {
+  threadpool pool(2);
+  std::atomic<int> cancelled{0};
+  {
+    steps::AsyncSteps flow{pool};
+    flow.add([&](IAsyncSteps& asi) { asi.setCancel([&cancelled] { ++cancelled; }); });
+    flow.execute();
+    pool.wait_idle();
+    pool.configurepool(0);
+    pool.wait_idle();
+  }
+  CHECK(cancelled == 1);
+}
+
+TEST_CASE("timers and completions of flows go on where another worker drives their loop") {
+  threadpool pool(4);
+  std::vector<std::future<int>> results;
+  std::vector<steps::completion<int>> tokens(40);
+  std::atomic<int> ready{0};
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    results.push_back(steps::post<int>(pool, [&tokens, &ready, i](IAsyncSteps& asi) {
+      asi.add([&tokens, &ready, i](IAsyncSteps& step) {
+        tokens[i] = step.completion<int>();
+        ++ready;
+      });
+      asi.add([](IAsyncSteps& step, int n) {
+        step.add([](IAsyncSteps& inner) { inner.setTimeout(5ms); },
+                 [n](IAsyncSteps& inner, ErrorCode) { inner.success(n); });
+      });
+    }));
+  }
+  while (ready != static_cast<int>(tokens.size())) std::this_thread::yield();
+  pool.configurepool(1);
+  for (std::size_t i = 0; i < tokens.size(); ++i) CHECK(tokens[i].success(static_cast<int>(i)));
+  pool.configurepool(0);
+  std::this_thread::sleep_for(2ms);
+  pool.configurepool(2);
+  for (std::size_t i = 0; i < tokens.size(); ++i) CHECK(results[i].get() == static_cast<int>(i));
+}
+
+TEST_CASE("an error that a flow of execute() leaves unhandled goes to the pool's hook") {
+  std::promise<std::string> what;
+  threadpool_options options;
+  options.threads = 1;
+  options.on_unhandled = [&what](std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const steps::Error& e) {
+      what.set_value(e.code().c_str());
+    }
+  };
+  threadpool pool(std::move(options));
+  steps::AsyncSteps flow{pool};
+  flow.add([](IAsyncSteps& asi) { asi.error("Unhandled"); });
+  flow.execute();
+  CHECK(what.get_future().get() == "Unhandled");
+}

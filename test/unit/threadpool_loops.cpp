@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/event_loop.hpp"
+#include "async/threadpool.hpp"
+#include "support/live_count.hpp"
+#include "support/process_cpu_time.hpp"
+#include "support/scale.hpp"
+
+// The event loops that a pool's workers drive.
+
+using async::event_loop;
+using async::threadpool;
+using async::threadpool_options;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What f() returns when it is called on the loop.
+template <class F>
+auto on(event_loop& loop, F f) -> decltype(f()) {
+  std::promise<decltype(f())> result;
+  loop.post([&] { result.set_value(f()); });
+  return result.get_future().get();
+}
+
+/// Waits until the loop is driven by the thread that `condition` accepts. Fails by the test's time limit.
+template <class Condition>
+void until_driven_by(event_loop& loop, Condition condition) {
+  while (!condition(on(loop, [] { return std::this_thread::get_id(); }))) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("each worker's loop runs callbacks on the worker's thread, and is its current loop, in tasks too") {
+  threadpool pool(3);
+  std::vector<std::thread::id> threads;
+  for (std::size_t i = 0; i < 3; ++i) {
+    event_loop& loop = pool.loop(i);
+    CHECK(on(loop, [] { return event_loop::current(); }) == &loop);
+    CHECK(on(loop, [] { return threadpool::current(); }) == &pool);
+    CHECK(on(loop, [&loop] { return loop.is_same_thread(); }));
+    CHECK_FALSE(loop.is_same_thread());
+    threads.push_back(on(loop, [] { return std::this_thread::get_id(); }));
+  }
+  CHECK(threads[0] != threads[1]);
+  CHECK(threads[1] != threads[2]);
+  CHECK(threads[0] != threads[2]);
+  event_loop* const in_task = pool.post([] { return event_loop::current(); }).get();
+  CHECK((in_task == &pool.loop(0) || in_task == &pool.loop(1) || in_task == &pool.loop(2)));
+  CHECK(event_loop::current() == nullptr);
+}
+
+TEST_CASE("a callback that a task gives to its worker's loop runs on that thread, not within the task") {
+  threadpool pool(2);
+  std::promise<bool> right;
+  pool.execute([&right] {
+    const auto task_has_ended = std::make_shared<bool>(false);
+    event_loop::current()->immediate([&right, task_has_ended, thread = std::this_thread::get_id()] {
+      right.set_value(*task_has_ended && thread == std::this_thread::get_id());
+    });
+    *task_has_ended = true;
+  });
+  CHECK(right.get_future().get());
+}
+
+TEST_CASE("there are as many loops as workers wanted, and the pool alone drives them") {
+  threadpool pool(2);
+  CHECK_THROWS_AS(pool.loop(2), std::out_of_range);
+  CHECK_THROWS_AS(pool.loop(0).run(), std::logic_error);
+  CHECK_THROWS_AS(pool.loop(0).iterate(), std::logic_error);
+  event_loop& second = pool.loop(1);
+  pool.configurepool(1);
+  CHECK_THROWS_AS(pool.loop(1), std::out_of_range);
+  pool.configurepool(2);
+  CHECK(&pool.loop(1) == &second);
+}
+
+TEST_CASE("timers of a worker's loop fire in order and never early, and handles cancel them") {
+  threadpool pool(1);
+  std::vector<int> order;  // the loop's
+  std::promise<void> done;
+  const auto begin = std::chrono::steady_clock::now();
+  std::atomic<bool> early{false};
+  pool.loop(0).deferred(8ms, [&] {
+    early = std::chrono::steady_clock::now() - begin < 8ms;
+    order.push_back(8);
+    done.set_value();
+  });
+  pool.loop(0).deferred(2ms, [&order] { order.push_back(2); });
+  auto handle = pool.loop(0).deferred(4ms, [&order] { order.push_back(4); });
+  CHECK(handle.cancel());
+  done.get_future().wait();
+  CHECK_FALSE(early);
+  CHECK(order == std::vector<int>{2, 8});
+}
+
+TEST_CASE("neither tasks that post tasks nor callbacks that post callbacks starve the other, nor the timers") {
+  threadpool pool(1);
+  std::atomic<bool> stop{false};
+  std::atomic<int> tasks{0}, callbacks{0}, timers{0};
+  const std::function<void()> task = [&] {
+    ++tasks;
+    if (!stop) pool.execute(task);
+  };
+  const std::function<void()> callback = [&] {
+    ++callbacks;
+    if (!stop) pool.loop(0).immediate(callback);
+  };
+  const std::function<void()> timer = [&] {
+    ++timers;
+    if (!stop) pool.loop(0).deferred(100us, timer);
+  };
+  pool.execute(task);
+  pool.loop(0).post(callback);
+  pool.loop(0).deferred(1ms, timer);
+  while (tasks < 10'000 || callbacks < 10'000 || timers < 10) std::this_thread::yield();
+  stop = true;
+  pool.wait_idle();
+}
+
+TEST_CASE("timers are looked at between long tasks, too") {
+  threadpool pool(1);
+  std::atomic<int> left{400};
+  std::atomic<int> left_at_timer{-1};
+  const std::function<void()> task = [&] {
+    const auto end = std::chrono::steady_clock::now() + 500us;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    if (--left > 0) pool.execute(task);
+  };
+  pool.loop(0).deferred(5ms, [&] { left_at_timer = left.load(); });
+  pool.execute(task);
+  while (left_at_timer < 0) std::this_thread::yield();
+  CHECK(left_at_timer > 0);  // of 200 ms of tasks
+  left = 1;
+  pool.wait_idle();
+}
+
+TEST_CASE("a worker with a timer far ahead sleeps") {
+  threadpool pool(2);
+  auto handle = pool.loop(0).deferred(1h, [] {});
+  while (pool.idlesize() != 2) std::this_thread::yield();
+  const auto before = testing::process_cpu_time();
+  std::this_thread::sleep_for(100ms);
+  CHECK(testing::process_cpu_time() - before < 20ms);
+  CHECK(handle.cancel());
+}
+
+TEST_CASE("a post to the loop of a sleeping worker wakes that one and no other") {
+  threadpool pool(4);
+  std::uint64_t wakes = 0;
+  for (int i = 0; i < 100; ++i) {
+    while (pool.idlesize() != 4) std::this_thread::yield();
+    const auto before = pool.stats().wakes;
+    on(pool.loop(2), [] { return 0; });
+    const auto woken = pool.stats().wakes - before;
+    CHECK(woken <= 1);  // 0: it had announced its sleep, and looked once more
+    wakes += woken;
+  }
+  CHECK(wakes >= 20);
+}
+
+TEST_CASE("posts of one thread to a loop keep their order while the pool is resized") {
+  threadpool pool(2);
+  event_loop& loop = pool.loop(1);
+  std::atomic<bool> stop{false};
+  std::thread resizer([&] {
+    for (std::size_t n = 0; !stop; ++n) pool.configurepool(n % 4);
+    pool.configurepool(2);
+  });
+  const int count = static_cast<int>(testing::rounds(50'000));
+  int next = 0;
+  bool in_order = true;
+  for (int i = 0; i < count; ++i) {
+    loop.post([&next, &in_order, i] { in_order = in_order && next++ == i; });
+    if (i % 64 == 0) std::this_thread::yield();
+  }
+  stop = true;
+  resizer.join();
+  CHECK(on(loop, [&] { return next; }) == count);
+  CHECK(in_order);
+}
+
+TEST_CASE("when a worker goes, another one drives its loop, and gives it back") {
+  threadpool pool(2);
+  event_loop& loop = pool.loop(1);
+  const auto first = on(pool.loop(0), [] { return std::this_thread::get_id(); });
+  const auto second = on(loop, [] { return std::this_thread::get_id(); });
+  CHECK(first != second);
+  std::atomic<int> fired{0};
+  loop.deferred(30ms, [&fired] { ++fired; });
+  pool.configurepool(1);
+  until_driven_by(loop, [first](std::thread::id id) { return id == first; });
+  while (fired == 0) std::this_thread::yield();
+  pool.configurepool(2);
+  until_driven_by(loop, [first](std::thread::id id) { return id != first; });
+  CHECK(fired == 1);
+}
+
+TEST_CASE("a paused pool runs no callbacks and fires no timers; both come after the next growth") {
+  threadpool pool(3);
+  event_loop& loop = pool.loop(2);
+  pool.configurepool(0);
+  pool.wait_idle();
+  std::atomic<int> ran{0};
+  loop.post([&ran] { ++ran; });
+  loop.deferred(1ms, [&ran] { ++ran; });
+  std::this_thread::sleep_for(20ms);
+  CHECK(ran == 0);
+  pool.configurepool(1);
+  while (ran != 2) std::this_thread::yield();
+}
+
+TEST_CASE("an exception of a callback goes to the pool's hook") {
+  std::promise<std::string> what;
+  threadpool_options options;
+  options.threads = 1;
+  options.on_unhandled = [&what](std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      what.set_value(e.what());
+    }
+  };
+  threadpool pool(std::move(options));
+  pool.loop(0).post([] { throw std::runtime_error("thrown"); });
+  CHECK(what.get_future().get() == "thrown");
+  CHECK(on(pool.loop(0), [] { return 1; }) == 1);
+}
+
+TEST_CASE("a task that waits with wait() drives the worker's loop meanwhile") {
+  threadpool pool(1);
+  const int answer = pool.post([&pool] {
+                           std::promise<int> later;
+                           auto result = later.get_future();
+                           pool.loop(0).deferred(2ms, [&later] { later.set_value(42); });
+                           return pool.wait(result);
+                         })
+                         .get();
+  CHECK(answer == 42);
+}
+
+TEST_CASE("what waits in the loops when the pool stops is destroyed without running; what comes later, too") {
+  struct held : testing::live_count<held> {};
+  threadpool pool(2);
+  event_loop& loop = pool.loop(1);
+  std::atomic<int> ran{0};
+  auto handle = loop.deferred(1h, [&ran, h = held()] { ++ran; });
+  pool.configurepool(0);
+  pool.wait_idle();
+  loop.post([&ran, h = held()] { ++ran; });
+  CHECK(held::live() == 2);
+  pool.stop();
+  CHECK(held::live() == 0);
+  CHECK_FALSE(handle);
+  loop.post([&ran, h = held()] { ++ran; });
+  loop.deferred(1ms, [&ran, h = held()] { ++ran; });
+  CHECK(held::live() == 0);
+  CHECK(ran == 0);
+}
+
+TEST_CASE("callbacks that never end do not keep the pool from stopping") {
+  std::atomic<int> ran{0};
+  {
+    threadpool pool(2);
+    const std::function<void()> again = [&] {
+      ++ran;
+      event_loop::current()->immediate(again);
+    };
+    pool.loop(0).post(again);
+    pool.loop(1).post(again);
+    while (ran < 1000) std::this_thread::yield();
+  }
+  CHECK(ran >= 1000);
+}
