@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// An event loop inside another loop, here that of a program which waits in poll() for its sockets: flows, timers and
+// what other threads post run between two calls of poll(), on the thread that the program has.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "steps/steps.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// [host]
+/// A loop on poll(), with an async::event_loop in it.
+class host {
+ public:
+  host() {
+    if (::pipe(wake_) != 0) std::perror("pipe");
+    for (const int end : wake_) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+  ~host() { ::close(wake_[0]), ::close(wake_[1]); }
+  async::event_loop& loop() { return loop_; }
+  /// Calls `ready` when the file can be read, once.
+  void when_readable(int file, std::function<void()> ready) { readers_[file] = std::move(ready); }
+  void forget(int file) { readers_.erase(file); }
+
+  void run_until(const bool& done) {
+    while (!done) {
+      const auto next = loop_.iterate();  // never blocks; says when it wants to be called again
+      const auto delay =
+          std::chrono::ceil<std::chrono::milliseconds>(std::min<std::chrono::nanoseconds>(next.delay, 1h));
+      std::vector<pollfd> files{{wake_[0], POLLIN, 0}};
+      for (const auto& [file, ready] : readers_) files.push_back({file, POLLIN, 0});
+      ::poll(files.data(), files.size(), done ? 0 : next.have_work ? static_cast<int>(delay.count()) : -1);
+      for (char drained[64]; ::read(wake_[0], drained, sizeof drained) > 0;) {
+      }
+      for (const pollfd& each : files) {
+        if (each.revents == 0) continue;
+        if (auto ready = readers_.extract(each.fd)) ready.mapped()();
+      }
+    }
+  }
+
+ private:
+  int wake_[2] = {-1, -1};
+  std::map<int, std::function<void()>> readers_;
+  // Called by other threads that hand something in while poll() may be waiting: one byte wakes it.
+  async::event_loop loop_{[this] { static_cast<void>(::write(wake_[1], "", 1)); }};
+};
+// [/host]
+
+// [read]
+/// A step that hands on what can be read from a socket. When it has been given up, it is as if it had not been.
+void read_from(steps::IAsyncSteps& asi, host& in, int socket) {
+  auto done = asi.completion<std::string>();
+  asi.setCancel([&in, socket](steps::IAsyncSteps&) { in.forget(socket); });
+  in.when_readable(socket, [done, socket] {
+    char bytes[256];
+    const ssize_t count = ::read(socket, bytes, sizeof bytes);
+    count > 0 ? done.success(std::string(bytes, static_cast<std::size_t>(count))) : done.error("Disconnected", "");
+  });
+}
+// [/read]
+
+}  // namespace
+
+int main() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 1;
+  host program;
+  bool finished = false, posted = false;
+  int answered = 0;
+  std::promise<void> idle;
+
+  steps::AsyncSteps server(program.loop());
+  server.loop([&](steps::IAsyncSteps& round) {
+    round.add(
+        [&](steps::IAsyncSteps& asi) {
+          asi.setTimeout(20ms);
+          asi.add([&](steps::IAsyncSteps& inner) { read_from(inner, program, pair[0]); });
+        },
+        [&](steps::IAsyncSteps& asi, steps::ErrorCode code) {
+          if (code == "Disconnected") asi.breakLoop();
+          if (std::exchange(posted, false)) idle.set_value();
+          std::printf("%s\n", code.c_str());
+          asi.continueLoop();
+        });
+    round.add([&](steps::IAsyncSteps&, const std::string& request) {
+      std::printf("%s\n", request.c_str());
+      answered += ::write(pair[0], "ok", 2) == 2;
+    });
+  });
+  server.add([&](steps::IAsyncSteps&) { finished = true; });
+  server.execute();
+
+  std::thread client([&] {
+    for (const std::string_view request : {"first", "second"}) {
+      char answer[2];
+      if (::write(pair[1], request.data(), request.size()) < 0 || ::read(pair[1], answer, 2) != 2)
+        std::perror("client");
+    }
+    program.loop().post([&posted] { posted = true; });  // wakes poll()
+    idle.get_future().wait();                           // the server's time limit has passed since
+    ::close(pair[1]);
+  });
+  program.run_until(finished);
+  client.join();
+  ::close(pair[0]);
+
+  return answered == 2 ? 0 : 1;
+}
