@@ -91,7 +91,7 @@ class queue_core {
   };
 
   static void set_state(segment& g, std::uint32_t slot, unsigned value) noexcept {
-    // [Q6] release, pairs with [Q8] and with [G3] of segment_store.hpp: publishes the value, or that this thread has
+    // [Q6] release, pairs with [Q8] and with [G1] of segment_store.hpp: publishes the value, or that this thread has
     // left the slot
     g.state(slot).store(static_cast<std::uint8_t>(value), std::memory_order_release);
   }

@@ -79,8 +79,8 @@ class segment_store {
   }
 
   Segment& find(std::uint32_t index) noexcept {
-    // [G1] acquire, pairs with [G2]: an index appears in a word only after its entry
-    return *entry(index)->load(std::memory_order_acquire);
+    // relaxed: the entry was made before the index was published, in a word that the caller has acquired
+    return *entry(index)->load(std::memory_order_relaxed);
   }
 
   /// A segment for the caller alone, in its next phase. Throws std::bad_alloc.
@@ -107,8 +107,7 @@ class segment_store {
       delete s;
       throw;
     }
-    // [G2] release, pairs with [G1]: publishes the segment
-    entry(s->index)->store(s, std::memory_order_release);
+    entry(s->index)->store(s, std::memory_order_relaxed);  // relaxed: see find()
     return *s;
   }
 
@@ -116,8 +115,8 @@ class segment_store {
   void release(Segment& s) noexcept {
     std::uint64_t top = free_.load(std::memory_order_relaxed);  // relaxed: only compared
     do {
-      s.free_next.store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);  // relaxed: published by [G4]
-      // [G4] release, pairs with [G5] and [G6]: publishes the segment's header
+      s.free_next.store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);  // relaxed: published by [G2]
+      // [G2] release, pairs with [G3] and [G4]: publishes the segment's header
     } while (!free_.compare_exchange_weak(top, (top & ~index_mask) | s.index, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
@@ -150,7 +149,7 @@ class segment_store {
     if (s.clean.get()) return true;
     const unsigned phase = s.phase.get();
     for (std::uint32_t i = 0; i < Segment::slots; i = Segment::after(i)) {
-      // [G3] acquire, pairs with [Q6] of queue.hpp: the slot's last toucher has left it
+      // [G1] acquire, pairs with [Q6] of queue.hpp: the slot's last toucher has left it
       const unsigned state = s.state(i).load(std::memory_order_acquire);
       if ((state & 5) != (4 | phase)) return false;
     }
@@ -161,13 +160,14 @@ class segment_store {
   }
 
   Segment* pop() noexcept {
-    std::uint64_t top = free_.load(std::memory_order_acquire);  // [G5] acquire, pairs with [G4]
+    std::uint64_t top = free_.load(std::memory_order_acquire);  // [G3] acquire, pairs with [G2]
     while ((top & index_mask) != 0) {
       Segment& s = find(static_cast<std::uint32_t>(top & index_mask));
       // relaxed: type-stable, and the tag refuses a stale value
       const std::uint64_t below = s.free_next.load(std::memory_order_relaxed);
-      // [G6] acquire, pairs with [G4], for the segment that is on top after a failure or a success
-      if (free_.compare_exchange_weak(top, ((top & ~index_mask) + one_tag) | below, std::memory_order_acquire,
+      // [G4] acquire on failure, pairs with [G2]; success is relaxed: tags let no word come twice, so this one has been
+      // acquired
+      if (free_.compare_exchange_weak(top, ((top & ~index_mask) + one_tag) | below, std::memory_order_relaxed,
                                       std::memory_order_acquire)) {
         return &s;
       }
@@ -197,7 +197,7 @@ class segment_store {
   atomic<Segment*>* entry(std::uint32_t index) noexcept {
     if (index < inline_entries) return &inline_[index];
     const unsigned c = chunk_of(index);
-    // [G7] acquire, pairs with [G8]: publishes the chunk's entries
+    // [G5] acquire, pairs with [G6]: the zeroed entries; not modelled: an atomic's start is not plain data there
     atomic<Segment*>* const chunk = chunks_[c].load(std::memory_order_acquire);
     return chunk != nullptr ? chunk + (index - (inline_entries << c)) : nullptr;
   }
@@ -207,7 +207,7 @@ class segment_store {
     const unsigned c = chunk_of(index);
     auto* const fresh = new atomic<Segment*>[std::size_t{inline_entries} << c] {};
     atomic<Segment*>* expected = nullptr;
-    // [G8] release, pairs with [G7]
+    // [G6] release, pairs with [G5]: publishes the zeroed entries; not modelled: see there
     if (!chunks_[c].compare_exchange_strong(expected, fresh, std::memory_order_release, std::memory_order_relaxed)) {
       delete[] fresh;
     }

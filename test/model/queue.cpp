@@ -144,6 +144,29 @@ struct reuse : rl::test_suite<reuse, 2> {
   }
 };
 
+/// One thread may still be inside a slot of a segment that another has used up and needs again.
+struct reuse_beside_a_reader : rl::test_suite<reuse_beside_a_reader, 2> {
+  queue q;
+  ledger seen[3];
+  void before() {
+    q.enqueue(11U);
+    q.enqueue(12U);
+  }
+  void thread(unsigned index) {
+    seen[index].take(q);
+    if (index == 0) return;
+    q.enqueue(13U);  // the second segment
+    seen[index].take(q);
+    q.enqueue(14U);
+    q.enqueue(15U);  // the first one again, when the reader has left it
+  }
+  void after() {
+    while (seen[2].take(q)) {
+    }
+    check_all(seen, 3, 5065);
+  }
+};
+
 struct bulk : rl::test_suite<bulk, 2> {
   queue q;
   ledger seen[2];
@@ -250,6 +273,7 @@ int main(int argc, char** argv) {
   run.check<two_producers>("two producers, one consumer", some);
   run.check<two_consumers>("one producer, two consumers", some);
   run.check<reuse>("each thread enqueues and dequeues; segments are used again", some);
+  run.check<reuse_beside_a_reader>("a segment is used again beside a reader", some);
   run.check<bulk>("a bulk against single dequeues");
   run.check<bulks<wide>>("a bulk against bulks", some);
   run.check<bulks<stuck>>("a bulk against bulks, where none is skipped", some);
