@@ -3,7 +3,7 @@
 
 Shows queues with what is in them, tasks with what they call, event loops, pools and flows. Commands:
 
-  asyncsteps loops         the event loops that threads are in
+  asyncsteps loops         the event loops that threads are in, and those of the pools' workers
   asyncsteps flows [EXPR]  the flows of these loops, or of the loop or flow EXPR, each with its stack of steps
   asyncsteps pools         the thread pools whose threads there are
 """
@@ -175,22 +175,22 @@ class Commands(gdb.Command):
 
 
 class Loops(gdb.Command):
-    """Shows the event loops that threads are in."""
+    """Shows the event loops that threads are in, and those of the pools' workers."""
 
     def __init__(self):
         super().__init__("asyncsteps loops", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
         count = 0
-        for thread, core in layout.loops():
+        for where, core in layout.loops():
             count += 1
-            print(f"{core['loop_']} thread {thread.num}: {layout.describe_loop(core)}")
+            print(f"{core['loop_']} {where}: {layout.describe_loop(core)}")
         if count == 0:
-            print("No thread is in an event loop.")
+            print("No thread is in an event loop or belongs to a pool.")
 
 
 class Flows(gdb.Command):
-    """Shows flows with their stacks of steps: of all loops that threads are in, or of the loop or flow that is named."""
+    """Shows flows with their stacks of steps: of all loops that are known, or of the loop or flow that is named."""
 
     def __init__(self):
         super().__init__("asyncsteps flows", gdb.COMMAND_DATA)
@@ -202,15 +202,15 @@ class Flows(gdb.Command):
                 flow = named["flow_"]
                 print("\n".join(layout.FlowView(flow.dereference()).stack()) if flow else "no flow")
                 return
-            cores = [(None, layout.core_of(named))]
+            cores = [("", layout.core_of(named))]
         else:
             cores = list(layout.loops())
             if not cores:
-                print("No thread is in an event loop: name a loop or a flow, asyncsteps flows EXPR.")
+                print("No thread is in an event loop or belongs to a pool: name a loop or a flow, asyncsteps flows EXPR.")
         running = layout.running_flows()
-        for thread, core in cores:
+        for where, core in cores:
             flows = layout.flows_of(core, running)
-            where = f" of thread {thread.num}" if thread else ""
+            where = f" of {where}" if where else ""
             print(f"loop {core['loop_']}{where}: {len(flows)} flow{'' if len(flows) == 1 else 's'}")
             for flow in flows:
                 print("\n".join("  " + line for line in layout.FlowView(flow).stack()))

@@ -17,6 +17,8 @@ COMMANDS = {
     "asyncsteps loops": [
         r"^0x\w+ thread 1: async::event_loop with 4 flows, 1 ready, 6 timers$",
         r"^0x\w+ thread \d: async::event_loop with 1 flow, 0 ready, 1 timer$",
+        r"^0x\w+ worker \d of pool 0x\w+: async::event_loop with 1 flow, 0 ready, 1 timer$",
+        r"^0x\w+ worker \d of pool 0x\w+: async::event_loop with 0 flows, 0 ready, 0 timers$",
     ],
     "asyncsteps pools": [
         r"^0x\w+ threads \d, \d: async::threadpool of 2 threads, 2 live, 0 tasks from outside waiting$"
@@ -30,6 +32,7 @@ COMMANDS = {
         rf"^  flow 0x\w+: parked, 3 steps deep\n    {ASK}, 1 to come\n"
         r"    #1 main.*\{lambda.*\}.* \[loop\]\n    #2 main.*\{lambda.*\}.* \[timeout\], 1 to come$",
         r"^  flow 0x\w+: queued, not begun$",
+        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    #0 main.*\{lambda.*\[timeout\]$",
         rf"^loop 0x\w+ of thread \d: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    {ASK}$",
     ],
 }

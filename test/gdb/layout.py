@@ -5,7 +5,7 @@ import os
 import re
 
 import gdb
-from layout_basics import QueueWords, evaluate, fields_of, load, pointer, symbol_at
+from layout_basics import QueueWords, elements_of, evaluate, fields_of, load, pointer, symbol_at
 
 PHASES = {0: "idle", 1: "queued", 2: "running", 3: "parked"}
 IS_STEP, IS_JUMP, IS_LOOP, IS_GROUP = 1, 2, 8, 64  # record_flag
@@ -70,12 +70,22 @@ def each_thread(name):
 
 
 def loops():
-    """Each thread with each loop that it is in, innermost first."""
-    found = []
+    """Each loop that a thread is in, innermost first, then those of the pools' workers; with where that is."""
+    found, seen = [], set()
+
+    def add(where, core):
+        if int(core.address) not in seen:
+            seen.add(int(core.address))
+            found.append((where, core))
+
     for thread, core in each_thread("async::detail::current_loop"):
         while core:
-            found.append((thread, core.dereference()))
+            add(f"thread {thread.num}", core.dereference())
             core = core["around_"]
+    for pool, _ in pools():
+        for worker in elements_of(pool["crew_"]["members_"]):
+            worker = pointer(worker).dereference()
+            add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["home"]["loop"]["core_"].dereference())
     return found
 
 
@@ -139,7 +149,9 @@ def describe_pool(core):
 def running_flows():
     """Root flows whose functions are on the stack of a thread, as far as the debugger sees the engine's arguments."""
     found = []
-    for thread, core in loops():
+    for thread, core in each_thread("async::detail::current_loop"):
+        if not core:
+            continue
         thread.switch()
         frame = gdb.newest_frame()
         for _ in range(500):

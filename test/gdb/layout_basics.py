@@ -54,6 +54,14 @@ def pointer(unique):
     return held
 
 
+def elements_of(vector):
+    """The elements of a std::vector of libstdc++ or libc++."""
+    whole = vector if "__begin_" in fields_of(vector) else vector["_M_impl"]
+    names = ("__begin_", "__end_") if "__begin_" in fields_of(vector) else ("_M_start", "_M_finish")
+    first, last = (whole[name] for name in names)
+    return [first[i] for i in range(int(last - first))]
+
+
 def symbol_at(address):
     """The name of what lies at an address, demangled; None: nothing known."""
     found = re.match(r"(.*?)(?: \+ \d+)? in section ", gdb.execute(f"info symbol {address}", to_string=True))

@@ -81,7 +81,15 @@ int main() {
   ready.execute();
 
   async::threadpool pool(2);
-  pool.post([] {}).get();
+  std::promise<void> pooled;
+  steps::AsyncSteps on_pool(pool);
+  on_pool.add([&pooled](steps::IAsyncSteps& asi) {
+    ask(asi);
+    async::event_loop& home = asi.tool();
+    home.post([&pooled, &home] { home.post([&pooled] { pooled.set_value(); }); });
+  });
+  on_pool.execute();
+  pooled.get_future().get();
   steps::AsyncTool tool;  // its thread sleeps in the loop
   steps::AsyncSteps elsewhere(tool);
   elsewhere.add(ask);
