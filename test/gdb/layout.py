@@ -70,7 +70,7 @@ def each_thread(name):
 
 
 def loops():
-    """Each loop that a thread is in, innermost first, then those of the pools' workers; with where that is."""
+    """Each loop of the pools' workers and each other that a thread is in, innermost first; with where that is."""
     found, seen = [], set()
 
     def add(where, core):
@@ -78,14 +78,14 @@ def loops():
             seen.add(int(core.address))
             found.append((where, core))
 
-    for thread, core in each_thread("async::detail::current_loop"):
-        while core:
-            add(f"thread {thread.num}", core.dereference())
-            core = core["around_"]
     for pool, _ in pools():
         for worker in elements_of(pool["crew_"]["members_"]):
             worker = pointer(worker).dereference()
             add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["home"]["loop"]["core_"].dereference())
+    for thread, core in each_thread("async::detail::current_loop"):
+        while core:
+            add(f"thread {thread.num}", core.dereference())
+            core = core["around_"]
     return found
 
 

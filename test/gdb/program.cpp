@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
+#include <latch>
 #include <memory>
 #include <string>
 
@@ -81,6 +82,9 @@ int main() {
   ready.execute();
 
   async::threadpool pool(2);
+  std::latch both(2);  // both threads are there
+  for (int i = 0; i < 2; ++i) pool.execute([&both] { both.arrive_and_wait(); });
+  both.wait();
   std::promise<void> pooled;
   steps::AsyncSteps on_pool(pool);
   on_pool.add([&pooled](steps::IAsyncSteps& asi) {
