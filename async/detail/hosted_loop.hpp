@@ -52,9 +52,13 @@ class driven_loops {
     return timers && ++calls_ >= calls_per_look_;
   }
 
+  /// True when turn() has been called since the last call of this.
+  bool were_active() noexcept { return std::exchange(active_, false); }
+
   /// One pass over the loops. Exceptions of the hooks for unhandled errors pass through.
   void turn() {
     const bool look = calls_ >= calls_per_look_ || must_turn_;
+    active_ = true;
     must_turn_ = false;
     if (look) calls_ = 0;
     loop_core::time_point before{};
@@ -115,6 +119,7 @@ class driven_loops {
 
   hosted_loop* first_ = nullptr;
   bool must_turn_ = true;
+  bool active_ = false;
   std::uint32_t calls_ = 0;
   std::uint32_t calls_per_look_ = 1;
 };

@@ -307,13 +307,14 @@ class pool_core {
     hooks_.stopping(index);
   }
 
-  /// Searches a while, then sleeps. Returns whether the worker is counted as searching.
+  /// Searches a while, or waits a while for an answer to what its loops have sent, then sleeps. Returns whether the
+  /// worker is counted as searching.
   bool wait_for_work(worker& w, bool searching) noexcept {
-    if (searching || sleepers_.begin_search(search_limit())) {
-      searching = true;
+    searching = searching || sleepers_.begin_search(search_limit());
+    if (searching || (w.loops.were_active() && crew_.live() <= processors_)) {
       backoff pause;
       while (!pause.exhausted(8)) {
-        if (has_work() || w.is_called() || w.loops.has_work()) return true;
+        if (has_work() || w.is_called() || w.loops.has_work()) return searching;
         pause.wait();
       }
     }
@@ -364,9 +365,7 @@ class pool_core {
            crew_.live() == threads;
   }
 
-  static std::uint64_t clock() noexcept {
-    return static_cast<std::uint64_t>(wait_clock::now().time_since_epoch().count());
-  }
+  static auto clock() noexcept { return static_cast<std::uint64_t>(wait_clock::now().time_since_epoch().count()); }
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {

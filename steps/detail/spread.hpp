@@ -83,7 +83,7 @@ struct spread : scope {
   }
   static void begin_branch(flow& b, async::detail::loop_core& core) {
     b.core = &core;
-    if (!branch_word(b.active).bind()) return not_begun(b);
+    if (!branch_word(b.active).bind(&core == of(b).parent().core)) return not_begun(b);
     start_here(b);
   }
   static void not_begun(flow& b) noexcept {
@@ -112,7 +112,7 @@ struct spread : scope {
     if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
       all.parent().core->push(all.failed_news);
     }
-    if (branch_word(b.active).end(b.told)) all.count_down();
+    if (branch_word(b.active).end(b.told, async::detail::current_loop == all.parent().core)) all.count_down();
   }
   static constexpr flow_ops branch_ops{&end, &ended};
 
