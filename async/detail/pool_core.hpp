@@ -365,7 +365,7 @@ class pool_core {
            crew_.live() == threads;
   }
 
-  static auto clock() noexcept { return static_cast<std::uint64_t>(wait_clock::now().time_since_epoch().count()); }
+  static std::uint64_t clock() noexcept { return std::uint64_t(wait_clock::now().time_since_epoch().count()); }
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
