@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The queues: many producers and consumers on the unbounded one, and a pipeline of threads joined by bounded ones.
-#include <atomic>
+// The queues: the unbounded one, the bounded one with its ways to wait and its end, and operations in bulk.
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -38,31 +38,24 @@ void unbounded() {
   expect(first == "one" && there_was_one && second == "xxx" && queue.empty(), "queue");
 }
 
-void pipeline() {
-  long total = 0;
-  // [pipeline]
-  async::bounded_queue<int> numbers(64);  // a stage that is ahead sleeps until the next one catches up
-  async::bounded_queue<long> squares(64);
-
-  std::thread source([&] {
-    for (int i = 1; i <= 1000; ++i) numbers.blocking_enqueue(i);
-    numbers.close();  // what is inside can still be taken
+void bounded() {
+  using namespace std::chrono_literals;
+  bool sent = false;
+  // [bounded]
+  async::bounded_queue<std::string> queue(2);  // room for two
+  queue.enqueue("one");
+  queue.enqueue("two");
+  const bool full = !queue.enqueue("three");           // never waits: false is full, and "three" is untouched
+  const bool late = !queue.enqueue_for(1ms, "three");  // waits asleep, at most that long
+  std::thread producer([&] {
+    sent = queue.blocking_enqueue("three");  // waits until there is room; false: closed
+    queue.close();                           // what is inside can still be taken
   });
-  std::vector<std::thread> workers;
-  std::atomic<int> working{2};
-  for (int w = 0; w < 2; ++w) {
-    workers.emplace_back([&] {
-      int number = 0;
-      while (numbers.blocking_dequeue(number)) squares.blocking_enqueue(long{number} * number);
-      if (--working == 0) squares.close();  // the last one out
-    });
-  }
-  long square = 0;
-  while (squares.blocking_dequeue(square)) total += square;  // false: closed and empty
-  // [/pipeline]
-  source.join();
-  for (std::thread& worker : workers) worker.join();
-  expect(total == 333'833'500, "pipeline");
+  std::string all;
+  for (std::string text; queue.blocking_dequeue(text);) all += text;  // false: closed and empty
+  // [/bounded]
+  producer.join();
+  expect(full && late && sent && all == "onetwothree", "bounded");
 }
 
 void in_bulk() {
@@ -81,7 +74,7 @@ void in_bulk() {
 
 int main() {
   unbounded();
-  pipeline();
+  bounded();
   in_bulk();
   return failures == 0 ? 0 : 1;
 }

@@ -22,6 +22,7 @@ SOURCE_FILE = re.compile(r"\.(?:hpp|cpp|h|py|cmake|sh)$|(?:^|/)CMakeLists\.txt$|
 MOST_LINES = 400
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 FORMATTED = re.compile(r"^(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp)$")
+SHOWN = {"README.md", "async/README.md", "steps/README.md"}  # whose C++ is compiled
 FORMATTER = 19  # versions differ in what they print
 
 
@@ -96,7 +97,7 @@ def region(project, path, name):
 
 
 def snippets(project):
-    """C++ that README.md shows is quoted from a file that is compiled: <!-- snippet: FILE#NAME --> above the block."""
+    """C++ that users are shown is quoted from a file that is compiled: <!-- snippet: FILE#NAME --> above the block."""
     for path in project.paths:
         if not path.endswith(".md"):
             continue
@@ -105,7 +106,7 @@ def snippets(project):
         for block in BLOCK.finditer(text):
             number = text.count("\n", 0, block.start()) + 1
             if not block.group("file"):
-                if path == "README.md" and block.group("lang") in ("cpp", "c++", "cxx"):
+                if path in SHOWN and block.group("lang") in ("cpp", "c++", "cxx"):
                     yield path, number, "a block of C++ that quotes no compiled file"
                 continue
             marked += 1
@@ -117,6 +118,22 @@ def snippets(project):
                 yield path, number, f"differs from {where} (lint.py --fix copies it)"
         if marked != len(re.findall(r"<!--\s*snippet\b", text)):
             yield path, 1, "a snippet mark that is not '<!-- snippet: FILE#NAME -->' right above a block"
+
+
+def links(project):
+    """What a text links to is there."""
+    folders = {os.path.dirname(path) for path in project.paths}
+    for path in project.paths:
+        if not path.endswith(".md"):
+            continue
+        # Code is no link, whatever its brackets.
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", lambda code: "\n" * code.group().count("\n"), project.read(path),
+                      flags=re.MULTILINE | re.DOTALL)
+        for number, line in enumerate(text.split("\n"), 1):
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
+                to = os.path.normpath(os.path.join(os.path.dirname(path), target))
+                if "://" not in target and to not in project.paths and to not in folders:
+                    yield path, number, f"links to {target}, which does not exist"
 
 
 def fix_snippets(project):
@@ -174,7 +191,7 @@ def formatting(project):
             yield ".clang-format", 1, result.stderr.strip()
 
 
-CHECKS = [top_level, licence, length, unfinished, snippets] + HEADER_CHECKS
+CHECKS = [top_level, licence, length, unfinished, snippets, links] + HEADER_CHECKS
 
 
 def main(arguments):

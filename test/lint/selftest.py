@@ -23,7 +23,8 @@ GOOD = {
     + "inline int glance() { return word.load(std::memory_order_relaxed); }\n",
     "steps/flow.hpp": HEAD.format(0) + '#include "async/high.hpp"\n',
     "test/example/x.cpp": "// SPDX-License-Identifier: BSL-1.0\nint main() {\n  // [body]\n  return 0;\n  // [/body]\n}\n",
-    "README.md": "# x\n\n<!-- snippet: test/example/x.cpp#body -->\n```cpp\nreturn 0;\n```\n\n```\nplain\n```\n",
+    "README.md": "# x\n\n[low](async/low.hpp), [steps](steps), [web](https://x.org/y#z), `[](int)`\n\n"
+    + "<!-- snippet: test/example/x.cpp#body -->\n```cpp\nreturn 0;\n```\n\n```\n[](plain)\n```\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: BSL-1.0\n",
     ".gitignore": "/build/\n",
 }
@@ -47,6 +48,9 @@ BAD = [
     ("snippets", {"README.md": GOOD["README.md"].replace("#body", "#gone")}, "does not exist"),
     ("snippets", {"README.md": GOOD["README.md"].replace("x.cpp#", "y.cpp#")}, "does not exist"),
     ("snippets", {"README.md": GOOD["README.md"].replace("#body -->", "#body -->\ntext\n")}, "right above"),
+    ("snippets", {"steps/README.md": "```cpp\nint x;\n```\n"}, "quotes no compiled file"),
+    ("links", {"README.md": GOOD["README.md"] + "[x](async/gone.hpp)\n"}, "links to async/gone.hpp"),
+    ("links", {"steps/README.md": "[x](async/low.hpp)\n"}, "links to async/low.hpp"),
     ("floors", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n#pragma once\n"}, "second line"),
     ("floors", {"async/a.hpp": header('#include "async/high.hpp"')}, "of floor 1"),
     ("floors", {"async/a.hpp": header('#include "async/high.hpp"', 0)}, "of floor 1"),
