@@ -171,7 +171,14 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that lets all other flows of the loop have their turn; results pass through.
-  IAsyncSteps& relinquish() { return append<detail::yield_step<IAsyncSteps>>(0); }
+  IAsyncSteps& relinquish() {
+    detail::flow& f = *flow_;
+    if (f.run_by == this && f.is_bare() && !f.in_handler) [[likely]] {
+      f.signal(detail::signal::yield);
+      return *this;
+    }
+    return append<detail::yield_step<IAsyncSteps>>(0);
+  }
 
   // --- inside a step function or error handler ---------------------------------------------------------------------
 
@@ -180,9 +187,9 @@ class IAsyncSteps : public detail::step {
   template <class... A>
   void success(A&&... results) {
     detail::flow& f = *flow_;
-    if (async::detail::current_loop == f.core && f.run_by == this && f.is_open() && f.first == nullptr) [[likely]] {
+    if (async::detail::current_loop == f.core && f.run_by == this && f.is_bare()) [[likely]] {
       detail::put_results(f, std::forward<A>(results)...);
-      if (f.is_open()) f.signal(detail::signal::done);
+      if (f.is_bare()) f.signal(detail::signal::done);
     } else {
       detail::late_success(*this, std::forward<A>(results)...);
     }

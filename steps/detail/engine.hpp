@@ -19,19 +19,19 @@ namespace steps::detail {
     case signal::error:
       drop_added(f);
       return unwind(f, &s);
-    case signal::yield: {
-      f.signal(signal::none);
-      step* const next = end_step(f, s);
-      if (next == nullptr || f.signal() != signal::none) return next;
-      f.cur = next;
-      make_ready(f, signal::rerun);
-      return nullptr;
-    }
     default:  // cancelled by its own function
       drop_added(f);
       finish_cancel(f, &s);
       return nullptr;
   }
+}
+
+/// relinquish() came before all sub-steps: the step ends, or they run, when its turn comes again.
+inline void give_way(flow& f, step& s) noexcept {
+  if (f.first == nullptr) return make_ready(f, signal::done);
+  s.sub_end_ = f.top;
+  f.cur = f.first;
+  make_ready(f, signal::rerun);
 }
 
 /// Runs one step. Returns what is to run next; null: nothing, the flow waits, or has ended and may be gone.
@@ -50,6 +50,10 @@ inline step* advance(flow& f, step& s) {
   if (said == signal::none || said == signal::done) [[likely]] {
     f.signal(signal::none);
     return end_step(f, s);
+  }
+  if (said == signal::yield) {
+    give_way(f, s);
+    return nullptr;
   }
   return after_signal(f, s);
 }

@@ -104,9 +104,9 @@ struct chunk {
 namespace signal {
 inline constexpr std::uint32_t none = 0;
 inline constexpr std::uint32_t wait = 1;    // do not end with the function
-inline constexpr std::uint32_t done = 2;    // success()
-inline constexpr std::uint32_t error = 3;   // flow.pending holds it
-inline constexpr std::uint32_t yield = 4;   // success, and go to the end of the ready queue
+inline constexpr std::uint32_t yield = 2;   // first to the end of the ready queue, then the sub-steps or the end
+inline constexpr std::uint32_t done = 3;    // success()
+inline constexpr std::uint32_t error = 4;   // flow.pending holds it
 inline constexpr std::uint32_t cancel = 5;  // cancelled by a callback of its own
 // While queued only:
 inline constexpr std::uint32_t start = 6;  // run the first step of the root
@@ -184,8 +184,10 @@ struct flow : async::detail::runnable, async::detail::message, async::detail::jo
   /// The signal lies in the word beside the ready queue's.
   std::uint32_t signal() const noexcept { return user; }
   void signal(std::uint32_t s) noexcept { user = s; }
-  /// True when the function that is running may still complete its step.
-  bool is_open() const noexcept { return user <= signal::wait; }
+  /// True when the function that is running may still add sub-steps.
+  bool is_open() const noexcept { return user <= signal::yield; }
+  /// True when it may still complete its step.
+  bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
   bool executes() const noexcept { return active.load(std::memory_order_relaxed) != 0; }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.

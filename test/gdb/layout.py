@@ -10,7 +10,7 @@ from layout_basics import QueueWords, elements_of, evaluate, fields_of, load, po
 PHASES = {0: "idle", 1: "queued", 2: "running", 3: "parked"}
 IS_STEP, IS_JUMP, IS_LOOP, IS_GROUP = 1, 2, 8, 64  # record_flag
 TIMER, CANCEL = 0, 1  # scope_ops::kind
-SIGNAL_ERROR = 3
+SIGNAL_ERROR = 4
 
 
 # --- loops and pools -------------------------------------------------------------------------------------------------
