@@ -165,9 +165,9 @@ class segment_store {
       Segment& s = find(static_cast<std::uint32_t>(top & index_mask));
       // relaxed: type-stable, and the tag refuses a stale value
       const std::uint64_t below = s.free_next.load(std::memory_order_relaxed);
-      // [G4] acquire on failure, pairs with [G2]; success is relaxed: tags let no word come twice, so this one has been
-      // acquired
-      if (free_.compare_exchange_weak(top, ((top & ~index_mask) + one_tag) | below, std::memory_order_relaxed,
+      // [G4] acquire, pairs with [G2]: after a failure. not modelled: after a success, for tags let no word come twice,
+      // so this one has been acquired; but g++ without optimisation warns of a success that is weaker than a failure
+      if (free_.compare_exchange_weak(top, ((top & ~index_mask) + one_tag) | below, std::memory_order_acquire,
                                       std::memory_order_acquire)) {
         return &s;
       }
