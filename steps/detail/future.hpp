@@ -24,7 +24,15 @@ namespace steps::detail {
 template <class T>
 class flow_promise final : public promise_base {
  public:
-  static flow_promise* make() { return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise; }
+  static flow_promise* make() {
+    void* const block = async::detail::allocate_block(sizeof(flow_promise));
+    try {
+      return ::new (block) flow_promise;
+    } catch (...) {  // no memory for the shared state
+      async::detail::free_block(block, sizeof(flow_promise));
+      throw;
+    }
+  }
 
   std::future<T> get_future() { return promise_.get_future(); }
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Flows on a pool when memory runs out, in any thread: each flow has an end, an error says why, nothing is kept.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <future>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "steps/steps.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/live_count.hpp"
+
+using async::threadpool;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::fail_alloc;
+
+namespace {
+
+/// Too large for recycled blocks, so that each copy in a step or task calls operator new.
+struct large : testing::live_count<large> {
+  std::array<unsigned char, 2000> bytes{};
+};
+
+std::size_t failures = 0;
+
+/// Lets each allocation of all threads fail once, until attempt(k) needs none. Each attempt has a thread of its own,
+/// whose cache of blocks is empty, as are those of the workers that it starts.
+template <class Attempt>
+void each_allocation(Attempt attempt) {
+  for (bool again = true; again;) {
+    static_cast<void>(threadpool::trim());
+    std::thread([&] { again = attempt(failures); }).join();
+    CHECK(large::live() == 0);
+    failures += again ? 1 : 0;
+  }
+}
+template <class Attempt>
+void each_allocation_from_none(Attempt attempt) {
+  const std::size_t before = failures;
+  each_allocation([&](std::size_t k) { return attempt(k - before); });
+}
+
+/// What the future says: its value, or -1 for want of memory.
+int outcome(std::future<int>& result) {
+  try {
+    return result.get();
+  } catch (const std::bad_alloc&) {
+    return -1;
+  } catch (const steps::Error& e) {
+    return e.code() == steps::errors::InternalError || e.code() == std::bad_alloc().what() ? -1 : -2;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a flow that is posted without memory is not posted, or its future says so") {
+  each_allocation_from_none([](std::size_t k) {
+    threadpool pool(2);
+    fail_alloc failing(k, fail_alloc::scope::all_threads);
+    int got = -1;
+    try {
+      auto result = steps::post<int>(pool, [l = large()](IAsyncSteps& asi) {
+        asi.add([inner = large()](IAsyncSteps& step) { step.state()["key"] = 1; });
+        asi.add([](IAsyncSteps& step) { step.success(5); });
+      });
+      got = outcome(result);
+    } catch (const std::bad_alloc&) {
+    }
+    failing.stop();
+    CHECK((got == 5 || (got == -1 && failing.has_failed())));
+    auto next = steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(6); });
+    CHECK(next.get() == 6);
+    pool.wait_idle();
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("a flow that its pool has no memory to start throws, keeps its steps, and may be executed again") {
+  each_allocation_from_none([](std::size_t k) {
+    threadpool pool(1);
+    steps::AsyncSteps flow{pool};
+    flow.add([l = large()](IAsyncSteps& asi) { asi.success(5); });
+    fail_alloc failing(k, fail_alloc::scope::all_threads);
+    int got = -1;
+    try {
+      auto result = flow.promise<int>();
+      got = outcome(result);
+      failing.stop();
+    } catch (const std::bad_alloc&) {
+      failing.stop();
+      got = flow.promise<int>().get();
+    }
+    CHECK((got == 5 || (got == -1 && failing.has_failed())));
+    return failing.has_failed();
+  });
+}
+
+TEST_CASE("branches on several threads without memory: all end, and the flow with them") {
+  each_allocation_from_none([](std::size_t k) {
+    std::atomic<int> alive{0};
+    int got = -1;
+    bool has_failed = false;
+    {
+      threadpool pool(2);
+      fail_alloc failing(k, fail_alloc::scope::all_threads);
+      try {
+        auto result = steps::post<int>(pool, [&](IAsyncSteps& asi) {
+          asi.add([&](IAsyncSteps& step) {
+            auto& branches = step.parallel();
+            for (int i = 0; i < 6; ++i) {
+              branches.add([&alive, &pool, l = large()](IAsyncSteps& branch) {
+                branch.setCancel([&alive] { --alive; });
+                ++alive;
+                branch.await(pool, [inner = large()] { return 1; });
+                branch.add([&alive](IAsyncSteps&, int one) { alive -= one; });
+              });
+            }
+          });
+          asi.add([&](IAsyncSteps& step) { step.success(alive == 0 ? 5 : 0); });
+        });
+        got = outcome(result);
+      } catch (const std::bad_alloc&) {
+      }
+      failing.stop();
+      has_failed = failing.has_failed();
+      pool.wait_idle();
+    }
+    CHECK((got == 5 || (got == -1 && has_failed)));
+    CHECK(alive == 0);
+    return has_failed;
+  });
+  std::printf("figures: %zu injected failures\n", failures);
+}
