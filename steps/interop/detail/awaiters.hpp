@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 17
+#pragma once
+#include <chrono>       // for nanoseconds
+#include <functional>   // for invoke
+#include <future>       // for future
+#include <memory>       // for destroy_at
+#include <optional>     // for optional
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple, apply
+#include <utility>      // for forward, move
+
+#include "async/event_loop.hpp"                // for event_loop
+#include "async/threadpool.hpp"                // for threadpool
+#include "steps/iasyncsteps.hpp"               // for IAsyncSteps
+#include "steps/interop/detail/operation.hpp"  // for operation_awaiter, trigger
+
+/// What coroutines can wait for: pools, loops, timers, futures, flows.
+namespace steps::interop::detail {
+
+class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter, void> {
+ public:
+  explicit pool_awaiter(async::threadpool& pool) noexcept : pool_(pool) {}
+  void start(trigger<void> end) {
+    pool_.execute([end = std::move(end)]() mutable { end.run([] {}); });
+  }
+
+ private:
+  async::threadpool& pool_;
+};
+
+class [[nodiscard]] loop_awaiter final : public operation_awaiter<loop_awaiter, void> {
+ public:
+  explicit loop_awaiter(async::event_loop& loop) noexcept : loop_(loop) {}
+  void start(trigger<void> end) {
+    loop_.post([end = std::move(end)]() mutable { end.run([] {}); });
+  }
+
+ private:
+  async::event_loop& loop_;
+};
+
+class [[nodiscard]] timer_awaiter final : public operation_awaiter<timer_awaiter, void> {
+ public:
+  timer_awaiter(async::event_loop& loop, std::chrono::nanoseconds delay) noexcept : loop_(loop), delay_(delay) {}
+  ~timer_awaiter() {
+    withdraw();
+    timer_.cancel();
+  }
+  void start(trigger<void> end) {
+    timer_ = loop_.deferred(delay_, [end = std::move(end)]() mutable { end.run([] {}); });
+  }
+
+ private:
+  async::event_loop& loop_;
+  const std::chrono::nanoseconds delay_;
+  async::event_loop::handle timer_;
+};
+
+template <class R, class F, class... A>
+class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<R, F, A...>, R> {
+ public:
+  template <class G, class... B>
+  explicit call_awaiter(async::threadpool& pool, G&& f, B&&... arguments)
+      : pool_(pool), bound_{std::forward<G>(f), std::tuple<A...>(std::forward<B>(arguments)...)} {}
+  void start(trigger<R> end) {
+    pool_.execute([end = std::move(end), call = std::optional<bound>(std::move(bound_))]() mutable {
+      end.run([&call]() -> R {
+        struct release {  // what was bound has gone when the coroutine goes on
+          std::optional<bound>& call;
+          ~release() { call.reset(); }
+        } const at_end{call};
+        return std::apply([&call](A&... a) -> R { return std::invoke(std::move(call->f), std::move(a)...); },
+                          call->arguments);
+      });
+    });
+  }
+
+ private:
+  struct bound {
+    F f;
+    std::tuple<A...> arguments;
+  };
+  async::threadpool& pool_;
+  bound bound_;
+};
+
+/// Looks at a future now and then; a callback of the loop.
+template <class T>
+struct future_poll {
+  void operator()() {
+    if (!end.is_wanted()) return;
+    if (is_ready(future)) return end.run([this]() -> T { return future.get(); });
+    constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(10);
+    interval = interval + interval / 2 > longest ? longest : interval + interval / 2;
+    async::event_loop& on = *loop;
+    const std::chrono::nanoseconds pause = interval;
+    on.deferred(pause, std::move(*this));
+  }
+  static bool is_ready(const std::future<T>& f) {
+    return f.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
+  }
+
+  async::event_loop* loop;
+  std::future<T> future;
+  trigger<T> end;
+  std::chrono::nanoseconds interval = std::chrono::microseconds(50);
+};
+
+template <class T>
+class [[nodiscard]] future_awaiter final : public operation_awaiter<future_awaiter<T>, T> {
+ public:
+  future_awaiter(async::event_loop& loop, std::future<T>&& future) noexcept : loop_(loop), future_(std::move(future)) {}
+  void start(trigger<T> end) {
+    if (!future_.valid()) throw std::future_error(std::future_errc::no_state);
+    loop_.immediate(future_poll<T>{&loop_, std::move(future_), std::move(end)});
+  }
+
+ private:
+  async::event_loop& loop_;
+  std::future<T> future_;
+};
+
+/// The end of a root flow that a coroutine has started.
+template <class T>
+class flow_end final : public steps::detail::promise_base {
+ public:
+  static flow_end& make(trigger<T> end) {
+    return *::new (async::detail::allocate_block(sizeof(flow_end))) flow_end(std::move(end));
+  }
+  void end(steps::detail::flow& f, bool failed) override {
+    using wanted = steps::detail::pack<outcome_t<T>>;
+    [[maybe_unused]] std::optional<outcome_t<T>> value;
+    steps::detail::guarded(f, [&] {
+      if (failed) return;
+      if constexpr (!std::is_void_v<T>) {
+        if (f.tag != nullptr && steps::detail::begins_with(*f.tag, wanted::tag)) {
+          value.emplace(std::get<0>(steps::detail::take_results<wanted>(f)));
+        } else {
+          steps::detail::set_error(f, errors::InternalError,
+                                   "execute(): the last step has not passed a result of the awaited type");
+        }
+      }
+    });
+    std::exception_ptr error;
+    if (f.signal() == steps::detail::signal::error) error = steps::detail::exception_of(f);
+    settle(f);
+    if (error != nullptr) {
+      end_.finish(std::move(error));
+    } else {
+      end_.run([&]() -> T {
+        if constexpr (!std::is_void_v<T>) return std::move(*value);
+      });
+    }
+    drop();
+  }
+  void drop() noexcept override {
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(flow_end));
+  }
+
+ private:
+  explicit flow_end(trigger<T> end) noexcept : end_(std::move(end)) {}
+
+  trigger<T> end_;
+};
+
+template <class T>
+class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T>, T> {
+ public:
+  explicit flow_awaiter(IAsyncSteps& root) noexcept : root_(root) {}
+  ~flow_awaiter() {
+    if (!this->waits()) return;
+    this->withdraw();
+    root_.cancel();
+  }
+  void resume_on(async::detail::loop_ref& loop) const noexcept {
+    loop = async::detail::loop_ref(*root_.flow_->core);  // never inside the flow's end
+  }
+  void start(trigger<T> end) {
+    steps::detail::flow& f = *root_.flow_;
+    constexpr std::string_view mistake = "execute() in a coroutine takes the root of a flow that does not execute";
+    if (!steps::detail::is_root_call(root_, mistake)) throw Error(errors::InternalError, mistake);
+    if (f.executes()) throw Error(errors::InternalError, mistake);
+    flow_end<T>& promise = flow_end<T>::make(std::move(end));
+    f.promise = &promise;
+    try {
+      steps::detail::execute(f);
+    } catch (...) {
+      f.promise = nullptr;
+      promise.drop();
+      throw;
+    }
+  }
+
+ private:
+  IAsyncSteps& root_;
+};
+
+}  // namespace steps::interop::detail

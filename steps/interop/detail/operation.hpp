@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 9
+#pragma once
+#include <concepts>     // for derived_from
+#include <coroutine>    // for coroutine_handle
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t
+#include <exception>    // for exception_ptr, make_exception_ptr
+#include <functional>   // for reference_wrapper
+#include <future>       // for future_error
+#include <memory>       // for destroy_at
+#include <optional>     // for optional
+#include <type_traits>  // for conditional_t
+#include <utility>      // for exchange, forward, move
+
+#include "async/detail/atomics.hpp"       // for atomic
+#include "async/detail/block_cache.hpp"   // for allocate_block, free_block
+#include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/loop_owner.hpp"    // for thread_token
+#include "async/detail/loop_ref.hpp"      // for loop_ref
+#include "async/detail/pending_call.hpp"  // for unseen_by_tsan
+#include "steps/detail/engine.hpp"        // for make_ready
+
+/// What a coroutine waits for, between the coroutine and whoever will end the wait.
+namespace steps::interop::detail {
+
+/// The step that a coroutine is, with all the coroutines that it awaits. The loop thread's.
+struct host {
+  explicit host(steps::detail::step& s) noexcept : step(&s) {}
+
+  steps::detail::step* step;
+  std::coroutine_handle<> next;  // what is resumed when the step's turn comes
+};
+
+/// The base of promises that know their host; null: the coroutine is no step.
+struct hosted_promise {
+  host* home = nullptr;
+
+  static void* operator new(std::size_t size) { return async::detail::allocate_block(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept { async::detail::free_block(frame, size); }
+};
+
+template <class P>
+host* host_of(std::coroutine_handle<P> coroutine) noexcept {
+  if constexpr (std::derived_from<P, hosted_promise>) {
+    return coroutine.promise().home;
+  } else {
+    return nullptr;
+  }
+}
+
+/// A wait of one coroutine, shared by its awaiter and the trigger that ends it.
+///
+/// Words  state: waiting -> finished by the trigger, or abandoned when the coroutine has been destroyed.
+///
+/// A coroutine that is no step goes on where its trigger fires, which may be before the function that began the
+/// operation has returned. Only a trigger that fires inside that function, on the same stack, resumes nothing: the
+/// coroutine goes on when the function has returned.
+struct operation_base : async::detail::message {
+  enum : std::uint32_t { waiting, finished, abandoned };
+
+  explicit operation_base(void (*d)(operation_base&) noexcept) noexcept : message(&arrived), destroy(d) {}
+
+  void release() noexcept {
+    // [R1] acq_rel, pairs with itself: whoever destroys it has seen what the others did
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(*this);
+  }
+
+  /// By the awaiter, before the trigger is given away, which publishes this.
+  template <class P>
+  void prepare(std::coroutine_handle<P> suspending) noexcept {
+    coroutine = suspending;
+    home = host_of(suspending);
+    hosted = home != nullptr;
+    if (hosted) loop = async::detail::loop_ref(*home->step->flow_->core);
+    starter = async::detail::thread_token();
+    starts = true;
+  }
+  /// True inside the function that begins the operation. `starts` is the starter's.
+  bool is_start() const noexcept { return starter == async::detail::thread_token() && starts; }
+
+  /// By the trigger, which is no more then: the outcome is stored.
+  void finish() noexcept {
+    // [R2] acq_rel, pairs with [R3]: publishes the outcome
+    const std::uint32_t was = state.exchange(finished, std::memory_order_acq_rel);
+    if (is_start()) fired_at_start = true;
+    if (was == abandoned || is_start()) return release();
+    if (!loop) return resume_here();
+    if (hosted && async::detail::current_loop == loop.get() && home != nullptr && is_parked(*home)) {
+      return arrived(*this, async::detail::delivery::on_loop);
+    }
+    if (loop.push(*this)) return;
+    if (!hosted) return resume_here();  // the loop that it would be resumed on has gone
+    release();
+  }
+  /// By the awaiter: the coroutine is being destroyed; where it is resumed otherwise, and so not while it is.
+  void abandon() noexcept {
+    home = nullptr;
+    // [R3] acq_rel, pairs with [R2]: a trigger that comes later leaves the coroutine alone
+    state.exchange(abandoned, std::memory_order_acq_rel);
+    release();
+  }
+  /// False: nobody waits for the outcome. Relaxed: a hint.
+  bool is_wanted() const noexcept { return state.load(std::memory_order_relaxed) != abandoned; }
+
+  static bool is_parked(const host& h) noexcept {
+    const steps::detail::flow& f = *h.step->flow_;
+    return f.at == steps::detail::phase::parked && f.cur == h.step;
+  }
+  void resume_here() noexcept {
+    const std::coroutine_handle<> waited = coroutine;
+    release();  // the awaiter has the outcome
+    waited.resume();
+  }
+  static void arrived(message& m, async::detail::delivery how) {
+    auto& self = static_cast<operation_base&>(m);
+    if (!self.hosted) return self.is_wanted() ? self.resume_here() : self.release();
+    if (how == async::detail::delivery::on_loop && self.home != nullptr && is_parked(*self.home)) {
+      self.home->next = self.coroutine;
+      steps::detail::make_ready(*self.home->step->flow_, steps::detail::signal::rerun);
+    }
+    self.release();
+  }
+
+  /// Of the awaiter, of the function that begins the operation, and of the trigger, whose goes to the message.
+  async::detail::atomic<std::uint32_t> references{3};
+  async::detail::atomic<std::uint32_t> state{waiting};
+  std::coroutine_handle<> coroutine;
+  host* home = nullptr;  // the loop thread's; null: the coroutine is no step, or has been destroyed
+  bool hosted = false;
+  bool starts = false;  // the starter's, as is the next
+  bool fired_at_start = false;
+  async::detail::loop_owner::token starter = 0;
+  async::detail::loop_ref loop;  // none: the coroutine is resumed where the operation finishes
+  void (*const destroy)(operation_base&) noexcept;
+};
+
+struct nothing {};
+
+/// What an operation's value is stored as.
+template <class R>
+using outcome_t =
+    std::conditional_t<std::is_void_v<R>, nothing,
+                       std::conditional_t<std::is_lvalue_reference_v<R>,
+                                          std::reference_wrapper<std::remove_reference_t<R>>, std::remove_cvref_t<R>>>;
+
+template <class R>
+struct operation final : operation_base {
+  operation() noexcept : operation_base(&destroyed) {}
+
+  static operation& make() {
+    return *::new (async::detail::allocate_block(sizeof(operation), alignof(operation))) operation;
+  }
+  static void destroyed(operation_base& b) noexcept {
+    auto& self = static_cast<operation&>(b);
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;  // an exception's count of references is in the standard library
+#endif
+    std::destroy_at(&self);
+    async::detail::free_block(&self, sizeof(operation), alignof(operation));
+  }
+
+  std::optional<outcome_t<R>> value;
+  std::exception_ptr error;
+};
+
+/// Ends an operation, once, from any thread. Destroyed without that: as if the promise had been broken.
+template <class R>
+class trigger {
+ public:
+  explicit trigger(operation<R>& o) noexcept : operation_(&o) {}
+  trigger(trigger&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  trigger& operator=(trigger&&) = delete;
+  ~trigger() {
+    if (operation_ == nullptr) return;
+    if (!operation_->is_wanted()) {
+      operation_->release();
+      return;
+    }
+    finish(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));
+  }
+
+  /// The value, which finish() publishes. Its constructor may throw.
+  template <class... A>
+  void keep(A&&... value) {
+    operation_->value.emplace(std::forward<A>(value)...);
+  }
+  /// Without an error a value has been stored.
+  void finish(std::exception_ptr error = nullptr) noexcept {
+    operation_->error = std::move(error);
+    std::exchange(operation_, nullptr)->finish();
+  }
+  bool is_wanted() const noexcept { return operation_->is_wanted(); }
+
+  /// Calls f() and passes on what it returns or throws.
+  template <class F>
+  void run(F&& f) noexcept {
+    std::exception_ptr error;  // published when it is not being handled any more
+    try {
+      if constexpr (std::is_void_v<R>) {
+        f();
+        keep();
+      } else {
+        keep(f());
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+    finish(std::move(error));
+  }
+
+ private:
+  operation<R>* operation_;
+};
+
+/// Marks what a coroutine of this library may wait for as a step: its destructor withdraws from the wait.
+struct withdrawable {};
+
+/// An awaiter that begins an operation with Self::start(trigger<R>) when the coroutine has suspended.
+template <class Self, class R>
+class operation_awaiter : withdrawable {
+ public:
+  operation_awaiter() noexcept = default;
+  operation_awaiter(const operation_awaiter&) = delete;
+  operation_awaiter& operator=(const operation_awaiter&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  template <class P>
+  bool await_suspend(std::coroutine_handle<P> coroutine) {
+    operation<R>& mine = operation<R>::make();
+    operation_ = &mine;
+    mine.prepare(coroutine);
+    if constexpr (requires(Self& s) { s.resume_on(mine.loop); }) {
+      if (!mine.hosted) static_cast<Self&>(*this).resume_on(mine.loop);
+    }
+    struct started {
+      operation<R>& o;
+      ~started() {
+        o.starts = false;
+        o.release();
+      }
+    } const guard{mine};
+    static_cast<Self&>(*this).start(trigger<R>(mine));
+    // Unless it has fired above, this object may be gone.
+    return !mine.fired_at_start;
+  }
+  R await_resume() {
+    struct releaser {
+      operation<R>& o;
+      ~releaser() { o.release(); }
+    } const mine{*std::exchange(operation_, nullptr)};
+    if (mine.o.error != nullptr) std::rethrow_exception(std::move(mine.o.error));
+    if constexpr (std::is_lvalue_reference_v<R>) {
+      return mine.o.value->get();
+    } else if constexpr (!std::is_void_v<R>) {
+      return std::move(*mine.o.value);
+    }
+  }
+
+ protected:
+  ~operation_awaiter() { withdraw(); }
+  bool waits() const noexcept { return operation_ != nullptr; }
+  /// Leaves the wait, if there is one.
+  void withdraw() noexcept {
+    if (operation_ != nullptr) std::exchange(operation_, nullptr)->abandon();
+  }
+
+ private:
+  operation<R>* operation_ = nullptr;
+};
+
+}  // namespace steps::interop::detail

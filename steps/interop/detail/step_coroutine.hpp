@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 17
+#pragma once
+#include <coroutine>    // for coroutine_handle
+#include <functional>   // for invoke
+#include <tuple>        // for tuple, apply
+#include <type_traits>  // for invoke_result_t
+#include <utility>      // for exchange, forward, move
+
+#include "steps/iasyncsteps.hpp"   // for IAsyncSteps
+#include "steps/interop/task.hpp"  // for task
+
+/// Coroutines as steps: the coroutine lies in an inner step, whose function the engine calls again each time when what
+/// the coroutine waits for has ended; its frame is among the stack() objects of that step.
+namespace steps::interop::detail {
+
+/// A coroutine with its step; among what ends with the step.
+template <class T>
+struct step_frame {
+  step_frame(IAsyncSteps& asi, task<T>&& t) noexcept : home(asi), coroutine(std::move(t)) {
+    auto& promise = coroutine.coroutine_.promise();
+    promise.home = &home;
+    home.next = coroutine.coroutine_;
+  }
+
+  /// Runs it until it waits or ends; in the step's function.
+  void go_on(IAsyncSteps& asi) {
+    steps::detail::flow& f = *asi.flow_;
+    if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
+    if (!coroutine.coroutine_.done()) {
+      if (f.first != nullptr) {
+        return steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
+      }
+      return steps::detail::hold_open(f);
+    }
+    if constexpr (std::is_void_v<T>) {
+      coroutine.coroutine_.promise().take();
+      if (f.is_open() && f.first == nullptr) asi.success();
+    } else {
+      asi.success(coroutine.coroutine_.promise().take());
+    }
+  }
+
+  host home;
+  task<T> coroutine;
+};
+
+template <class T>
+struct task_value;
+template <class T>
+struct task_value<task<T>> {
+  using type = T;
+};
+
+/// The function of the inner step: called when it begins, and each time when the coroutine can go on.
+template <class F, class... P>
+class coroutine_runner {
+ public:
+  coroutine_runner(F& f, P&&... results) : function_(&f), results_(std::move(results)...) {}
+
+  void operator()(IAsyncSteps& asi) {
+    if (frame_ == nullptr) {
+      asi.flags_ |= steps::detail::record_flag::begun;
+      frame_ = &asi.stack<step_frame<value>>(
+          asi, std::apply([&](P&... p) { return std::invoke(*function_, asi, std::move(p)...); }, results_));
+    }
+    frame_->go_on(asi);
+  }
+
+ private:
+  using value = typename task_value<std::invoke_result_t<F&, IAsyncSteps&, P...>>::type;
+
+  F* function_;  // the outer step's
+  std::tuple<P...> results_;
+  step_frame<value>* frame_ = nullptr;
+};
+
+template <class R>
+inline constexpr bool is_task = false;
+template <class T>
+inline constexpr bool is_task<task<T>> = true;
+
+template <class F, class List>
+class coroutine_step;
+template <class F, class... P>
+class coroutine_step<F, steps::detail::type_list<P...>> {
+  static_assert((!std::is_reference_v<P> && ...),
+                "a coroutine step takes results by value: its frame keeps values only, and they are used after a wait");
+  static_assert(std::is_invocable_v<F&, IAsyncSteps&, P...>,
+                "a coroutine step is called as f(IAsyncSteps&, results...)");
+  static_assert(is_task<std::invoke_result_t<F&, IAsyncSteps&, P...>>,
+                "a coroutine step returns steps::interop::task<T>");
+
+ public:
+  template <class G>
+  explicit coroutine_step(G&& g) : function_(std::forward<G>(g)) {}
+
+  void operator()(IAsyncSteps& asi, P... results) {
+    asi.add(coroutine_runner<F, P...>(function_, std::move(results)...));
+  }
+
+ private:
+  F function_;
+};
+
+}  // namespace steps::interop::detail

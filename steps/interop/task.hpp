@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 10
+#pragma once
+#include <coroutine>    // for coroutine_handle, suspend_always
+#include <cstdint>      // for uint32_t
+#include <exception>    // for exception_ptr, current_exception, terminate
+#include <future>       // for future
+#include <optional>     // for optional
+#include <type_traits>  // for is_base_of_v
+#include <utility>      // for exchange, forward, move
+
+#include "async/detail/atomics.hpp"            // for atomic
+#include "steps/interop/detail/operation.hpp"  // for operation_awaiter, hosted_promise
+
+namespace steps::interop {
+
+template <class T = void>
+class task;
+
+namespace detail {
+
+template <class T>
+struct step_frame;
+
+/// A coroutine that nobody waits for; its frame goes when it has ended.
+struct detached {
+  struct promise_type : hosted_promise {
+    detached get_return_object() const noexcept { return {}; }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const noexcept { std::terminate(); }
+  };
+};
+
+template <class A>
+decltype(auto) awaiter_of(A&& awaitable) {
+  if constexpr (requires { std::forward<A>(awaitable).operator co_await(); }) {
+    return std::forward<A>(awaitable).operator co_await();
+  } else if constexpr (requires { operator co_await(std::forward<A>(awaitable)); }) {
+    return operator co_await(std::forward<A>(awaitable));
+  } else {
+    return std::forward<A>(awaitable);
+  }
+}
+template <class A>
+using awaiter_t = decltype(awaiter_of(std::declval<A>()));
+template <class A>
+using awaited_t = decltype(std::declval<awaiter_t<A>>().await_resume());
+/// The same where the value must be kept.
+template <class A>
+using kept_t =
+    std::conditional_t<std::is_rvalue_reference_v<awaited_t<A>>, std::remove_cvref_t<awaited_t<A>>, awaited_t<A>>;
+
+/// Waits for an awaitable of another library on behalf of a coroutine that may be destroyed meanwhile.
+template <class R, class A>
+detached wait_for(A awaitable, trigger<R> end) {
+  std::exception_ptr error;
+  try {
+    if constexpr (std::is_void_v<R>) {
+      co_await static_cast<A&&>(awaitable);
+      end.keep();
+    } else {
+      end.keep(co_await static_cast<A&&>(awaitable));
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  end.finish(std::move(error));
+}
+
+/// An awaitable of another library: awaited as it is, or on behalf of a coroutine that is a step.
+/// A is an lvalue reference, or the type of an awaitable that is moved.
+template <class A>
+class foreign_awaiter final : public operation_awaiter<foreign_awaiter<A>, kept_t<A>> {
+  using base = operation_awaiter<foreign_awaiter<A>, kept_t<A>>;
+
+ public:
+  foreign_awaiter(A&& awaitable, bool hosted) noexcept : awaitable_(static_cast<A&&>(awaitable)), hosted_(hosted) {}
+
+  bool await_ready() {
+    if (hosted_) return false;
+    return direct_.emplace(static_cast<A&&>(awaitable_)).awaiter.await_ready();
+  }
+  template <class P>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<P> coroutine) {
+    using suspended = decltype(direct_->awaiter.await_suspend(coroutine));
+    if (hosted_) return base::await_suspend(coroutine) ? std::coroutine_handle<>(std::noop_coroutine()) : coroutine;
+    if constexpr (std::is_void_v<suspended>) {
+      direct_->awaiter.await_suspend(coroutine);
+      return std::noop_coroutine();
+    } else if constexpr (std::is_same_v<suspended, bool>) {
+      return direct_->awaiter.await_suspend(coroutine) ? std::coroutine_handle<>(std::noop_coroutine()) : coroutine;
+    } else {
+      return direct_->awaiter.await_suspend(coroutine);
+    }
+  }
+  kept_t<A> await_resume() {
+    if (hosted_) return base::await_resume();
+    return direct_->awaiter.await_resume();
+  }
+  void start(trigger<kept_t<A>> end) { wait_for<kept_t<A>, A>(static_cast<A&&>(awaitable_), std::move(end)); }
+
+ private:
+  struct direct {
+    explicit direct(A&& awaitable) : awaiter(awaiter_of(static_cast<A&&>(awaitable))) {}
+    awaiter_t<A> awaiter;
+  };
+  A&& awaitable_;  // lives until the full expression with co_await ends, or the coroutine's frame
+  const bool hosted_;
+  std::optional<direct> direct_;
+};
+
+/// An awaiter that stays where it is: g++ 12 copies one that await_transform() returns by reference.
+template <class A>
+struct borrowed {
+  bool await_ready() const noexcept { return false; }
+  template <class P>
+  bool await_suspend(std::coroutine_handle<P> coroutine) {
+    return awaiter.await_suspend(coroutine);
+  }
+  decltype(auto) await_resume() { return awaiter.await_resume(); }
+
+  A& awaiter;
+};
+
+template <class T>
+inline constexpr bool is_future = false;
+template <class T>
+inline constexpr bool is_future<std::future<T>> = true;
+template <class T>
+inline constexpr bool is_future<std::shared_future<T>> = true;
+
+/// What tasks of all types have in common.
+struct task_promise_base : hosted_promise {
+  enum : std::uint32_t { running, awaited, finished };
+
+  struct final_awaiter {
+    bool await_ready() const noexcept { return false; }
+    template <class P>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
+      const std::coroutine_handle<> next = ended.promise().continuation;
+      // [R4] acq_rel, pairs with [R5]: publishes the result, receives the continuation
+      if (ended.promise().state.exchange(finished, std::memory_order_acq_rel) == awaited) return next;
+      return std::noop_coroutine();
+    }
+    void await_resume() const noexcept {}
+  };
+
+  std::suspend_always initial_suspend() const noexcept { return {}; }
+  final_awaiter final_suspend() const noexcept { return {}; }
+  void unhandled_exception() noexcept { error = std::current_exception(); }
+
+  template <class A>
+  decltype(auto) await_transform(A&& awaitable) {
+    static_assert(!is_future<std::remove_cvref_t<A>>,
+                  "a std::future cannot tell when it is ready: co_await when_ready(loop, std::move(future)), or "
+                  "post(pool, f) in place of pool.post(f)");
+    if constexpr (requires { std::remove_cvref_t<A>::is_task; }) {
+      return std::forward<A>(awaitable).operator co_await();
+    } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
+      return borrowed<std::remove_reference_t<A>>{awaitable};
+    } else {
+      static_assert(std::is_lvalue_reference_v<A> || std::is_move_constructible_v<A>,
+                    "an awaitable of another library is moved out of the coroutine, which may be destroyed while it "
+                    "waits: it must be movable");
+      return foreign_awaiter<A>(std::forward<A>(awaitable), this->home != nullptr);
+    }
+  }
+
+  std::coroutine_handle<> continuation;
+  async::detail::atomic<std::uint32_t> state{running};
+  std::exception_ptr error;
+};
+
+template <class T>
+struct task_promise final : task_promise_base {
+  task<T> get_return_object() noexcept;
+  template <class U>
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
+  T take() {
+    if (error != nullptr) std::rethrow_exception(std::move(error));
+    return std::move(*value);
+  }
+  std::optional<T> value;
+};
+template <>
+struct task_promise<void> final : task_promise_base {
+  task<void> get_return_object() noexcept;
+  void return_void() const noexcept {}
+  void take() {
+    if (error != nullptr) std::rethrow_exception(std::move(error));
+  }
+};
+
+}  // namespace detail
+
+/// A coroutine that computes a T: it begins when it is awaited, and the awaiting one goes on when it has ended.
+///
+///   steps::interop::task<int> twice(async::threadpool& pool, int x) {
+///     co_return 2 * co_await steps::interop::post(pool, measure, x);
+///   }
+///
+/// Use it for functions that wait: as a step with co(), from another coroutine with co_await, on its own with start().
+/// Do not use a lambda with captures for it unless the lambda lives longer than the coroutine, and take parameters by
+/// value: the frame keeps those only. (co() keeps its lambda.)
+///
+/// Threads     as each co_await says; a step's coroutine always runs on its flow's loop.
+/// Exceptions  what leaves the coroutine is thrown where it is awaited. std::bad_alloc from the call: no frame.
+/// Memory      frames of up to 512 bytes are recycled blocks. Any number of tasks that end without having waited may be
+///             awaited one after the other on one stack.
+/// Lifetime    the object owns the frame: its destructor destroys a coroutine that has not begun, or that waits, and
+///             with it those that it awaits. That happens on the thread that would resume it.
+template <class T>
+class [[nodiscard]] task {
+ public:
+  static constexpr bool is_task = true;
+  using promise_type = detail::task_promise<T>;
+
+  /// Takes the coroutine over; `other` has none then.
+  task(task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  task& operator=(task other) noexcept {
+    std::swap(coroutine_, other.coroutine_);
+    return *this;
+  }
+  ~task() {
+    if (coroutine_) coroutine_.destroy();
+  }
+
+  /// Runs the coroutine, once; its value, or what it has thrown. `co_await f(x)`, or std::move() of a task kept.
+  auto operator co_await() && noexcept { return awaiter{coroutine_}; }
+
+ private:
+  friend promise_type;
+  template <class>
+  friend struct detail::step_frame;
+
+  struct awaiter {
+    bool await_ready() const noexcept { return false; }
+    template <class P>
+    bool await_suspend(std::coroutine_handle<P> parent) noexcept {
+      promise_type& promise = coroutine.promise();
+      promise.home = detail::host_of(parent);
+      promise.continuation = parent;
+      coroutine.resume();
+      std::uint32_t expected = promise_type::running;
+      // [R5] acq_rel, pairs with [R4]: publishes the continuation, or receives the result
+      return promise.state.compare_exchange_strong(expected, promise_type::awaited, std::memory_order_acq_rel,
+                                                   std::memory_order_acquire);
+    }
+    T await_resume() { return coroutine.promise().take(); }
+
+    std::coroutine_handle<promise_type> coroutine;
+  };
+
+  explicit task(std::coroutine_handle<promise_type> c) noexcept : coroutine_(c) {}
+
+  std::coroutine_handle<promise_type> coroutine_;
+};
+
+template <class T>
+task<T> detail::task_promise<T>::get_return_object() noexcept {
+  return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+inline task<void> detail::task_promise<void>::get_return_object() noexcept {
+  return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+
+}  // namespace steps::interop

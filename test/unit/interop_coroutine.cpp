@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "steps/interop/coroutine.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <coroutine>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "async/threadpool.hpp"
+#include "steps/asynctool.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+
+// What coroutines of any kind wait for. Coroutines as steps: interop_coroutine_step.cpp.
+
+using steps::IAsyncSteps;
+using steps::interop::execute;
+using steps::interop::post;
+using steps::interop::schedule;
+using steps::interop::sleep_for;
+using steps::interop::start;
+using steps::interop::task;
+using steps::interop::when_ready;
+using testing::bench;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct local : testing::live_count<local> {};
+
+/// A coroutine type of another library.
+struct other_coroutine {
+  struct promise_type {
+    other_coroutine get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_always final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const noexcept { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+template <class T>
+bool is_ready(const std::future<T>& f) {
+  return f.wait_for(0s) == std::future_status::ready;
+}
+
+task<int> count_down(int from) {
+  if (from == 0) co_return 0;
+  co_return 1 + co_await count_down(from - 1);
+}
+
+}  // namespace
+
+TEST_CASE("a task begins when it is awaited, and hands its value over") {
+  bool begun = false;
+  const auto work = [&begun](std::unique_ptr<int> p) -> task<std::unique_ptr<int>> {
+    begun = true;
+    co_return p;
+  };
+  task<std::unique_ptr<int>> lazy = work(std::make_unique<int>(3));
+  CHECK_FALSE(begun);
+  CHECK(*start(std::move(lazy)).get() == 3);
+  CHECK(begun);
+}
+
+TEST_CASE("a task that is never awaited, or moved, destroys its parameters once") {
+  const auto work = [](local) -> task<> { co_return; };
+  {
+    task<> a = work(local());
+    task<> b = std::move(a);
+    a = work(local());
+    CHECK(local::live() == 2);
+    a = std::move(b);
+    CHECK(local::live() == 1);
+  }
+  CHECK(local::live() == 0);
+}
+
+TEST_CASE("exceptions pass from task to task") {
+  const auto thrower = []() -> task<int> {
+    throw std::runtime_error("text");
+    co_return 1;
+  };
+  const auto catcher = [&]() -> task<std::string> {
+    try {
+      co_await thrower();
+    } catch (const std::exception& e) {
+      co_return e.what();
+    }
+    co_return "none";
+  };
+  CHECK(start(catcher()).get() == "text");
+  CHECK_THROWS_AS(start(thrower()).get(), std::runtime_error);
+}
+
+TEST_CASE("a million tasks one after the other need no deeper stack, nested ones each a frame") {
+  const auto many = []() -> task<int> {
+    int sum = 0;
+    for (int i = 0; i < 1'000'000; ++i) sum += co_await count_down(1);
+    co_return sum;
+  };
+  CHECK(start(many()).get() == 1'000'000);
+  CHECK(start(count_down(1'000)).get() == 1'000);
+}
+
+TEST_CASE("a coroutine goes on on a loop, after a time, and not before") {
+  bench b;
+  const auto work = [](async::event_loop& loop) -> task<int> {
+    co_await schedule(loop);
+    CHECK(async::event_loop::current() == &loop);
+    co_await sleep_for(loop, 5ms);
+    CHECK(async::event_loop::current() == &loop);
+    co_return 1;
+  };
+  std::future<int> end = start(work(b.loop));
+  b.pass(4ms);
+  CHECK_FALSE(is_ready(end));
+  b.pass(3ms);
+  CHECK(end.get() == 1);
+}
+
+TEST_CASE("a coroutine goes on on a pool, and comes back to a loop") {
+  async::threadpool pool(1);
+  steps::AsyncTool tool;
+  const auto work = [](async::threadpool& p, async::event_loop& loop) -> task<bool> {
+    const auto here = std::this_thread::get_id();
+    co_await schedule(p);
+    bool right = async::threadpool::current() == &p && std::this_thread::get_id() != here;
+    co_await schedule(loop);
+    right = right && loop.is_same_thread() && async::threadpool::current() == nullptr;
+    right =
+        right &&
+        5 == co_await post(p, [](int a, const std::unique_ptr<int>& c) { return a + *c; }, 2, std::make_unique<int>(3));
+    co_return right&& async::threadpool::current() == &p;
+  };
+  CHECK(start(work(pool, tool)).get());
+}
+
+TEST_CASE("post() passes references, nothing, and exceptions") {
+  async::threadpool pool(1);
+  int value = 1;
+  const auto work = [](async::threadpool& p, int& v) -> task<int*> {
+    co_await post(p, [&v] { v = 2; });
+    int& same = co_await post(p, [&v]() -> int& { return v; });
+    co_return &same;
+  };
+  CHECK(start(work(pool, value)).get() == &value);
+  CHECK(value == 2);
+  const auto failing = [](async::threadpool& p) -> task<> {
+    co_await post(p, [] { throw std::invalid_argument("bad"); });
+  };
+  CHECK_THROWS_AS(start(failing(pool)).get(), std::invalid_argument);
+}
+
+TEST_CASE("what was bound has gone when the coroutine goes on") {
+  async::threadpool pool(1);
+  const auto work = [](async::threadpool& p) -> task<int> {
+    co_await post(p, [](const std::shared_ptr<local>&) {}, std::make_shared<local>());
+    co_return local::live();
+  };
+  CHECK(start(work(pool)).get() == 0);
+}
+
+TEST_CASE("a stopped pool is an exception where it was awaited") {
+  async::threadpool pool(1);
+  pool.stop();
+  const auto work = [](async::threadpool& p) -> task<> { co_await schedule(p); };
+  CHECK_THROWS_AS(start(work(pool)).get(), async::stopped);
+  const auto call = [](async::threadpool& p) -> task<> { co_await post(p, [] {}); };
+  CHECK_THROWS_AS(start(call(pool)).get(), async::stopped);
+}
+
+TEST_CASE("when_ready() passes a future's value or exception, deferred ones too, and refuses an empty one") {
+  bench b;
+  std::promise<std::string> promise;
+  const auto work = [](async::event_loop& loop, std::future<std::string> f) -> task<std::string> {
+    co_return co_await when_ready(loop, std::move(f));
+  };
+  std::future<std::string> end = start(work(b.loop, promise.get_future()));
+  b.pass(30ms);
+  CHECK_FALSE(is_ready(end));
+  promise.set_value("late");
+  b.pass(11ms);
+  CHECK(end.get() == "late");
+
+  end = start(work(b.loop, std::async(std::launch::deferred, [] { return std::string("lazy"); })));
+  b.drain();
+  CHECK(end.get() == "lazy");
+
+  std::promise<std::string> broken;
+  broken.set_exception(std::make_exception_ptr(std::runtime_error("broken")));
+  end = start(work(b.loop, broken.get_future()));
+  b.drain();
+  CHECK_THROWS_AS(end.get(), std::runtime_error);
+
+  CHECK_THROWS_AS(start(work(b.loop, std::future<std::string>())).get(), std::future_error);
+}
+
+TEST_CASE("execute() awaits a flow: its value, its error, its cancel; the flow may go at once") {
+  bench b;
+  const auto work = [](async::event_loop& loop) -> task<int> {
+    auto flow = std::make_unique<steps::AsyncSteps>(loop);
+    flow->add([](IAsyncSteps& asi) { asi.success(8); });
+    const int value = co_await execute<int>(*flow);
+    flow.reset();
+    co_return value;
+  };
+  std::future<int> end = start(work(b.loop));
+  b.drain();
+  CHECK(end.get() == 8);
+
+  const auto failing = [](async::event_loop& loop) -> task<std::string> {
+    steps::AsyncSteps flow{loop};
+    flow.add([](IAsyncSteps& asi) { asi.error("Code", "info"); });
+    try {
+      co_await execute(flow);
+    } catch (const steps::Error& e) {
+      co_return std::string(e.what()) + " " + e.error_info();
+    }
+    co_return "";
+  };
+  std::future<std::string> text = start(failing(b.loop));
+  b.drain();
+  CHECK(text.get() == "Code info");
+
+  steps::AsyncSteps flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  const auto cancelled = [](IAsyncSteps& root) -> task<> { co_await execute(root); };
+  std::future<void> none = start(cancelled(flow));
+  b.drain();
+  flow.cancel();
+  b.drain();
+  CHECK_THROWS_AS(none.get(), std::future_error);
+
+  steps::AsyncSteps wrong{b.loop};
+  wrong.add([](IAsyncSteps& asi) { asi.success("text"); });
+  const auto mistaken = [](IAsyncSteps& root) -> task<int> { co_return co_await execute<int>(root); };
+  end = start(mistaken(wrong));
+  b.drain();
+  CHECK_THROWS_WITH_AS(end.get(), "InternalError", steps::Error);
+}
+
+TEST_CASE("execute() of a flow that executes is an InternalError where it is awaited") {
+  bench b;
+  steps::AsyncSteps flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  flow.execute();
+  const auto work = [](IAsyncSteps& root) -> task<> { co_await execute(root); };
+  CHECK_THROWS_AS(start(work(flow)).get(), steps::Error);
+}
+
+TEST_CASE("execute() from another thread goes on on the flow's loop") {
+  steps::AsyncTool tool;
+  const auto work = [](async::event_loop& loop) -> task<int> {
+    int sum = 0;
+    for (int i = 0; i < 100; ++i) {
+      steps::AsyncSteps flow{loop};
+      flow.add([i](IAsyncSteps& asi) { asi.success(i); });
+      sum += co_await execute<int>(flow);
+      if (!loop.is_same_thread()) co_return -1;
+    }
+    co_return sum;
+  };
+  CHECK(start(work(tool)).get() == 4950);
+}
+
+TEST_CASE("they work in coroutines of other libraries, which may be destroyed while they wait") {
+  bench b;
+  int reached = 0;
+  const auto work = [](async::event_loop& loop, int& at) -> other_coroutine {
+    const local mine;
+    at = 1;
+    co_await sleep_for(loop, 1ms);
+    at = 2;
+    steps::AsyncSteps flow{loop};
+    flow.add([](IAsyncSteps& asi) { asi.success(1); });
+    at += co_await execute<int>(flow);
+    co_await sleep_for(loop, 1h);
+    at = 4;
+  };
+  const other_coroutine c = work(b.loop, reached);
+  CHECK(reached == 1);
+  b.pass(3ms);
+  CHECK(reached == 3);
+  c.handle.destroy();
+  CHECK(local::live() == 0);
+  b.pass(10ms);
+  CHECK(reached == 3);
+}
+
+TEST_CASE("a coroutine that is destroyed while it awaits a flow cancels it, also when the flow has just ended") {
+  for (const bool ended : {false, true}) {
+    bench b;
+    steps::AsyncSteps flow{b.loop};
+    bool cancelled = false;
+    bool resumed = false;
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setCancel([&] { cancelled = true; });
+      if (ended) asi.success();
+    });
+    const auto work = [](IAsyncSteps& root, bool& after) -> other_coroutine {
+      co_await execute(root);
+      after = true;
+    };
+    const other_coroutine c = work(flow, resumed);
+    b.loop.iterate();
+    CHECK_FALSE(resumed);
+    c.handle.destroy();
+    b.drain();
+    CHECK_FALSE(resumed);
+    CHECK(cancelled == !ended);
+  }
+}
+
+TEST_CASE("a pool that runs tasks on its caller: the coroutine goes on there, on the same stack") {
+  async::threadpool_options options;
+  options.threads = 0;
+  options.max_queue = 1;
+  options.when_full = async::threadpool_options::overflow::caller_runs;
+  async::threadpool pool(std::move(options));
+  for (int i = 0; i < 100; ++i) pool.execute([] {});  // the queue is full from here on
+  const auto work = [](async::threadpool& p) -> task<int> {
+    int sum = 0;
+    for (int i = 0; i < 100'000; ++i) sum += co_await post(p, [] { return 1; });
+    co_return sum;
+  };
+  std::future<int> end = start(work(pool));
+  CHECK(is_ready(end));
+  CHECK(end.get() == 100'000);
+}
+
+TEST_CASE("a loop that goes ends the waits for it with a broken promise") {
+  auto loop = std::make_unique<async::event_loop>();
+  const auto sleeper = [](async::event_loop& on) -> task<> {
+    const local mine;
+    co_await sleep_for(on, 1h);
+  };
+  const auto posted = [](async::event_loop& on) -> task<> { co_await schedule(on); };
+  std::future<void> a = start(sleeper(*loop));
+  std::future<void> c = start(posted(*loop));
+  loop.reset();
+  CHECK_THROWS_AS(a.get(), std::future_error);
+  CHECK_THROWS_AS(c.get(), std::future_error);
+  CHECK(local::live() == 0);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <coroutine>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "async/threadpool.hpp"
+#include "steps/asynctool.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+
+// Coroutines as steps that wait for other threads, other libraries, and in branches.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using steps::interop::co;
+using steps::interop::sleep_for;
+using steps::interop::task;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct local : testing::live_count<local> {};
+
+auto noting(lines& seen) {
+  return [&seen](IAsyncSteps& asi, ErrorCode code) {
+    seen.emplace_back(code);
+    asi.success();
+  };
+}
+
+/// An awaitable of another library: whoever has the handle resumes it.
+struct foreign {
+  std::coroutine_handle<>* to;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) const noexcept { *to = handle; }
+  int await_resume() const noexcept { return 9; }
+};
+
+}  // namespace
+
+TEST_CASE("what ends on another thread goes on on the flow's loop") {
+  async::threadpool pool(2);
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow{tool};
+  flow.add(co([&](IAsyncSteps& asi) -> task<bool> {
+    bool here = asi.tool().is_same_thread();
+    const auto worker = co_await steps::interop::post(pool, [] { return std::this_thread::get_id(); });
+    here = here && asi.tool().is_same_thread() && worker != std::this_thread::get_id();
+    co_await steps::interop::schedule(pool);
+    here = here && asi.tool().is_same_thread();
+    const int seven = co_await steps::interop::when_ready(asi.tool(), pool.post([] { return 7; }));
+    here = here && asi.tool().is_same_thread() && seven == 7;
+    co_return here;
+  }));
+  CHECK(flow.promise<bool>().get());
+}
+
+TEST_CASE("an error of a pool call is the step's, by the rules of exceptions") {
+  async::threadpool pool(1);
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow{tool};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+             co_await steps::interop::post(pool, [] { throw std::runtime_error("OnPool"); });
+           }),
+           [](IAsyncSteps& asi, ErrorCode code) { asi.success(std::string(code)); });
+  CHECK(flow.promise<std::string>().get() == "OnPool");
+}
+
+TEST_CASE("a step that ends while its call runs on the pool lets the call end and drops its result") {
+  async::threadpool pool(1);
+  for (int i = 0; i < 50; ++i) {
+    steps::AsyncTool tool;
+    steps::AsyncSteps flow{tool};
+    flow.add(co([&, i](IAsyncSteps& asi) -> task<> {
+               const local mine;
+               asi.setTimeout(std::chrono::microseconds(i * 10));
+               co_await steps::interop::post(
+                   pool,
+                   [](local) {
+                     std::this_thread::sleep_for(200us);
+                     return std::make_unique<local>();
+                   },
+                   local());
+             }),
+             [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+    flow.promise().get();
+  }
+  pool.wait_idle();
+  CHECK(local::live() == 0);
+}
+
+TEST_CASE("awaitables of other libraries: resumed from another thread, the step goes on on its loop") {
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow{tool};
+  std::thread other;
+  struct elsewhere {
+    std::thread& thread;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> handle) const {
+      std::thread& kept = thread;  // this object is gone when the other thread has resumed
+      kept = std::thread([handle] { handle.resume(); });
+    }
+    std::string await_resume() const { return "text"; }
+  };
+  flow.add(co([&](IAsyncSteps& asi) -> task<bool> {
+    const std::string text = co_await elsewhere{other};
+    co_return text == "text" && asi.tool().is_same_thread();
+  }));
+  CHECK(flow.promise<bool>().get());
+  other.join();
+}
+
+TEST_CASE("awaitables of other libraries: one that resumes after the step's end finds nobody") {
+  bench b;
+  std::coroutine_handle<> late;
+  lines seen;
+  steps::AsyncSteps flow{b.loop};
+  flow.add(co([&](IAsyncSteps& asi) -> task<> {
+             const local mine;
+             asi.setTimeout(1ms);
+             co_await foreign{&late};
+             seen.emplace_back("never");
+           }),
+           noting(seen));
+  flow.execute();
+  b.pass(5ms);
+  CHECK(seen == lines{"Timeout"});
+  CHECK(local::live() == 0);
+  late.resume();
+  b.drain();
+  CHECK(seen == lines{"Timeout"});
+}
+
+TEST_CASE("awaitables of other libraries: one that is ready, and one that throws") {
+  bench b;
+  lines seen;
+  struct broken {
+    bool await_ready() const { throw std::runtime_error("Broken"); }
+    void await_suspend(std::coroutine_handle<>) const {}
+    void await_resume() const {}
+  };
+  steps::AsyncSteps flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+             for (int i = 0; i < 1'000; ++i) co_await std::suspend_never();
+             seen.emplace_back("ready");
+             co_await broken();
+           }),
+           noting(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"ready", "Broken"});
+}
+
+TEST_CASE("a loop that is destroyed destroys the coroutines of its flows") {
+  auto loop = std::make_unique<async::event_loop>();
+  steps::AsyncSteps flow{*loop};
+  flow.add(co([](IAsyncSteps& asi) -> task<> {
+    const local mine;
+    co_await sleep_for(asi.tool(), 1h);
+  }));
+  flow.execute();
+  loop->iterate();
+  CHECK(local::live() == 1);
+  loop.reset();
+  CHECK(local::live() == 0);
+}
+
+TEST_CASE("branches of parallel() may be coroutines: an error in one destroys the other") {
+  bench b;
+  lines seen;
+  steps::AsyncSteps flow{b.loop};
+  auto& p = flow.parallel(noting(seen));
+  p.add(co([](IAsyncSteps& asi) -> task<> {
+    const local mine;
+    co_await sleep_for(asi.tool(), 1h);
+  }));
+  p.add(co([](IAsyncSteps& asi) -> task<> {
+    co_await sleep_for(asi.tool(), 2ms);
+    asi.error("One");
+  }));
+  flow.execute();
+  b.pass(5ms);
+  CHECK(seen == lines{"One"});
+  CHECK(local::live() == 0);
+}
