@@ -216,8 +216,8 @@ struct task_promise<void> final : task_promise_base {
 template <class T>
 class [[nodiscard]] task {
  public:
-  static constexpr bool is_task = true;
-  using promise_type = detail::task_promise<T>;
+  static constexpr bool is_task = true;          ///< tells it from other awaitables
+  using promise_type = detail::task_promise<T>;  ///< what the compiler asks for
 
   /// Takes the coroutine over; `other` has none then.
   task(task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
