@@ -48,9 +48,9 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 template <class F, class... Args>
 async_future<F, Args...> post_call(F&& f, Args&&... args) {
   auto call = make_call(std::forward<F>(f), std::forward<Args>(args)...);
-  async_future<F, Args...> future = call->get_future();
+  async_future<F, Args...> future = call.get_future();
   threadpool& pool = threadpool::shared();
-  pool.execute(std::move(call));
+  pool.core().submit(std::move(call));
   // A callback of a loop must not block, nor run tasks: what it waits for, it awaits.
   if (threadpool::current() != &pool || current_loop != nullptr) return future;
   return std::async(std::launch::deferred, [&pool, inner = std::move(future)]() mutable -> call_result<F, Args...> {

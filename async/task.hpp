@@ -15,6 +15,15 @@ namespace async {
 
 class task;
 
+namespace detail {
+/// Bytes of captures that a task has room for.
+inline constexpr std::size_t task_room = 48;
+/// Whether a task keeps a callable inside itself.
+template <class F>
+inline constexpr bool fits_in_task =
+    sizeof(F) <= task_room && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+}  // namespace detail
+
 /// What a task can be made from: anything that can be moved in and called without arguments. The result is discarded.
 template <class F>
 concept task_function =
@@ -35,7 +44,7 @@ concept task_function =
 class task {
  public:
   /// Bytes of captures that need no block.
-  static constexpr std::size_t inline_size = 48;
+  static constexpr std::size_t inline_size = detail::task_room;
 
   /// An empty task.
   task() noexcept = default;
@@ -47,7 +56,7 @@ class task {
     if constexpr (std::is_pointer_v<callable> || std::is_member_pointer_v<callable>) {
       if (f == nullptr) return;
     }
-    if constexpr (fits_inline<callable>) {
+    if constexpr (detail::fits_in_task<callable>) {
       if constexpr (std::is_trivially_copyable_v<callable> && sizeof(callable) < inline_size) {
         std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of bytes never written
       }
@@ -97,10 +106,6 @@ class task {
     void (*relocate)(std::byte* from, std::byte* to) noexcept;  // null: copy the bytes
     void (*destroy)(std::byte* storage) noexcept;               // null: nothing to do
   };
-
-  template <class F>
-  static constexpr bool fits_inline =
-      sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 
   template <class F>
   struct block_owner {

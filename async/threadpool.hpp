@@ -2,22 +2,21 @@
 // floor: 13
 #pragma once
 #include <chrono>       // for seconds
-#include <cstddef>      // for byte, size_t
+#include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
-#include <exception>    // for current_exception, terminate
+#include <exception>    // for terminate
 #include <functional>   // for invoke
-#include <future>       // for future, promise
+#include <future>       // for future
 #include <iterator>     // for input_iterator
-#include <memory>       // for allocator_arg
-#include <optional>     // for optional
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for invoke_result_t, decay_t
 #include <utility>      // for forward, move
 
-#include "async/detail/block_cache.hpp"  // for block_allocator, trim_blocks
-#include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/detail/pool_help.hpp"    // for help_until
-#include "async/threadpool_options.hpp"  // for threadpool_options, threadpool_stats
+#include "async/detail/block_cache.hpp"   // for trim_blocks
+#include "async/detail/pending_call.hpp"  // for make_call
+#include "async/detail/pool_core.hpp"     // for pool_core
+#include "async/detail/pool_help.hpp"     // for help_until
+#include "async/threadpool_options.hpp"   // for threadpool_options, threadpool_stats
 
 namespace async {
 
@@ -68,11 +67,9 @@ class threadpool {
   template <class F, class... A>
     requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
   auto post(F&& f, A&&... arguments) -> std::future<std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>> {
-    using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>;
-    std::promise<result> promise(std::allocator_arg, detail::block_allocator<std::byte>{});
-    std::future<result> future = promise.get_future();
-    core_.submit(promised_call<result, std::decay_t<F>, std::decay_t<A>...>{
-        std::move(promise), {{std::forward<F>(f), std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)}}});
+    auto call = detail::make_call(std::forward<F>(f), std::forward<A>(arguments)...);
+    auto future = call.get_future();
+    core_.submit(std::move(call));
     return future;
   }
 
@@ -174,38 +171,6 @@ class threadpool {
     options.threads = threads;
     return options;
   }
-
-  template <class R, class F, class... A>
-  struct promised_call {
-    struct bound {
-      F f;
-      std::tuple<A...> arguments;
-    };
-    std::promise<R> promise;
-    std::optional<bound> call;
-
-    void operator()() noexcept {
-      try {
-        if constexpr (std::is_void_v<R>) {
-          run();
-          promise.set_value();
-        } else {
-          promise.set_value(run());
-        }
-      } catch (...) {
-        promise.set_exception(std::current_exception());
-      }
-    }
-    /// Destroys what was bound, so that it is gone when the future becomes ready.
-    R run() {
-      struct release {
-        std::optional<bound>& call;
-        ~release() { call.reset(); }
-      } const at_end{call};
-      return std::apply([this](A&... a) -> R { return std::invoke(std::move(call->f), std::move(a)...); },
-                        call->arguments);
-    }
-  };
 
   detail::pool_core core_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 3
+// floor: 4
 #pragma once
 #include <exception>    // for exception_ptr, current_exception
 #include <functional>   // for invoke
@@ -8,11 +8,12 @@
 #include <new>          // for operator new
 #include <optional>     // for optional
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for decay_t, invoke_result_t, is_void_v
+#include <type_traits>  // for conditional_t, decay_t, invoke_result_t, is_void_v
 #include <utility>      // for forward, move, exchange, in_place
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block, block_allocator
 #include "async/detail/config.hpp"       // for ASYNC_TSAN
+#include "async/task.hpp"                // for fits_in_task
 
 namespace async::detail {
 
@@ -38,71 +39,68 @@ struct unseen_by_tsan {
 };
 #endif
 
-template <class F, class... Args>
-using call_result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
-
 /// A call to be made later, on another thread: what to call and with what, and the promise of its result.
 ///
 /// Copies are made as std::async makes them: in place, so that they need not be movable, and the call is made with
-/// rvalues of them.
+/// rvalues of them. It can be moved when they can.
 ///
 /// Threads     one at a time.
-/// Exceptions  the constructor passes on what copying throws, and std::bad_alloc. run() keeps what the call throws for
-///             the future.
+/// Exceptions  the constructor passes on what copying throws, and std::bad_alloc. The call keeps what it throws for the
+///             future.
 /// Memory      the result and its shared state live in recycled blocks.
 template <class R, class... Call>
 class pending_call {
  public:
   template <class... From>
   explicit pending_call(std::in_place_t, From&&... from) : call_(std::in_place, std::forward<From>(from)...) {}
-  pending_call(const pending_call&) = delete;
-  pending_call& operator=(const pending_call&) = delete;
-  ~pending_call() {
 #if ASYNC_TSAN
+  pending_call(pending_call&&) = default;
+  pending_call& operator=(pending_call&&) = delete;
+  ~pending_call() {
     const unseen_by_tsan quiet;
-#endif
-    promise_.reset();
+    const std::promise<R> gone(std::move(promise_));
   }
+#endif
 
-  std::future<R> get_future() { return promise_->get_future(); }
+  std::future<R> get_future() { return promise_.get_future(); }
 
   /// Makes the call. What was called and its arguments are destroyed before the result can be seen.
-  void run() noexcept {
+  void operator()() noexcept {
     std::exception_ptr error;
     try {
       if constexpr (std::is_void_v<R>) {
         invoke();
-        call_.reset();
-        promise_->set_value();
+        promise_.set_value();
       } else {
-        R result = invoke();
-        call_.reset();
-        promise_->set_value(std::forward<R>(result));
+        promise_.set_value(invoke());
       }
       return;
     } catch (...) {
       error = std::current_exception();
     }
-    call_.reset();
-    promise_->set_exception(std::move(error));  // after the catch block, which holds a reference of its own
+    promise_.set_exception(std::move(error));  // after the catch block, which holds a reference of its own
   }
 
  private:
   R invoke() {
+    struct release {
+      std::optional<std::tuple<Call...>>& call;
+      ~release() { call.reset(); }
+    } const at_end{call_};
     return std::apply([](auto&&... part) -> R { return std::invoke(std::forward<decltype(part)>(part)...); },
                       std::move(*call_));
   }
 
   std::optional<std::tuple<Call...>> call_;
-  std::optional<std::promise<R>> promise_{std::in_place, std::allocator_arg, block_allocator<char>{}};
+  std::promise<R> promise_{std::allocator_arg, block_allocator<char>{}};
 };
 
-/// Owns a pending call in a recycled block; small enough to be kept inside a task.
+/// Owns a pending call in a recycled block: one that cannot be moved, or is too large to be kept inside a task.
 template <class Call>
 class call_handle {
  public:
   template <class... From>
-  explicit call_handle(From&&... from) : memory_{allocate_block(sizeof(Call), alignof(Call))} {
+  explicit call_handle(std::in_place_t, From&&... from) : memory_{allocate_block(sizeof(Call), alignof(Call))} {
     call_ = ::new (memory_.block) Call(std::in_place, std::forward<From>(from)...);
   }
   call_handle(call_handle&& other) noexcept
@@ -112,8 +110,8 @@ class call_handle {
     if (call_ != nullptr) std::destroy_at(call_);
   }
 
-  Call* operator->() const noexcept { return call_; }
-  void operator()() noexcept { call_->run(); }
+  auto get_future() { return call_->get_future(); }
+  void operator()() noexcept { (*call_)(); }
 
  private:
   struct memory {
@@ -126,11 +124,15 @@ class call_handle {
   Call* call_ = nullptr;
 };
 
-/// A call in a recycled block. Calling the handle, as a pool does with a task, makes the call.
+template <class F, class... Args>
+using call_result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+
+/// Makes a call that fits inside a task, as itself or as a handle: with get_future(), and operator()() that makes it.
 template <class F, class... Args>
 auto make_call(F&& f, Args&&... args) {
   using call = pending_call<call_result<F, Args...>, std::decay_t<F>, std::decay_t<Args>...>;
-  return call_handle<call>(std::forward<F>(f), std::forward<Args>(args)...);
+  using kept = std::conditional_t<fits_in_task<call>, call, call_handle<call>>;
+  return kept(std::in_place, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 }  // namespace async::detail
