@@ -44,9 +44,10 @@ struct bounded_queue_traits {
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it holds up those who need
 ///             that slot; they wait for it. All else does not wait. Constructors and assignments of T run in that
 ///             window and must not use the queue.
-/// Exceptions  a throwing constructor: nothing is enqueued, its slot is passed over. A throwing assignment on the way
-///             out: the element is gone, the exception passes. Arguments are moved from only by a call that succeeds or
-///             throws. A call that waits can throw only what T throws.
+/// Exceptions  a throwing constructor: nothing is enqueued; its place, and those of what a bulk had still to construct,
+///             count as taken until all before them has been dequeued. A throwing assignment on the way out: the
+///             element is gone, the exception passes. Arguments are moved from only by a call that succeeds or throws.
+///             A call that waits can throw only what T throws.
 /// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after.
 /// Example     test/example/queue.cpp
 template <class T, class Traits = bounded_queue_traits>
@@ -154,7 +155,7 @@ class bounded_queue {
 
   /// Elements that it has room for.
   std::size_t capacity() const noexcept { return ring_.capacity(); }
-  /// Elements at about this moment, those under way included.
+  /// Elements at about this moment, those under way and places taken in vain (see Exceptions) included.
   std::size_t approx_size() const noexcept { return ring_.approx_size(); }
   /// True: there was a moment within the call without any element, finished or under way.
   bool empty() const noexcept { return ring_.empty(); }

@@ -157,7 +157,8 @@ class queue {
     return taken;
   }
 
-  /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
+  /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue and no element's
+  /// constructor has thrown. What has thrown may count until dequeue says that the queue is empty.
   std::size_t approx_size() const noexcept { return core_.approx_size(); }
   /// Whether approx_size() is 0.
   bool empty() const noexcept { return approx_size() == 0; }

@@ -92,6 +92,33 @@ function(add_example_layer)
   add_programs(example 120)
 endfunction()
 
+# Fuzz targets: with the inputs of fuzz/corpus/NAME and random changes to them; or, with ASYNCSTEPS_TEST_FUZZ_SECONDS, on
+# clang's libFuzzer for that time, which leaves what it finds in the build tree.
+function(add_fuzz_layer)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM stem)
+    set(name fuzz.${stem})
+    set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${stem})
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags)
+    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    if(ASYNCSTEPS_TEST_FUZZ_SECONDS)
+      target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+      set(found ${CMAKE_CURRENT_BINARY_DIR}/fuzz/${stem})
+      file(MAKE_DIRECTORY ${found})
+      math(EXPR limit "${ASYNCSTEPS_TEST_FUZZ_SECONDS} * 2 + 120")
+      register_test(
+        ${name} fuzz ${limit} ${name} -max_total_time=${ASYNCSTEPS_TEST_FUZZ_SECONDS} -max_len=300 -timeout=30
+        -print_final_stats=1 -verbosity=0 -artifact_prefix=${found}/failed. ${found} ${corpus})
+    else()
+      target_sources(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/fuzz_replay.cpp)
+      register_test(${name} fuzz 60 ${name} ${corpus})
+    endif()
+  endforeach()
+endfunction()
+
 # Instructions of each operation against its budget; see budget/check.py. The table holds for -O2 without assertions.
 function(add_budget_layer)
   find_path(VALGRIND_INCLUDE_DIR valgrind/callgrind.h)

@@ -4,8 +4,8 @@
 
 usage: ctest ... | figures.py FOLDER_OF_LASTTEST_LOG
 
-Counted are doctest's cases and assertions, the executions of models ("iterations: N"), and lines of a test's own,
-"count: N THINGS". Equal things of a layer are added up.
+Counted are doctest's cases and assertions, the executions of models ("iterations: N"), libFuzzer's inputs, and lines of
+a test's own, "count: N THINGS". Equal things of a layer are added up.
 """
 
 import collections
@@ -17,6 +17,7 @@ PATTERNS = [
     (re.compile(r"^\[doctest\] test cases:\s*(\d+)"), "cases"),
     (re.compile(r"^\[doctest\] assertions:\s*(\d+)"), "assertions"),
     (re.compile(r"^iterations:\s*(\d+)"), "executions"),
+    (re.compile(r"^stat::number_of_executed_units:\s*(\d+)"), "inputs"),
     (re.compile(r"^count: (\d+) (\S.*)$"), None),
 ]
 

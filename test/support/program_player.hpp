@@ -55,7 +55,7 @@ class player {
   /// A timer that ends with the step.
   struct guard {
     async::event_loop::handle timer;
-    explicit guard(async::event_loop::handle of) : timer(std::move(of)) {}
+    guard() = default;
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
     ~guard() { timer.cancel(); }
@@ -213,15 +213,18 @@ class player {
       case ending::wait:
         asi.waitExternal();
         return;
-      case ending::wait_success_direct:
-        asi.template stack<guard>(loop_.deferred(ticks(of.delay), [&asi, &of] { give(asi, of.result); }));
+      case ending::wait_success_direct: {
+        guard& held = asi.template stack<guard>();  // first, as it may fail
+        held.timer = loop_.deferred(ticks(of.delay), [&asi, &of] { give(asi, of.result); });
         asi.waitExternal();
         return;
-      case ending::wait_error_direct:
-        asi.template stack<guard>(
-            loop_.deferred(ticks(of.delay), [&asi, &of, info] { asi.errorNoThrow(code(of.code), info); }));
+      }
+      case ending::wait_error_direct: {
+        guard& held = asi.template stack<guard>();
+        held.timer = loop_.deferred(ticks(of.delay), [&asi, &of, info] { asi.errorNoThrow(code(of.code), info); });
         asi.waitExternal();
         return;
+      }
       case ending::wait_success:
         if (of.result == 0) {
           loop_.deferred(ticks(of.delay), [done = asi.template completion<>()] { done.success(); });

@@ -10,14 +10,14 @@
 
 namespace testing::program {
 
-/// Makes the tree of a seed: at most `max_depth` levels and `max_nodes` nodes; the same seed gives the same tree on
-/// every platform.
+/// Makes a tree of the numbers that a `Source` gives: at most `max_depth` levels and `max_nodes` nodes.
+template <class Source>
 class generator {
  public:
   static constexpr int max_depth = 6;
   static constexpr int max_nodes = 40;
 
-  explicit generator(std::uint64_t seed) : random_(seed) {}
+  explicit generator(Source numbers) : numbers_(std::move(numbers)) {}
 
   tree make() {
     tree made;
@@ -29,7 +29,7 @@ class generator {
   }
 
  private:
-  int below(int bound) { return static_cast<int>(random_() % static_cast<std::uint64_t>(bound)); }
+  int below(int bound) { return static_cast<int>(numbers_() % static_cast<std::uint64_t>(bound)); }
   bool one_in(int chance) { return below(chance) == 0; }
   int ticks() { return 1 + below(5000); }
   std::string code() { return std::string(1, static_cast<char>('A' + below(4))); }
@@ -145,13 +145,13 @@ class generator {
     if (made.on_error == handler::success && one_in(2)) made.new_result = 500 + made.id;
   }
 
-  std::mt19937_64 random_;
+  Source numbers_;
   std::vector<std::string> labels_;  // of the loops around, the innermost last
   int left_ = 0;
   int last_id_ = 0;
 };
 
-/// The tree of a seed.
-inline tree random_tree(std::uint64_t seed) { return generator(seed).make(); }
+/// The tree of a seed, the same one on every platform.
+inline tree random_tree(std::uint64_t seed) { return generator(std::mt19937_64(seed)).make(); }
 
 }  // namespace testing::program
