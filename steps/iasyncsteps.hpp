@@ -331,6 +331,7 @@ class IAsyncSteps : public detail::step {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_open()) [[likely]]
       return this;
+    if ((flags_ & detail::record_flag::is_root) != 0 && !f.executes() && !f.ended) return &f.root;
     return detail::level_of<IAsyncSteps>(*this);
   }
   void leave_iteration(ErrorCode code, LoopLabel label) { detail::leave_iteration<IAsyncSteps>(*this, code, label); }

@@ -18,14 +18,12 @@ class loop_entry {
   enum class who : unsigned char { anybody, owner };
 
   explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
-    if (around_ == &core || core.is_entered_here()) {
+    if (around_ == nullptr && core.owner_.lean_in(thread_token())) [[likely]] {
+      come_in(loop_owner::way::leaning);
+    } else if (around_ == &core) {
       given_ = true;
-    } else if (may == who::anybody || core.owner_.is(thread_token())) {
-      way_ = core.owner_.claim(thread_token());
-      if (way_ == loop_owner::way::refused) return;
-      given_ = true;
-      core.around_ = around_;
-      current_loop = &core;
+    } else {
+      ask(may);
     }
   }
   ~loop_entry() {
@@ -42,6 +40,21 @@ class loop_entry {
   explicit operator bool() const noexcept { return given_; }
 
  private:
+  [[gnu::noinline]] void ask(who may) noexcept {
+    if (core_.is_entered_here()) {
+      given_ = true;
+    } else if (may == who::anybody || core_.owner_.is(thread_token())) {
+      const loop_owner::way how = core_.owner_.claim(thread_token());
+      if (how != loop_owner::way::refused) come_in(how);
+    }
+  }
+  void come_in(loop_owner::way how) noexcept {
+    way_ = how;
+    given_ = true;
+    core_.around_ = around_;
+    current_loop = &core_;
+  }
+
   loop_core& core_;
   loop_core* const around_;
   loop_owner::way way_ = loop_owner::way::refused;  // as long as there is nothing to leave

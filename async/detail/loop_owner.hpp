@@ -42,6 +42,9 @@ class loop_owner {
     return enter_shared(me);
   }
 
+  /// Claims the loop for a moment as way::leaning. False: it does not lean to `me`; ask claim().
+  bool lean_in(token me) noexcept { return lean(me); }
+
   /// Claims the loop for a moment. Refused: another thread is in it.
   way claim(token me) noexcept { return lean(me) ? way::leaning : claim_shared(); }
 

@@ -43,7 +43,8 @@ class ready_queue {
   /// Makes sure that `count` more runnables can be queued at the same time. Throws std::bad_alloc, changing nothing.
   void reserve(std::size_t count) {
     const std::size_t wanted = reserved_ + count;
-    if (wanted > limit(capacity_)) grow(wanted);
+    if (wanted > limit_) [[unlikely]]
+      grow(wanted);
     reserved_ = wanted;
   }
 
@@ -105,6 +106,7 @@ class ready_queue {
     const std::size_t freed = (capacity_ - smaller) * sizeof(runnable*);
     ring_ = std::move(ring);
     capacity_ = smaller;
+    limit_ = limit(smaller);
     head_ = tail_ = 0;
     return freed;
   }
@@ -118,7 +120,7 @@ class ready_queue {
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }
   std::uint32_t mask() const noexcept { return capacity_ - 1; }
 
-  void grow(std::size_t wanted) {
+  [[gnu::noinline]] void grow(std::size_t wanted) {
     std::size_t larger = capacity_ == 0 ? minimum : std::size_t{capacity_} * 2;
     while (wanted > limit(larger)) larger *= 2;
     if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
@@ -132,6 +134,7 @@ class ready_queue {
     }
     ring_ = std::move(ring);
     capacity_ = static_cast<std::uint32_t>(larger);
+    limit_ = limit(larger);
     head_ = 0;
     tail_ = count;
   }
@@ -153,6 +156,7 @@ class ready_queue {
   std::uint32_t head_ = 0;             // running positions; masked, they are places
   std::uint32_t tail_ = 0;
   std::size_t reserved_ = 0;
+  std::size_t limit_ = 0;  // limit(capacity_)
 };
 
 }  // namespace async::detail

@@ -58,6 +58,17 @@ inline void clear_remains(flow& f) noexcept {
   set_top(f, f.root.sub_end_ = arena_of(f));
 }
 
+/// Other threads may see that the flow is idle.
+inline void hand_back(flow& f) noexcept {
+  // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
+  f.active.store(0, std::memory_order_release);
+}
+[[gnu::noinline]] inline void hand_back_and_tell(flow& f) noexcept {
+  promise_base* const promise = std::exchange(f.promise, nullptr);
+  f.doomed ? f.ops->release(f) : hand_back(f);
+  if (promise != nullptr) promise->drop();
+}
+
 /// The end of an execution: the flow is idle, and belongs to whoever has the root; or it is released.
 inline void settle(flow& f) noexcept {
   clear_results(f);
@@ -67,14 +78,9 @@ inline void settle(flow& f) noexcept {
   f.first = nullptr;
   f.ended = true;
   f.at = phase::idle;
-  promise_base* const promise = std::exchange(f.promise, nullptr);
-  if (f.doomed) {
-    f.ops->release(f);
-  } else {
-    // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
-    f.active.store(0, std::memory_order_release);
-  }
-  if (promise != nullptr) promise->drop();
+  if (f.doomed || f.promise != nullptr) [[unlikely]]
+    return hand_back_and_tell(f);
+  hand_back(f);
 }
 
 /// Destroys a step that will not run, or whose end has come.
@@ -110,7 +116,7 @@ inline step* leave_level(flow& f, step& s) noexcept {
 }
 
 /// A step has succeeded. Returns what is to run next; null: the flow has ended, and may be gone.
-inline step* end_step(flow& f, step& ended) noexcept(false) {
+[[gnu::always_inline]] inline step* end_run(flow& f, step& ended) noexcept(false) {
   step* s = &ended;
   for (;;) {
     if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
@@ -131,6 +137,9 @@ inline step* end_step(flow& f, step& ended) noexcept(false) {
   }
   return nullptr;
 }
+
+/// The same where it is not the common case.
+[[gnu::noinline]] inline step* end_step(flow& f, step& ended) noexcept(false) { return end_run(f, ended); }
 
 /// A cancelled flow whose end waits for that of a branch, which is in a callback further up the stack.
 inline bool is_held(const flow& f) noexcept { return f.at == phase::parked && f.signal() == signal::cancel; }

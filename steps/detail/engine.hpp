@@ -49,7 +49,7 @@ inline step* advance(flow& f, step& s) {
   }
   if (said == signal::none || said == signal::done) [[likely]] {
     f.signal(signal::none);
-    return end_step(f, s);
+    return end_run(f, s);
   }
   if (said == signal::yield) {
     give_way(f, s);

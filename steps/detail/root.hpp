@@ -19,17 +19,16 @@ using async::detail::loop_entry;
 
 /// The flow's end as an object; its memory stays.
 inline void destroy_flow(flow& f) noexcept {
-  clear_remains(f);
-  destroy_state(f);
+  if (f.scopes != nullptr || f.chunks != nullptr) [[unlikely]]
+    clear_remains(f);
+  if (f.state != nullptr) destroy_state(f);
   forget_remote(f);
   std::destroy_at(&f);
 }
 
-/// The end of a root flow's execution. An error goes to the promise, else to the state's hook, else to the loop's.
-inline void end_root(flow& f) {
-  const bool failed = f.signal() == signal::error;
+/// The end of a root flow's execution by an error, or with a promise.
+[[gnu::noinline]] inline void end_root_otherwise(flow& f, bool failed) {
   if (promise_base* const promise = std::exchange(f.promise, nullptr)) return promise->end(f, failed);
-  if (!failed) return settle(f);
   if (f.state != nullptr) {
     if (const auto& hook = state_access::unhandled(*f.state)) {
       try {
@@ -44,6 +43,14 @@ inline void end_root(flow& f) {
   async::detail::loop_core& core = *f.core;
   settle(f);
   core.unhandled(error);
+}
+
+/// The end of a root flow's execution. An error goes to the promise, else to the state's hook, else to the loop's.
+inline void end_root(flow& f) {
+  const bool failed = f.signal() == signal::error;
+  if (!failed && f.promise == nullptr) [[likely]]
+    return settle(f);
+  end_root_otherwise(f, failed);
 }
 
 /// There is no memory for a place in the ready queue.
@@ -258,11 +265,8 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
   wait->release();
 }
 
-/// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
-inline bool retire(flow& f) noexcept {
-  const bool executes = f.active.load(std::memory_order_acquire) != 0;  // [E2]
-  if (!executes && is_unreached(f)) [[likely]]
-    return true;
+/// retire() of a flow that executes, or to which a message is on its way.
+[[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
   if (f.pool != nullptr && (executes ? cancel_unstarted(f) : f.core == nullptr)) return true;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
@@ -270,6 +274,14 @@ inline bool retire(flow& f) noexcept {
   }
   retire_elsewhere(f);
   return true;
+}
+
+/// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
+inline bool retire(flow& f) noexcept {
+  const bool executes = f.active.load(std::memory_order_acquire) != 0;  // [E2]
+  if (!executes && is_unreached(f)) [[likely]]
+    return true;
+  return retire_active(f, executes);
 }
 
 }  // namespace steps::detail
