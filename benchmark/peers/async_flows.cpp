@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// This project's flows on its pool, on one loop, and its tasks.
+#include <async/event_loop.hpp>  // for event_loop
+#include <async/task_group.hpp>  // for task_group
+#include <async/threadpool.hpp>  // for threadpool
+#include <steps/steps.hpp>       // for AsyncSteps, post, completion
+
+#include <algorithm>  // for min
+#include <atomic>     // for atomic
+#include <future>     // for future
+#include <optional>   // for optional
+#include <utility>    // for exchange, move
+#include <vector>     // for vector
+
+#include "../support/flows_workloads.hpp"  // for add_futures, add_fan_out, add_scaling
+
+namespace {
+
+using steps::IAsyncSteps;
+
+struct tasks {
+  static constexpr double nanoseconds_per_task = 200;
+  explicit tasks(std::size_t workers) : pool(workers) {}
+  template <class F>
+  auto post(F f) {
+    return pool.post(std::move(f));
+  }
+  template <class T>
+  T wait(std::future<T>& future) {
+    return pool.wait(future);
+  }
+  template <class F>
+  void execute(F f) {
+    pool.execute(std::move(f));
+  }
+  async::threadpool pool;
+};
+
+struct flows : tasks {
+  using tasks::tasks;
+  template <class F>
+  auto post(F f) {
+    return steps::post<decltype(f())>(pool, [f](IAsyncSteps& asi) { asi.success(f()); });
+  }
+};
+
+void drain(async::event_loop& loop) {
+  while (loop.iterate().have_work) {
+  }
+}
+
+/// A flow's three steps.
+struct three_steps {
+  void operator()(IAsyncSteps& asi) const {
+    asi.add([](IAsyncSteps&) { bench::tally::count(); });
+    asi.add([](IAsyncSteps&) { bench::tally::count(); });
+    bench::tally::count();
+  }
+};
+
+bench::sample short_on_pool(std::size_t count) {
+  async::threadpool pool(2);
+  return bench::measure_flows(count, 3, [&pool] { static_cast<void>(steps::post(pool, three_steps{})); });
+}
+
+/// The same on one loop by one thread, a thousand alive at a time.
+bench::sample short_on_loop(std::size_t count) {
+  async::event_loop loop;
+  std::vector<std::optional<steps::AsyncSteps>> batch(1'000);
+  bench::sample result;
+  const bench::tally ran;
+  const auto begin = bench::wall_clock::now();
+  for (std::size_t left = count; left != 0;) {
+    const std::size_t size = (std::min)(left, batch.size());
+    for (std::size_t i = 0; i < size; ++i) {
+      steps::AsyncSteps& flow = batch[i].emplace(loop);
+      flow.add(three_steps{});
+      flow.execute();
+    }
+    drain(loop);
+    left -= size;
+  }
+  result.time = bench::wall_clock::now() - begin;
+  result.defect = bench::missing_tasks(ran.so_far(), count * 3);
+  return result;
+}
+
+/// Adds steps that fork and join so many times, and measure how long it takes.
+void fan_out(IAsyncSteps& asi, std::size_t branches, std::size_t groups, bench::nanoseconds& took) {
+  asi.repeat(groups, [branches](IAsyncSteps& turn, std::size_t) {
+    IAsyncSteps& all = turn.parallel();
+    for (std::size_t i = 0; i < branches; ++i) all.add([](IAsyncSteps&) { bench::tally::count(); });
+  });
+  asi.add([&took, begin = bench::wall_clock::now()](IAsyncSteps&) { took = bench::wall_clock::now() - begin; });
+}
+
+bench::sample fan_out_on_pool(std::size_t branches, std::size_t groups) {
+  async::threadpool pool(2);
+  return bench::measure_fan_out(branches, groups, [&](std::size_t count) {
+    bench::nanoseconds took{};
+    steps::post(pool, [&](IAsyncSteps& asi) { fan_out(asi, branches, count, took); }).get();
+    return took;
+  });
+}
+
+bench::sample fan_out_on_loop(std::size_t branches, std::size_t groups) {
+  async::event_loop loop;
+  return bench::measure_fan_out(branches, groups, [&](std::size_t count) {
+    bench::nanoseconds took{};
+    steps::AsyncSteps flow{loop};
+    flow.add([&](IAsyncSteps& asi) { fan_out(asi, branches, count, took); });
+    flow.execute();
+    drain(loop);
+    return took;
+  });
+}
+
+bench::sample fan_out_of_tasks(std::size_t branches, std::size_t groups) {
+  tasks pool(2);
+  return bench::measure_fan_out(branches, groups, [&](std::size_t count) {
+    bench::nanoseconds took{};
+    bench::run_inside(pool, [&] {
+      const auto begin = bench::wall_clock::now();
+      for (std::size_t i = 0; i < count; ++i) {
+        async::task_group group(pool.pool);
+        for (std::size_t b = 0; b < branches; ++b) group.run(bench::empty_task{});
+        group.wait();
+      }
+      took = bench::wall_clock::now() - begin;
+    });
+    return took;
+  });
+}
+
+/// Two flows that wait for each other in turn. A token lies where the other flow finds it, which takes it when its own
+/// wait has ended: so each is touched by one thread at a time.
+struct ping_pong {
+  ping_pong(async::event_loop& a, async::event_loop& b) : left(a), right(b) {}
+
+  void start(std::size_t trips) {
+    left.repeat(trips, [this](IAsyncSteps& asi, std::size_t i) {
+      left_waits = asi.completion();
+      if (i == 0) {
+        right_end = right.promise();
+      } else {
+        end(right_waits);
+      }
+    });
+    left.add([this](IAsyncSteps&) { end(right_waits); });
+    right.repeat(trips, [this](IAsyncSteps& asi, std::size_t) {
+      right_waits = asi.completion();
+      end(left_waits);
+    });
+    left_end = left.promise();
+  }
+  void finish() {
+    left_end.get();
+    right_end.get();
+  }
+  void end(steps::completion<>& wait) {
+    const steps::completion<> token = std::exchange(wait, {});
+    if (token.success()) ends.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  steps::AsyncSteps left, right;
+  steps::completion<> left_waits, right_waits;
+  std::future<void> left_end, right_end;
+  std::atomic<std::size_t> ends{0};
+};
+
+bench::sample round_trips(std::size_t pairs, std::size_t trips) {
+  async::threadpool pool(2);
+  std::string defect;
+  bench::sample result = bench::measure_round_trips(pairs, trips, [&](std::size_t each) {
+    std::vector<std::unique_ptr<ping_pong>> all;
+    for (std::size_t i = 0; i < pairs; ++i) all.push_back(std::make_unique<ping_pong>(pool.loop(0), pool.loop(1)));
+    const auto begin = bench::wall_clock::now();
+    for (const auto& pair : all) pair->start(each);
+    for (const auto& pair : all) pair->finish();
+    const bench::nanoseconds took = bench::wall_clock::now() - begin;
+    for (const auto& pair : all) {
+      if (pair->ends != 2 * each) defect = "a wait was not ended by its token";
+    }
+    return took;
+  });
+  result.defect = defect;
+  return result;
+}
+
+bench::sample busy(std::size_t workers, std::size_t count) {
+  async::threadpool pool(workers);
+  const auto step = [](IAsyncSteps&) {
+    bench::work_for_a_microsecond();
+    bench::tally::count();
+  };
+  return bench::measure_flows(count, 3, [&] {
+    static_cast<void>(steps::post(pool, [step](IAsyncSteps& asi) {
+      asi.add(step).add(step);
+      step(asi);
+    }));
+  });
+}
+
+const bench::enroll contestants([](bench::plan& plan) {
+  bench::add_futures<flows>(plan, "steps::post", 0);
+  bench::add_futures<tasks>(plan, "async::threadpool", 1);
+  const std::size_t short_flows = plan.size(1'000'000, 200'000);
+  plan.add("flows/short", {"steps::post", 0, short_flows, short_on_pool});
+  plan.add("flows/short", {"steps::AsyncSteps on one loop", 2, short_flows, short_on_loop});
+  bench::add_fan_out(plan, "steps::parallel", 0, 100, fan_out_on_pool);
+  bench::add_fan_out(plan, "async::task_group", 1, 60, fan_out_of_tasks);
+  bench::add_fan_out(plan, "steps::AsyncSteps on one loop", 2, 40, fan_out_on_loop);
+  plan.add("flows/round trip", {"steps::completion", 0, plan.size(200'000, 50'000),
+                                [](std::size_t trips) { return round_trips(1, trips); }});
+  plan.add("flows/round trip x64", {"steps::completion", 0, plan.size(640'000, 128'000),
+                                    [](std::size_t trips) { return round_trips(64, trips); }});
+  bench::add_scaling(plan, "steps::post", 0, busy);
+});
+
+}  // namespace

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Boost.Asio: handlers on a thread_pool, those of one flow on a strand of its own; and io_contexts that post to each
+// other.
+#include <boost/asio/executor_work_guard.hpp>  // for make_work_guard
+#include <boost/asio/io_context.hpp>           // for io_context
+#include <boost/asio/post.hpp>                 // for post
+#include <boost/asio/strand.hpp>               // for make_strand
+#include <boost/asio/thread_pool.hpp>          // for thread_pool
+#include <boost/version.hpp>                   // for BOOST_LIB_VERSION
+#include <future>                              // for packaged_task, promise
+#include <memory>                              // for unique_ptr
+#include <thread>                              // for thread
+#include <vector>                              // for vector
+
+#include "../support/flows_workloads.hpp"  // for add_futures, add_scaling
+
+namespace {
+
+namespace asio = boost::asio;
+
+struct adapter {
+  static constexpr double nanoseconds_per_task = 500;
+  explicit adapter(std::size_t workers) : pool(workers) {}
+  template <class F>
+  auto post(F f) {
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto future = task.get_future();
+    asio::post(pool, std::move(task));
+    return future;
+  }
+  template <class F>
+  void execute(F f) {
+    asio::post(pool, std::move(f));
+  }
+  asio::thread_pool pool;
+};
+
+/// Runs `work` so many times, by a chain of handlers on a strand.
+template <class Strand, class Work>
+void chain(const Strand& strand, std::size_t length, Work work) {
+  asio::post(strand, [strand, length, work] {
+    work();
+    if (length != 1) chain(strand, length - 1, work);
+  });
+}
+
+template <class Work>
+bench::sample chains(std::size_t workers, std::size_t count, Work work) {
+  asio::thread_pool pool(workers);
+  bench::sample result =
+      bench::measure_flows(count, 3, [&] { chain(asio::make_strand(pool.get_executor()), 3, work); });
+  pool.join();
+  return result;
+}
+
+bench::sample busy(std::size_t workers, std::size_t count) {
+  return chains(workers, count, [] {
+    bench::work_for_a_microsecond();
+    bench::tally::count();
+  });
+}
+
+/// An io_context with a thread.
+struct context {
+  ~context() {
+    keep.reset();
+    thread.join();
+  }
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> keep = asio::make_work_guard(io);
+  std::thread thread{[this] { io.run(); }};
+};
+
+/// Posts itself to and fro.
+struct ping_pong {
+  context &left, &right;
+  std::size_t hops_left;
+  std::promise<void> end;
+
+  void hop() {
+    if (hops_left-- == 0) return end.set_value();
+    asio::post(hops_left % 2 == 0 ? right.io : left.io, [this] { hop(); });
+  }
+};
+
+bench::sample round_trips(std::size_t pairs, std::size_t trips) {
+  context left, right;
+  return bench::measure_round_trips(pairs, trips, [&](std::size_t each) {
+    std::vector<std::unique_ptr<ping_pong>> all;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      all.push_back(std::unique_ptr<ping_pong>(new ping_pong{left, right, 2 * each, {}}));
+    }
+    const auto begin = bench::wall_clock::now();
+    for (const auto& pair : all) pair->hop();
+    for (const auto& pair : all) pair->end.get_future().get();
+    return bench::nanoseconds(bench::wall_clock::now() - begin);
+  });
+}
+
+const bench::enroll contestants("Boost", BOOST_LIB_VERSION, [](bench::plan& plan) {
+  bench::add_futures<adapter>(plan, "boost::asio::thread_pool", 11);
+  plan.add("flows/short", {"boost::asio::thread_pool", 11, plan.size(1'000'000, 200'000),
+                           [](std::size_t count) { return chains(2, count, [] { bench::tally::count(); }); }});
+  plan.add("flows/round trip", {"boost::asio::io_context", 12, plan.size(20'000, 5'000),
+                                [](std::size_t trips) { return round_trips(1, trips); }});
+  plan.add("flows/round trip x64", {"boost::asio::io_context", 12, plan.size(320'000, 64'000),
+                                    [](std::size_t trips) { return round_trips(64, trips); }});
+  bench::add_scaling(plan, "boost::asio::thread_pool", 11, busy);
+});
+
+}  // namespace

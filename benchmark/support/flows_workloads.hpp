@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <benchmark/benchmark.h>  // for DoNotOptimize
+
+#include <algorithm>  // for min, max
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <limits>     // for numeric_limits
+#include <memory>     // for make_unique
+#include <string>     // for string, to_string
+#include <vector>     // for vector
+
+#include "harness.hpp"         // for plan, sample
+#include "machine.hpp"         // for wall_clock
+#include "pool_workloads.hpp"  // for measure_futures, run_inside, missing_tasks, value_task
+#include "tally.hpp"           // for tally
+
+/// What the contestants of the flows workloads have in common.
+namespace bench {
+
+/// How many items of about so many nanoseconds make a sample.
+inline std::size_t flows_for(const plan& to, double nanoseconds_each, std::size_t most = 1'000'000) {
+  const double budget = to.quick() ? 4e7 : 2e8;
+  return (std::max)(std::size_t{1}, (std::min)(most, static_cast<std::size_t>(budget / nanoseconds_each)));
+}
+
+/// A task inside the pool posts one-step work and gets every future, batch after batch. Adapters are those of the pool
+/// workloads; one whose tasks must not block in get() has wait(future) besides.
+template <class P>
+sample measure_futures_inside(std::size_t batch, std::size_t items) {
+  const auto pool = std::make_unique<P>(2);
+  sample result;
+  const auto produce = [&](std::size_t batches) {
+    std::vector<decltype(pool->post(value_task{}))> futures;
+    futures.reserve(batch);
+    std::uint64_t sum = 0;
+    const wall_clock::time_point begin = wall_clock::now();
+    for (std::size_t b = 0; b < batches; ++b) {
+      for (std::uint64_t i = 0; i < batch; ++i) futures.push_back(pool->post(value_task{i}));
+      for (auto& future : futures) {
+        if constexpr (requires { pool->wait(future); }) {
+          sum += pool->wait(future);
+        } else {
+          sum += future.get();
+        }
+      }
+      futures.clear();
+    }
+    result.time = wall_clock::now() - begin;
+    if (sum != batches * (batch * (batch - 1) / 2)) result.defect = "a future held a wrong value";
+  };
+  run_inside(*pool, [&] {
+    produce(items / batch / 4);
+    produce(items / batch);
+  });
+  return result;
+}
+
+template <class P>
+void add_futures(plan& to, const std::string& name, int rank) {
+  const bool is_slow = P::nanoseconds_per_task > 10'000;
+  const auto whole = [&](std::size_t batch) {
+    return (std::max)(std::size_t{1}, flows_for(to, P::nanoseconds_per_task) / batch) * batch;
+  };
+  const std::size_t outside = is_slow ? 2'100 : 21'000;
+  to.add("flows/future outside", {name, rank, whole(outside),
+                                  [outside](std::size_t items) { return measure_futures<P>(1, 2, outside, items); }});
+  to.add("flows/future inside",
+         {name, rank, whole(1'000), [](std::size_t items) { return measure_futures_inside<P>(1'000, items); }});
+}
+
+/// Runs start(i) for so many flows of `steps` steps, each of which counts in the tally, until all have ended.
+template <class Start>
+sample measure_flows(std::size_t flows, std::size_t steps, Start start) {
+  sample result;
+  const auto flood = [&](std::size_t count) {
+    const tally ran;
+    const wall_clock::time_point begin = wall_clock::now();
+    for (std::size_t i = 0; i < count; ++i) start();
+    if (!ran.wait_for(count * steps)) result.defect = missing_tasks(ran.so_far(), count * steps);
+    result.time = wall_clock::now() - begin;
+  };
+  flood(flows / 4);
+  flood(flows);
+  return result;
+}
+
+/// run(count) forks and joins `count` times so many branches, each of which counts in the tally, and returns how long
+/// that took.
+template <class Run>
+sample measure_fan_out(std::size_t branches, std::size_t groups, Run run) {
+  run(groups / 4);
+  const tally ran;
+  sample result;
+  result.time = run(groups);
+  if (ran.so_far() != branches * groups) result.defect = missing_tasks(ran.so_far(), branches * groups);
+  return result;
+}
+
+/// The three fan-outs of a contestant: fork_and_join(branches, groups) is one sample.
+template <class F>
+void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds_per_branch, F fork_and_join,
+                 std::size_t most = 1'000) {
+  for (const std::size_t branches : {8, 64, 1'000}) {
+    if (branches > most) continue;
+    const double each = nanoseconds_per_branch * static_cast<double>(branches);
+    to.add("flows/fan-out " + std::to_string(branches),
+           {name, rank, flows_for(to, each),
+            [branches, fork_and_join](std::size_t groups) { return fork_and_join(branches, groups); }});
+  }
+}
+
+/// `trips` round trips by each of `pairs` pairs, which took(trips) makes and returns how long it took.
+template <class Trips>
+sample measure_round_trips(std::size_t pairs, std::size_t trips, Trips took) {
+  took(trips / pairs / 4 + 1);
+  sample result;
+  result.time = took(trips / pairs);
+  if (pairs == 1) result.figures["half"] = result.time.count() / static_cast<double>(trips) / 2;
+  return result;
+}
+
+/// Keeps the processor busy for about a microsecond of its own time, which passes only while the thread runs.
+inline void work_for_a_microsecond() {
+  const auto work = [](std::uint64_t rounds) {
+    std::uint64_t value = rounds;
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      value = value * 6364136223846793005U + 1442695040888963407U;
+      benchmark::DoNotOptimize(value);
+    }
+  };
+  static const std::uint64_t rounds = [&work] {
+    constexpr std::uint64_t probe = 50'000;
+    double best = (std::numeric_limits<double>::max)();
+    for (int i = 0; i < 20; ++i) {
+      const wall_clock::time_point begin = wall_clock::now();
+      work(probe);
+      best = (std::min)(best, nanoseconds(wall_clock::now() - begin).count());
+    }
+    return static_cast<std::uint64_t>(1'000 * probe / best);
+  }();
+  work(rounds);
+}
+
+inline constexpr std::size_t crews[] = {1, 2, 4, 8};  // workers in the workloads "scaling"
+
+/// The scaling of a contestant: busy_flows(workers, flows) is one sample.
+template <class F>
+void add_scaling(plan& to, const std::string& name, int rank, F busy_flows) {
+  for (const std::size_t workers : crews) {
+    to.add("flows/scaling " + std::to_string(workers),
+           {name, rank, flows_for(to, 4'000),
+            [workers, busy_flows](std::size_t flows) { return busy_flows(workers, flows); }});
+  }
+}
+
+}  // namespace bench
