@@ -189,6 +189,16 @@ struct flow : async::detail::runnable, async::detail::message, async::detail::jo
   /// True when it may still complete its step.
   bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
   bool executes() const noexcept { return active.load(std::memory_order_relaxed) != 0; }
+  /// The same for other threads than the loop's.
+  bool is_seen_to_execute() const noexcept {
+    // [E2] acquire, pairs with [E1] and [E3]: the flow's end is complete, or its start can be seen
+    return active.load(std::memory_order_acquire) != 0;
+  }
+
+  /// The flow executes from here on.
+  void show_execution() noexcept {
+    active.store(1, std::memory_order_release);  // [E3] release, pairs with [E2]: what is to be executed
+  }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }

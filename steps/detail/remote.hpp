@@ -25,8 +25,8 @@ inline void release_remote(remote& r) noexcept {
   async::detail::free_block(&r, sizeof(remote));
 }
 
-/// The flow's remote with a reference for the caller. The flow exists during the call. Throws std::bad_alloc.
-inline remote& reach(flow& f) {
+/// The flow's remote. The flow exists during the call. Throws std::bad_alloc.
+inline remote& remote_of(flow& f) {
   // [E5] acquire, pairs with [E6]: its members
   remote* known = f.elsewhere.load(std::memory_order_acquire);
   if (known == nullptr) {
@@ -39,13 +39,21 @@ inline remote& reach(flow& f) {
       release_remote(*made);
     }
   }
-  known->references.fetch_add(1, std::memory_order_relaxed);  // the flow holds one meanwhile
   return *known;
 }
 
-/// Of a flow that a pool has been given: its remote has been made by then.
-inline start_word& start_of(flow& f) noexcept {
-  return f.elsewhere.load(std::memory_order_acquire)->start;  // [E5]
+/// The same with a reference for the caller.
+inline remote& reach(flow& f) {
+  remote& known = remote_of(f);
+  known.references.fetch_add(1, std::memory_order_relaxed);  // the flow holds one meanwhile
+  return known;
+}
+
+/// The start_word of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
+inline start_word* start_of(flow& f) noexcept {
+  if (f.pool == nullptr) return nullptr;
+  remote* const r = f.elsewhere.load(std::memory_order_acquire);  // [E5]
+  return r != nullptr ? &r->start : nullptr;
 }
 
 /// True when no message to the flow is on its way, nor the task that starts it.
@@ -120,12 +128,10 @@ void resume_with(flow& f, A&&... results) {
 class flow_entry {
  public:
   explicit flow_entry(flow& f) noexcept {
-    if (async::detail::current_loop == f.core && f.core != nullptr) {
-      given_ = true;
-    } else if (!f.executes()) {
-      given_ = true;
-    } else {
+    if (f.is_seen_to_execute()) {
       enter(f);
+    } else {
+      given_ = true;
     }
   }
   ~flow_entry() {
@@ -135,20 +141,29 @@ class flow_entry {
   flow_entry& operator=(const flow_entry&) = delete;
 
   explicit operator bool() const noexcept { return given_; }
+  /// The flow is just being cancelled before its start: nobody waits for anything.
+  bool is_too_late() const noexcept { return too_late_; }
 
  private:
-  [[gnu::noinline]] void enter(flow& f) noexcept {
-    if (f.pool != nullptr) {
-      start_word& word = start_of(f);
-      const start_word::held start = word.hold();
-      given_ = start != start_word::held::bound;
-      if (start == start_word::held::yes) held_ = &word;
-      if (given_) return;
+  void enter(flow& f) noexcept {
+    if (start_word* const word = start_of(f)) {
+      const start_word::held start = word->hold();
+      if (start != start_word::held::bound) {
+        given_ = start == start_word::held::yes;
+        too_late_ = !given_;
+        if (given_) held_ = word;
+        return;
+      }
     }
-    given_ = loop_.emplace(*f.core, async::detail::loop_entry::who::owner).operator bool();
+    if (async::detail::current_loop == f.core) {
+      given_ = true;
+    } else {
+      given_ = loop_.emplace(*f.core, async::detail::loop_entry::who::owner).operator bool();
+    }
   }
 
   bool given_ = false;
+  bool too_late_ = false;
   start_word* held_ = nullptr;
   std::optional<async::detail::loop_entry> loop_;
 };
@@ -161,7 +176,9 @@ class flow_entry {
 
 /// Reports a mistake from any thread.
 inline void misuse_anywhere(flow& f, std::string_view literal) {
-  if (const flow_entry here(f); here) return misuse(f, literal);
+  const flow_entry here(f);
+  if (here) return misuse(f, literal);
+  if (here.is_too_late()) return;
   on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
@@ -170,6 +187,7 @@ template <class... A>
 [[gnu::noinline]] void late_success(step& s, A&&... results) {
   flow& f = *s.flow_;
   const flow_entry here(f);
+  if (here.is_too_late()) return;
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(
@@ -193,6 +211,7 @@ template <class... A>
 [[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
   flow& f = *s.flow_;
   const flow_entry here(f);
+  if (here.is_too_late()) return;
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {

@@ -137,11 +137,31 @@ class start_task {
   std::uint32_t number_;
 };
 
+/// Drops the steps of a flow that the caller has taken out of a pool's queue, for good.
+inline void drop_unstarted(flow& f) noexcept {
+  drop_steps(f, arena_of(f), f.root.sub_end_);
+  f.cur = &f.root;
+  settle(f);
+}
+
+/// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
+inline void wait_for_cancel(const flow& f) noexcept {
+  while (f.is_seen_to_execute()) async::detail::yield_thread();
+}
+
 inline void queue_start(flow& f) {
+  start_task task(f);  // before others can look for its word
+  f.show_execution();
   try {
-    f.pool->submit(start_task(f));
+    f.pool->submit(std::move(task));
   } catch (...) {
-    if (remote* const r = f.elsewhere.load(std::memory_order_relaxed)) r->start.cancel();  // nobody else has it
+    start_word& word = *start_of(f);
+    if (word.hold() == start_word::held::yes) {
+      word.cancel();
+      f.active.store(0, std::memory_order_relaxed);  // nobody else has it
+    } else {
+      wait_for_cancel(f);
+    }
     throw;
   }
 }
@@ -149,14 +169,14 @@ inline void queue_start(flow& f) {
 /// Gives the flow to its loop or pool. Throws std::bad_alloc, what the pool's queue throws, and Error when the loop has
 /// gone; the flow is idle then, its steps are as they were.
 inline void execute(flow& f) {
-  if (f.executes()) return misuse_anywhere(f, "execute() of a flow that executes");
+  if (f.is_seen_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (f.ended) clear_remains(f);
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
   f.root.sub_end_ = f.top;
-  f.active.store(1, std::memory_order_relaxed);  // published with the message
+  if (f.core == nullptr) return queue_start(f);
+  f.show_execution();
   try {
-    if (f.core == nullptr) return queue_start(f);
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
     throw Error(errors::InternalError, "the flow's event loop has gone");
@@ -176,22 +196,20 @@ inline void cancel_here(flow& f) noexcept {
 
 /// Cancels a flow that waits in a pool's queue. False: it is bound to a loop.
 inline bool cancel_unstarted(flow& f) noexcept {
-  start_word& word = start_of(f);
-  const start_word::held start = word.hold();
+  start_word* const word = start_of(f);
+  const start_word::held start = word != nullptr ? word->hold() : start_word::held::bound;
   if (start == start_word::held::bound) return false;
-  if (start == start_word::held::idle) return true;
-  drop_steps(f, arena_of(f), f.root.sub_end_);
-  f.cur = &f.root;
-  word.cancel();
-  settle(f);
+  if (start == start_word::held::yes) {
+    word->cancel();  // first: destructors of steps are users' functions, and may cancel it, too
+    drop_unstarted(f);
+  }
   return true;
 }
 
 /// Cancels a flow, from any thread; from another than the loop's it is a request. Throws std::bad_alloc there.
 inline void cancel(flow& f) {
-  // [E2] acquire, pairs with [E1]: the flow's end is complete
-  if (f.active.load(std::memory_order_acquire) == 0) return;
-  if (f.pool != nullptr && cancel_unstarted(f)) return;
+  if (!f.is_seen_to_execute()) return;
+  if (cancel_unstarted(f)) return;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_here(f);
   on_loop_of(f, [](flow& target) { cancel_here(target); });
 }
@@ -267,7 +285,11 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 
 /// retire() of a flow that executes, or to which a message is on its way.
 [[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
-  if (f.pool != nullptr && (executes ? cancel_unstarted(f) : f.core == nullptr)) return true;
+  if (!executes && f.core == nullptr) return true;
+  if (executes && cancel_unstarted(f)) {
+    wait_for_cancel(f);
+    return true;
+  }
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
     return f.at == phase::idle && !f.executes();
@@ -278,7 +300,7 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
 inline bool retire(flow& f) noexcept {
-  const bool executes = f.active.load(std::memory_order_acquire) != 0;  // [E2]
+  const bool executes = f.is_seen_to_execute();
   if (!executes && is_unreached(f)) [[likely]]
     return true;
   return retire_active(f, executes);

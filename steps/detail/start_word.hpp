@@ -11,14 +11,14 @@ namespace steps::detail {
 /// to its loop, or who cancels or destroys it before that.
 ///
 /// Words       word_: [ execution:30 | state:2 ]. The number tells the task of one execution from those of cancelled
-///             ones, which stay in the queue. A flow that is bound stays so.
+///             ones, which stay in the queue. A flow that is bound stays so, as does one that is never queued.
 /// Threads     queue(): the flow's owner; take(), bind(): the task's worker; the others: any.
 /// Progress    a thread that finds the flow held waits: for a few instructions, none of them a user's.
 class start_word {
  public:
   enum class held { yes, bound, idle };
 
-  /// The flow is about to be queued; returns the number for its task, which publishes it.
+  /// The flow is about to be queued; returns the number for its task. Published with what says that it executes.
   std::uint32_t queue() noexcept {
     const std::uint32_t number = (word_.load(std::memory_order_relaxed) >> 2) + 1;  // relaxed: nobody else has it
     word_.store(number << 2 | queued, std::memory_order_relaxed);                   // relaxed: see above
@@ -33,7 +33,9 @@ class start_word {
   /// `yes`: the flow is queued, and the caller's until put_back() or cancel(). `bound`: its loop may be used. `idle`:
   /// it has been cancelled.
   held hold() noexcept {
-    const std::uint32_t number = word_.load(std::memory_order_relaxed) & ~state;  // only of the present execution
+    const std::uint32_t word = word_.load(std::memory_order_acquire);  // [E10]
+    if ((word & state) == bound) return held::bound;
+    const std::uint32_t number = word & ~state;  // only of the present execution
     return seize(number | queued, number | in_hand);
   }
   void put_back() noexcept { put(queued); }
@@ -64,7 +66,7 @@ class start_word {
     word_.store(number | next, std::memory_order_release);  // [E11] release, pairs with [E10]: what the holder did
   }
 
-  async::detail::atomic<std::uint32_t> word_{idle};
+  async::detail::atomic<std::uint32_t> word_{bound};
 };
 
 }  // namespace steps::detail
