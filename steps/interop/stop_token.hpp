@@ -62,7 +62,7 @@ namespace interop {
 /// Exceptions  std::bad_alloc; Error outside of a running step function.
 /// Memory      the stop state, which the standard library allocates; one for all calls in a step.
 /// Lifetime    the token may outlive step, flow and loop.
-inline std::stop_token stop_token_of(IAsyncSteps& asi) { return detail::stop_token_of(asi); }
+inline std::stop_token stop_token_of(IAsyncSteps& asi) { return steps::detail::stop_token_of(asi); }
 
 /// Cancels a root flow when stop is requested, as long as this object lives.
 ///

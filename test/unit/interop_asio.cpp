@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+#if __has_include(<boost/version.hpp>)
+#include <boost/version.hpp>
+#endif
+
+#include <utility>
+
+// Boost before 1.79 does not compile with a libc++ without std::result_of.
+#if __has_include(<boost/asio.hpp>) && (!defined(_LIBCPP_VERSION) || BOOST_VERSION >= 107900)
+
+#include <boost/asio.hpp>  // forgets <utility> in 1.74
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "steps/asyncsteps.hpp"
+#include "steps/asynctool.hpp"
+#include "steps/interop/asio.hpp"
+#include "support/flows.hpp"
+#include "support/scale.hpp"
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using steps::interop::asio_loop;
+using steps::interop::asio_token;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+auto noting(lines& seen) {
+  return [&seen](IAsyncSteps& asi, ErrorCode code) {
+    seen.emplace_back(code);
+    seen.emplace_back(asi.state().error_info());
+    asi.success();
+  };
+}
+
+/// Two sockets that are connected to each other.
+struct connection {
+  explicit connection(asio::io_context& io) : here(io), there(io) {
+    tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    there.connect(acceptor.local_endpoint());
+    acceptor.accept(here);
+  }
+  tcp::socket here;
+  tcp::socket there;
+};
+
+/// An io_context that is run by threads of its own.
+struct running_context {
+  explicit running_context(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { io.run(); });
+  }
+  ~running_context() {
+    guard.reset();
+    for (std::thread& t : threads) t.join();  // hangs when an operation was not cancelled
+  }
+  asio::io_context io;
+  asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(io);
+  std::vector<std::thread> threads;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("an operation's results are those of the step", Flow, STEPS_FLOWS) {
+  asio::io_context io;
+  connection pair(io);
+  asio_loop loop{io};
+  Flow flow{loop};
+  std::string input;
+  std::string got;
+  flow.add([&](IAsyncSteps& asi) {
+        asio::async_write(pair.there, asio::buffer("line\nrest", 9), asio_token(asi, pair.there));
+      })
+      .add([&](IAsyncSteps& asi, std::size_t bytes) {
+        CHECK(bytes == 9);
+        asio::async_read_until(pair.here, asio::dynamic_buffer(input), '\n', asio_token(asi, pair.here));
+      })
+      .add([&](IAsyncSteps&, std::size_t bytes) { got = input.substr(0, bytes); });
+  flow.execute();
+  io.run();
+  CHECK(got == "line\n");
+}
+
+TEST_CASE("an error_code is the step's error, with the code of the exception that Asio would throw") {
+  asio::io_context io;
+  connection pair(io);
+  asio_loop loop{io};
+  lines seen;
+  char byte = 0;
+  pair.there.close();
+  steps::AsyncSteps flow{loop};
+  flow.add([&](IAsyncSteps& asi) { asio::async_read(pair.here, asio::buffer(&byte, 1), asio_token(asi, pair.here)); },
+           noting(seen));
+  flow.execute();
+  io.run();
+  CHECK(seen == lines{"End of file", "asio.misc:2"});
+}
+
+TEST_CASE("operations without an error_code or without results are steps, too") {
+  asio::io_context io;
+  asio_loop loop{io};
+  asio::steady_timer timer(io, 2ms);
+  bool after = false;
+  steps::AsyncSteps flow{loop};
+  flow.add([&](IAsyncSteps& asi) { timer.async_wait(asio_token(asi, timer)); })
+      .add([&](IAsyncSteps& asi) { asio::post(io, asio_token(asi, timer)); })
+      .add([&](IAsyncSteps&) { after = true; });
+  const auto begin = std::chrono::steady_clock::now();
+  flow.execute();
+  io.run();
+  CHECK(after);
+  CHECK(std::chrono::steady_clock::now() - begin >= 2ms);
+}
+
+TEST_CASE_TEMPLATE("a timeout and cancel() of the step cancel the operation", Flow, STEPS_FLOWS) {
+  for (const bool by_timeout : {true, false}) {
+    asio::io_context io;
+    connection pair(io);
+    asio_loop loop{io};
+    lines seen;
+    char byte = 0;
+    Flow flow{loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          if (by_timeout) asi.setTimeout(3ms);
+          asio::async_read(pair.here, asio::buffer(&byte, 1), asio_token(asi, pair.here));
+        },
+        noting(seen));
+    flow.execute();
+    if (!by_timeout) asio::post(io, [&] { asio::post(io, [&] { flow.cancel(); }); });
+    io.run();  // returns, for nothing waits any more
+    CHECK(seen == (by_timeout ? lines{"Timeout", ""} : lines{}));
+    CHECK(pair.here.is_open());
+  }
+}
+
+TEST_CASE("an object of the step's stack() lives until its operation has been cancelled") {
+  asio::io_context io;
+  asio_loop loop{io};
+  lines seen;
+  steps::AsyncSteps flow{loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(1ms);
+        auto& timer = asi.stack<asio::steady_timer>(io, 1h);
+        timer.async_wait(asio_token(asi, timer));
+      },
+      noting(seen));
+  flow.execute();
+  io.run();
+  CHECK(seen == lines{"Timeout", ""});
+}
+
+TEST_CASE("the loop may run on another thread than the io_context") {
+  steps::AsyncTool tool;
+  running_context context(2);
+  lines seen;
+  int rounds = 0;
+  steps::AsyncSteps flow{tool};
+  flow.repeat(testing::rounds(200), [&](IAsyncSteps& asi, std::size_t i) {
+    const auto strand = asio::make_strand(context.io);
+    auto timer = std::make_shared<asio::steady_timer>(
+        strand, i % 2 == 0 ? asio::steady_timer::duration(1h) : asio::steady_timer::duration(20us));
+    asi.add(
+        [timer, i](IAsyncSteps& wait) {
+          wait.setTimeout(std::chrono::microseconds(i % 50));
+          timer->async_wait(asio_token(wait, timer));
+        },
+        [&](IAsyncSteps& failed, ErrorCode code) {
+          if (code == steps::errors::Timeout) failed.success();
+        });
+    asi.add([&](IAsyncSteps&) { ++rounds; });
+  });
+  flow.promise().get();
+  CHECK(rounds == static_cast<int>(testing::rounds(200)));
+}
+
+TEST_CASE("an asio_loop runs flows, timers and posts of other threads while several threads run the io_context") {
+  running_context context(2);
+  auto loop = std::make_shared<asio_loop>(context.io);
+  int posted = 0;
+  for (int i = 0; i < 1'000; ++i) loop->post([&posted] { ++posted; });
+  steps::AsyncSteps flow{*loop};
+  flow.repeat(10, [](IAsyncSteps& asi, std::size_t) {
+    asi.add(
+        [](IAsyncSteps& wait) {
+          wait.setTimeout(1ms);
+          wait.waitExternal();
+        },
+        [](IAsyncSteps& late, ErrorCode) { late.success(); });
+  });
+  flow.add([&](IAsyncSteps& asi) { asi.success(posted); });
+  CHECK(flow.promise<int>().get() == 1'000);
+  std::promise<void> gone;
+  asio::post(context.io, [&] {
+    loop->deferred(1h, [] {});
+    gone.set_value();
+  });
+  gone.get_future().get();
+}
+
+TEST_CASE("an asio_loop that goes leaves nothing in its io_context") {
+  asio::io_context io;
+  {
+    asio_loop loop{io};
+    loop.deferred(1h, [] {});
+    io.poll();
+  }
+  io.restart();
+  CHECK(io.run_for(10s) <= 3);
+  CHECK(io.stopped());
+}
+
+TEST_CASE("work that is handed in by a handler of the same thread runs") {
+  asio::io_context io;
+  asio_loop loop{io};
+  int ran = 0;
+  io.poll();
+  io.restart();
+  asio::post(io, [&] {
+    loop.immediate([&] { ++ran; });
+    loop.post([&] { ++ran; });
+    loop.deferred(1ms, [&] { ++ran; });
+  });
+  io.run();
+  CHECK(ran == 3);
+}
+
+#else
+TEST_CASE("boost/asio.hpp not found: steps/interop/asio.hpp is not tested") { CHECK(true); }
+#endif
