@@ -49,8 +49,15 @@ class driven_loops {
       if (h->host.has_work()) return true;
       timers = timers || h->host.has_timers();
     }
-    return timers && ++calls_ >= calls_per_look_;
+    if (!timers) {
+      ++rests_;
+      return false;
+    }
+    rests_ = 0;
+    return ++calls_ >= calls_per_look_;
   }
+  /// How many tasks may run before the next call of has_work(): more than one where the loops have long had no work.
+  unsigned tasks_per_look() const noexcept { return rests_ < 256 ? 1 : 8; }
 
   /// True when turn() has been called since the last call of this.
   bool were_active() noexcept { return std::exchange(active_, false); }
@@ -59,6 +66,7 @@ class driven_loops {
   void turn() {
     const bool look = calls_ >= calls_per_look_ || must_turn_;
     active_ = true;
+    rests_ = 0;
     must_turn_ = false;
     if (look) calls_ = 0;
     loop_core::time_point before{};
@@ -120,6 +128,7 @@ class driven_loops {
   hosted_loop* first_ = nullptr;
   bool must_turn_ = true;
   bool active_ = false;
+  std::uint32_t rests_ = 0;  // calls of has_work() since there was any
   std::uint32_t calls_ = 0;
   std::uint32_t calls_per_look_ = 1;
 };

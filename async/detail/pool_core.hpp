@@ -106,8 +106,6 @@ class pool_core {
   /// the process.
   void run_late_posts_inline() noexcept { late_posts_run_ = true; }
 
-  // --- tasks out -----------------------------------------------------------------------------------------------------
-
   /// Something to run, in one of two shapes.
   struct taken {
     job* boxed = nullptr;
@@ -200,7 +198,6 @@ class pool_core {
     return all;
   }
 
-  /// Until no accepted task is queued or running.
   void wait_idle() {
     not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
     idle_.wait([this] { return is_idle(); });
@@ -273,12 +270,13 @@ class pool_core {
     home_loop = &w.home.host.core();
     hooks_.started(index);
     bool searching = false;
-    unsigned tasks_left = 0;  // before the next turn of the loops
+    unsigned tasks_left = 0;  // before the next look at the loops
     for (;;) {
       taken t;
-      if (tasks_left == 0 && mind(w)) {
-        if (std::exchange(searching, false)) end_search();
-        tasks_left = tasks_per_turn;
+      bool loops_rest = false;
+      if (tasks_left == 0) {
+        loops_rest = !mind(w, searching);
+        tasks_left = loops_rest ? w.loops.tasks_per_look() : tasks_per_turn;
       }
       if (w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
         if (std::exchange(searching, false)) end_search();
@@ -287,8 +285,8 @@ class pool_core {
         if (std::exchange(searching, false)) end_search();
         w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         run(&w, t);
-        if (tasks_left != 0) --tasks_left;
-      } else if (tasks_left != 0) {
+        --tasks_left;
+      } else if (!loops_rest) {
         tasks_left = 0;
         if (stopping_.load(std::memory_order_relaxed)) {  // relaxed, all: see has_flows_only()
           if (w.minding.load(std::memory_order_relaxed) == 0) w.minding.store(clock(), std::memory_order_relaxed);
@@ -297,6 +295,7 @@ class pool_core {
       } else {
         w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         searching = wait_for_work(w, searching);
+        tasks_left = 0;
       }
     }
     this_worker = nullptr;
@@ -327,11 +326,12 @@ class pool_core {
     return sleepers_.park_until(w.bed, deadline);
   }
 
-  /// A turn of the worker's loops. False: they have no work.
-  bool mind(worker& w) noexcept {
+  /// A turn of the worker's loops, which ends a search. False: they rest.
+  bool mind(worker& w, bool& searching) noexcept {
     if (w.review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
       crew_.review(w);
     if (!w.loops.has_work()) return false;
+    if (std::exchange(searching, false)) end_search();
     try {
       w.loops.turn();
     } catch (...) {

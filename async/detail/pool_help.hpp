@@ -20,8 +20,7 @@ void pool_core::help_until(const Ready ready) {
   auto nap = first_nap;
   while (!ready()) {
     taken t;
-    if (loops != nullptr && mind(*w)) {
-      if (std::exchange(searching, false)) end_search();
+    if (loops != nullptr && mind(*w, searching)) {
       nap = first_nap;
       if (ready()) break;
     }
