@@ -74,6 +74,13 @@ endfunction()
 
 function(add_unit_layer)
   add_doctest_programs(unit 60)
+  find_library(CPPREST_LIBRARY cpprest)
+  if(CPPREST_LIBRARY AND NOT CMAKE_CROSSCOMPILING AND NOT ASYNCSTEPS_TEST_SANITIZE) # no instrumented one
+    target_link_libraries(unit.interop_pplx PRIVATE ${CPPREST_LIBRARY})
+  else()
+    target_compile_definitions(unit.interop_pplx PRIVATE ASYNCSTEPS_TEST_NO_PPLX)
+    set_target_properties(unit.interop_pplx PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made without the definition
+  endif()
 endfunction()
 
 function(add_stress_layer)
@@ -189,6 +196,9 @@ function(add_headers_layer)
       set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
       if(included MATCHES "boost/asio" AND NOT ASYNCSTEPS_TEST_HAS_ASIO)
         message(STATUS "${name} is not tested: boost/asio.hpp is not there or does not compile (Debian: libboost-dev)")
+        continue()
+      endif()
+      if(included MATCHES "pplx/") # by unit.interop_pplx
         continue()
       endif()
       list(APPEND all "#include \"${name}\"")
