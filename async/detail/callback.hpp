@@ -10,6 +10,7 @@
 #include "async/detail/callback_state.hpp"  // for callback_state
 #include "async/detail/loop_core.hpp"       // for loop_core
 #include "async/detail/loop_entry.hpp"      // for loop_entry
+#include "async/detail/trace_points.hpp"    // for ASYNC_TRACE_SPAN
 #include "async/task.hpp"                   // for task
 
 namespace async::detail {
@@ -108,6 +109,7 @@ class callback final : timer_node, message {
 
   void run() {
     try {
+      ASYNC_TRACE_SPAN(callback, "callback", 0);
       work_();
     } catch (...) {
       loop_core& core = core_;

@@ -18,6 +18,7 @@
 #include "async/detail/parker.hpp"          // for parker
 #include "async/detail/ready_queue.hpp"     // for ready_queue, runnable
 #include "async/detail/timer_queue.hpp"     // for timer_queue, timer_node
+#include "async/detail/trace_points.hpp"    // for ASYNC_TRACE_SPAN
 #include "async/detail/unhandled.hpp"       // for unhandled_hook, terminate_for
 #include "async/task.hpp"                   // for task
 #include "async/time_source.hpp"            // for time_source
@@ -75,6 +76,7 @@ class loop_core {
   bool push(message& m) noexcept {
     const inbox::pushed result = inbox_.push(m);
     if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
+      ASYNC_TRACE_SPAN(wake, "wake", trace_id(this));
       if (result == inbox::pushed::wake_thread) {
         parker_.unpark();
       } else {
@@ -332,6 +334,7 @@ class loop_core {
     settle_timers();
     deadline = (std::min)(deadline, timers_.next_deadline());
     if (!inbox_.sleep(false)) return;
+    ASYNC_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
       parker_.park();
     } else if (source_.now == nullptr) {

@@ -129,12 +129,11 @@ class pool_core {
   /// Runs it, destroys it and what it captured, and tells who waits for the end of a task.
   void run(worker* w, taken& t) noexcept {
     if (t.boxed != nullptr) return run_job(w, std::exchange(t.boxed, nullptr));
-    hooks_.call(t.plain);
-    t.plain.reset();
+    hooks_.run(t.plain);
     ended(w);
   }
   void run_job(worker* w, job* j) noexcept {
-    j->run(j);
+    hooks_.run(j);
     ended(w);
   }
   bool has_work() const noexcept { return !feed_.empty() || crew_.has_work(); }

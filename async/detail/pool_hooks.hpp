@@ -6,9 +6,11 @@
 #include <string>     // for string
 #include <utility>    // for move
 
-#include "async/detail/platform.hpp"     // for set_thread_name
-#include "async/task.hpp"                // for task
-#include "async/threadpool_options.hpp"  // for threadpool_options
+#include "async/detail/job.hpp"           // for job
+#include "async/detail/platform.hpp"      // for set_thread_name
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
+#include "async/task.hpp"                 // for task
+#include "async/threadpool_options.hpp"   // for threadpool_options
 
 namespace async::detail {
 
@@ -23,6 +25,7 @@ class pool_hooks {
 
   /// On a thread of the pool, before its first task and after its last.
   void started(std::size_t index) const noexcept {
+    ASYNC_TRACE_THREAD(name_.empty() ? "worker" : name_.c_str(), index);
     if (!name_.empty()) {
       char name[64];
       std::snprintf(name, sizeof name, "%s/%zu", name_.c_str(), index);
@@ -32,7 +35,18 @@ class pool_hooks {
   }
   void stopping(std::size_t index) const noexcept { call(stop_, index); }
 
-  /// Runs a task; an exception that leaves it is unhandled.
+  /// Runs one task of the pool, and destroys it.
+  void run(task& work) const noexcept {
+    ASYNC_TRACE_SPAN(task, "task", 0);
+    call(work);
+    work.reset();
+  }
+  static void run(job* j) noexcept {
+    ASYNC_TRACE_SPAN(task, "task", 0);
+    j->run(j);
+  }
+
+  /// Calls a task; an exception that leaves it is unhandled.
   void call(task& work) const noexcept {
     try {
       work();

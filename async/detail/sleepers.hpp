@@ -5,9 +5,10 @@
 #include <cstdint>  // for uint64_t
 #include <mutex>    // for mutex, lock_guard
 
-#include "async/detail/atomics.hpp"  // for atomic, cell, light_fence, heavy_fence
-#include "async/detail/config.hpp"   // for no_sharing
-#include "async/detail/parker.hpp"   // for parker
+#include "async/detail/atomics.hpp"       // for atomic, cell, light_fence, heavy_fence
+#include "async/detail/config.hpp"        // for no_sharing
+#include "async/detail/parker.hpp"        // for parker
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN
 
 namespace async::detail {
 
@@ -109,10 +110,12 @@ class basic_sleepers {
 
   /// Sleeps until woken. True: the caller was woken to search, or timed out, and is counted as searching.
   bool park(sleeper& s) noexcept {
+    ASYNC_TRACE_SPAN(park, "park", trace_id(&s));
     s.place.park();
     return s.searches.get();
   }
   bool park_until(sleeper& s, wait_clock::time_point deadline) noexcept {
+    ASYNC_TRACE_SPAN(park, "park", trace_id(&s));
     return s.place.park_until(deadline) ? s.searches.get() : cancel(s);
   }
 
@@ -124,7 +127,9 @@ class basic_sleepers {
       is_asleep = s.listed.get();
       if (is_asleep) take(s, false);
     }
-    if (is_asleep) s.place.unpark();
+    if (!is_asleep) return;
+    ASYNC_TRACE_SPAN(wake, "wake", trace_id(&s));
+    s.place.unpark();
   }
 
   /// How many threads are asleep for want of work, and a number that changes whenever one ceases to be.
@@ -200,6 +205,7 @@ class basic_sleepers {
       if (chosen == nullptr) return;
       take(*chosen, true);
     }
+    ASYNC_TRACE_SPAN(wake, "wake", trace_id(chosen));
     chosen->place.unpark();
   }
 
@@ -213,6 +219,7 @@ class basic_sleepers {
         if (chosen == nullptr) return;
         take(*chosen, false);
       }
+      ASYNC_TRACE_SPAN(wake, "wake", trace_id(chosen));
       chosen->place.unpark();
     }
   }

@@ -10,11 +10,12 @@
 #include <utility>       // for move
 #include <vector>        // for vector
 
-#include "async/detail/atomics.hpp"      // for atomic
-#include "async/detail/pool_worker.hpp"  // for worker, job
-#include "async/detail/sleepers.hpp"     // for sleepers
-#include "async/errors.hpp"              // for stopped
-#include "async/threadpool_options.hpp"  // for threadpool_stats
+#include "async/detail/atomics.hpp"       // for atomic
+#include "async/detail/pool_worker.hpp"   // for worker, job
+#include "async/detail/sleepers.hpp"      // for sleepers
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "async/errors.hpp"               // for stopped
+#include "async/threadpool_options.hpp"   // for threadpool_stats
 
 namespace async::detail {
 
@@ -162,7 +163,10 @@ class worker_crew {
     any_of(thief == nullptr ? 0 : thief->next_random(), [thief, &stolen](worker& victim) noexcept {
       if (victim.own.empty()) return false;
       stolen = victim.own.steal();
-      if (stolen != nullptr && thief != nullptr && thief != &victim) worker::count(thief->steals);
+      if (stolen != nullptr && thief != nullptr && thief != &victim) {
+        worker::count(thief->steals);
+        ASYNC_TRACE_INSTANT(steal, "steal", victim.index);
+      }
       return stolen != nullptr;
     });
     return stolen;

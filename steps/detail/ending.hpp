@@ -4,9 +4,10 @@
 #include <cstddef>  // for byte
 #include <utility>  // for exchange
 
-#include "async/detail/loop_core.hpp"  // for loop_core, loop_extension
-#include "steps/detail/promise.hpp"    // for promise_base
-#include "steps/detail/scopes.hpp"     // for leave_scopes, cancel_scopes
+#include "async/detail/loop_core.hpp"     // for loop_core, loop_extension
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "steps/detail/promise.hpp"       // for promise_base
+#include "steps/detail/scopes.hpp"        // for leave_scopes, cancel_scopes
 
 /// How steps and flows end by success or cancel. The end by error is in unwind.hpp.
 namespace steps::detail {
@@ -71,6 +72,7 @@ inline void hand_back(flow& f) noexcept {
 
 /// The end of an execution: the flow is idle, and belongs to whoever has the root; or it is released.
 inline void settle(flow& f) noexcept {
+  ASYNC_TRACE_INSTANT(flow_end, signal::ending(f.signal()), async::detail::trace_id(&f));
   clear_results(f);
   unlist(f);
   if (std::exchange(f.has_place, false)) f.core->ready().unreserve(1);

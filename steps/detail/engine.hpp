@@ -5,7 +5,8 @@
 #include <cstdint>      // for uint32_t
 #include <string_view>  // for string_view
 
-#include "steps/detail/unwind.hpp"  // for unwind, end_step
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN
+#include "steps/detail/unwind.hpp"        // for unwind, end_step
 
 /// Running a flow: from the loop's ready queue until it waits, ends, or has had its turn.
 namespace steps::detail {
@@ -39,7 +40,10 @@ inline step* advance(flow& f, step& s) {
   f.cur = &s;
   f.run_by = &s;
   f.first = nullptr;
-  guarded(f, [&] { s.ops_->run(s); });
+  guarded(f, [&] {
+    ASYNC_TRACE_SPAN(step, s.ops_->name, async::detail::trace_id(&f));
+    s.ops_->run(s);
+  });
   f.run_by = nullptr;
   const std::uint32_t said = f.signal();
   if (said <= signal::wait && f.first != nullptr) {
@@ -99,6 +103,7 @@ inline void resume(async::detail::runnable& r) {
 inline std::uint32_t prepare(flow& f) {
   f.core->ready().reserve(1);
   f.has_place = true;
+  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   const bool broken = f.signal() == signal::error;  // by a mistake in building it
   if (broken) {
     drop_steps(f, arena_of(f), f.root.sub_end_);

@@ -111,6 +111,11 @@ inline constexpr std::uint32_t cancel = 5;  // cancelled by a callback of its ow
 // While queued only:
 inline constexpr std::uint32_t start = 6;  // run the first step of the root
 inline constexpr std::uint32_t rerun = 7;  // run cur
+
+/// How the execution ends that ends with this signal, in a word.
+constexpr std::string_view ending(std::uint32_t last) noexcept {
+  return last == error ? "error" : last == cancel ? "cancel" : "success";
+}
 }  // namespace signal
 
 enum class phase : std::uint8_t { idle, queued, running, parked };

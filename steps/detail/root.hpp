@@ -6,11 +6,12 @@
 #include <exception>  // for terminate, make_exception_ptr
 #include <memory>     // for destroy_at
 
-#include "async/detail/atomics.hpp"     // for atomic, wait_on_word, wake_one
-#include "async/detail/loop_entry.hpp"  // for loop_entry
-#include "async/detail/loop_host.hpp"   // for loop_host
-#include "async/detail/pool_core.hpp"   // for pool_core
-#include "steps/detail/remote.hpp"      // for on_loop_of, forget_remote
+#include "async/detail/atomics.hpp"       // for atomic, wait_on_word, wake_one
+#include "async/detail/loop_entry.hpp"    // for loop_entry
+#include "async/detail/loop_host.hpp"     // for loop_host
+#include "async/detail/pool_core.hpp"     // for pool_core
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "steps/detail/remote.hpp"        // for on_loop_of, forget_remote
 
 /// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
 namespace steps::detail {
@@ -55,6 +56,7 @@ inline void end_root(flow& f) {
 
 /// There is no memory for a place in the ready queue.
 [[gnu::noinline]] inline void begin_without_memory(flow& f) {
+  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   set_error(f, errors::InternalError, "out of memory");
   drop_steps(f, arena_of(f), f.root.sub_end_);
   f.cur = &f.root;

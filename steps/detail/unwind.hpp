@@ -3,7 +3,8 @@
 #pragma once
 #include <cstddef>  // for byte
 
-#include "steps/detail/ending.hpp"  // for end_step, leave_level, drop_added
+#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN
+#include "steps/detail/ending.hpp"        // for end_step, leave_level, drop_added
 
 /// The way of an error from the innermost active step outwards (FTN12 1.2, 2.1). Per step: its sub-steps are dropped,
 /// its timer is disarmed, its cancel handler runs, its error handler runs.
@@ -17,7 +18,10 @@ inline bool handled(flow& f, step& s, step*& next) {
   f.first = nullptr;
   f.run_by = &s;
   f.in_handler = true;
-  guarded(f, [&] { s.ops_->on_error(s, error.code); });
+  guarded(f, [&] {
+    ASYNC_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
+    s.ops_->on_error(s, error.code);
+  });
   f.in_handler = false;
   f.run_by = nullptr;
   switch (f.signal()) {

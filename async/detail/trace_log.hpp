@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <array>        // for array
+#include <atomic>       // for atomic: what is recorded about the library does not go through its own seam
+#include <chrono>       // for steady_clock
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint64_t
+#include <cstdio>       // for snprintf
+#include <cstring>      // for memcpy
+#include <memory>       // for unique_ptr
+#include <new>          // for nothrow
+#include <string_view>  // for string_view
+
+/// What async::trace records into: a ring of events for each thread.
+namespace async::detail {
+
+enum class trace_kind : std::uint8_t { task, callback, step, handler, park, wake, steal, flow_start, flow_end };
+
+struct trace_event {
+  std::int64_t start;  // nanoseconds of the steady clock, as is `end`
+  std::int64_t end;    // the same as start: at a moment
+  std::uint64_t about;
+  std::string_view name;  // of static storage duration
+  trace_kind kind;
+};
+
+inline std::int64_t trace_time() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// The latest events of one thread.
+///
+/// Threads     begin() and append(): the owner. read(): any, also meanwhile.
+/// Progress    append() and read() are wait-free.
+class trace_log {
+ public:
+  static constexpr std::size_t name_size = 32;
+
+  /// Forgets all, and makes room. Without memory, all events will be dropped.
+  void begin(std::uint64_t session, std::size_t capacity, const char* name) noexcept {
+    session_.store(0, std::memory_order_relaxed);  // relaxed: nobody reads a log of a session that is over
+    if (capacity != capacity_ || slots_ == nullptr) {
+      slots_.reset();
+      if (capacity != 0) slots_.reset(new (std::nothrow) slot[capacity + 1]{});
+      capacity_ = slots_ == nullptr ? 0 : capacity;
+    }
+    count_.store(0, std::memory_order_relaxed);  // relaxed: published with the session
+    next_ = 0;
+    std::memcpy(name_, name, name_size);
+    session_.store(session, std::memory_order_release);  // [TR1] release, pairs with [TR2]: an empty log
+  }
+
+  void append(const trace_event& e) noexcept {
+    const std::uint64_t count = count_.load(std::memory_order_relaxed);  // relaxed: the own value
+    if (slots_ != nullptr) {
+      const std::uint64_t words[] = {static_cast<std::uint64_t>(e.start), static_cast<std::uint64_t>(e.end), e.about,
+                                     reinterpret_cast<std::uintptr_t>(e.name.data()),
+                                     std::uint64_t{e.name.size()} << 8 | static_cast<std::uint64_t>(e.kind)};
+      slot& to = slots_[next_];
+      // [TR3] release, pairs with [TR4]: who sees a part of this event sees that count_ has come to it
+      for (std::size_t i = 0; i < to.size(); ++i) to[i].store(words[i], std::memory_order_release);
+      next_ = next_ == capacity_ ? 0 : next_ + 1;
+    }
+    count_.store(count + 1, std::memory_order_release);  // [TR5] release, pairs with [TR6]: the event
+  }
+
+  /// Calls f(event) for those that are kept, oldest first; returns how many others there were.
+  template <class F>
+  std::uint64_t read(F f) const {
+    const std::uint64_t count = count_.load(std::memory_order_acquire);  // [TR6] acquire, pairs with [TR5]
+    std::uint64_t kept = 0;
+    for (std::uint64_t i = count > capacity_ ? count - capacity_ : 0; i < count; ++i) {
+      const slot& from = slots_[static_cast<std::size_t>(i % (capacity_ + 1))];
+      std::uint64_t words[5];
+      // [TR4] acquire, pairs with [TR3]
+      for (std::size_t n = 0; n < from.size(); ++n) words[n] = from[n].load(std::memory_order_acquire);
+      // relaxed: not older than what was read; the event in the place of this one may have been begun
+      if (count_.load(std::memory_order_relaxed) > i + capacity_) continue;
+      ++kept;
+      f(trace_event{static_cast<std::int64_t>(words[0]),
+                    static_cast<std::int64_t>(words[1]),
+                    words[2],
+                    {reinterpret_cast<const char*>(static_cast<std::uintptr_t>(words[3])),
+                     static_cast<std::size_t>(words[4] >> 8)},
+                    static_cast<trace_kind>(words[4] & 0xff)});
+    }
+    return count - kept;
+  }
+
+  bool is_of(std::uint64_t session) const noexcept {
+    return session_.load(std::memory_order_acquire) == session;  // [TR2] acquire, pairs with [TR1]
+  }
+  std::string_view name() const noexcept { return name_; }
+
+  /// Makes the calling thread the owner, unless there is one.
+  bool claim() noexcept {
+    // [TR7] acquire, pairs with [TR8]: what the owner before did
+    return !owned_.exchange(true, std::memory_order_acquire);
+  }
+  void disclaim() noexcept { owned_.store(false, std::memory_order_release); }  // [TR8] release, pairs with [TR7]
+
+  trace_log* next = nullptr;  // the list's; constant once it is in it
+
+ private:
+  using slot = std::array<std::atomic<std::uint64_t>, 5>;
+
+  std::atomic<bool> owned_{true};
+  std::atomic<std::uint64_t> session_{0};
+  std::atomic<std::uint64_t> count_{0};  // events appended
+  std::unique_ptr<slot[]> slots_;        // one more than the capacity: the one that is being written
+  std::size_t capacity_ = 0;
+  std::size_t next_ = 0;
+  char name_[name_size] = {};
+};
+
+/// The recording of a process. Logs stay until its end: those of ended threads are used again in later sessions.
+struct trace_recording {
+  std::atomic<bool> taken{false};        // there is a session
+  std::atomic<std::uint64_t> active{0};  // its number while it records
+  std::atomic<std::uint64_t> sessions{0};
+  std::atomic<std::size_t> capacity{0};
+  std::atomic<std::uint64_t> lost{0};  // events of threads that have no log
+  std::atomic<trace_log*> logs{nullptr};
+};
+inline constinit trace_recording tracing;
+
+struct trace_thread {
+  trace_log* log;
+  bool has_ended;
+  char name[trace_log::name_size];
+};
+inline constinit thread_local trace_thread this_trace{};
+
+/// Gives the log back at the thread's end.
+struct trace_leave {
+  ~trace_leave() {
+    if (this_trace.log != nullptr) this_trace.log->disclaim();
+    this_trace.log = nullptr;
+    this_trace.has_ended = true;
+  }
+};
+
+/// A log for the calling thread; null: it is about to end, or there is no memory.
+[[gnu::noinline]] inline trace_log* claim_log(std::uint64_t session) noexcept {
+  if (this_trace.has_ended) return nullptr;
+  static thread_local const trace_leave at_end;
+  static_cast<void>(at_end);
+  trace_log* first = tracing.logs.load(std::memory_order_acquire);  // [TR9] acquire, pairs with [TR10]
+  for (trace_log* log = first; log != nullptr; log = log->next) {
+    if (log->is_of(session) || !log->claim()) continue;
+    if (!log->is_of(session)) return this_trace.log = log;
+    log->disclaim();
+  }
+  trace_log* const made = new (std::nothrow) trace_log;
+  if (made == nullptr) return nullptr;
+  do {
+    made->next = first;
+    // [TR10] release, pairs with [TR9]: the log
+  } while (!tracing.logs.compare_exchange_weak(first, made, std::memory_order_release, std::memory_order_relaxed));
+  return this_trace.log = made;
+}
+
+/// Calls f(const trace_log&) for each that holds events of the session.
+template <class F>
+void for_each_log(std::uint64_t session, F f) {
+  // [TR9] acquire, pairs with [TR10]
+  for (const trace_log* log = tracing.logs.load(std::memory_order_acquire); log != nullptr; log = log->next) {
+    if (log->is_of(session)) f(*log);
+  }
+}
+
+inline bool is_tracing() noexcept {
+  return tracing.active.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
+}
+
+inline void trace_record(const trace_event& e) noexcept {
+  // [TR11] acquire, pairs with [TR12]: the capacity
+  const std::uint64_t session = tracing.active.load(std::memory_order_acquire);
+  if (session == 0) return;
+  trace_log* const log = this_trace.log != nullptr ? this_trace.log : claim_log(session);
+  if (log == nullptr) {
+    tracing.lost.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
+    return;
+  }
+  // relaxed: see [TR11]
+  if (!log->is_of(session)) log->begin(session, tracing.capacity.load(std::memory_order_relaxed), this_trace.name);
+  log->append(e);
+}
+
+/// Records the time from its construction to its end.
+class trace_span {
+ public:
+  trace_span(trace_kind kind, std::string_view name, std::uint64_t about) noexcept
+      : event_{is_tracing() ? trace_time() : 0, 0, about, name, kind} {}
+  trace_span(const trace_span&) = delete;
+  trace_span& operator=(const trace_span&) = delete;
+  ~trace_span() {
+    if (event_.start == 0) return;
+    event_.end = trace_time();
+    trace_record(event_);
+  }
+
+ private:
+  trace_event event_;
+};
+
+inline void trace_instant(trace_kind kind, std::string_view name, std::uint64_t about) noexcept {
+  if (!is_tracing()) return;
+  const std::int64_t time = trace_time();
+  trace_record({time, time, about, name, kind});
+}
+
+/// The calling thread's name in traces, "name/number"; for its first event and all that follow.
+inline void name_traced_thread(const char* name, std::size_t number) noexcept {
+  std::snprintf(this_trace.name, sizeof this_trace.name, "%s/%zu", name, number);
+}
+
+inline std::uint64_t trace_id(const void* address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
+
+}  // namespace async::detail
