@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <map>
 #include <set>
@@ -301,6 +302,33 @@ TEST_CASE("threads that end leave their events, and many of them no more than th
   for (const json& e : events(trace, "M", "thread_name")) names.insert(e["args"]["name"].text);
   CHECK(names.size() == 20);
   CHECK(names.count("short \"lived\"/7") == 1);
+}
+
+TEST_CASE("what is read of a ring while its thread writes is whole and in order") {
+  async::detail::trace_log log;
+  char name[async::detail::trace_log::name_size] = "writer";
+  log.begin(1, 4, name);
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    for (std::int64_t i = 1; !over; ++i) {
+      log.append({i, i, static_cast<std::uint64_t>(i), "event", async::detail::trace_kind::task});
+    }
+  });
+  bool is_whole = true;
+  for (std::uint64_t dropped = 0; dropped < 3000000;) {
+    std::int64_t before = 0;
+    std::uint64_t kept = 0;
+    dropped = log.read([&](const async::detail::trace_event& e) {
+      is_whole = is_whole && e.start == e.end && e.about == static_cast<std::uint64_t>(e.start) && e.name == "event";
+      is_whole = is_whole && e.start > before;
+      before = e.start;
+      ++kept;
+    });
+    is_whole = is_whole && kept <= 4 && (before == 0 || dropped + kept >= static_cast<std::uint64_t>(before));
+  }
+  over = true;
+  writer.join();
+  CHECK(is_whole);
 }
 
 TEST_CASE("a trace that is written while threads record is whole") {
