@@ -66,9 +66,10 @@ class inbox {
       // Pushes over older messages keep theirs published: they continue the release sequence.
     } while (!head_.compare_exchange_weak(head, reinterpret_cast<std::uintptr_t>(&m), std::memory_order_release,
                                           std::memory_order_relaxed));
-    if (head == asleep) return pushed::wake_thread;
-    if (head == asleep_embedded) return pushed::wake_embedder;
-    return pushed::quietly;
+    if (head != asleep && head != asleep_embedded) return pushed::quietly;
+    // [L20] acquire, pairs with [L21]: whom to wake, where that may change
+    static_cast<void>(head_.load(std::memory_order_acquire));
+    return head == asleep ? pushed::wake_thread : pushed::wake_embedder;
   }
 
   /// The pusher's last act after it has woken the owner.
@@ -92,8 +93,9 @@ class inbox {
   bool sleep(bool embedded) noexcept {
     ASYNC_ASSERT(!slept_);
     std::uintptr_t expected = awake;
-    // Relaxed: nothing is published; the messages that a failure shows are received by take().
-    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_relaxed,
+    // [L21] release, pairs with [L20]: who sleeps, for a loop that has changed hands; failure is relaxed: the messages
+    // that it shows are received by take()
+    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
                                            std::memory_order_relaxed);
     return slept_;
   }

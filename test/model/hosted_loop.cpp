@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Workers that drive event loops: their sleep, which messages, tasks and the crew end, and the hand-over of a loop from
+// one to another. What pool_core, worker_crew and hosted_loop do with the words of the inbox and of the sleepers.
+#include "relacy_runner.hpp"
+
+#include "async/detail/inbox.hpp"
+#include "async/detail/sleepers.hpp"
+
+using async::detail::atomic;
+using async::detail::basic_sleepers;
+using async::detail::cell;
+using async::detail::inbox;
+using async::detail::message;
+using model::check;
+
+namespace {
+
+/// Stands for std::mutex.
+class mutex {
+ public:
+  void lock() noexcept {
+    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
+  }
+  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
+
+ private:
+  atomic<unsigned> taken_{0};
+};
+using sleepers = basic_sleepers<mutex>;
+
+struct letter : message {
+  letter() : message(nullptr) {}
+  cell<unsigned> content{0};
+  cell<unsigned> read{0};
+};
+
+struct hosted;
+
+struct worker {
+  sleepers::sleeper bed;
+  atomic<unsigned> retire{0};
+  atomic<unsigned> review{0};
+  cell<hosted*> given{nullptr};  // guarded by the crew's mutex
+  hosted* driven = nullptr;      // own thread only
+};
+
+struct hosted {
+  inbox box;
+  atomic<worker*> driver{nullptr};
+  cell<unsigned> turns{0};  // what only the driver touches
+};
+
+/// Two workers, one loop, which the first one drives at the beginning, and a source of tasks.
+struct pool {
+  sleepers all;
+  worker workers[2];
+  hosted loop;
+  mutex crew;
+  atomic<unsigned> tasks{0};
+  atomic<unsigned> done{0};  // tasks and messages
+  unsigned expected = 0;
+
+  pool() {
+    workers[0].driven = &loop;
+    loop.driver.store(&workers[0], std::memory_order_relaxed);
+  }
+
+  // --- from outside ---
+
+  void push(letter& m) {
+    m.content.set(7);
+    const inbox::pushed result = loop.box.push(m);
+    check(result != inbox::pushed::refused, "the loop is open");
+    if (result != inbox::pushed::wake_embedder) return;
+    if (worker* const w = loop.driver.load(std::memory_order_acquire)) all.wake(w->bed);
+    loop.box.woken();
+  }
+  void post() {
+    tasks.fetch_add(1, std::memory_order_release);
+    all.notify();
+  }
+  void retire(unsigned which) {
+    const std::lock_guard lock(crew);
+    workers[which].retire.store(1, std::memory_order_relaxed);
+    all.wake(workers[which].bed);
+  }
+  /// The loop's home has a thread again.
+  void ask_for_loop() {
+    const std::lock_guard lock(crew);
+    worker* const driver = loop.driver.load(std::memory_order_relaxed);
+    driver->review.store(1, std::memory_order_relaxed);
+    all.wake(driver->bed);
+  }
+
+  // --- a worker's life ---
+
+  void count() {
+    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 != expected) return;
+    retire(0);
+    retire(1);
+  }
+  bool turn(worker& w) {
+    if (w.driven == nullptr) return false;
+    w.driven->turns.set(w.driven->turns.get() + 1);
+    message* m = w.driven->box.take();
+    const bool any = m != nullptr;
+    while (m != nullptr) {
+      auto& l = static_cast<letter&>(*m);
+      m = m->next.get();
+      check(l.content.get() == 7, "a message arrives whole");
+      l.read.set(l.read.get() + 1);
+      count();
+    }
+    return any;
+  }
+  bool has_task() const { return tasks.load(std::memory_order_relaxed) != 0; }
+  bool take_task() {
+    unsigned there = tasks.load(std::memory_order_relaxed);
+    while (there != 0) {
+      if (tasks.compare_exchange_strong(there, there - 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  void give(hosted& h, worker& w) {  // under the crew's mutex
+    w.given.set(&h);
+    h.driver.store(&w, std::memory_order_release);
+    w.review.store(1, std::memory_order_relaxed);
+    all.wake(w.bed);
+  }
+  void take_given(worker& w) {  // under the crew's mutex
+    w.review.store(0, std::memory_order_relaxed);
+    if (w.given.get() == nullptr) return;
+    w.driven = w.given.get();
+    w.given.set(nullptr);
+  }
+  /// Between turns. The second worker is the loop's home, and keeps it.
+  void review(unsigned index) {
+    const std::lock_guard lock(crew);
+    worker& w = workers[index];
+    take_given(w);
+    if (index == 0 && w.driven != nullptr) give(*std::exchange(w.driven, nullptr), workers[1]);
+  }
+  void leave(unsigned index) {
+    const std::lock_guard lock(crew);
+    worker& w = workers[index];
+    take_given(w);
+    if (w.driven == nullptr) return;
+    hosted& h = *std::exchange(w.driven, nullptr);
+    worker& other = workers[1 - index];
+    if (other.retire.load(std::memory_order_relaxed) == 0) {
+      give(h, other);
+    } else {
+      h.driver.store(nullptr, std::memory_order_relaxed);
+    }
+  }
+  void live(unsigned index) {
+    worker& w = workers[index];
+    bool searching = false;
+    const auto end_search = [&] {
+      if (std::exchange(searching, false)) all.end_search([this]() noexcept { return has_task(); });
+    };
+    for (;;) {
+      if (w.review.load(std::memory_order_relaxed) != 0) review(index);
+      if (turn(w)) end_search();
+      if (w.retire.load(std::memory_order_relaxed) != 0) {
+        end_search();
+        return leave(index);
+      }
+      if (take_task()) {
+        end_search();
+        count();
+        continue;
+      }
+      if (!searching) searching = all.begin_search(1);
+      all.announce(w.bed, searching);
+      const bool stay = has_task() || w.retire.load(std::memory_order_relaxed) != 0 ||
+                        w.review.load(std::memory_order_relaxed) != 0 ||
+                        (w.driven != nullptr && !w.driven->box.sleep(true));
+      searching = stay ? all.cancel(w.bed) : all.park(w.bed);
+    }
+  }
+};
+
+/// A worker sleeps, and is woken by messages and by tasks: each is dealt with, or the crew does not retire the worker.
+struct sleep_of_worker : rl::test_suite<sleep_of_worker, 3> {
+  pool p;
+  letter letters[2];
+  void before() { p.expected = 3; }
+  void thread(unsigned index) {
+    if (index == 0) return p.live(0);
+    p.push(letters[index - 1]);
+    if (index == 1) p.post();
+  }
+  void after() {
+    for (letter& l : letters) check(l.read.get() == 1, "each message is delivered once");
+  }
+};
+
+/// The crew retires a worker that sleeps, or is about to, while a message comes: it is delivered, or stays in the loop.
+struct retirement : rl::test_suite<retirement, 3> {
+  pool p;
+  letter l;
+  void before() {
+    p.expected = 9;
+    p.workers[1].retire.store(1, std::memory_order_relaxed);
+  }
+  void thread(unsigned index) {
+    if (index == 0) return p.live(0);
+    index == 1 ? p.push(l) : p.retire(0);
+  }
+  void after() {
+    unsigned left = 0;
+    for (message* m = p.loop.box.take(); m != nullptr; m = m->next.get()) ++left;
+    check(left + l.read.get() == 1, "the message has been delivered, or is there");
+  }
+};
+
+/// A loop goes to another worker, because its driver retires, or for its home's sake, while a message comes: one of
+/// them delivers it, and nobody sleeps over it.
+template <bool Retires>
+struct hand_over : rl::test_suite<hand_over<Retires>, 3> {
+  pool p;
+  letter l;
+  void before() {
+    p.expected = 1;
+    if (Retires) {
+      p.workers[0].retire.store(1, std::memory_order_relaxed);
+    } else {
+      p.workers[0].review.store(1, std::memory_order_relaxed);
+    }
+  }
+  void thread(unsigned index) {
+    if (index != 2) return p.live(index);
+    p.push(l);
+  }
+  void after() { check(l.read.get() == 1, "the message is delivered once"); }
+};
+
+/// The same for a driver that may be asleep when it is asked for the loop.
+struct asked : rl::test_suite<asked, 3> {
+  pool p;
+  letter l;
+  void before() { p.expected = 1; }
+  void thread(unsigned index) {
+    if (index != 2) return p.live(index);
+    p.ask_for_loop();
+    p.push(l);
+  }
+  void after() { check(l.read.get() == 1, "the message is delivered once"); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("hosted_loop", argc, argv);
+  const model::effort some{.at_most = 100'000, .random = 100'000};
+  run.check<sleep_of_worker>("a worker's sleep is ended by messages to its loop and by tasks", some);
+  run.check<retirement>("a worker's sleep is ended by its retirement", some);
+  run.check<hand_over<true>>("a worker that retires hands its loop over while a message comes", some);
+  run.check<hand_over<false>>("a worker gives a loop back to its home while a message comes", some);
+  run.check<asked>("a worker that sleeps is asked for a loop, and a message comes", some);
+  return run.result();
+}
