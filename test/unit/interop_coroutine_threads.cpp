@@ -191,3 +191,23 @@ TEST_CASE("branches of parallel() may be coroutines: an error in one destroys th
   CHECK(seen == lines{"One"});
   CHECK(local::live() == 0);
 }
+
+TEST_CASE("flows of a pool can be awaited, and be coroutines") {
+  async::threadpool pool(2);
+  const auto work = [&]() -> task<int> {
+    int sum = 0;
+    for (int i = 0; i < 100; ++i) {
+      steps::AsyncSteps flow{pool};
+      flow.add([](IAsyncSteps& asi) { asi.success(3); });
+      sum += co_await steps::interop::execute<int>(flow);
+    }
+    co_return sum;
+  };
+  CHECK(steps::interop::start(work()).get() == 300);
+  steps::AsyncSteps flow{pool};
+  flow.add(co([&](IAsyncSteps&) -> task<int> {
+    const int four = co_await steps::interop::post(pool, [] { return 4; });
+    co_return four + co_await work();
+  }));
+  CHECK(flow.promise<int>().get() == 304);
+}

@@ -144,6 +144,7 @@ class flow_end final : public steps::detail::promise_base {
     });
     std::exception_ptr error;
     if (f.signal() == steps::detail::signal::error) error = steps::detail::exception_of(f);
+    end_.resume_on(*f.core);
     settle(f);
     if (error != nullptr) {
       end_.finish(std::move(error));
@@ -152,9 +153,13 @@ class flow_end final : public steps::detail::promise_base {
         if constexpr (!std::is_void_v<T>) return std::move(*value);
       });
     }
-    drop();
+    destroy();
   }
   void drop() noexcept override {
+    if (async::detail::current_loop != nullptr) end_.resume_on(*async::detail::current_loop);
+    destroy();
+  }
+  void destroy() noexcept {
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(flow_end));
   }
@@ -175,13 +180,14 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     root_.cancel();
   }
   void resume_on(async::detail::loop_ref& loop) const noexcept {
-    loop = async::detail::loop_ref(*root_.flow_->core);  // never inside the flow's end
+    // Never inside the flow's end. A flow of a pool gets its loop later.
+    if (root_.flow_->core != nullptr) loop = async::detail::loop_ref(*root_.flow_->core);
   }
   void start(trigger<T> end) {
     steps::detail::flow& f = *root_.flow_;
     constexpr std::string_view mistake = "execute() in a coroutine takes the root of a flow that does not execute";
     if (!steps::detail::is_root_call(root_, mistake)) throw Error(errors::InternalError, mistake);
-    if (f.executes()) throw Error(errors::InternalError, mistake);
+    if (f.is_seen_to_execute()) throw Error(errors::InternalError, mistake);
     flow_end<T>& promise = flow_end<T>::make(std::move(end));
     f.promise = &promise;
     try {

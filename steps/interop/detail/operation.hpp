@@ -191,6 +191,10 @@ class trigger {
     std::exchange(operation_, nullptr)->finish();
   }
   bool is_wanted() const noexcept { return operation_->is_wanted(); }
+  /// A coroutine that is no step, and is to go on on no other loop, goes on on this one.
+  void resume_on(async::detail::loop_core& core) noexcept {
+    if (operation_ != nullptr && !operation_->loop) operation_->loop = async::detail::loop_ref(core);
+  }
 
   /// Calls f() and passes on what it returns or throws.
   template <class F>
