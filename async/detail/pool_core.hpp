@@ -273,18 +273,19 @@ class pool_core {
     for (;;) {
       taken t;
       bool loops_rest = false;
-      if (tasks_left == 0) {
+      const bool found = searching && take(&w, t);  // before a turn, whose end of the search would wake another for it
+      if (!found && tasks_left == 0) {
         loops_rest = !mind(w, searching);
         tasks_left = loops_rest ? w.loops.tasks_per_look() : tasks_per_turn;
       }
-      if (w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
+      if (!found && w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
         if (std::exchange(searching, false)) end_search();
         if (crew_.leave(w)) break;
-      } else if (take(&w, t)) {
+      } else if (found || take(&w, t)) {
         if (std::exchange(searching, false)) end_search();
         w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         run(&w, t);
-        --tasks_left;
+        if (tasks_left != 0) --tasks_left;
       } else if (!loops_rest) {
         tasks_left = 0;
         if (stopping_.load(std::memory_order_relaxed)) {  // relaxed, all: see has_flows_only()

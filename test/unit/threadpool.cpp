@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <latch>
 #include <memory>
@@ -315,6 +316,17 @@ TEST_CASE("stats count the tasks") {
   for (int i = 0; i < 500; ++i) pool.execute([] {});
   pool.wait_idle();
   CHECK(pool.stats().tasks == 500);
+}
+
+TEST_CASE("a task for a pool that sleeps wakes one thread, not a second one for the same task") {
+  threadpool pool(4);
+  pool.wait_idle();
+  const std::uint64_t before = pool.stats().wakes;
+  for (int i = 0; i < 200; ++i) {
+    CHECK(pool.post([i] { return i; }).get() == i);
+    pool.wait_idle();
+  }
+  CHECK(pool.stats().wakes - before <= 200);
 }
 
 TEST_CASE("in the steady state post calls operator new at most once, and execute not at all") {
