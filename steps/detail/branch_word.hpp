@@ -24,14 +24,14 @@ class branch_word {
   void offer() noexcept { word_.store(offered, std::memory_order_relaxed); }  // published with the offer
   /// The branch is about to run on a loop, whose address has been stored. False: it is not wanted any more.
   bool bind(bool here) noexcept {
-    // [E13] acq_rel, pairs with [E14]: the branch's loop
-    return ((here ? set(bound) : word_.fetch_or(bound, std::memory_order_acq_rel)) & asked) == 0;
+    // [E13] release, pairs with [E14]: the branch's loop
+    return ((here ? set(bound) : word_.fetch_or(bound, std::memory_order_release)) & asked) == 0;
   }
   bool is_bound() const noexcept { return (word_.load(std::memory_order_relaxed) & bound) != 0; }  // who binds it asks
   /// True: a message is to be sent to the branch's loop.
   bool ask_to_end() noexcept {
-    // [E14] acq_rel, pairs with [E13]
-    return (word_.fetch_or(asked, std::memory_order_acq_rel) & (bound | ended)) == bound;
+    // [E14] acquire, pairs with [E13]
+    return (word_.fetch_or(asked, std::memory_order_acquire) & (bound | ended)) == bound;
   }
   /// The branch has ended. `told`: no message is still to come. False: the message that is on its way counts the
   /// branch.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The join of branches on other loops: they begin, end, and are asked to end while they are being taken; the parent
+// frees them when the count is zero. The count is as in steps/detail/spread.hpp.
+#include "relacy_runner.hpp"
+
+#include "steps/detail/branch_word.hpp"
+
+using async::detail::atomic;
+using async::detail::cell;
+using async::detail::yield_thread;
+using model::check;
+using steps::detail::branch_word;
+
+namespace {
+
+struct branch {
+  atomic<std::uint32_t> word{0};
+  atomic<unsigned> message{0};  // stands for its loop's inbox
+  cell<unsigned> core{0};
+  cell<unsigned> memory{0};
+};
+
+/// The parent asks two branches to end, at any time, and frees them.
+template <bool Asks>
+struct join : rl::test_suite<join<Asks>, 3> {
+  branch branches[2];
+  atomic<std::uint32_t> left{2};
+  atomic<unsigned> over{0};
+  unsigned zeros[3] = {};
+
+  void before() {
+    for (branch& b : branches) branch_word(b.word).offer();
+  }
+  void count_down(unsigned thread) {
+    if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    ++zeros[thread];
+    over.store(1, std::memory_order_release);
+  }
+  void run(unsigned thread, branch& b) {
+    branch_word word(b.word);
+    b.core.set(thread);
+    const bool wanted = word.bind(false);
+    b.memory.set(1);
+    bool told = !wanted;
+    if (wanted && b.message.load(std::memory_order_acquire) != 0) told = true;  // asked before its end
+    if (word.end(told, false)) return count_down(thread);
+    while (b.message.load(std::memory_order_acquire) == 0) yield_thread();
+    check(word.has_ended(), "the message comes to a branch that has ended");
+    b.memory.set(2);
+    count_down(thread);
+  }
+  void thread(unsigned index) {
+    if (index != 0) return run(index, branches[index - 1]);
+    for (unsigned i = 0; Asks && i != 2; ++i) {
+      branch& b = branches[i];
+      if (!branch_word(b.word).ask_to_end()) continue;
+      check(b.core.get() == i + 1, "the loop of a branch that is told to end is known");
+      b.message.store(1, std::memory_order_release);
+    }
+    while (over.load(std::memory_order_acquire) == 0) yield_thread();
+    for (branch& b : branches) b.memory.set(9);  // freed
+  }
+  void after() {
+    check(zeros[1] + zeros[2] == 1, "the count comes to zero once");
+    check(left.load(std::memory_order_relaxed) == 0, "and stays");
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("branch_word", argc, argv);
+  run.check<join<false>>("branches end, and are freed");
+  run.check<join<true>>("branches are asked to end while they are taken, run and end");
+  return run.result();
+}
