@@ -94,7 +94,7 @@ class inbox {
     ASYNC_ASSERT(!slept_);
     std::uintptr_t expected = awake;
     // [L21] release, pairs with [L20]: who sleeps, for a loop that has changed hands; failure is relaxed: the messages
-    // that it shows are received by take()
+    // that it shows are received by take(); not modelled: there, the heavy fence of sleepers' announce() releases, too
     slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
                                            std::memory_order_relaxed);
     return slept_;
