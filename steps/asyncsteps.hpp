@@ -28,7 +28,8 @@ namespace steps {
 /// Lifetime    The loop or pool outlives the flow's execution. Destroying a flow that executes cancels it; on another
 /// thread
 ///             than the loop's the destructor waits until that has been done. A flow may be destroyed by a callback of
-///             its own: its memory stays until the callback has returned.
+///             its own, or of its loop: its memory stays until the callback has returned, and its branches on other
+///             loops have ended.
 /// Memory      a recycled block of 448 bytes, which holds three or four steps; further ones in chunks of 512 bytes.
 ///             In the steady state a flow allocates nothing.
 class AsyncSteps final : public IAsyncSteps {

@@ -52,6 +52,10 @@ struct group_step : Face {
     f.signal(signal::wait);
   }
 
+  static void help(step& s) noexcept {
+    if (auto* const spread_out = static_cast<group_step&>(s).all) spread_out->help();
+  }
+
   /// A branch has ended.
   static void end(flow& b) {
     group_step& self = of(b);

@@ -66,6 +66,8 @@ struct step_ops {
   void (*on_error)(step& self, ErrorCode code);
   void (*destroy)(step& self) noexcept;  // null: nothing to do
   std::string_view name;
+  /// The step waits for others, on loops that may be driven by nobody: does what they would. In the flow's loop.
+  void (*help)(step& self) noexcept = nullptr;
 };
 
 /// The header of a step; the base of IAsyncSteps, so that the record itself is the `asi` of its functions.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 9
 #pragma once
+#include <cstddef>      // for byte
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, rethrow_exception
 #include <memory>       // for destroy_at
-#include <optional>     // for optional
+#include <new>          // for launder
 #include <string>       // for string
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
@@ -67,6 +68,7 @@ inline bool is_unreached(flow& f) noexcept {
 inline void forget_remote(flow& f) noexcept {
   remote* const r = f.elsewhere.load(std::memory_order_relaxed);  // nobody else uses the flow any more
   if (r == nullptr) return;
+  f.elsewhere.store(nullptr, std::memory_order_relaxed);
   r->target = nullptr;
   release_remote(*r);
 }
@@ -136,6 +138,7 @@ class flow_entry {
   }
   ~flow_entry() {
     if (held_ != nullptr) held_->put_back();
+    if (has_loop_) leave();
   }
   flow_entry(const flow_entry&) = delete;
   flow_entry& operator=(const flow_entry&) = delete;
@@ -145,7 +148,7 @@ class flow_entry {
   bool is_too_late() const noexcept { return too_late_; }
 
  private:
-  void enter(flow& f) noexcept {
+  [[gnu::noinline]] void enter(flow& f) noexcept {
     if (start_word* const word = start_of(f)) {
       const start_word::held start = word->hold();
       if (start != start_word::held::bound) {
@@ -158,14 +161,20 @@ class flow_entry {
     if (async::detail::current_loop == f.core) {
       given_ = true;
     } else {
-      given_ = loop_.emplace(*f.core, async::detail::loop_entry::who::owner).operator bool();
+      given_ = static_cast<bool>(*::new (static_cast<void*>(loop_))
+                                     async::detail::loop_entry(*f.core, async::detail::loop_entry::who::owner));
+      has_loop_ = true;
     }
+  }
+  [[gnu::noinline]] void leave() noexcept {
+    std::destroy_at(std::launder(reinterpret_cast<async::detail::loop_entry*>(loop_)));
   }
 
   bool given_ = false;
   bool too_late_ = false;
   start_word* held_ = nullptr;
-  std::optional<async::detail::loop_entry> loop_;
+  bool has_loop_ = false;
+  alignas(async::detail::loop_entry) std::byte loop_[sizeof(async::detail::loop_entry)];  // g++ warns of an optional
 };
 
 /// The end of a wait by an exception of a call that the step has waited for, on the loop's thread.

@@ -262,12 +262,18 @@ class farewell final : public async::detail::message, public promise_base {
   async::detail::atomic<std::uint32_t> references_{2};  // the destroyer's, and that of the message or of the flow
 };
 
+/// A flow that is cancelled and waits for its branches: ends those whose loops nobody drives. In the flow's loop.
+inline void help_branches(flow& f) noexcept {
+  if (is_held(f) && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
+}
+
 /// Does what the message asks for when no thread is in the loop.
 inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
   if (core.retract(wait)) wait.carry_out();
   if (f.executes() && core.retract(f)) begin(f, async::detail::delivery::dropped);
+  if (f.executes()) help_branches(f);
 }
 
 /// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
@@ -275,8 +281,10 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 [[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
   auto* const wait = ::new (async::detail::allocate_block(sizeof(farewell))) farewell(f);
   if (f.core->push(*wait)) {
-    // The loop may be driven by nobody any more, which no message tells: look now and then.
-    while (!wait->wait_until(async::detail::wait_clock::now() + std::chrono::milliseconds(5))) {
+    // The loops may be driven by nobody any more, or by this very thread, which no message tells: look now and then.
+    auto again = async::detail::wait_clock::now();
+    if (async::detail::home_loop == nullptr) again += std::chrono::milliseconds(5);
+    for (; !wait->wait_until(again); again = async::detail::wait_clock::now() + std::chrono::milliseconds(5)) {
       claim(*f.core, f, *wait);
     }
   } else {  // the loop has cancelled its flows
@@ -292,9 +300,11 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
     wait_for_cancel(f);
     return true;
   }
+  const bool is_in_turn = async::detail::current_loop != nullptr;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
-    return f.at == phase::idle && !f.executes();
+    if (f.at == phase::idle && !f.executes()) return true;
+    if (is_in_turn) return false;  // what it waits for may wait for this callback
   }
   retire_elsewhere(f);
   return true;

@@ -2,6 +2,7 @@
 // floor: 12
 #pragma once
 #include <cstdint>  // for uint32_t
+#include <memory>   // for destroy_at
 #include <utility>  // for exchange
 
 #include "async/detail/block_cache.hpp"  // for free_block
@@ -40,6 +41,7 @@ struct spread : scope {
       branch.ops = &branch_ops;
       branch.burst = parent.burst;
       branch.pool = parent.pool;
+      branch.core = parent.core;  // until it has a loop of its own
       branch.job::run = &taken;
       branch_word(branch.active).offer();
       branch.list_prev = nullptr;
@@ -69,7 +71,7 @@ struct spread : scope {
     async::detail::loop_core& core = place.loop.core();
     if (place.here) {
       place.loop.visit([&b, &core] { begin_branch(b, core); });
-    } else if (!core.push(b)) {
+    } else if (!core.push(b) && is_wanted(b, core)) {
       not_begun(b);
     }
   }
@@ -82,9 +84,20 @@ struct spread : scope {
     word.has_ended() ? of(b).count_down() : cancel_here(b);
   }
   static void begin_branch(flow& b, async::detail::loop_core& core) {
-    b.core = &core;
-    if (!branch_word(b.active).bind(&core == of(b).parent().core)) return not_begun(b);
-    start_here(b);
+    if (is_wanted(b, core)) start_here(b);
+  }
+  /// Gives the branch its loop, unless its parent has disposed of it meanwhile. In a turn of the loop.
+  static bool is_wanted(flow& b, async::detail::loop_core& core) noexcept {
+    const bool here = std::exchange(b.core, &core) == &core;
+    switch (branch_word(b.active).bind(here)) {
+      case branch_word::binding::wanted:
+        return true;
+      case branch_word::binding::free:
+        free_memory(b);
+        [[fallthrough]];
+      default:
+        return false;
+    }
   }
   static void not_begun(flow& b) noexcept {
     b.told = true;
@@ -152,15 +165,43 @@ struct spread : scope {
   branches_are stop() noexcept {
     if (std::exchange(stopped, true)) return is_over ? branches_are::over : branches_are::ending;
     is_stopping = true;
-    for (flow* b = branches.first; b != nullptr; b = b->list_next) {
-      if (!branch_word(b->active).ask_to_end()) continue;
-      if (b->core == parent().core) {
-        b->told = true;
-        cancel_here(*b);
-      } else {
-        b->core->push(*b);
+    for (flow** at = &branches.first; *at != nullptr;) {
+      flow& b = **at;
+      const branch_word::request how = branch_word(b.active).ask_to_end();
+      if (how == branch_word::request::dispose) {
+        *at = b.list_next;
+        dispose(b);
+        count_down();
+        continue;
       }
+      if (how == branch_word::request::send) {
+        if (b.core == parent().core) {
+          b.told = true;
+          cancel_here(b);
+        } else {
+          b.core->push(b);
+        }
+      }
+      at = &b.list_next;
     }
+    return after_stop();
+  }
+  /// Ends the branches, as their loops would, where these are driven by nobody: for a thread that waits for the end of
+  /// the flow, and may itself be the one that drives them. In the parent's loop.
+  void help() noexcept {
+    is_stopping = true;
+    for (flow* b = branches.first; b != nullptr; b = b->list_next) {
+      const loop_entry there(*b->core);
+      if (!there) continue;
+      if (b->core->retract(*b)) arrived(*b, async::detail::delivery::on_loop);
+      help_branches(*b);
+    }
+    async::detail::loop_core& core = *parent().core;
+    if (core.retract(failed_news)) failure_came(failed_news, async::detail::delivery::on_loop);
+    if (core.retract(over_news)) is_over = true;
+    after_stop();
+  }
+  branches_are after_stop() noexcept {
     is_stopping = false;
     if (!is_over) return branches_are::ending;
     free_branches();
@@ -184,9 +225,21 @@ struct spread : scope {
   void free_branches() noexcept {
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
-      destroy_flow(*b);
-      async::detail::free_block(b, Group::branch_block);
+      destroy_state(*b);
+      free_memory(*b);
     }
+  }
+  /// Of a branch that nobody has taken; what is in a queue is its bare memory.
+  static void dispose(flow& b) noexcept {
+    drop_steps(b, arena_of(b), b.root.sub_end_);
+    clear_remains(b);
+    destroy_state(b);
+    forget_remote(b);
+    if (branch_word(b.active).disposed()) free_memory(b);
+  }
+  static void free_memory(flow& b) noexcept {
+    std::destroy_at(&b);
+    async::detail::free_block(&b, Group::branch_block);
   }
 
   static bool halt(scope& self) noexcept { return static_cast<spread&>(self).stop() != branches_are::over; }

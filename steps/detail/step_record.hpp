@@ -115,8 +115,13 @@ struct ops_of {
   }
   static void destroy(step& s) noexcept { std::destroy_at(&static_cast<Step&>(s)); }
 
+  static constexpr auto help() noexcept -> void (*)(step&) noexcept {
+    if constexpr (requires { &Step::help; }) return &Step::help;
+    return nullptr;
+  }
+
   static constexpr step_ops ops{&Step::run, &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
-                                type_name<Step>()};
+                                type_name<Step>(), help()};
 };
 
 /// Adds a step of type Step to the level of `parent`: of its sub-steps while its function or handler runs, of the root

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The join of branches on other loops: they begin, end, and are asked to end while they are being taken; the parent
-// frees them when the count is zero. The count is as in steps/detail/spread.hpp.
+// frees them when the count is zero, but for those that nobody had taken: these the later of parent and worker frees.
+// The count is as in steps/detail/spread.hpp.
 #include "relacy_runner.hpp"
 
 #include "steps/detail/branch_word.hpp"
@@ -19,6 +20,8 @@ struct branch {
   atomic<unsigned> message{0};  // stands for its loop's inbox
   cell<unsigned> core{0};
   cell<unsigned> memory{0};
+  cell<unsigned> freed{0};
+  bool disposed = false;  // the parent's
 };
 
 /// The parent asks two branches to end, at any time, and frees them.
@@ -40,10 +43,14 @@ struct join : rl::test_suite<join<Asks>, 3> {
   void run(unsigned thread, branch& b) {
     branch_word word(b.word);
     b.core.set(thread);
-    const bool wanted = word.bind(false);
+    const branch_word::binding how = word.bind(false);
+    if (how == branch_word::binding::free) {
+      check(b.memory.get() == 7, "a branch is freed after it has been disposed of");
+      b.freed.set(b.freed.get() + 1);
+    }
+    if (how != branch_word::binding::wanted) return;
     b.memory.set(1);
-    bool told = !wanted;
-    if (wanted && b.message.load(std::memory_order_acquire) != 0) told = true;  // asked before its end
+    const bool told = b.message.load(std::memory_order_acquire) != 0;  // asked before its end
     if (word.end(told, false)) return count_down(thread);
     while (b.message.load(std::memory_order_acquire) == 0) yield_thread();
     check(word.has_ended(), "the message comes to a branch that has ended");
@@ -54,15 +61,32 @@ struct join : rl::test_suite<join<Asks>, 3> {
     if (index != 0) return run(index, branches[index - 1]);
     for (unsigned i = 0; Asks && i != 2; ++i) {
       branch& b = branches[i];
-      if (!branch_word(b.word).ask_to_end()) continue;
-      check(b.core.get() == i + 1, "the loop of a branch that is told to end is known");
-      b.message.store(1, std::memory_order_release);
+      switch (branch_word(b.word).ask_to_end()) {
+        case branch_word::request::send:
+          check(b.core.get() == i + 1, "the loop of a branch that is told to end is known");
+          b.message.store(1, std::memory_order_release);
+          break;
+        case branch_word::request::dispose:
+          b.disposed = true;
+          b.memory.set(7);
+          if (branch_word(b.word).disposed()) {
+            check(b.core.get() == i + 1, "the worker has let go of a branch that the parent frees");
+            b.freed.set(b.freed.get() + 1);
+          }
+          count_down(0);
+          break;
+        default:
+          break;
+      }
     }
     while (over.load(std::memory_order_acquire) == 0) yield_thread();
-    for (branch& b : branches) b.memory.set(9);  // freed
+    for (branch& b : branches) {
+      if (!b.disposed) b.memory.set(9);  // freed
+    }
   }
   void after() {
-    check(zeros[1] + zeros[2] == 1, "the count comes to zero once");
+    check(zeros[0] + zeros[1] + zeros[2] == 1, "the count comes to zero once");
+    for (branch& b : branches) check(b.freed.get() == (b.disposed ? 1U : 0U), "a disposed branch is freed once");
     check(left.load(std::memory_order_relaxed) == 0, "and stays");
   }
 };

@@ -105,3 +105,69 @@ TEST_CASE("a flow that is cancelled before its start may be cancelled by destruc
   busy.reset();
   CHECK(result.get() == 3);
 }
+
+TEST_CASE("a flow is destroyed by a task whose worker has some of its branches") {
+  for (int round = 0; round < 50; ++round) {
+    threadpool pool(2);
+    std::atomic<int> began{0}, cancelled{0};
+    auto flow = std::make_unique<steps::AsyncSteps>(pool);
+    flow->add([&](IAsyncSteps& asi) {
+      auto& branches = asi.parallel();
+      for (int i = 0; i < 40; ++i) {
+        branches.add([&, i](IAsyncSteps& branch) {
+          branch.setCancel([&] { ++cancelled; });
+          ++began;
+          if (i % 8 == 0) {  // some take long enough to be taken by both workers, some have branches of their own
+            auto& inner = branch.parallel();
+            for (int k = 0; k < 4; ++k) {
+              inner.add([&](IAsyncSteps& leaf) {
+                leaf.setCancel([&] { ++cancelled; });
+                ++began;
+              });
+            }
+          }
+          const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+          while (std::chrono::steady_clock::now() < until) {
+          }
+        });
+      }
+    });
+    flow->execute();
+    while (began != 60) std::this_thread::yield();
+    std::promise<void> done;
+    pool.execute([&] {
+      flow.reset();
+      done.set_value();
+    });
+    done.get_future().wait();  // a hang is found by the test's time limit
+    const int count = cancelled;
+    CHECK(count == 60);
+  }
+}
+
+TEST_CASE("a flow is destroyed on a paused pool, with branches that wait and branches that nobody has taken") {
+  for (int round = 0; round < 50; ++round) {
+    threadpool pool(3);
+    std::atomic<int> began{0}, cancelled{0};
+    std::atomic<bool> go_on{false};
+    const auto token = std::make_shared<int>();
+    auto flow = std::make_unique<steps::AsyncSteps>(pool);
+    flow->add([&](IAsyncSteps& asi) {
+      auto& branches = asi.parallel();
+      for (int i = 0; i < 40; ++i) {
+        branches.add([&, token](IAsyncSteps& branch) {
+          branch.setCancel([&] { ++cancelled; });
+          ++began;
+          while (!go_on) std::this_thread::yield();  // so that each worker has one, and the others wait in queues
+        });
+      }
+    });
+    flow->execute();
+    while (began != 3) std::this_thread::yield();
+    pool.configurepool(0);
+    go_on = true;
+    flow.reset();
+    CHECK(cancelled == began);
+    CHECK(token.use_count() == 1);
+  }
+}
