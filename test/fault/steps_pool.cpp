@@ -35,12 +35,13 @@ std::size_t failures = 0;
 /// whose cache of blocks is empty, as are those of the workers that it starts.
 template <class Attempt>
 void each_allocation(Attempt attempt) {
-  for (bool again = true; again;) {
+  bool has_failed = false;
+  do {
     static_cast<void>(threadpool::trim());
-    std::thread([&] { again = attempt(failures); }).join();
+    std::thread([&] { has_failed = attempt(failures); }).join();
     CHECK(large::live() == 0);
-    failures += again ? 1 : 0;
-  }
+    failures += has_failed ? 1 : 0;
+  } while (has_failed);
 }
 template <class Attempt>
 void each_allocation_from_none(Attempt attempt) {
