@@ -33,9 +33,11 @@ inline std::atomic<std::size_t> live{0};
 inline std::atomic<std::size_t> failures{0};
 inline std::atomic<std::size_t> countdown_of_all{never};
 inline thread_local std::size_t countdown_of_thread = never;
+inline thread_local bool none_for_thread = false;
 inline thread_local std::size_t calls_of_thread = 0;
 
 inline bool must_fail() noexcept {
+  if (none_for_thread) return true;
   if (countdown_of_thread != never && countdown_of_thread-- == 0) return true;  // 0 - 1 is never: fails once
   std::size_t left = countdown_of_all.load(std::memory_order_relaxed);
   while (left != never) {
@@ -134,6 +136,15 @@ class fail_alloc {
 
  private:
   std::size_t failures_;
+};
+
+/// Makes every call of operator new by this thread throw std::bad_alloc, until the end of its scope.
+class no_memory {
+ public:
+  no_memory() noexcept { alloc::none_for_thread = true; }
+  ~no_memory() { alloc::none_for_thread = false; }
+  no_memory(const no_memory&) = delete;
+  no_memory& operator=(const no_memory&) = delete;
 };
 
 }  // namespace testing

@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <memory>
+#include <new>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -64,6 +67,29 @@ TEST_CASE("a failure can be set for all threads and is used up once") {
     }
   }
   CHECK(caught == 1);
+}
+
+TEST_CASE("without memory every allocation of this thread fails, and no other's") {
+  int caught = 0, succeeded = 0;
+  std::barrier meeting(2);
+  testing::run_threads(2, [&](std::size_t i) {
+    std::optional<testing::no_memory> none;
+    if (i == 0) none.emplace();
+    meeting.arrive_and_wait();
+    for (int k = 0; k < 3; ++k) {
+      try {
+        delete testing::escape(new int(k));
+        if (i == 1) ++succeeded;
+      } catch (const std::bad_alloc&) {
+        if (i == 0) ++caught;
+      }
+    }
+    meeting.arrive_and_wait();
+    none.reset();
+    delete testing::escape(new int(5));
+  });
+  CHECK(caught == 3);
+  CHECK(succeeded == 3);
 }
 
 TEST_CASE("threads of a start line all run and CPU time goes up by their work") {
