@@ -24,6 +24,17 @@ void plan::add(const std::string& workload, entry contestant) {
   throw std::out_of_range("no workload is called " + workload);
 }
 
+void add_curve(std::vector<workload>& to, const workload& each, const std::string& axis,
+               const std::vector<std::size_t>& xs) {
+  for (const std::size_t x : xs) {
+    workload point = each;
+    point.name += " " + std::to_string(x);
+    point.only_whole = true;
+    point.curve = {each.name, axis, x};
+    to.push_back(std::move(point));
+  }
+}
+
 std::vector<void (*)(plan&)>& enroll::all() {
   static std::vector<void (*)(plan&)> list;
   return list;
@@ -38,6 +49,7 @@ namespace {
 
 constexpr const char* help = R"(usage: %s [OPTIONS] [--benchmark_... of Google Benchmark]
   --quick          small sizes, fewer repetitions
+  --whole          also the workloads that take long
   --filter=REGEX   only workloads and contestants whose "workload/contestant" contains a match
   --repetitions=N  samples of each contestant in each workload
   --list           names, and nothing is run
@@ -46,7 +58,7 @@ constexpr const char* help = R"(usage: %s [OPTIONS] [--benchmark_... of Google B
 )";
 
 struct arguments {
-  bool quick = false, list = false, seconds = false;
+  bool quick = false, whole = false, list = false, seconds = false;
   std::string filter, child;
   int repetitions = 0;
   double more = 0;
@@ -68,6 +80,8 @@ arguments parse(int& argc, char** argv) {
       std::exit(0);
     } else if (argument == "--quick") {
       found.quick = true;
+    } else if (argument == "--whole") {
+      found.whole = true;
     } else if (argument == "--list") {
       found.list = true;
     } else if (argument == "--seconds") {
@@ -227,8 +241,12 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
     std::sort(found.begin(), found.end(), [](const entry& a, const entry& b) { return a.rank < b.rank; });
     std::erase_if(found,
                   [&](const entry& who) { return !std::regex_search(what.name + "/" + who.contestant, filter); });
-    if (found.empty()) continue;
+    if (found.empty() || (what.only_whole && !chosen.whole && chosen.filter.empty())) continue;
     benchmark::AddCustomContext("workload:" + what.name, what.unit + "|" + what.title);
+    if (!what.curve.name.empty()) {
+      benchmark::AddCustomContext("curve:" + what.name,
+                                  what.curve.name + "|" + std::to_string(what.curve.x) + "|" + what.curve.axis);
+    }
     const int most = chosen.quick ? (what.repetitions + 1) / 2 : what.repetitions;
     const int repetitions = chosen.repetitions > 0 ? chosen.repetitions : (std::min)(chosen.quick ? 7 : 15, most);
     const double guessed = what.expected_seconds * (chosen.quick ? 0.3 : 1) / static_cast<double>(found.size());

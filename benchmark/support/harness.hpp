@@ -24,6 +24,12 @@ struct sample {
   std::string defect;  // not empty: the contestant did something wrong, and what
 };
 
+/// Where a workload lies on a curve; no name: on none.
+struct curve_point {
+  std::string name, axis;  // axis: what x counts
+  std::size_t x = 0;
+};
+
 /// What is measured.
 struct workload {
   std::string name;             // "queue/1:1"
@@ -33,7 +39,13 @@ struct workload {
   int repetitions = 1000;       // at most; half of it when quick
   bool probes_line = false;     // notes the round trip of a cache line before and after each sample
   bool in_own_process = false;  // each sample in a fresh process: memory measurements
+  bool only_whole = false;      // left out unless everything is asked for, or it by its name
+  curve_point curve{};
 };
+
+/// Adds the workloads "NAME X" for each x of a curve. They are run with --whole, or when a filter chooses them.
+void add_curve(std::vector<workload>& to, const workload& each, const std::string& axis,
+               const std::vector<std::size_t>& xs);
 
 /// One contestant in one workload.
 struct entry {
@@ -56,6 +68,14 @@ class plan {
 
   /// Adds a contestant to a workload of that name; throws std::out_of_range if there is none.
   void add(const std::string& workload, entry contestant);
+  /// Adds one to each point of a curve: made(x) gives what is to be run there.
+  template <class Made>
+  void add_to_curve(const std::string& curve, Made made) {
+    for (std::size_t i = 0; i < workloads_.size(); ++i) {
+      const curve_point& at = workloads_[i].curve;
+      if (at.name == curve) entries_[i].push_back(made(at.x));
+    }
+  }
 
   const std::vector<workload>& workloads() const noexcept { return workloads_; }
   std::vector<entry>& entries(std::size_t workload) { return entries_[workload]; }

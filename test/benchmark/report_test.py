@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Tests of benchmark/report on figures made up for each rule."""
 
-import importlib.machinery
-import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,15 +12,23 @@ import unittest
 import xml.dom.minidom
 
 sys.dont_write_bytecode = True
-REPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmark", "report")
-loader = importlib.machinery.SourceFileLoader("report", REPORT)
-report = importlib.util.module_from_spec(importlib.util.spec_from_loader("report", loader))
-loader.exec_module(report)
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+REPORT = os.path.join(ROOT, "benchmark", "report")
+sys.path.insert(0, REPORT)
+
+import bars
+import figures
+import lines
+import results
+import text
+from drawing import Axis
 
 CONTEXT = {
     "date": "2026-01-02T03:04:05+00:00", "num_cpus": 4, "cpu": "Some CPU", "processors": "3", "system": "Some OS",
     "compiler": "some compiler", "version:Lib & Co": "1.2", "workload:queue/1:1": "ns/element|one <to> one",
-    "workload:pool/latency": "us|waiting",
+    "workload:pool/latency": "us|waiting", "workload:growth/items 10": "ns/item|many", "curve:growth/items 10":
+    "growth/items|10.000|items", "workload:growth/items 1": "ns/item|many", "curve:growth/items 1":
+    "growth/items|1.000|items",
 }
 
 
@@ -47,7 +54,7 @@ class Report(unittest.TestCase):
         return path
 
     def read(self, runs):
-        workloads, _ = report.read([self.file(runs)])
+        workloads, _ = figures.read([self.file(runs)])
         return {each.name: each for each in workloads}
 
     def one(self, runs):
@@ -76,7 +83,7 @@ class Report(unittest.TestCase):
     def test_a_value_stands_for_the_time_and_other_counters_are_notes(self):
         workload, found = self.one(samples("async::pool", [7], "pool/latency", value=4.5, p99=9.0))
         self.assertEqual((found["async::pool"].median, workload.unit, workload.title), (4.5, "us", "waiting"))
-        self.assertIn("p99 9.00", report.notes_of(found["async::pool"]))
+        self.assertIn("p99 9.00", text.notes_of(found["async::pool"]))
 
     def test_samples_of_near_and_far_cores_are_not_mixed(self):
         near, far = {"line_before": 70, "line_after": 90}, {"line_before": 400, "line_after": 300}
@@ -85,7 +92,7 @@ class Report(unittest.TestCase):
                 + samples("async::queue", [1000] * 5, **moved))
         workload, found = self.one(runs)
         self.assertEqual((workload.place, found["async::queue"].values), ("near", [1, 2, 3, 4]))
-        self.assertIn("near in 4 of 12", report.place_note(workload))
+        self.assertIn("near in 4 of 12", text.place_note(workload))
 
     def test_with_too_few_samples_of_that_kind_all_count(self):
         near, far = {"line_before": 70, "line_after": 90}, {"line_before": 400, "line_after": 300}
@@ -99,16 +106,16 @@ class Report(unittest.TestCase):
         runs.append(run("queue/1:1/broken/0", 0.001, error_occurred=True, error_message="threw"))
         workload, found = self.one(runs)
         self.assertEqual(found["lossy"].values, [1, 1])
-        shown = report.table([workload], CONTEXT)
+        shown = text.table([workload], CONTEXT)
         self.assertIn("WRONG in 1 of 3 samples: 10 elements in, 9 out", shown)
         self.assertIn("WRONG in 1 of 1 samples: threw", shown)
-        self.assertIn("threw", report.plot("queue", [workload], CONTEXT))
+        self.assertIn("threw", bars.plot("queue", [workload], CONTEXT))
 
     def test_workloads_and_contestants_keep_the_order_of_the_run(self):
         context = dict(CONTEXT)
         paths = [self.file(samples("b", [1], "queue/1:1"), "q.json"),
                  self.file(samples("async::z", [1, 1], "pool/latency") + samples("a", [1, 1], "pool/latency"), "p.json")]
-        workloads, merged = report.read(paths)
+        workloads, merged = figures.read(paths)
         self.assertEqual([each.name for each in workloads], ["queue/1:1", "pool/latency"])
         self.assertEqual([each.name for each in workloads[1].contestants], ["async::z", "a"])
         self.assertEqual(merged["cpu"], context["cpu"])
@@ -119,32 +126,32 @@ class Report(unittest.TestCase):
         self.assertEqual(list(found), ["async::a", "b"])
 
     def test_numbers_are_short(self):
-        shown = [report.number(value) for value in (0, 0.1234, 1.2345, 12.345, 123.45, 12345.6, 1e6)]
+        shown = [text.number(value) for value in (0, 0.1234, 1.2345, 12.345, 123.45, 12345.6, 1e6)]
         self.assertEqual(shown, ["0", "0.123", "1.23", "12.3", "123", "12,346", "1,000,000"])
 
     def test_the_table_names_machine_compiler_peers_and_date(self):
-        shown = report.table(list(self.read(samples("async::queue", [1])).values()), CONTEXT)
+        shown = text.table(list(self.read(samples("async::queue", [1])).values()), CONTEXT)
         for part in ("Some CPU, 3 processors", "Some OS", "some compiler", "Lib & Co 1.2", "2026-01-02"):
             self.assertIn(part, shown)
 
     def test_the_markdown_table_has_a_row_for_each_contestant_and_a_column_for_each_workload(self):
         found = self.read(samples("async::queue", [10, 10]) + samples("peer", [25, 25])
                           + samples("async::queue", [4], "queue/pair") + [run("queue/pair/lossy/0", error_occurred=True)])
-        lines = report.markdown(list(found.values())).splitlines()
+        lines = text.markdown(list(found.values())).splitlines()
         self.assertEqual(lines[0], "| queue | 1:1<br>ns/element | pair<br>ns |")
         self.assertEqual(lines[2:], ["| **async::queue** | **10.0** | **4.00** |", "| peer | 25.0 (2.50x) |  |",
                                      "| lossy |  | wrong results |"])
 
     def test_an_axis_is_logarithmic_where_values_differ_by_orders_of_magnitude(self):
-        self.assertFalse(report.Axis([1, 15]).is_log)
-        axis = report.Axis([1, 15, 46_000])
+        self.assertFalse(Axis([1, 15], 200).is_log)
+        axis = Axis([1, 15, 46_000], 200)
         self.assertTrue(axis.is_log)
         self.assertLess(axis.length(1), axis.length(15))
-        self.assertAlmostEqual(axis.length(46_000), report.BARS)
+        self.assertAlmostEqual(axis.length(46_000), 200)
         self.assertGreater(axis.length(1), 0)
         for values in ([0.0], [0.0, 5.0], [1e-9, 1e9], [7.0]):
-            axis = report.Axis(values)
-            self.assertTrue(all(0 <= axis.length(value) <= report.BARS for value in values))
+            axis = Axis(values, 200)
+            self.assertTrue(all(0 <= axis.length(value) <= 200 for value in values))
             self.assertLess(len(axis.ticks), 30)
 
     def test_the_command_writes_well_formed_plots_for_both_themes_and_a_page(self):
@@ -153,7 +160,7 @@ class Report(unittest.TestCase):
         out = os.path.join(self.folder, "out")
         shown = subprocess.run([sys.executable, REPORT, "--out", out, path], check=True, capture_output=True, text=True)
         self.assertIn("300x", shown.stdout)
-        self.assertEqual(sorted(os.listdir(out)), ["index.html", "pool.svg", "queue.svg", "table.md", "table.txt"])
+        self.assertEqual(sorted(os.listdir(out)), ["index.html", "pool.svg", "queue.svg", "results.json", "table.md", "table.txt"])
         for name in ("queue.svg", "pool.svg"):
             with open(os.path.join(out, name), encoding="utf-8") as file:
                 svg = file.read()
@@ -172,6 +179,96 @@ class Report(unittest.TestCase):
         self.assertNotEqual(code(samples("async::queue", [1])), 0)
         self.assertNotEqual(code(samples("peer", [2])), 0)
         self.assertNotEqual(code([]), 0)
+
+    # --- curves and latencies
+
+    def curve(self):
+        return (samples("async::queue", [5, 5], "growth/items 10") + samples("peer", [8], "growth/items 10")
+                + samples("async::queue", [4], "growth/items 1") + samples("async::queue", [1], "queue/1:1"))
+
+    def test_points_of_a_curve_are_ordered_by_their_size(self):
+        (name, points), = figures.curves(self.read(self.curve()).values()).items()
+        self.assertEqual((name, [each.curve[1] for each in points]), ("growth/items", [1, 10]))
+
+    def test_a_curve_is_a_row_of_a_table_and_no_column_of_its_familys(self):
+        found = list(self.read(self.curve()).values())
+        self.assertEqual(text.family_table("growth", found), "")
+        self.assertEqual(text.curve_tables("growth", found).splitlines(),
+                         ["| growth | | 1 | 10 |", "|---|---|---:|---:|",
+                          "| many, ns/item | **async::queue** | **4.00** | **5.00** |", "|  | peer |  | 8.00 (1.60x) |"])
+
+    def test_a_curve_is_drawn_from_its_least_to_its_greatest_size(self):
+        (panel,) = lines.curve_panels(self.read(self.curve()).values())
+        self.assertEqual(panel.series, {"async::queue": [(0.0, 4), (1.0, 5)], "peer": [(1.0, 8)]})
+        self.assertEqual([label for _, label in panel.marks], ["1", "10"])
+        xml.dom.minidom.parseString(lines.plot("growth", [panel], CONTEXT))
+
+    def test_latencies_go_from_the_median_through_the_quantiles_that_were_noted(self):
+        runs = samples("async::pool", [1], "pool/latency", value=4.5, **{"p99.9": 20.0, "p90": 5.0, "p99": 9.0, "MB": 1.0})
+        (panel,) = lines.latency_panels(self.read(runs + samples("none", [1], "queue/1:1")).values())
+        self.assertEqual([label for _, label in panel.marks], ["p50", "p90", "p99", "p99.9"])
+        self.assertEqual([value for _, value in panel.series["async::pool"]], [4.5, 5.0, 9.0, 20.0])
+
+    def test_names_beside_lines_do_not_overlap(self):
+        for wanted in ([0, 0, 0], [1, 2, 200], [190, 195, 199], [0, 100, 101, 102, 200], [50]):
+            places = lines.apart(wanted, 0, 200)
+            self.assertTrue(all(b - a >= lines.LABEL - 1e-9 for a, b in zip(places, places[1:])), places)
+            self.assertTrue(0 <= places[0] and places[-1] <= 200, places)
+        self.assertEqual(lines.apart([50, 100], 0, 200), [50, 100])
+
+    # --- what is published
+
+    def project(self, runs):
+        """A project with a text that has blocks, and the figures of these runs."""
+        root = os.path.join(self.folder, "project")
+        shutil.rmtree(root, ignore_errors=True)
+        os.makedirs(os.path.join(root, "sub"))
+        with open(os.path.join(root, "sub", "README.md"), "w", encoding="utf-8") as file:
+            file.write("before\n\n<!-- results: queue -->\nold\n<!-- /results -->\n\nbetween\n\n"
+                       "<!-- results: nothing -->\nold\n<!-- /results -->\n\nafter\n")
+        results.publish(root, "results", *figures.read([self.file(runs)]))
+        return root
+
+    def test_publishing_fills_the_blocks_and_leaves_the_rest(self):
+        root = self.project(samples("async::queue", [10]) + samples("peer", [25]))
+        with open(os.path.join(root, "sub", "README.md"), encoding="utf-8") as file:
+            filled = file.read()
+        self.assertEqual(filled, "before\n\n<!-- results: queue -->\n\n| queue | 1:1<br>ns/element |\n|---|---:|\n"
+                         "| **async::queue** | **10.0** |\n| peer | 25.0 (2.50x) |\n\n"
+                         "![the unbounded queues' figures as bars](../results/queue.svg)\n\n<!-- /results -->\n\nbetween\n\n"
+                         "<!-- results: nothing -->\n<!-- /results -->\n\nafter\n")
+        self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))), ["queue.svg", "results.json", "table.txt"])
+
+    def test_publishing_again_from_what_was_published_changes_nothing(self):
+        root = self.project(samples("async::queue", [1 / 3, 2, 12345.678901]) + self.curve()
+                            + samples("async::pool", [1], "pool/latency", value=4.5, p99=9.0)
+                            + [run("queue/1:1/lossy/0", error_occurred=True, error_message="10 in, 9 out")])
+        self.assertEqual(results.differences(root, "results"), [])
+        before = results.wanted(root, "results")
+        results.publish(root, "results", *figures.read([os.path.join(root, "results", "results.json")]))
+        self.assertEqual(results.wanted(root, "results"), before)
+
+    def test_what_differs_from_the_published_figures_is_found(self):
+        def changed(path, change):
+            root = self.project(samples("async::queue", [10]))
+            path = os.path.join(root, path)
+            old = ""
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    old = file.read()
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(change(old))
+            return results.differences(root, "results")
+        text_of = os.path.join("sub", "README.md")
+        self.assertEqual(changed(text_of, lambda old: old), [])
+        self.assertEqual(changed(text_of, lambda old: old.replace("10.0", "9.99")), [text_of])
+        self.assertEqual(changed(text_of, lambda old: old.replace("between", "more")), [])
+        self.assertIn("results/table.txt", changed("results/results.json", lambda old: old.replace("10.0", "11.0")))
+        self.assertEqual(changed("results/queue.svg", lambda old: old + " "), ["results/queue.svg"])
+        self.assertEqual(changed("results/left.svg", lambda old: old), ["results/left.svg"])
+
+    def test_what_this_project_shows_is_what_was_measured(self):
+        self.assertEqual(results.differences(ROOT, "benchmark/results"), [], "python3 benchmark/report --publish")
 
 
 if __name__ == "__main__":

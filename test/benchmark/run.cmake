@@ -15,7 +15,7 @@ if(result EQUAL 0)
       message(FATAL_ERROR "benchmark/run wrote no ${file}")
     endif()
   endforeach()
-  execute_process(COMMAND ${SOURCE}/benchmark/report --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
+  execute_process(COMMAND python3 ${SOURCE}/benchmark/report --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 elseif(error MATCHES "can't go on without")
   message("skipped: benchmark/run lacks something that it needs")
