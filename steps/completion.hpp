@@ -2,7 +2,6 @@
 // floor: 10
 #pragma once
 #include <cstddef>      // for byte
-#include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
@@ -13,6 +12,7 @@
 #include "async/detail/loop_ref.hpp"      // for loop_ref
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/remote.hpp"        // for resume_with
+#include "steps/detail/wait_word.hpp"     // for wait_word
 #include "steps/errors.hpp"               // for ErrorCode, Error
 
 namespace steps {
@@ -28,50 +28,33 @@ struct pool_call_step;
 
 /// What the tokens of one wait share with its step. The step's scope closes it when the step ends in another way.
 struct wait_block : async::detail::message {
-  enum : std::uint32_t { open, won, closed };
-
   wait_block(message::function arrive, step& s, void (*d)(wait_block&) noexcept) noexcept
       : message(arrive), loop(*s.flow_->core), waiting(&s), destroy(d) {}
 
   void release() noexcept {
-    // [X1] acq_rel, pairs with itself: whoever destroys it has seen what the others did
-    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(*this);
-  }
-  /// True for the first caller only.
-  bool win() noexcept {
-    std::uint32_t expected = open;
-    // [X2] acquire, pairs with [X3]: the winner writes the result that a winner before it has taken back
-    return state.compare_exchange_strong(expected, won, std::memory_order_acquire, std::memory_order_relaxed);
-  }
-  /// The winner could not make its result.
-  void take_back() noexcept {
-    // [X3] release, pairs with [X2]
-    state.store(open, std::memory_order_release);
+    if (word.release()) destroy(*this);
   }
   /// The step does not wait any more; on the loop's thread.
   void close() noexcept {
     waiting = nullptr;
-    std::uint32_t expected = open;
-    state.compare_exchange_strong(expected, closed, std::memory_order_relaxed,  // nothing is handed over
-                                  std::memory_order_relaxed);
+    word.close();
     release();
   }
   /// The winner's result is stored: it goes to the step, at once when this is the loop's thread and nothing of the flow
   /// is on the stack, else by a message. False: the loop has gone.
   bool send() noexcept {
-    references.fetch_add(1, std::memory_order_relaxed);  // the winner holds one meanwhile
+    word.share();
     if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->at == phase::parked) {
       deliver(*this, async::detail::delivery::on_loop);
       return true;
     }
     if (loop.push(*this)) return true;
-    state.store(closed, std::memory_order_relaxed);  // nothing is handed over
+    word.refused();
     release();
     return false;
   }
 
-  async::detail::atomic<std::uint32_t> references{2};  // the step's scope and the first token
-  async::detail::atomic<std::uint32_t> state{open};
+  wait_word word;
   const async::detail::loop_ref loop;
   step* waiting;  // the loop thread's; null: the step does not wait any more
   void (*const destroy)(wait_block&) noexcept;
@@ -148,7 +131,7 @@ class completion {
   /// Refers to no wait: all calls return false.
   completion() noexcept = default;
   completion(const completion& other) noexcept : block_(other.block_) {
-    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);  // `other` holds one meanwhile
+    if (block_ != nullptr) block_->word.share();
   }
   completion(completion&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   completion& operator=(completion other) noexcept {
@@ -164,11 +147,11 @@ class completion {
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
-    if (block_ == nullptr || !block_->win()) return false;
+    if (block_ == nullptr || !block_->word.win()) return false;
     try {
       block::values::construct(block_->memory, std::forward<A>(results)...);
     } catch (...) {
-      block_->take_back();
+      block_->word.take_back();
       throw;
     }
     block_->stored = true;
@@ -177,11 +160,11 @@ class completion {
 
   /// Ends the wait with an error at the step. Returns as success() does.
   bool error(ErrorCode code, std::string_view info = {}) const {
-    if (block_ == nullptr || !block_->win()) return false;
+    if (block_ == nullptr || !block_->word.win()) return false;
     try {
       block_->error.emplace(code, info);
     } catch (...) {
-      block_->take_back();
+      block_->word.take_back();
       throw;
     }
     return block_->send();
@@ -194,9 +177,7 @@ class completion {
   }
 
   /// True while the wait has not been ended by a token or otherwise, as far as this thread can know.
-  explicit operator bool() const noexcept {
-    return block_ != nullptr && block_->state.load(std::memory_order_relaxed) == block::open;
-  }
+  explicit operator bool() const noexcept { return block_ != nullptr && block_->word.is_open(); }
 
  private:
   friend class IAsyncSteps;
@@ -208,7 +189,7 @@ class completion {
 
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {
-    if (block_ == nullptr || !block_->win()) return;
+    if (block_ == nullptr || !block_->word.win()) return;
     block_->thrown = std::current_exception();
     block_->send();
   }
