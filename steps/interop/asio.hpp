@@ -196,7 +196,7 @@ class asio_loop : public async::event_loop {
       const std::lock_guard lock(mutex);
       if (loop == nullptr) return;
       const async::event_loop::cycle_result next = loop->iterate();
-      if (!next.have_work) return;
+      if (!next.have_work) return static_cast<void>(timer.cancel());  // it would keep the io_context running
       if (next.delay == next.delay.zero()) return wake();
       timer.expires_after(next.delay);
       timer.async_wait(

@@ -32,7 +32,8 @@ function(skip_layer layer reason)
   set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${layer}.skipped PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
 endfunction()
 
-# An executable and its test for each file of a layer's folder; the rest of the arguments: libraries.
+# An executable and its test for each file of a layer's folder; the rest of the arguments: libraries. Where a script of
+# the same name is beside it, the script runs the program.
 function(add_programs layer timeout)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
   foreach(source IN LISTS sources)
@@ -46,7 +47,14 @@ function(add_programs layer timeout)
     string(REGEX REPLACE "^// args: *" "" args "${args}")
     string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}")
     separate_arguments(args UNIX_COMMAND "${args}")
-    register_test(${name} ${layer} ${timeout} ${name} ${args})
+    cmake_path(REPLACE_EXTENSION source LAST_ONLY py OUTPUT_VARIABLE script)
+    if(EXISTS ${script})
+      register_test(${name} ${layer} ${timeout} ${Python3_EXECUTABLE} ${script} ${CMAKE_CROSSCOMPILING_EMULATOR}
+                    $<TARGET_FILE:${name}> ${args})
+      set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
+    else()
+      register_test(${name} ${layer} ${timeout} ${name} ${args})
+    endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   endforeach()
 endfunction()
@@ -105,7 +113,7 @@ endfunction()
 
 function(add_example_layer)
   add_programs(example 120)
-  allow_fences(example.interop_asio)
+  allow_fences(example.http_server)
 endfunction()
 
 # Fuzz targets: with the inputs of fuzz/corpus/NAME and random changes to them; or, with ASYNCSTEPS_TEST_FUZZ_SECONDS, on

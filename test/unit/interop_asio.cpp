@@ -220,6 +220,23 @@ TEST_CASE("an asio_loop that goes leaves nothing in its io_context") {
   CHECK(io.stopped());
 }
 
+TEST_CASE("an io_context returns when the flow has ended, though a timer was set for later") {
+  asio::io_context io;
+  asio_loop loop(io);
+  steps::AsyncSteps flow{loop};
+  std::string seen;
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(1h);
+    asio::post(io, [&io, done = asi.completion<>()] { asio::post(io, [done] { done.success(); }); });
+  });
+  flow.add([&](IAsyncSteps&) { seen = "ended"; });
+  flow.execute();
+  const auto begin = std::chrono::steady_clock::now();
+  io.run_for(30s);
+  CHECK(seen == "ended");
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+}
+
 TEST_CASE("work that is handed in by a handler of the same thread runs") {
   asio::io_context io;
   asio_loop loop{io};
