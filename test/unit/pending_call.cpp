@@ -104,7 +104,7 @@ TEST_CASE("a call fits into a task without a block of its own, as itself when it
   struct alignas(64) aligned {
     void operator()() const {}
   };
-  std::array<char, 25> large{};
+  std::array<char, 48> large{};
   const auto small = [a = 1L, b = 2L] { return a + b; };
   using kept = async::detail::pending_call<long, std::decay_t<decltype(small)>>;
   static_assert(std::is_same_v<decltype(make_call(small)), kept>, "16 bytes of captures");
