@@ -15,20 +15,26 @@
 
 namespace async::detail {
 
-/// "wrapper<face, function, handler>" as "function", for a reader; what is no such name stays.
+/// "wrapper<face, function, handler>" as "function", for a reader; "wrapper<face, no_handler>" as "wrapper"; what is no
+/// such name stays.
 inline std::string_view short_name(std::string_view type) noexcept {
   std::size_t begin = 0;
   int depth = 0;
+  bool is_wrapper = false;
   for (std::size_t i = 0; i < type.size(); ++i) {
     const char c = type[i];
     if (c == '<' || c == '(' || c == '{' || c == '[') ++depth;
     if (c == ')' || c == '}' || c == ']' || (c == '>' && type[i - 1] != '-')) --depth;  // not that of "->"
-    if ((c == ',' && depth == 1) || (c == '>' && depth == 0 && begin != 0)) {
-      if (begin != 0) return type.substr(begin, i - begin);
-      begin = i + 2;
+    if ((c != ',' || depth != 1) && (c != '>' || depth != 0)) continue;
+    if (begin != 0) {  // not the face
+      std::string_view part = type.substr(begin, i - begin);
+      while (part.ends_with(' ')) part.remove_suffix(1);
+      if (!part.ends_with("no_label") && !part.ends_with("no_handler")) return part;
+      is_wrapper = true;
     }
+    begin = i + 2;
   }
-  return type;
+  return is_wrapper ? type.substr(0, type.find('<')) : type;
 }
 
 /// Writes what the logs hold in the JSON of the Trace Event Format: one process, a track for each thread, one for each

@@ -329,6 +329,8 @@ endfunction()
 # What makes the tables of benchmark/; at larger scales also benchmark/run itself, which builds all of its programs.
 function(add_benchmark_layer)
   register_test(benchmark.report benchmark 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/report_test.py)
+  register_test(benchmark.timeline benchmark 60 ${Python3_EXECUTABLE}
+                ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/timeline_test.py)
   if(ASYNCSTEPS_TEST_SCALE GREATER 1)
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
     register_test(

@@ -45,7 +45,9 @@ std::vector<std::string> links_in(const std::string& text) {
 /// tenth, and is too busy for the first for every seventh. It takes no more connections than eight.
 class site {
  public:
-  explicit site(fs::path root) : root_(std::move(root)) {}
+  explicit site(fs::path root) : root_(std::move(root)) {
+    network_.immediate([] { async::trace::name_thread("site", 0); });
+  }
 
   struct connection {
     explicit connection(site& to) : to_(to) {

@@ -367,6 +367,9 @@ TEST_CASE("the name of a step's type is shortened to that of its function") {
   CHECK(short_name("f<A<x, y>, main()::<lambda(B<1, 2>)>, C>") == "main()::<lambda(B<1, 2>)>");
   CHECK(short_name("f<A, (lambda at x.cpp:1:2) (int) -> B, C>") == "(lambda at x.cpp:1:2) (int) -> B");
   CHECK(short_name("f<A, B>") == "B");
+  CHECK(short_name("loop_step<A, no_label, counted<main()::<lambda(B)> > >") == "counted<main()::<lambda(B)> >");
+  CHECK(short_name("parallel_step<A, steps::detail::no_handler>") == "parallel_step");
+  CHECK(short_name("await_step<A, std::future<int>, no_handler>") == "std::future<int>");
   CHECK(short_name("yield_step<A>") == "yield_step<A>");
   CHECK(short_name("") == "");
 }
