@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // Flows on thread pools: steps::post, parallel() and completion() between loops next to their peers
-// (peers/*_flows.cpp). How many workers there are does not depend on the machine.
+// (peers/*_flows.cpp). How many workers there are does not depend on the machine, but for the curve of scaling.
 #include <vector>  // for vector
 
+#include "support/curves.hpp"   // for crews, powers_of_ten
 #include "support/harness.hpp"  // for run_program
 
 int main(int argc, char** argv) {
@@ -20,9 +21,12 @@ int main(int argc, char** argv) {
   add("flows/fan-out 1000", "ns/parallel", "1,000 empty branches, forked and joined inside the pool, 2 workers", 1.5);
   add("flows/round trip", "ns/trip", "two loops' flows end each other's waits in turn", 4, true);
   add("flows/round trip x64", "ns/trip", "the same by 64 pairs at a time: what a trip costs each side", 2, true);
-  add("flows/scaling 1", "ns/flow", "flows of three steps of a microsecond each, 1 worker", 1.2);
-  add("flows/scaling 2", "ns/flow", "flows of three steps of a microsecond each, 2 workers", 1);
-  add("flows/scaling 4", "ns/flow", "flows of three steps of a microsecond each, 4 workers", 0.9);
-  add("flows/scaling 8", "ns/flow", "flows of three steps of a microsecond each, 8 workers", 0.9);
+  add("flows/hand-over", "ns/section", "two loops' flows pass a mutex to and fro", 1, true);
+  add("flows/hop", "ns/hop", "the round trip's work: one thread turns both loops", 0.3);
+  add("flows/hop mutex", "ns/hop", "the hand-over's work: one thread turns both loops", 0.3);
+  bench::add_curve(workloads, {"scaling/flows", "ns/flow", "flows of three steps of a microsecond each", 1, 5},
+                   "workers", bench::crews());
+  bench::add_curve(workloads, {"growth/branches", "ns/branch", "empty branches, forked and joined, 2 workers", 0.7, 3},
+                   "branches", bench::powers_of_ten(10'000));
   return bench::run_program(argc, argv, workloads);
 }

@@ -3,6 +3,7 @@
 // Thread pools: async::threadpool and async::async next to their peers (peers/*.cpp).
 #include <vector>  // for vector
 
+#include "support/curves.hpp"   // for crews, powers_of_ten, powers_of_two
 #include "support/harness.hpp"  // for run_program
 
 int main(int argc, char** argv) {
@@ -25,5 +26,13 @@ int main(int argc, char** argv) {
   add("pool/allocations post", "calls/task", "calls of operator new, task with future", 1, 3);
   add("pool/allocations execute", "calls/task", "calls of operator new, task without future", 0.3, 3);
   add("pool/construct", "ns", "constructing and destroying a pool of 4", 0.2);
+  bench::add_curve(workloads, {"scaling/pool", "ns/task", "tasks of a microsecond from one thread outside", 0.5, 5},
+                   "workers", bench::crews());
+  bench::add_curve(workloads, {"scaling/fork-join", "ns/spawn", "fork-join Fibonacci without a cut-off", 0.1, 5},
+                   "workers", bench::crews());
+  bench::add_curve(workloads, {"growth/tasks", "ns/task", "tasks are posted, then run by one worker", 0.6, 3},
+                   "tasks that wait", bench::powers_of_ten(10'000'000));
+  bench::add_curve(workloads, {"growth/threads", "ns/task", "empty tasks from one thread outside", 0.5, 3}, "workers",
+                   bench::powers_of_two(64));
   return bench::run_program(argc, argv, workloads);
 }

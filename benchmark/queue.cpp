@@ -3,6 +3,7 @@
 // Queues of 64-bit numbers: async::queue and async::bounded_queue next to their peers (peers/*.cpp).
 #include <vector>  // for vector
 
+#include "support/curves.hpp"   // for crews, powers_of_ten
 #include "support/harness.hpp"  // for run_program
 
 int main(int argc, char** argv) {
@@ -31,5 +32,14 @@ int main(int argc, char** argv) {
   add("bounded/pair", "ns/pair", "enqueue and dequeue by one thread, capacity 1024", 0.08, false);
   add("bounded/empty", "ns/call", "dequeue from an empty queue of capacity 1024", 0.02, false);
   add("bounded/round trip", "ns", "there and back through two queues, median", 0.02);
+  bench::add_curve(workloads,
+                   {"scaling/queue", "ns/element", "an unbounded queue, half of the threads produce", 0.8, 7, true},
+                   "threads", bench::crews(2));
+  bench::add_curve(
+      workloads,
+      {"scaling/bounded", "ns/element", "a queue of capacity 1024, half of the threads produce", 0.8, 7, true},
+      "threads", bench::crews(2));
+  bench::add_curve(workloads, {"growth/queue", "ns/element", "elements are put into a queue, then taken out", 1, 3},
+                   "elements in the queue", bench::powers_of_ten(10'000'000));
   return bench::run_program(argc, argv, workloads);
 }

@@ -3,6 +3,7 @@
 // Flows: steps::AsyncSteps and steps::NitroSteps next to fibers and coroutines (peers/*.cpp), on one thread.
 #include <vector>  // for vector
 
+#include "support/curves.hpp"   // for powers_of_ten
 #include "support/harness.hpp"  // for run_program
 
 int main(int argc, char** argv) {
@@ -24,5 +25,12 @@ int main(int argc, char** argv) {
   add("steps/sync", "ns/section", "a section of a free mutex", 0.2);
   add("steps/parallel-8", "ns/parallel", "eight branches, forked and joined", 0.6);
   add("steps/mutex", "ns/section", "30,000 flows pass through one mutex and give way inside", 1);
+  workloads.push_back({"steps/waiting", "bytes/flow", "resident memory of 100,000 flows that wait", 3, 3, false, true});
+  bench::add_curve(workloads, {"growth/flows", "ns/flow", "flows are made, give way once and end", 0.5, 3},
+                   "flows alive", bench::powers_of_ten(1'000'000));
+  bench::add_curve(workloads, {"growth/timers cancelled", "ns/timer", "timers are armed, then cancelled", 0.3, 3},
+                   "timers armed", bench::powers_of_ten(1'000'000));
+  bench::add_curve(workloads, {"growth/timers due", "ns/timer", "timers are armed, then due", 0.2, 3}, "timers armed",
+                   bench::powers_of_ten(1'000'000));
   return bench::run_program(argc, argv, workloads);
 }

@@ -4,7 +4,7 @@
 #include <async/event_loop.hpp>  // for event_loop
 #include <async/task_group.hpp>  // for task_group
 #include <async/threadpool.hpp>  // for threadpool
-#include <steps/steps.hpp>       // for AsyncSteps, post, completion
+#include <steps/steps.hpp>       // for AsyncSteps, post, completion, Mutex
 
 #include <algorithm>  // for min
 #include <atomic>     // for atomic
@@ -188,6 +188,74 @@ bench::sample round_trips(std::size_t pairs, std::size_t trips) {
   return result;
 }
 
+/// One thread turns two loops, whose flows end each other's waits in turn: what a hop takes of the processor.
+bench::sample hops(std::size_t trips) {
+  async::event_loop left, right;
+  bench::sample result = bench::measure_round_trips(1, trips, [&](std::size_t each) {
+    ping_pong pair(left, right);
+    const auto begin = bench::wall_clock::now();
+    pair.start(each);
+    while (pair.ends != 2 * each) {
+      static_cast<void>(left.iterate());
+      static_cast<void>(right.iterate());
+    }
+    const bench::nanoseconds took = bench::wall_clock::now() - begin;
+    drain(left);
+    drain(right);
+    pair.finish();
+    return took / 2;
+  });
+  result.figures.clear();
+  return result;
+}
+
+/// Two flows that pass a mutex to and fro: whoever has it gives way before it leaves, so that the other waits by then.
+struct passing {
+  passing(async::event_loop& a, async::event_loop& b, std::size_t sections) : left(a), right(b) {
+    for (steps::AsyncSteps* flow : {&left, &right}) {
+      flow->repeat(sections, [this](IAsyncSteps& asi, std::size_t) {
+        asi.sync(mutex, [this](IAsyncSteps& inside) {
+          inside.relinquish();
+          ++done;  // guarded by the mutex
+        });
+      });
+    }
+  }
+  steps::Mutex mutex;
+  steps::AsyncSteps left, right;
+  std::size_t done = 0;
+};
+
+bench::sample hand_overs(std::size_t sections) {
+  async::threadpool pool(2);
+  passing pair(pool.loop(0), pool.loop(1), sections / 2);
+  const auto begin = bench::wall_clock::now();
+  std::future<void> left = pair.left.promise(), right = pair.right.promise();
+  left.get();
+  right.get();
+  bench::sample result;
+  result.time = bench::wall_clock::now() - begin;
+  if (pair.done != sections) result.defect = "a section was lost";
+  return result;
+}
+
+bench::sample hops_of_a_mutex(std::size_t sections) {
+  async::event_loop left, right;
+  passing pair(left, right, sections / 2);
+  const auto begin = bench::wall_clock::now();
+  pair.left.execute();
+  pair.right.execute();
+  while (pair.done != sections) {
+    static_cast<void>(left.iterate());
+    static_cast<void>(right.iterate());
+  }
+  bench::sample result;
+  result.time = bench::wall_clock::now() - begin;
+  drain(left);
+  drain(right);
+  return result;
+}
+
 bench::sample busy(std::size_t workers, std::size_t count) {
   async::threadpool pool(workers);
   const auto step = [](IAsyncSteps&) {
@@ -215,6 +283,9 @@ const bench::enroll contestants([](bench::plan& plan) {
                                 [](std::size_t trips) { return round_trips(1, trips); }});
   plan.add("flows/round trip x64", {"steps::completion", 0, plan.size(640'000, 128'000),
                                     [](std::size_t trips) { return round_trips(64, trips); }});
+  plan.add("flows/hand-over", {"steps::Mutex", 0, plan.size(200'000, 50'000), hand_overs});
+  plan.add("flows/hop", {"steps::completion", 0, plan.size(1'000'000, 200'000), hops});
+  plan.add("flows/hop mutex", {"steps::Mutex", 0, plan.size(1'000'000, 200'000), hops_of_a_mutex});
   bench::add_scaling(plan, "steps::post", 0, busy);
 });
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // This project's flows, with both kinds of memory.
-#include <async/event_loop.hpp>  // for event_loop
-#include <steps/steps.hpp>       // for AsyncSteps, NitroSteps, Mutex
+#include <async/event_loop.hpp>    // for event_loop
+#include <async/manual_clock.hpp>  // for manual_clock
+#include <steps/steps.hpp>         // for AsyncSteps, NitroSteps, Mutex
 
 #include <algorithm>  // for min, max
 #include <chrono>     // for seconds
@@ -14,6 +15,7 @@
 #include <string>     // for string
 #include <vector>     // for vector
 
+#include "../support/curves.hpp"           // for rounds_of
 #include "../support/harness.hpp"          // for enroll, plan
 #include "../support/machine.hpp"          // for wall_clock, resident_bytes
 #include "../support/steps_workloads.hpp"  // for finished, flows_alive
@@ -43,14 +45,14 @@ bench::sample create(std::size_t flows) {
 }
 
 template <class Flow>
-bench::sample alive(std::size_t flows) {
+bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive) {
   async::event_loop loop;
-  std::vector<std::optional<Flow>> batch((std::min)(flows, bench::flows_alive));
+  std::vector<std::optional<Flow>> batch((std::min)(flows, together));
   std::size_t done = 0;
   std::size_t resident = 0;
   const auto begin = bench::wall_clock::now();
   for (std::size_t left = flows; left != 0;) {
-    const std::size_t size = (std::min)(left, bench::flows_alive);
+    const std::size_t size = (std::min)(left, together);
     for (std::size_t i = 0; i < size; ++i) {
       Flow& flow = batch[i].emplace(loop);
       flow.add([&done](IAsyncSteps& asi) {
@@ -66,6 +68,28 @@ bench::sample alive(std::size_t flows) {
   }
   bench::sample result = bench::finished(begin, done, flows);
   result.figures["resident MB"] = static_cast<double>(resident) / 1e6;
+  return result;
+}
+
+/// Flows that wait for something outside.
+template <class Flow>
+bench::sample waiting(std::size_t flows) {
+  async::event_loop loop;
+  std::size_t started = 0;
+  const std::size_t before = bench::resident_bytes();
+  std::deque<Flow> all;
+  for (std::size_t i = 0; i < flows; ++i) {
+    Flow& flow = all.emplace_back(loop);
+    flow.add([&started](IAsyncSteps& asi) {
+      ++started;
+      asi.waitExternal();
+    });
+    flow.execute();
+  }
+  drain(loop);
+  bench::sample result;
+  result.figures["value"] = static_cast<double>(bench::resident_bytes() - before) / static_cast<double>(flows);
+  if (started != flows) result.defect = "not all flows were started";
   return result;
 }
 
@@ -172,18 +196,37 @@ bench::sample depth(std::size_t levels) {
 }
 
 /// Timers that are all armed at a time, due within a minute, and then cancelled: what time-outs mostly do.
-bench::sample timers(std::size_t count) {
+bench::sample timers(std::size_t count, std::size_t rounds = 1) {
   async::event_loop loop;
   std::vector<async::event_loop::handle> armed;
   armed.reserve(count);
   std::size_t done = 0;
   const auto begin = bench::wall_clock::now();
-  for (std::size_t i = 0; i < count; ++i) {
-    armed.push_back(loop.deferred(bench::timer_delay(i), [] { std::abort(); }));
+  for (std::size_t r = 0; r < rounds; ++r) {
+    armed.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      armed.push_back(loop.deferred(bench::timer_delay(i), [] { std::abort(); }));
+    }
+    static_cast<void>(loop.iterate());
+    for (async::event_loop::handle& handle : armed) done += handle.cancel() ? 1 : 0;
   }
-  static_cast<void>(loop.iterate());
-  for (async::event_loop::handle& handle : armed) done += handle.cancel() ? 1 : 0;
-  return bench::finished(begin, done, count);
+  return bench::finished(begin, done, count * rounds);
+}
+
+/// The same, but a minute goes by.
+bench::sample timers_due(std::size_t count, std::size_t rounds) {
+  async::manual_clock clock;
+  async::event_loop loop{clock};
+  std::size_t done = 0;
+  const auto begin = bench::wall_clock::now();
+  for (std::size_t r = 0; r < rounds; ++r) {
+    for (std::size_t i = 0; i < count; ++i) loop.deferred(bench::timer_delay(i), [&done] { ++done; });
+    static_cast<void>(loop.iterate());
+    clock.advance(std::chrono::minutes(1));
+    while (done != (r + 1) * count && loop.iterate().have_work) {
+    }
+  }
+  return bench::finished(begin, done, count * rounds);
 }
 
 template <class Flow>
@@ -242,7 +285,8 @@ bench::sample mutex(std::size_t sections) {
 template <class Flow, class Forking = Flow>
 void enroll_flow(bench::plan& plan, const std::string& name, int rank) {
   plan.add("steps/create", {name, rank, plan.size(1'000'000, 200'000), create<Flow>});
-  plan.add("steps/alive", {name, rank, plan.size(990'000, 300'000), alive<Flow>});
+  plan.add("steps/alive",
+           {name, rank, plan.size(990'000, 300'000), [](std::size_t flows) { return alive<Flow>(flows); }});
   plan.add("steps/switch", {name, rank, plan.size(9'990'000, 1'980'000), switches<Flow>});
   plan.add("steps/chain", {name, rank, plan.size(1'000'000, 200'000), chain<Flow>});
   plan.add("steps/poll", {name, rank, plan.size(1'000'000, 500'000), poll<Flow>});
@@ -253,6 +297,11 @@ void enroll_flow(bench::plan& plan, const std::string& name, int rank) {
   plan.add("steps/sync", {name, rank, plan.size(1'000'000, 200'000), sync<Flow>});
   plan.add("steps/parallel-8", {name, rank, plan.size(200'000, 50'000), parallel<Forking>});
   plan.add("steps/mutex", {name, rank, plan.size(300'000, 150'000), mutex<Flow>});
+  plan.add("steps/waiting", {name, rank, 100'000, waiting<Flow>});
+  plan.add_to_curve("growth/flows", [&](std::size_t together) {
+    const std::size_t flows = bench::rounds_of(together, plan.size(1'000'000, 100'000)) * together;
+    return bench::entry{name, rank, flows, [together](std::size_t all) { return alive<Flow>(all, together); }};
+  });
 }
 
 /// Limits as one would choose them for these flows.
@@ -265,7 +314,16 @@ using nitro = steps::NitroSteps<steps::nitro::MaxSteps<10>, steps::nitro::MaxTim
 const bench::enroll contestants([](bench::plan& plan) {
   enroll_flow<steps::AsyncSteps>(plan, "steps::AsyncSteps", 0);
   plan.add("steps/depth", {"steps::AsyncSteps", 0, plan.size(100'000, 100'000), depth<steps::AsyncSteps>});
-  plan.add("steps/timers", {"async::event_loop", 0, plan.size(1'000'000, 200'000), timers});
+  plan.add("steps/timers",
+           {"async::event_loop", 0, plan.size(1'000'000, 200'000), [](std::size_t count) { return timers(count); }});
+  const auto add_timers = [&](const char* curve, bench::sample (*run)(std::size_t, std::size_t)) {
+    plan.add_to_curve(curve, [&](std::size_t armed) {
+      const std::size_t rounds = bench::rounds_of(armed, plan.size(1'000'000, 100'000));
+      return bench::entry{"async::event_loop", 0, rounds * armed, [=](std::size_t) { return run(armed, rounds); }};
+    });
+  };
+  add_timers("growth/timers cancelled", timers);
+  add_timers("growth/timers due", timers_due);
   enroll_flow<nitro<0>, nitro<8>>(plan, "steps::NitroSteps", 1);
 });
 

@@ -98,6 +98,27 @@ bench::sample round_trips(std::size_t pairs, std::size_t trips) {
   });
 }
 
+/// One thread runs two contexts whose handlers post each other.
+bench::sample hops(std::size_t trips) {
+  asio::io_context left{1}, right{1};
+  const auto keep_left = asio::make_work_guard(left), keep_right = asio::make_work_guard(right);
+  bench::sample result = bench::measure_round_trips(1, trips, [&](std::size_t each) {
+    std::size_t hops_left = 2 * each;
+    const auto hop = [&](const auto& self) -> void {
+      if (--hops_left != 0) asio::post(hops_left % 2 == 0 ? left : right, [&self] { self(self); });
+    };
+    const auto begin = bench::wall_clock::now();
+    asio::post(left, [&hop] { hop(hop); });
+    while (hops_left != 0) {
+      left.poll();
+      right.poll();
+    }
+    return bench::nanoseconds(bench::wall_clock::now() - begin) / 2;
+  });
+  result.figures.clear();
+  return result;
+}
+
 const bench::enroll contestants("Boost", BOOST_LIB_VERSION, [](bench::plan& plan) {
   bench::add_futures<adapter>(plan, "boost::asio::thread_pool", 11);
   plan.add("flows/short", {"boost::asio::thread_pool", 11, plan.size(1'000'000, 200'000),
@@ -106,6 +127,7 @@ const bench::enroll contestants("Boost", BOOST_LIB_VERSION, [](bench::plan& plan
                                 [](std::size_t trips) { return round_trips(1, trips); }});
   plan.add("flows/round trip x64", {"boost::asio::io_context", 12, plan.size(320'000, 64'000),
                                     [](std::size_t trips) { return round_trips(64, trips); }});
+  plan.add("flows/hop", {"boost::asio::io_context", 12, plan.size(500'000, 100'000), hops});
   bench::add_scaling(plan, "boost::asio::thread_pool", 11, busy);
 });
 

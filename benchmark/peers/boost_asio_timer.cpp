@@ -8,6 +8,7 @@
 #include <cstddef>  // for size_t
 #include <deque>    // for deque
 
+#include "../support/curves.hpp"           // for rounds_of
 #include "../support/harness.hpp"          // for enroll, plan
 #include "../support/machine.hpp"          // for wall_clock
 #include "../support/steps_workloads.hpp"  // for finished, timer_delay
@@ -17,24 +18,34 @@ namespace {
 namespace asio = boost::asio;
 
 /// Timers that are all armed at a time and then cancelled; their handlers, which learn of it, are part of the work.
-bench::sample timers(std::size_t count) {
+bench::sample timers(std::size_t count, std::size_t rounds = 1) {
   asio::io_context loop(1);
   std::deque<asio::steady_timer> armed;
   std::size_t done = 0;
   const auto begin = bench::wall_clock::now();
-  for (std::size_t i = 0; i < count; ++i) {
-    armed.emplace_back(loop, bench::timer_delay(i)).async_wait([&done](boost::system::error_code error) {
-      done += error == asio::error::operation_aborted ? 1 : 0;
-    });
+  for (std::size_t r = 0; r < rounds; ++r) {
+    armed.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      armed.emplace_back(loop, bench::timer_delay(i)).async_wait([&done](boost::system::error_code error) {
+        done += error == asio::error::operation_aborted ? 1 : 0;
+      });
+    }
+    loop.poll();
+    for (asio::steady_timer& timer : armed) timer.cancel();
+    loop.poll();
+    loop.restart();
   }
-  loop.poll();
-  for (asio::steady_timer& timer : armed) timer.cancel();
-  loop.poll();
-  return bench::finished(begin, done, count);
+  return bench::finished(begin, done, count * rounds);
 }
 
 const bench::enroll these("Boost.Asio", BOOST_LIB_VERSION, [](bench::plan& plan) {
-  plan.add("steps/timers", {"boost::asio::steady_timer", 2, plan.size(1'000'000, 200'000), timers});
+  plan.add("steps/timers", {"boost::asio::steady_timer", 2, plan.size(1'000'000, 200'000),
+                            [](std::size_t count) { return timers(count); }});
+  plan.add_to_curve("growth/timers cancelled", [&](std::size_t armed) {
+    const std::size_t rounds = bench::rounds_of(armed, plan.size(1'000'000, 100'000));
+    return bench::entry{"boost::asio::steady_timer", 2, rounds * armed,
+                        [=](std::size_t) { return timers(armed, rounds); }};
+  });
 });
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 #include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
+#include <deque>      // for deque
 #include <memory>     // for allocator_arg
-#include <mutex>      // for lock_guard
+#include <mutex>      // for lock_guard, unique_lock
 #include <string>     // for string
 #include <vector>     // for vector
 
@@ -57,6 +58,32 @@ bench::sample alive(std::size_t flows) {
   }
   bench::sample result = bench::finished(begin, done, flows);
   result.figures["resident MB"] = static_cast<double>(resident) / 1e6;
+  return result;
+}
+
+/// Fibers that wait for something outside.
+template <class Stack>
+bench::sample waiting(std::size_t flows) {
+  std::size_t started = 0;
+  const std::size_t before = bench::resident_bytes();
+  Stack stack;
+  fibers::mutex mutex;
+  fibers::condition_variable changed;
+  bool go = false;
+  std::deque<fibers::fiber> all;
+  for (std::size_t i = 0; i < flows; ++i) {
+    all.push_back(start(stack, [&] {
+      ++started;
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&go] { return go; });
+    }));
+  }
+  while (started != flows) boost::this_fiber::yield();
+  bench::sample result;
+  result.figures["value"] = static_cast<double>(bench::resident_bytes() - before) / static_cast<double>(flows);
+  go = true;
+  changed.notify_all();
+  for (fibers::fiber& each : all) each.join();
   return result;
 }
 
@@ -127,6 +154,7 @@ void enroll_stack(bench::plan& plan, const std::string& name, int rank, bool onl
   plan.add("steps/create", {name, rank, plan.size(1'000'000, 100'000), create<Stack>});
   plan.add("steps/alive", {name, rank, plan.size(990'000, 60'000), alive<Stack>});
   plan.add("steps/switch", {name, rank, plan.size(9'990'000, 990'000), switches<Stack>});
+  plan.add("steps/waiting", {name, rank, 20'000, waiting<Stack>});
   if (only_main) return;
   plan.add("steps/parallel-8", {name, rank, plan.size(100'000, 20'000), parallel<Stack>});
   plan.add("steps/mutex", {name, rank, plan.size(300'000, 60'000), mutex<Stack>});

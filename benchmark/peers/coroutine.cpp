@@ -2,10 +2,12 @@
 #include <algorithm>  // for min, max
 #include <coroutine>  // for coroutine_handle
 #include <cstddef>    // for size_t
+#include <deque>      // for deque
 #include <exception>  // for terminate
 #include <new>        // for operator new
 #include <string>     // for string
 
+#include "../support/curves.hpp"           // for rounds_of
 #include "../support/harness.hpp"          // for enroll, plan
 #include "../support/machine.hpp"          // for wall_clock, resident_bytes
 #include "../support/steps_workloads.hpp"  // for the workloads' sizes
@@ -105,13 +107,13 @@ bench::sample create(std::size_t flows) {
 }
 
 template <class Memory>
-bench::sample alive(std::size_t flows) {
+bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive) {
   async::event_loop loop;
   std::size_t done = 0;
   std::size_t resident = 0;
   const auto begin = bench::wall_clock::now();
   for (std::size_t left = flows; left != 0;) {
-    const std::size_t size = (std::min)(left, bench::flows_alive);
+    const std::size_t size = (std::min)(left, together);
     for (std::size_t i = 0; i < size; ++i) execute(loop, give_way<Memory>(loop, 1, done));
     if (resident == 0) resident = bench::resident_bytes();
     drain(loop);
@@ -119,6 +121,32 @@ bench::sample alive(std::size_t flows) {
   }
   bench::sample result = bench::finished(begin, done, flows);
   result.figures["resident MB"] = static_cast<double>(resident) / 1e6;
+  return result;
+}
+
+template <class Memory>
+flow<Memory> wait(std::size_t& started) {
+  ++started;
+  co_await std::suspend_always{};
+}
+
+/// Flows that wait for something outside.
+template <class Memory>
+bench::sample waiting(std::size_t flows) {
+  async::event_loop loop;
+  std::size_t started = 0;
+  const std::size_t before = bench::resident_bytes();
+  std::deque<std::coroutine_handle<>> all;
+  for (std::size_t i = 0; i < flows; ++i) {
+    const flow<Memory> each = wait<Memory>(started);
+    all.push_back(each.handle);
+    execute(loop, each);
+  }
+  drain(loop);
+  bench::sample result;
+  result.figures["value"] = static_cast<double>(bench::resident_bytes() - before) / static_cast<double>(flows);
+  if (started != flows) result.defect = "not all flows were started";
+  for (const std::coroutine_handle<> each : all) each.destroy();
   return result;
 }
 
@@ -139,8 +167,14 @@ bench::sample switches(std::size_t count) {
 template <class Memory>
 void enroll_memory(bench::plan& plan, const std::string& name, int rank) {
   plan.add("steps/create", {name, rank, plan.size(1'000'000, 200'000), create<Memory>});
-  plan.add("steps/alive", {name, rank, plan.size(990'000, 300'000), alive<Memory>});
+  plan.add("steps/alive",
+           {name, rank, plan.size(990'000, 300'000), [](std::size_t flows) { return alive<Memory>(flows); }});
   plan.add("steps/switch", {name, rank, plan.size(9'990'000, 1'980'000), switches<Memory>});
+  plan.add("steps/waiting", {name, rank, 100'000, waiting<Memory>});
+  plan.add_to_curve("growth/flows", [&](std::size_t together) {
+    const std::size_t flows = bench::rounds_of(together, plan.size(1'000'000, 100'000)) * together;
+    return bench::entry{name, rank, flows, [together](std::size_t all) { return alive<Memory>(all, together); }};
+  });
 }
 
 const bench::enroll these([](bench::plan& plan) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <benchmark/benchmark.h>  // for DoNotOptimize
-
 #include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
-#include <limits>     // for numeric_limits
 #include <memory>     // for make_unique
 #include <string>     // for string, to_string
 #include <vector>     // for vector
 
+#include "busy.hpp"            // for work_for_a_microsecond
 #include "harness.hpp"         // for plan, sample
 #include "machine.hpp"         // for wall_clock
 #include "pool_workloads.hpp"  // for measure_futures, run_inside, missing_tasks, value_task
@@ -97,7 +95,7 @@ sample measure_fan_out(std::size_t branches, std::size_t groups, Run run) {
   return result;
 }
 
-/// The three fan-outs of a contestant: fork_and_join(branches, groups) is one sample.
+/// The fan-outs of a contestant and their curve: fork_and_join(branches, groups) is one sample.
 template <class F>
 void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds_per_branch, F fork_and_join,
                  std::size_t most = 1'000) {
@@ -108,6 +106,11 @@ void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds
            {name, rank, flows_for(to, each),
             [branches, fork_and_join](std::size_t groups) { return fork_and_join(branches, groups); }});
   }
+  if (most < 1'000) return;
+  to.add_to_curve("growth/branches", [&](std::size_t branches) {
+    const std::size_t groups = flows_for(to, nanoseconds_per_branch * static_cast<double>(branches), 20'000);
+    return entry{name, rank, groups * branches, [=](std::size_t) { return fork_and_join(branches, groups); }};
+  });
 }
 
 /// `trips` round trips by each of `pairs` pairs, which took(trips) makes and returns how long it took.
@@ -120,38 +123,13 @@ sample measure_round_trips(std::size_t pairs, std::size_t trips, Trips took) {
   return result;
 }
 
-/// Keeps the processor busy for about a microsecond of its own time, which passes only while the thread runs.
-inline void work_for_a_microsecond() {
-  const auto work = [](std::uint64_t rounds) {
-    std::uint64_t value = rounds;
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      value = value * 6364136223846793005U + 1442695040888963407U;
-      benchmark::DoNotOptimize(value);
-    }
-  };
-  static const std::uint64_t rounds = [&work] {
-    constexpr std::uint64_t probe = 50'000;
-    double best = (std::numeric_limits<double>::max)();
-    for (int i = 0; i < 20; ++i) {
-      const wall_clock::time_point begin = wall_clock::now();
-      work(probe);
-      best = (std::min)(best, nanoseconds(wall_clock::now() - begin).count());
-    }
-    return static_cast<std::uint64_t>(1'000 * probe / best);
-  }();
-  work(rounds);
-}
-
-inline constexpr std::size_t crews[] = {1, 2, 4, 8};  // workers in the workloads "scaling"
-
-/// The scaling of a contestant: busy_flows(workers, flows) is one sample.
+/// The curve "scaling/flows" of a contestant: busy_flows(workers, flows) is one sample.
 template <class F>
 void add_scaling(plan& to, const std::string& name, int rank, F busy_flows) {
-  for (const std::size_t workers : crews) {
-    to.add("flows/scaling " + std::to_string(workers),
-           {name, rank, flows_for(to, 4'000),
-            [workers, busy_flows](std::size_t flows) { return busy_flows(workers, flows); }});
-  }
+  to.add_to_curve("scaling/flows", [&](std::size_t workers) {
+    return entry{name, rank, flows_for(to, 4'000),
+                 [workers, busy_flows](std::size_t flows) { return busy_flows(workers, flows); }};
+  });
 }
 
 }  // namespace bench

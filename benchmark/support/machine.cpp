@@ -85,6 +85,20 @@ std::string processor_name() { return line_of("/proc/cpuinfo", "model name").val
 
 std::string system_name() { return line_of("/etc/os-release", "PRETTY_NAME").value_or("unknown system"); }
 
+nanoseconds clock_cost() {
+  static const nanoseconds cost = [] {
+    nanoseconds least = std::chrono::hours(1);
+    for (int i = 0; i < 20; ++i) {
+      constexpr int calls = 1'000;
+      const wall_clock::time_point begin = wall_clock::now();
+      for (int c = 1; c < calls; ++c) wall_clock::now();
+      least = (std::min)(least, nanoseconds(wall_clock::now() - begin) / calls);
+    }
+    return least;
+  }();
+  return cost;
+}
+
 nanoseconds process_cpu_time() {
   std::timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -42,6 +42,9 @@ class counted_allocations {
   std::uint64_t calls() const;
 };
 
+/// What a call of wall_clock::now() takes.
+nanoseconds clock_cost();
+
 /// CPU time that all threads of this process have used so far.
 nanoseconds process_cpu_time();
 

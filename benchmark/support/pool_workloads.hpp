@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for sort, clamp
+#include <algorithm>  // for min, max
 #include <atomic>     // for atomic
 #include <chrono>     // for microseconds
 #include <cmath>      // for ceil
@@ -12,9 +12,12 @@
 #include <utility>    // for move
 #include <vector>     // for vector
 
-#include "harness.hpp"  // for plan, sample
-#include "machine.hpp"  // for run_together, counted_allocations
-#include "tally.hpp"    // for tally
+#include "busy.hpp"       // for work_for_a_microsecond
+#include "curves.hpp"     // for rounds_of
+#include "harness.hpp"    // for plan, sample
+#include "machine.hpp"    // for run_together, counted_allocations
+#include "quantiles.hpp"  // for note_quantiles
+#include "tally.hpp"      // for tally
 
 /// The workloads of the pools, for any adapter; what it lacks, it is not measured in:
 ///
@@ -38,6 +41,12 @@ struct value_task {
 };
 struct no_part {
   void operator()() const noexcept {}
+};
+struct busy_task {
+  void operator()() const noexcept {
+    work_for_a_microsecond();
+    tally::count();
+  }
 };
 
 template <class P>
@@ -78,14 +87,14 @@ sample measure_futures(std::size_t producers, std::size_t workers, std::size_t b
   return result;
 }
 
-/// One thread outside the pool posts empty tasks as fast as it can; measured until the last has run.
-template <class P>
+/// One thread outside the pool posts tasks as fast as it can; measured until the last has run.
+template <class P, class Task = empty_task>
 sample measure_flood(std::size_t workers, std::size_t items) {
   const auto pool = std::make_unique<P>(workers);
   sample result;
   const auto flood = [&](std::size_t count) {
     const tally ran;
-    for (std::size_t i = 0; i < count; ++i) pool->execute(empty_task{});
+    for (std::size_t i = 0; i < count; ++i) pool->execute(Task{});
     if (!ran.wait_for(count)) result.defect = missing_tasks(ran.so_far(), count);
   };
   result.time =
@@ -171,10 +180,8 @@ sample measure_latency(std::size_t workers, std::size_t items, std::chrono::micr
     const wall_clock::time_point end = wall_clock::now();
     if (i >= warm_up) delays.push_back(nanoseconds(end - start).count() * 1e-3);
   }
-  std::sort(delays.begin(), delays.end());
   sample result;
-  result.figures["value"] = delays[delays.size() / 2];
-  result.figures["p99"] = delays[delays.size() * 99 / 100];
+  note_quantiles(result, delays);
   if (wrong != 0) result.defect = "a future held a wrong value";
   return result;
 }
@@ -219,6 +226,43 @@ sample measure_backlog(std::size_t workers, std::size_t items) {
   if (!ran.wait_for(items + workers)) result.defect = missing_tasks(ran.so_far(), items + workers);
   const std::size_t after = resident_bytes();
   result.figures["MB after they ran"] = after > before ? static_cast<double>(after - before) * 1e-6 : 0.0;
+  return result;
+}
+
+/// So many tasks are posted while the only worker is busy, and then run: the time of both, without what it takes to
+/// hold the worker up and to let it go.
+template <class P>
+sample measure_waiting(std::size_t waiting, std::size_t rounds) {
+  const auto pool = std::make_unique<P>(1);
+  sample result;
+  nanoseconds total{};
+  for (std::size_t r = 0; r < rounds + (rounds + 3) / 4; ++r) {
+    if (r == (rounds + 3) / 4) total = {};  // what came before warms up
+    std::atomic<bool> held{false}, go{false}, done{false};
+    wall_clock::time_point released, ended;
+    std::size_t left = waiting;  // touched by the worker only
+    pool->execute([&] {
+      held.store(true, std::memory_order_release);
+      held.notify_one();
+      go.wait(false, std::memory_order_acquire);
+      released = wall_clock::now();
+    });
+    held.wait(false, std::memory_order_acquire);
+    const auto task = [&left, &ended, &done] {
+      if (--left != 0) return;
+      ended = wall_clock::now();
+      done.store(true, std::memory_order_release);
+      done.notify_one();
+    };
+    const wall_clock::time_point begin = wall_clock::now();
+    for (std::size_t i = 0; i < waiting; ++i) pool->execute(task);
+    total += wall_clock::now() - begin;
+    go.store(true, std::memory_order_release);
+    go.notify_one();
+    done.wait(false, std::memory_order_acquire);
+    total += ended - released - 2 * clock_cost();
+  }
+  result.time = (std::max)(total, nanoseconds(0));
   return result;
 }
 
@@ -284,7 +328,26 @@ void add_pool(plan& to, const std::string& name, int rank) {
       });
     });
   }
+  if constexpr (can_execute<P> && P::nanoseconds_per_task < 5'000) {
+    to.add_to_curve("scaling/pool", [&](std::size_t workers) {
+      return entry{name, rank, to.size(100'000, 20'000),
+                   [workers](std::size_t items) { return measure_flood<P, busy_task>(workers, items); }};
+    });
+    to.add_to_curve("growth/threads", [&](std::size_t workers) {
+      return entry{name, rank, sized(200'000),
+                   [workers](std::size_t items) { return measure_flood<P>(workers, items); }};
+    });
+  }
+  if constexpr (can_execute<P> && P::has_threads && P::nanoseconds_per_task <= 500) {
+    to.add_to_curve("growth/tasks", [&](std::size_t waiting) {
+      const std::size_t rounds = rounds_of(waiting, to.size(500'000, 100'000), 2'000);
+      return entry{name, rank, rounds * waiting, [=](std::size_t) { return measure_waiting<P>(waiting, rounds); }};
+    });
+  }
   if constexpr (can_fork_join<P>) {
+    to.add_to_curve("scaling/fork-join", [&](std::size_t workers) {
+      return entry{name, rank, 46'367, [workers](std::size_t) { return measure_fork_join<P>(workers, 23, 28'657); }};
+    });
     // fib(27) is 196418; it spawns fib(28) - 1 times. fib(23) is 28657 and spawns fib(24) - 1 times.
     if (to.quick()) {
       add("fork-join", 46'367, [](std::size_t) { return measure_fork_join<P>(2, 23, 28'657); });
@@ -293,7 +356,7 @@ void add_pool(plan& to, const std::string& name, int rank) {
     }
   }
   if constexpr (can_post<P>) {
-    add("latency 50 us", to.size(2000, 500),
+    add("latency 50 us", to.size(2000, 1000),
         [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::microseconds(50)); });
     add("latency 5 ms", to.size(200, 30),
         [](std::size_t items) { return measure_latency<P>(4, items, std::chrono::milliseconds(5)); });

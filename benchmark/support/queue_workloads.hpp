@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for nth_element, min
+#include <algorithm>  // for min
 #include <array>      // for array
 #include <atomic>     // for atomic
 #include <concepts>   // for convertible_to
@@ -10,8 +10,10 @@
 #include <string>     // for string
 #include <vector>     // for vector
 
-#include "harness.hpp"  // for plan, sample
-#include "machine.hpp"  // for run_together, patience
+#include "curves.hpp"     // for rounds_of
+#include "harness.hpp"    // for plan, sample
+#include "machine.hpp"    // for run_together, patience
+#include "quantiles.hpp"  // for note_quantiles
 
 /// The workloads of the queues, for any adapter:
 ///
@@ -268,13 +270,7 @@ sample measure_round_trip(std::size_t items) {
   };
   run_together(2, [](std::size_t) {}, play);
   sample result;
-  const auto percentile = [&trips](std::size_t percent) {
-    const auto at = trips.begin() + static_cast<std::ptrdiff_t>(trips.size() * percent / 100);
-    std::nth_element(trips.begin(), at, trips.end());
-    return *at;
-  };
-  result.figures["value"] = percentile(50);
-  result.figures["p99"] = percentile(99);
+  note_quantiles(result, trips);
   if (wrong != 0) result.defect = "echoed wrong elements";
   return result;
 }
@@ -310,6 +306,28 @@ sample measure_memory(std::size_t items) {
   return result;
 }
 
+/// One thread puts so many elements in and then takes them all out, round after round.
+template <class Q>
+sample measure_growth(std::size_t elements, std::size_t rounds) {
+  const auto queue = std::make_unique<Q>();
+  ledger in, out;
+  const auto fill_and_drain = [&](std::size_t times) {
+    typename ends_of<Q>::producer p(*queue);
+    typename ends_of<Q>::consumer c(*queue);
+    for (std::size_t r = 0; r < times; ++r) {
+      for (std::uint64_t i = 1; i <= elements; ++i) {
+        if (p.enqueue(i)) in.note(i);
+      }
+      for (std::uint64_t value = 0; c.dequeue(value);) out.note(value);
+    }
+  };
+  sample result;
+  result.time = run_together(
+      1, [&](std::size_t) { fill_and_drain((rounds + 3) / 4); }, [&](std::size_t) { fill_and_drain(rounds); });
+  result.defect = defect_of(in, out);
+  return result;
+}
+
 /// Enters an adapter in the workloads of a family ("queue" or "bounded") that it can run.
 template <class Q>
 void add_queue(plan& to, const std::string& family, const std::string& name, int rank) {
@@ -334,7 +352,18 @@ void add_queue(plan& to, const std::string& family, const std::string& name, int
     add_traffic("waiting 1:1", 1, 1, kind::waiting);
     add_traffic("waiting 4:4", 4, 4, kind::waiting);
   }
-  if (family == "queue") add("memory", to.size(10'000'000, 10'000'000), &measure_memory<Q>);
+  if (family == "queue") {
+    add("memory", to.size(10'000'000, 10'000'000), &measure_memory<Q>);
+    to.add_to_curve("growth/queue", [&](std::size_t waiting) {
+      const std::size_t rounds = rounds_of(waiting, elements);
+      return entry{name, rank, rounds * waiting, [=](std::size_t) { return measure_growth<Q>(waiting, rounds); }};
+    });
+  }
+  to.add_to_curve("scaling/" + family, [&](std::size_t threads) {
+    return entry{name, rank, elements, [threads](std::size_t items) {
+                   return measure_traffic<Q>(threads / 2, threads - threads / 2, items);
+                 }};
+  });
 }
 
 }  // namespace bench

@@ -6,16 +6,18 @@
 file(REMOVE_RECURSE ${WORK})
 execute_process(
   COMMAND ${SOURCE}/benchmark/run --no-install --quick --repetitions 2 --out ${WORK}
-          --filter "((queue/pair|bounded/pair|pool/tree)/(async|std|mutex))|(flows/fan-out 8/(steps::p|std))"
+          --filter "((queue/pair|bounded/pair|pool/tree)/(async|std|mutex))|(flows/fan-out 8/(steps::p|std))|(growth/timers c.* 10{0,2}/)"
   OUTPUT_VARIABLE output ERROR_VARIABLE error RESULT_VARIABLE result)
 message("${error}${output}")
 if(result EQUAL 0)
-  foreach(file IN ITEMS queue.json pool.json flows.json queue.svg bounded.svg pool.svg flows.svg index.html table.txt table.md)
+  foreach(file IN ITEMS queue.json pool.json steps.json flows.json queue.svg bounded.svg pool.svg flows.svg growth.svg
+          index.html results.json table.txt table.md)
     if(NOT EXISTS ${WORK}/${file})
       message(FATAL_ERROR "benchmark/run wrote no ${file}")
     endif()
   endforeach()
   execute_process(COMMAND python3 ${SOURCE}/benchmark/report --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
+                          ${WORK}/steps.json
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 elseif(error MATCHES "can't go on without")
   message("skipped: benchmark/run lacks something that it needs")
