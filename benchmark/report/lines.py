@@ -59,8 +59,8 @@ class Lines:
             own = next(iter(self.series))  # the first: ours
             for position, value in self.series[own]:
                 at = bottom - axis.length(value) - 7
-                numbers.append(text(left + wide * position, max(at, top - 2), number(value), "text small halo",
-                                    "middle"))
+                anchor = "start" if position < 0.01 else "end" if position > 0.99 else "middle"
+                numbers.append(text(left + wide * position, max(at, top - 2), number(value), "text small halo", anchor))
         return "\n".join(out + names_beside(ends, strokes, left + wide, top, bottom) + numbers)
 
     def strokes(self, colors):

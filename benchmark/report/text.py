@@ -17,7 +17,7 @@ def number(value):
 
 def count(value):
     """A number of things: 10 M."""
-    return f"{value / 1e6:g} M" if value >= 1e6 else f"{value:,.0f}"
+    return f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
 
 
 def times(ratio):
