@@ -44,14 +44,16 @@ bench::sample create(std::size_t flows) {
   return bench::finished(begin, done, flows);
 }
 
+/// So many flows, so many of them alive at a time; `warm_up` more come first and do not count.
 template <class Flow>
-bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive) {
+bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive, std::size_t warm_up = 0) {
   async::event_loop loop;
   std::vector<std::optional<Flow>> batch((std::min)(flows, together));
   std::size_t done = 0;
   std::size_t resident = 0;
-  const auto begin = bench::wall_clock::now();
-  for (std::size_t left = flows; left != 0;) {
+  auto begin = bench::wall_clock::now();
+  for (std::size_t left = flows + warm_up; left != 0;) {
+    if (left == flows) begin = bench::wall_clock::now();
     const std::size_t size = (std::min)(left, together);
     for (std::size_t i = 0; i < size; ++i) {
       Flow& flow = batch[i].emplace(loop);
@@ -66,7 +68,7 @@ bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive
     for (std::optional<Flow>& flow : batch) flow.reset();
     left -= size;
   }
-  bench::sample result = bench::finished(begin, done, flows);
+  bench::sample result = bench::finished(begin, done, flows + warm_up);
   result.figures["resident MB"] = static_cast<double>(resident) / 1e6;
   return result;
 }
@@ -195,14 +197,16 @@ bench::sample depth(std::size_t levels) {
   });
 }
 
-/// Timers that are all armed at a time, due within a minute, and then cancelled: what time-outs mostly do.
-bench::sample timers(std::size_t count, std::size_t rounds = 1) {
+/// Timers that are all armed at a time, due within a minute, and then cancelled: what time-outs mostly do. The rounds
+/// of the warm-up come first and do not count.
+bench::sample timers(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   async::event_loop loop;
   std::vector<async::event_loop::handle> armed;
   armed.reserve(count);
   std::size_t done = 0;
-  const auto begin = bench::wall_clock::now();
-  for (std::size_t r = 0; r < rounds; ++r) {
+  auto begin = bench::wall_clock::now();
+  for (std::size_t r = 0; r < rounds + warm_up; ++r) {
+    if (r == warm_up) begin = bench::wall_clock::now();
     armed.clear();
     for (std::size_t i = 0; i < count; ++i) {
       armed.push_back(loop.deferred(bench::timer_delay(i), [] { std::abort(); }));
@@ -210,23 +214,24 @@ bench::sample timers(std::size_t count, std::size_t rounds = 1) {
     static_cast<void>(loop.iterate());
     for (async::event_loop::handle& handle : armed) done += handle.cancel() ? 1 : 0;
   }
-  return bench::finished(begin, done, count * rounds);
+  return bench::finished(begin, done, count * (rounds + warm_up));
 }
 
 /// The same, but a minute goes by.
-bench::sample timers_due(std::size_t count, std::size_t rounds) {
+bench::sample timers_due(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   async::manual_clock clock;
   async::event_loop loop{clock};
   std::size_t done = 0;
-  const auto begin = bench::wall_clock::now();
-  for (std::size_t r = 0; r < rounds; ++r) {
+  auto begin = bench::wall_clock::now();
+  for (std::size_t r = 0; r < rounds + warm_up; ++r) {
+    if (r == warm_up) begin = bench::wall_clock::now();
     for (std::size_t i = 0; i < count; ++i) loop.deferred(bench::timer_delay(i), [&done] { ++done; });
     static_cast<void>(loop.iterate());
     clock.advance(std::chrono::minutes(1));
     while (done != (r + 1) * count && loop.iterate().have_work) {
     }
   }
-  return bench::finished(begin, done, count * rounds);
+  return bench::finished(begin, done, count * (rounds + warm_up));
 }
 
 template <class Flow>
@@ -300,7 +305,8 @@ void enroll_flow(bench::plan& plan, const std::string& name, int rank) {
   plan.add("steps/waiting", {name, rank, 100'000, waiting<Flow>});
   plan.add_to_curve("growth/flows", [&](std::size_t together) {
     const std::size_t flows = bench::rounds_of(together, plan.size(1'000'000, 100'000)) * together;
-    return bench::entry{name, rank, flows, [together](std::size_t all) { return alive<Flow>(all, together); }};
+    return bench::entry{name, rank, flows,
+                        [together](std::size_t all) { return alive<Flow>(all, together, together); }};
   });
 }
 
@@ -314,12 +320,12 @@ using nitro = steps::NitroSteps<steps::nitro::MaxSteps<10>, steps::nitro::MaxTim
 const bench::enroll contestants([](bench::plan& plan) {
   enroll_flow<steps::AsyncSteps>(plan, "steps::AsyncSteps", 0);
   plan.add("steps/depth", {"steps::AsyncSteps", 0, plan.size(100'000, 100'000), depth<steps::AsyncSteps>});
-  plan.add("steps/timers",
-           {"async::event_loop", 0, plan.size(1'000'000, 200'000), [](std::size_t count) { return timers(count); }});
-  const auto add_timers = [&](const char* curve, bench::sample (*run)(std::size_t, std::size_t)) {
+  plan.add("steps/timers", {"async::event_loop", 0, plan.size(1'000'000, 200'000),
+                            [](std::size_t count) { return timers(count, 1, 0); }});
+  const auto add_timers = [&](const char* curve, bench::sample (*run)(std::size_t, std::size_t, std::size_t)) {
     plan.add_to_curve(curve, [&](std::size_t armed) {
       const std::size_t rounds = bench::rounds_of(armed, plan.size(1'000'000, 100'000));
-      return bench::entry{"async::event_loop", 0, rounds * armed, [=](std::size_t) { return run(armed, rounds); }};
+      return bench::entry{"async::event_loop", 0, rounds * armed, [=](std::size_t) { return run(armed, rounds, 1); }};
     });
   };
   add_timers("growth/timers cancelled", timers);

@@ -18,12 +18,13 @@ namespace {
 namespace asio = boost::asio;
 
 /// Timers that are all armed at a time and then cancelled; their handlers, which learn of it, are part of the work.
-bench::sample timers(std::size_t count, std::size_t rounds = 1) {
+bench::sample timers(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   asio::io_context loop(1);
   std::deque<asio::steady_timer> armed;
   std::size_t done = 0;
-  const auto begin = bench::wall_clock::now();
-  for (std::size_t r = 0; r < rounds; ++r) {
+  auto begin = bench::wall_clock::now();
+  for (std::size_t r = 0; r < rounds + warm_up; ++r) {
+    if (r == warm_up) begin = bench::wall_clock::now();
     armed.clear();
     for (std::size_t i = 0; i < count; ++i) {
       armed.emplace_back(loop, bench::timer_delay(i)).async_wait([&done](boost::system::error_code error) {
@@ -35,16 +36,16 @@ bench::sample timers(std::size_t count, std::size_t rounds = 1) {
     loop.poll();
     loop.restart();
   }
-  return bench::finished(begin, done, count * rounds);
+  return bench::finished(begin, done, count * (rounds + warm_up));
 }
 
 const bench::enroll these("Boost.Asio", BOOST_LIB_VERSION, [](bench::plan& plan) {
   plan.add("steps/timers", {"boost::asio::steady_timer", 2, plan.size(1'000'000, 200'000),
-                            [](std::size_t count) { return timers(count); }});
+                            [](std::size_t count) { return timers(count, 1, 0); }});
   plan.add_to_curve("growth/timers cancelled", [&](std::size_t armed) {
     const std::size_t rounds = bench::rounds_of(armed, plan.size(1'000'000, 100'000));
     return bench::entry{"boost::asio::steady_timer", 2, rounds * armed,
-                        [=](std::size_t) { return timers(armed, rounds); }};
+                        [=](std::size_t) { return timers(armed, rounds, 1); }};
   });
 });
 

@@ -107,19 +107,20 @@ bench::sample create(std::size_t flows) {
 }
 
 template <class Memory>
-bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive) {
+bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive, std::size_t warm_up = 0) {
   async::event_loop loop;
   std::size_t done = 0;
   std::size_t resident = 0;
-  const auto begin = bench::wall_clock::now();
-  for (std::size_t left = flows; left != 0;) {
+  auto begin = bench::wall_clock::now();
+  for (std::size_t left = flows + warm_up; left != 0;) {
+    if (left == flows) begin = bench::wall_clock::now();
     const std::size_t size = (std::min)(left, together);
     for (std::size_t i = 0; i < size; ++i) execute(loop, give_way<Memory>(loop, 1, done));
     if (resident == 0) resident = bench::resident_bytes();
     drain(loop);
     left -= size;
   }
-  bench::sample result = bench::finished(begin, done, flows);
+  bench::sample result = bench::finished(begin, done, flows + warm_up);
   result.figures["resident MB"] = static_cast<double>(resident) / 1e6;
   return result;
 }
@@ -173,7 +174,8 @@ void enroll_memory(bench::plan& plan, const std::string& name, int rank) {
   plan.add("steps/waiting", {name, rank, 100'000, waiting<Memory>});
   plan.add_to_curve("growth/flows", [&](std::size_t together) {
     const std::size_t flows = bench::rounds_of(together, plan.size(1'000'000, 100'000)) * together;
-    return bench::entry{name, rank, flows, [together](std::size_t all) { return alive<Memory>(all, together); }};
+    return bench::entry{name, rank, flows,
+                        [together](std::size_t all) { return alive<Memory>(all, together, together); }};
   });
 }
 
