@@ -24,6 +24,7 @@ ALT = {"overview": "a picture of each part's figures", "queue": "the unbounded q
        "steps": "the figures of flows on one thread as bars", "flows": "the figures of flows on pools as bars",
        "scaling": "time per item over the number of threads", "growth": "time per item over the number of items",
        "latency": "latencies from the median to the tail", "memory": "memory of elements, tasks and flows that wait"}
+OWN = {f"{name}.svg" for name in ALT} | {"table.txt", "results.json"}  # other files in the folder are left alone
 BLOCK = re.compile(r"(?P<open>^<!-- results: (?P<name>[\w-]+) -->\n).*?(?P<close>^<!-- /results -->$)",
                    re.MULTILINE | re.DOTALL)
 
@@ -156,14 +157,14 @@ def differences(root, folder):
                     found.append(path)
         except FileNotFoundError:
             found.append(path)
-    there = {os.path.join(folder, name) for name in os.listdir(os.path.join(root, folder))}
+    there = {os.path.join(folder, name) for name in OWN.intersection(os.listdir(os.path.join(root, folder)))}
     return sorted(found + list(there - made.keys()))
 
 
 def publish(root, folder, workloads, context):
-    """Writes the folder and fills the texts; what lay in the folder is gone."""
+    """Writes the folder, without what was made of other figures, and fills the texts."""
     os.makedirs(os.path.join(root, folder), exist_ok=True)
-    for name in os.listdir(os.path.join(root, folder)):
+    for name in OWN.intersection(os.listdir(os.path.join(root, folder))):
         os.remove(os.path.join(root, folder, name))
     put(os.path.join(root, folder), files(workloads, context))
     for path, content in wanted(root, folder).items():

@@ -239,6 +239,15 @@ class Report(unittest.TestCase):
                          "<!-- results: nothing -->\n<!-- /results -->\n\nafter\n")
         self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))), ["queue.svg", "results.json", "table.txt"])
 
+    def test_publishing_removes_what_was_made_of_other_figures_and_nothing_else(self):
+        root = self.project(samples("async::queue", [10]))
+        for name in ("pool.svg", "other.svg"):
+            with open(os.path.join(root, "results", name), "w", encoding="utf-8"):
+                pass
+        results.publish(root, "results", *figures.read([os.path.join(root, "results", "results.json")]))
+        self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))),
+                         ["other.svg", "queue.svg", "results.json", "table.txt"])
+
     def test_publishing_again_from_what_was_published_changes_nothing(self):
         root = self.project(samples("async::queue", [1 / 3, 2, 12345.678901]) + self.curve()
                             + samples("async::pool", [1], "pool/latency", value=4.5, p99=9.0)
@@ -265,7 +274,8 @@ class Report(unittest.TestCase):
         self.assertEqual(changed(text_of, lambda old: old.replace("between", "more")), [])
         self.assertIn("results/table.txt", changed("results/results.json", lambda old: old.replace("10.0", "11.0")))
         self.assertEqual(changed("results/queue.svg", lambda old: old + " "), ["results/queue.svg"])
-        self.assertEqual(changed("results/left.svg", lambda old: old), ["results/left.svg"])
+        self.assertEqual(changed("results/pool.svg", lambda old: old), ["results/pool.svg"])
+        self.assertEqual(changed("results/other.svg", lambda old: old), [])
 
     def test_what_this_project_shows_is_what_was_measured(self):
         self.assertEqual(results.differences(ROOT, "benchmark/results"), [], "python3 benchmark/report --publish")
