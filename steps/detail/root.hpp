@@ -267,13 +267,15 @@ inline void help_branches(flow& f) noexcept {
   if (is_held(f) && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
 }
 
-/// Does what the message asks for when no thread is in the loop.
+/// Does what the message asks for when no thread is in the loop. Messages to the flow that came before it may still be
+/// in the loop's inbox: they have lost their target when another thread gets there.
 inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
   if (core.retract(wait)) wait.carry_out();
   if (f.executes() && core.retract(f)) begin(f, async::detail::delivery::dropped);
   if (f.executes()) help_branches(f);
+  if (!f.executes()) forget_remote(f);
 }
 
 /// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
@@ -303,7 +305,10 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
   const bool is_in_turn = async::detail::current_loop != nullptr;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
-    if (f.at == phase::idle && !f.executes()) return true;
+    if (f.at == phase::idle && !f.executes()) {
+      forget_remote(f);  // as in claim()
+      return true;
+    }
     if (is_in_turn) return false;  // what it waits for may wait for this callback
   }
   retire_elsewhere(f);

@@ -8,6 +8,7 @@
 #include <future>       // for future, promise
 #include <memory>       // for allocator_arg
 #include <optional>     // for optional
+#include <string_view>  // for string_view
 #include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, move
 
@@ -28,9 +29,24 @@
 ///
 /// Where a coroutine goes on: as each function says; but a coroutine that is a step, and the tasks that it awaits,
 /// always go on as their step, on the flow's loop.
+///
+/// Compilers: g++ 11 and 12 destroy a temporary twice that a co_await expression makes without a constructor, a lambda
+/// with captures or point{"x", 1}, unless that is trivial. Name it in a line before, or give post() arguments in place
+/// of captures. post() refuses such lambdas; other functions cannot see them.
 namespace steps::interop {
 
 namespace detail {
+
+/// Whether a temporary F in a co_await expression is destroyed once by this compiler.
+template <class F>
+constexpr bool is_destroyed_once() noexcept {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+  constexpr bool is_lambda = std::string_view(__PRETTY_FUNCTION__).find("<lambda(") != std::string_view::npos;
+  return std::is_lvalue_reference_v<F> || std::is_trivially_destructible_v<F> || !is_lambda || std::is_empty_v<F>;
+#else
+  return true;
+#endif
+}
 
 template <class T>
 detached finish_with(std::promise<T> end, task<T> work) {
@@ -79,6 +95,9 @@ inline auto sleep_for(async::event_loop& loop, std::chrono::nanoseconds delay) n
 template <class F, class... A>
   requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
 auto post(async::threadpool& pool, F&& f, A&&... arguments) {
+  static_assert(detail::is_destroyed_once<F>(),
+                "g++ 12 destroys a lambda with such captures twice when it is made inside a co_await expression: give "
+                "post() arguments in place of captures, or name the lambda before and pass it without std::move()");
   using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>;
   return detail::call_awaiter<result, std::decay_t<F>, std::decay_t<A>...>(pool, std::forward<F>(f),
                                                                            std::forward<A>(arguments)...);

@@ -40,21 +40,17 @@ class [[nodiscard]] loop_awaiter final : public operation_awaiter<loop_awaiter, 
   async::event_loop& loop_;
 };
 
-class [[nodiscard]] timer_awaiter final : public operation_awaiter<timer_awaiter, void> {
+class [[nodiscard]] timer_awaiter final : public operation_awaiter<timer_awaiter, void, async::event_loop::handle> {
  public:
   timer_awaiter(async::event_loop& loop, std::chrono::nanoseconds delay) noexcept : loop_(loop), delay_(delay) {}
-  ~timer_awaiter() {
-    withdraw();
-    timer_.cancel();
-  }
-  void start(trigger<void> end) {
-    timer_ = loop_.deferred(delay_, [end = std::move(end)]() mutable { end.run([] {}); });
+  ~timer_awaiter() { withdraw().cancel(); }
+  void start(trigger<void> end, async::event_loop::handle& timer) {
+    timer = loop_.deferred(delay_, [end = std::move(end)]() mutable { end.run([] {}); });
   }
 
  private:
   async::event_loop& loop_;
   const std::chrono::nanoseconds delay_;
-  async::event_loop::handle timer_;
 };
 
 template <class R, class F, class... A>

@@ -145,23 +145,32 @@ using outcome_t =
                                           std::reference_wrapper<std::remove_reference_t<R>>, std::remove_cvref_t<R>>>;
 
 template <class R>
-struct operation final : operation_base {
-  operation() noexcept : operation_base(&destroyed) {}
+struct operation : operation_base {
+  using operation_base::operation_base;
 
-  static operation& make() {
-    return *::new (async::detail::allocate_block(sizeof(operation), alignof(operation))) operation;
+  std::optional<outcome_t<R>> value;
+  std::exception_ptr error;
+};
+
+/// The same with what the awaiter needs to withdraw. It is not in the awaiter, which may be gone by the time that it is
+/// known.
+template <class R, class Tie>
+struct tied_operation final : operation<R> {
+  tied_operation() noexcept : operation<R>(&destroyed) {}
+
+  static tied_operation& make() {
+    return *::new (async::detail::allocate_block(sizeof(tied_operation), alignof(tied_operation))) tied_operation;
   }
   static void destroyed(operation_base& b) noexcept {
-    auto& self = static_cast<operation&>(b);
+    auto& self = static_cast<tied_operation&>(b);
 #if ASYNC_TSAN
     const async::detail::unseen_by_tsan quiet;  // an exception's count of references is in the standard library
 #endif
     std::destroy_at(&self);
-    async::detail::free_block(&self, sizeof(operation), alignof(operation));
+    async::detail::free_block(&self, sizeof(tied_operation), alignof(tied_operation));
   }
 
-  std::optional<outcome_t<R>> value;
-  std::exception_ptr error;
+  [[no_unique_address]] Tie tie;
 };
 
 /// Ends an operation, once, from any thread. Destroyed without that: as if the promise had been broken.
@@ -220,8 +229,9 @@ class trigger {
 /// Marks what a coroutine of this library may wait for as a step: its destructor withdraws from the wait.
 struct withdrawable {};
 
-/// An awaiter that begins an operation with Self::start(trigger<R>) when the coroutine has suspended.
-template <class Self, class R>
+/// An awaiter that begins an operation with Self::start(trigger<R>), or start(trigger<R>, Tie&), when the coroutine has
+/// suspended. It may be gone before that function has returned: what that writes must not be here.
+template <class Self, class R, class Tie = nothing>
 class operation_awaiter : withdrawable {
  public:
   operation_awaiter() noexcept = default;
@@ -231,20 +241,25 @@ class operation_awaiter : withdrawable {
   bool await_ready() const noexcept { return false; }
   template <class P>
   bool await_suspend(std::coroutine_handle<P> coroutine) {
-    operation<R>& mine = operation<R>::make();
+    using made = tied_operation<R, Tie>;
+    made& mine = made::make();
     operation_ = &mine;
     mine.prepare(coroutine);
     if constexpr (requires(Self& s) { s.resume_on(mine.loop); }) {
       if (!mine.hosted) static_cast<Self&>(*this).resume_on(mine.loop);
     }
     struct started {
-      operation<R>& o;
+      made& o;
       ~started() {
         o.starts = false;
         o.release();
       }
     } const guard{mine};
-    static_cast<Self&>(*this).start(trigger<R>(mine));
+    if constexpr (std::is_same_v<Tie, nothing>) {
+      static_cast<Self&>(*this).start(trigger<R>(mine));
+    } else {
+      static_cast<Self&>(*this).start(trigger<R>(mine), mine.tie);
+    }
     // Unless it has fired above, this object may be gone.
     return !mine.fired_at_start;
   }
@@ -264,13 +279,16 @@ class operation_awaiter : withdrawable {
  protected:
   ~operation_awaiter() { withdraw(); }
   bool waits() const noexcept { return operation_ != nullptr; }
-  /// Leaves the wait, if there is one.
-  void withdraw() noexcept {
-    if (operation_ != nullptr) std::exchange(operation_, nullptr)->abandon();
+  /// Leaves the wait, if there is one; returns what was kept for that.
+  Tie withdraw() noexcept {
+    if (operation_ == nullptr) return {};
+    Tie result = std::move(operation_->tie);
+    std::exchange(operation_, nullptr)->abandon();
+    return result;
   }
 
  private:
-  operation<R>* operation_ = nullptr;
+  tied_operation<R, Tie>* operation_ = nullptr;
 };
 
 }  // namespace steps::interop::detail
