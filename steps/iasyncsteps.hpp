@@ -104,9 +104,10 @@ class IAsyncSteps : public detail::step {
     return append<kind>(0, std::forward<A>(results)...);
   }
 
-  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. The future is
-  /// looked at now and then (at once, then after 50 us, at most every 10 ms), for it cannot tell; a deferred one is run
-  /// on the loop.
+  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. When the future
+  /// comes from this library (threadpool::post(), async::async(), promise() and post() of flows), the flow is told that
+  /// it is ready. Others cannot tell, and are looked at now and then: at once, after 50 us, at most every 10 ms. A
+  /// deferred one is run on the loop.
   template <class T>
   IAsyncSteps& await(std::future<T>&& f) {
     return add_await(std::move(f), detail::no_handler(), 0);

@@ -14,8 +14,8 @@
 #include <vector>       // for vector
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/spin_lock.hpp"    // for spin_lock
 #include "steps/detail/hook.hpp"         // for hook
-#include "steps/detail/spin_lock.hpp"    // for spin_lock
 #include "steps/errors.hpp"              // for ErrorCode, Error
 
 namespace steps {
@@ -135,7 +135,7 @@ class State {
     lock& operator=(const lock&) = delete;
 
    private:
-    detail::spin_lock* const lock_;
+    async::detail::spin_lock* const lock_;
   };
 
   std::any& find(std::string_view name) {
@@ -155,7 +155,7 @@ class State {
   char* fixed_ = nullptr;                                   // buffer for both texts, of room_ bytes each
   std::size_t room_ = 0;
   bool is_shared_ = false;  // with branches on other threads; written before they start
-  mutable detail::spin_lock lock_;
+  mutable async::detail::spin_lock lock_;
   bool own_exception_ = false;  // the pending error was made from exception_
   std::exception_ptr exception_;
   detail::hook<ErrorCode> unhandled_;

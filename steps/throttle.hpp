@@ -6,8 +6,8 @@
 #include <mutex>    // for lock_guard
 
 #include "async/detail/loop_core.hpp"  // for current_loop, loop_core
+#include "async/detail/spin_lock.hpp"  // for spin_lock
 #include "async/event_loop.hpp"        // for event_loop
-#include "steps/detail/spin_lock.hpp"  // for spin_lock
 #include "steps/detail/ticket.hpp"     // for ticket_queue
 #include "steps/detail/timeout.hpp"    // for to_nanoseconds
 #include "steps/isync.hpp"             // for ISync
@@ -115,7 +115,7 @@ class Throttle final : public ISync {
   const std::size_t max_;
   const std::size_t max_queue_;
   const std::chrono::nanoseconds period_;
-  detail::spin_lock lock_;
+  async::detail::spin_lock lock_;
   std::size_t count_ = 0;                 // entries of this period; guarded by lock_, as all that follows
   time_point end_ = (time_point::min)();  // of this period
   detail::ticket_queue<detail::sync_ticket> waiting_;

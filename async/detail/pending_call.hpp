@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 4
+// floor: 7
 #pragma once
 #include <exception>    // for exception_ptr, current_exception
 #include <functional>   // for invoke
@@ -11,9 +11,10 @@
 #include <type_traits>  // for conditional_t, decay_t, invoke_result_t, is_void_v
 #include <utility>      // for forward, move, exchange, in_place
 
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block, block_allocator
-#include "async/detail/config.hpp"       // for ASYNC_TSAN
-#include "async/task.hpp"                // for fits_in_task
+#include "async/detail/block_cache.hpp"   // for allocate_block, free_block, block_allocator
+#include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/future_watch.hpp"  // for shared_state_of, tell_watchers_of
+#include "async/task.hpp"                 // for fits_in_task
 
 namespace async::detail {
 
@@ -53,19 +54,27 @@ class pending_call {
  public:
   template <class... From>
   explicit pending_call(std::in_place_t, From&&... from) : call_(std::in_place, std::forward<From>(from)...) {}
-#if ASYNC_TSAN
   pending_call(pending_call&&) = default;
   pending_call& operator=(pending_call&&) = delete;
   ~pending_call() {
+    if (call_.has_value() && shared_state_of(promise_) != nullptr) abandon();
+#if ASYNC_TSAN
     const unseen_by_tsan quiet;
     const std::promise<R> gone(std::move(promise_));
-  }
 #endif
+  }
 
   std::future<R> get_future() { return promise_.get_future(); }
 
   /// Makes the call. What was called and its arguments are destroyed before the result can be seen.
   void operator()() noexcept {
+    const void* const state = shared_state_of(promise_);
+    make();
+    tell_watchers_of(state);
+  }
+
+ private:
+  void make() noexcept {
     std::exception_ptr error;
     try {
       if constexpr (std::is_void_v<R>) {
@@ -81,7 +90,18 @@ class pending_call {
     promise_.set_exception(std::move(error));  // after the catch block, which holds a reference of its own
   }
 
- private:
+  /// Breaks the promise of a call that is not made any more.
+  [[gnu::noinline]] void abandon() noexcept {
+    const void* const state = shared_state_of(promise_);
+    {
+#if ASYNC_TSAN
+      const unseen_by_tsan quiet;
+#endif
+      const std::promise<R> gone(std::move(promise_));
+    }
+    tell_watchers_of(state);
+  }
+
   R invoke() {
     struct release {
       std::optional<std::tuple<Call...>>& call;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 10
+// floor: 11
 #pragma once
 #include <chrono>       // for nanoseconds, microseconds
 #include <exception>    // for exception_ptr
@@ -12,11 +12,13 @@
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/future_watch.hpp"  // for watchers_of, shared_state_of, tell_watchers_of
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
 #include "steps/detail/remote.hpp"        // for settle
 #include "steps/detail/step_record.hpp"   // for take_results
 #include "steps/detail/timeout.hpp"       // for hold_open
+#include "steps/detail/wait_block.hpp"    // for wait_block
 
 /// std::future at both ends of a flow: promise() and await().
 namespace steps::detail {
@@ -65,7 +67,9 @@ class flow_promise final : public promise_base {
     drop();
   }
   void drop() noexcept override {
+    const void* const state = async::detail::shared_state_of(promise_);
     destroy();
+    async::detail::tell_watchers_of(state);
     async::detail::free_block(this, sizeof(flow_promise));
   }
 
@@ -88,26 +92,66 @@ class flow_promise final : public promise_base {
   std::promise<T> promise_{std::allocator_arg, async::detail::block_allocator<T>()};
 };
 
-/// Looks at a std::future now and then: it has no way to tell.
-struct poll_scope : scope, async::detail::timer_node {
-  poll_scope() noexcept : timer_node(&due) {}
+/// A wait for a std::future: told when the promise is this library's, and looking now and then, since it may be
+/// another.
+struct watch_block final : wait_block, async::detail::future_watcher {
+  explicit watch_block(step& s) noexcept : wait_block(&arrived, s, &destroyed), future_watcher(&ready) {}
 
-  static void due(timer_node& node) {
-    auto& self = static_cast<poll_scope&>(node);
-    flow& f = *self.holder->flow_;
-    if (f.core->closing()) return;
-    if (f.at == phase::parked && f.cur == self.holder) make_ready(f, signal::rerun);
+  static void ready(future_watcher& w) noexcept {
+    auto& self = static_cast<watch_block&>(w);
+    self.send();
+    self.release();
   }
-  static void left(scope& self) noexcept { self.holder->flow_->core->timers().disarm(static_cast<poll_scope&>(self)); }
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static void arrived(async::detail::message& m, async::detail::delivery how) {
+    auto& self = static_cast<watch_block&>(m);
+    if (how == async::detail::delivery::on_loop && self.waiting != nullptr) look_again(*self.waiting);
+    self.release();
+  }
+  static void destroyed(wait_block& b) noexcept {
+    auto& self = static_cast<watch_block&>(b);
+    std::destroy_at(&self);
+    async::detail::free_block(&self, sizeof(watch_block));
+  }
+  static void look_again(step& s) {
+    flow& f = *s.flow_;
+    if (f.at == phase::parked && f.cur == &s) make_ready(f, signal::rerun);
+  }
+};
 
+/// The step's side of it.
+struct watch_scope : scope, async::detail::timer_node {
+  explicit watch_scope(const void* s) noexcept : timer_node(&due), state(s) {}
+
+  /// Without memory for a block there is nothing but the timer.
+  void listen() noexcept {
+    try {
+      block = ::new (async::detail::allocate_block(sizeof(watch_block))) watch_block(*holder);
+    } catch (...) {
+      return;
+    }
+    async::detail::watchers_of(state).add(*block, state);
+  }
   /// Half as long again as the last time, between a tick and 10 ms: less than 1 % of a core, at most as late.
   void arm_again() noexcept {
     constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(10);
     holder->flow_->core->timers().arm_after(*this, interval);
     interval = interval + interval / 2 > longest ? longest : interval + interval / 2;
   }
+  static void due(timer_node& node) {
+    step& s = *static_cast<watch_scope&>(node).holder;
+    if (!s.flow_->core->closing()) watch_block::look_again(s);
+  }
+  static void left(scope& base) noexcept {
+    auto& self = static_cast<watch_scope&>(base);
+    self.holder->flow_->core->timers().disarm(self);
+    if (self.block == nullptr) return;
+    if (async::detail::watchers_of(self.state).remove(*self.block)) self.block->release();
+    self.block->close();
+  }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
 
+  const void* const state;
+  watch_block* block = nullptr;
   std::chrono::nanoseconds interval = std::chrono::microseconds(50);
 };
 
@@ -123,9 +167,8 @@ struct await_step final : Face {
     s.flags_ |= record_flag::begun;
     clear_results(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
-    if (self.future.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) {
-      if (self.poll == nullptr) self.poll = &make_scope<poll_scope>(f, s);
-      self.poll->arm_again();
+    if (!self.is_ready() && !self.is_ready_after_all(f, s)) {
+      self.watch->arm_again();
       return hold_open(f);
     }
     using result = decltype(self.future.get());
@@ -141,8 +184,17 @@ struct await_step final : Face {
     if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
   }
 
+  /// Also when it is deferred: get() runs it.
+  bool is_ready() const { return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout; }
+  bool is_ready_after_all(flow& f, step& s) {
+    if (watch != nullptr) return false;
+    watch = &make_scope<watch_scope>(f, s, async::detail::shared_state_of(future));
+    watch->listen();
+    return is_ready();
+  }
+
   Future future;
-  poll_scope* poll = nullptr;
+  watch_scope* watch = nullptr;
   [[no_unique_address]] E handler;
 };
 

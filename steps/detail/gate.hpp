@@ -4,7 +4,7 @@
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "steps/detail/spin_lock.hpp"  // for spin_lock
+#include "async/detail/spin_lock.hpp"  // for spin_lock
 #include "steps/detail/ticket.hpp"     // for ticket_queue, sync_entry
 
 namespace steps::detail {
@@ -54,7 +54,7 @@ class gate {
 
   const std::size_t max_;
   const std::size_t max_queue_;
-  spin_lock lock_;
+  async::detail::spin_lock lock_;
   std::size_t inside_ = 0;  // guarded by lock_, as is the queue
   ticket_queue<Ticket> waiting_;
 };

@@ -11,9 +11,9 @@ using async::detail::cell;
 using async::detail::delivery;
 using async::detail::inbox;
 using async::detail::message;
+using async::detail::spin_lock;
 using model::check;
 using steps::detail::gate;
-using steps::detail::spin_lock;
 using steps::detail::sync_entry;
 
 namespace {

@@ -4,13 +4,12 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/flows.hpp"
 
-// parallel, sync and await on one event loop, rule by rule: 25, 26, 28, 29, 30, 34. More of them: steps_parallel.cpp
+// parallel and sync on one event loop, rule by rule: 25, 26, 28, 29, 30. More of them: steps_parallel.cpp
 // and steps_sync.cpp.
 
 using steps::ErrorCode;
@@ -243,76 +242,5 @@ TEST_CASE_TEMPLATE("rule 30: every way out of a critical step lets the next one 
     b.drain();
     CHECK(inside);
     CHECK(static_cast<bool>(second));
-  }
-}
-
-TEST_CASE_TEMPLATE("rule 34: await looks at once, hands on the value, and raises the exception", Flow, STEPS_FLOWS) {
-  bench b;
-  lines seen;
-  std::promise<std::string> value;
-  std::promise<void> nothing;
-  std::promise<int> failed;
-  value.set_value("text");
-  nothing.set_value();
-  failed.set_exception(std::make_exception_ptr(std::runtime_error("broken")));
-  Flow flow{b.loop};
-  flow.await(value.get_future());
-  flow.add([&](IAsyncSteps&, std::string&& s) { seen.push_back(s); });
-  flow.await(nothing.get_future().share());
-  flow.await(failed.get_future(), [&](IAsyncSteps& asi, ErrorCode code) {
-    seen.push_back(std::string(code));
-    asi.success();
-  });
-  flow.execute();
-  b.drain();
-  CHECK(seen == lines{"text", "broken"});
-}
-
-TEST_CASE_TEMPLATE("rule 34: while it waits it looks seldom, and notices soon", Flow, STEPS_FLOWS) {
-  bench b;
-  std::promise<int> promise;
-  int got = 0;
-  Flow flow{b.loop};
-  flow.await(promise.get_future());
-  flow.add([&](IAsyncSteps&, int n) { got = n; });
-  flow.execute();
-  const auto end = b.clock.now() + 1s;
-  int turns = 0;
-  while (b.clock.now() < end) {
-    const auto next = b.loop.iterate();
-    REQUIRE(next.have_work);
-    b.clock.advance(next.delay);
-    ++turns;
-  }
-  CHECK(turns < 250);
-  promise.set_value(7);
-  b.pass(12ms);
-  CHECK(got == 7);
-}
-
-TEST_CASE_TEMPLATE("rule 34: cancel or timeout ends the wait, and the future is dropped", Flow, STEPS_FLOWS) {
-  for (const bool cancels : {true, false}) {
-    bench b;
-    lines seen;
-    auto promise = std::make_unique<std::promise<std::shared_ptr<int>>>();
-    Flow flow{b.loop};
-    flow.add(
-        [&](IAsyncSteps& asi) {
-          if (!cancels) asi.setTimeout(5ms);
-          asi.await(promise->get_future());
-        },
-        noting(seen));
-    flow.execute();
-    b.pass(1ms);
-    CHECK(!flow);
-    if (cancels) flow.cancel();
-    b.pass(10ms);
-    CHECK(seen == (cancels ? lines{} : lines{"Timeout: "}));
-    CHECK(static_cast<bool>(flow));
-    CHECK(!b.loop.iterate().have_work);
-    auto value = std::make_shared<int>(1);
-    promise->set_value(value);
-    promise.reset();
-    CHECK(value.use_count() == 1);  // nobody holds the shared state any more
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
+// floor: 4
 #pragma once
 #include "async/detail/atomics.hpp"  // for atomic
 #include "async/detail/backoff.hpp"  // for backoff
 
-namespace steps::detail {
+namespace async::detail {
 
 /// A lock of one byte for a few instructions, which is cheaper than std::mutex while nobody else wants it: one
 /// read-modify-write to lock, a store to unlock. For std::lock_guard.
@@ -15,7 +15,7 @@ class spin_lock {
   void lock() noexcept {
     // [M1] acquire, pairs with [M2]: what the last owner did
     while (held_.exchange(true, std::memory_order_acquire)) {
-      for (async::detail::backoff pause; held_.load(std::memory_order_relaxed);) pause.wait();  // only a hint
+      for (backoff pause; held_.load(std::memory_order_relaxed);) pause.wait();  // only a hint
     }
   }
   void unlock() noexcept {
@@ -23,7 +23,7 @@ class spin_lock {
   }
 
  private:
-  async::detail::atomic<bool> held_{false};
+  atomic<bool> held_{false};
 };
 
-}  // namespace steps::detail
+}  // namespace async::detail

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 6
+#pragma once
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t, uintptr_t
+#include <cstring>  // for memcpy
+#include <memory>   // for addressof
+
+#include "async/detail/watch_list.hpp"  // for watch_list
+
+/// Being told that a std::future is ready, which std::future itself offers no way for: those who complete a promise of
+/// this library say so, and those who wait for a future may listen. For all other futures there is nothing to hear.
+namespace async::detail {
+
+/// What a future and its promise have in common; null: no shared state.
+///
+/// It is the first word of each, which is the address of the shared state in all three standard libraries. It is only
+/// ever compared. Were it something else, watchers would not be told, and would have to look.
+template <class Handle>
+const void* shared_state_of(const Handle& handle) noexcept {
+  static_assert(sizeof(Handle) >= sizeof(void*));
+  const void* state;
+  std::memcpy(&state, static_cast<const void*>(std::addressof(handle)), sizeof state);
+  return state;
+}
+
+/// The list for a shared state. While n futures are watched, telling of one takes about n / 4096 looks.
+inline watch_list& watchers_of(const void* state) noexcept {
+  static constexpr unsigned bits = 12;
+  static constinit watch_list lists[std::size_t{1} << bits];
+  const std::uint64_t spread = std::uint64_t{reinterpret_cast<std::uintptr_t>(state)} * 0x9e3779b97f4a7c15;
+  return lists[spread >> (64 - bits)];
+}
+
+/// By who has made a promise's shared state ready.
+inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
+
+}  // namespace async::detail

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/async.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+
+// Rule 34: await() of futures, by looking now and then, and, where the promise is this library's, by being told.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+auto noting(lines& seen) {
+  return [&seen](IAsyncSteps& asi, ErrorCode code) {
+    seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
+    asi.success();
+  };
+}
+
+/// Runs the loop, whose time stands still, so that timers do not fire, until the flow has ended.
+void run_timeless(bench& b, steps::IAsyncSteps& flow) {
+  while (!flow) {
+    b.drain();
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 34: await looks at once, hands on the value, and raises the exception", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  std::promise<std::string> value;
+  std::promise<void> nothing;
+  std::promise<int> failed;
+  value.set_value("text");
+  nothing.set_value();
+  failed.set_exception(std::make_exception_ptr(std::runtime_error("broken")));
+  Flow flow{b.loop};
+  flow.await(value.get_future());
+  flow.add([&](IAsyncSteps&, std::string&& s) { seen.push_back(s); });
+  flow.await(nothing.get_future().share());
+  flow.await(failed.get_future(), [&](IAsyncSteps& asi, ErrorCode code) {
+    seen.push_back(std::string(code));
+    asi.success();
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"text", "broken"});
+}
+
+TEST_CASE_TEMPLATE("rule 34: while it waits it looks seldom, and notices soon", Flow, STEPS_FLOWS) {
+  bench b;
+  std::promise<int> promise;
+  int got = 0;
+  Flow flow{b.loop};
+  flow.await(promise.get_future());
+  flow.add([&](IAsyncSteps&, int n) { got = n; });
+  flow.execute();
+  const auto end = b.clock.now() + 1s;
+  int turns = 0;
+  while (b.clock.now() < end) {
+    const auto next = b.loop.iterate();
+    REQUIRE(next.have_work);
+    b.clock.advance(next.delay);
+    ++turns;
+  }
+  CHECK(turns < 250);
+  promise.set_value(7);
+  b.pass(12ms);
+  CHECK(got == 7);
+}
+
+TEST_CASE_TEMPLATE("rule 34: cancel or timeout ends the wait, and the future is dropped", Flow, STEPS_FLOWS) {
+  for (const bool cancels : {true, false}) {
+    bench b;
+    lines seen;
+    auto promise = std::make_unique<std::promise<std::shared_ptr<int>>>();
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          if (!cancels) asi.setTimeout(5ms);
+          asi.await(promise->get_future());
+        },
+        noting(seen));
+    flow.execute();
+    b.pass(1ms);
+    CHECK(!flow);
+    if (cancels) flow.cancel();
+    b.pass(10ms);
+    CHECK(seen == (cancels ? lines{} : lines{"Timeout: "}));
+    CHECK(static_cast<bool>(flow));
+    CHECK(!b.loop.iterate().have_work);
+    auto value = std::make_shared<int>(1);
+    promise->set_value(value);
+    promise.reset();
+    CHECK(value.use_count() == 1);  // nobody holds the shared state any more
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 34: who awaits a future of this library is told, without looking", Flow, STEPS_FLOWS) {
+  async::threadpool pool(1);
+  lines seen;
+  bench b;
+  Flow flow{b.loop};
+  // A call that ends after it has come to be awaited.
+  const auto later = [&b](auto result) {
+    return [&b, result] {
+      std::promise<void> awaited;
+      b.loop.post([&awaited] { awaited.set_value(); });
+      awaited.get_future().wait();
+      return result();
+    };
+  };
+  flow.add([&](IAsyncSteps& asi) {
+    asi.await(pool.post(later([] { return std::string("post"); })));
+    asi.add([&](IAsyncSteps&, std::string&& s) { seen.push_back(s); });
+    asi.await(pool.post(later([] { throw std::runtime_error("thrown"); })), noting(seen));
+    asi.await(async::async(later([] { return std::string("async"); })));
+    asi.add([&](IAsyncSteps&, std::string&& s) { seen.push_back(s); });
+    asi.await(pool.post(later([] { return std::string("shared"); })).share());
+    asi.add([&](IAsyncSteps&, const std::string& s) { seen.push_back(s); });
+    asi.await(steps::post<std::string>(
+        pool, [later](IAsyncSteps& other) { other(later([] { return std::string("flow"); })()); }));
+    asi.add([&](IAsyncSteps&, std::string&& s) { seen.push_back(s); });
+    asi.await(steps::post<int>(pool, [later](IAsyncSteps& other) { later([] { return 0; })(), other.error("Failed"); }),
+              noting(seen));
+  });
+  flow.execute();
+  run_timeless(b, flow);
+  CHECK(seen == lines{"post", "thrown: ", "async", "shared", "flow", "Failed: "});
+}
+
+TEST_CASE_TEMPLATE("rule 34: who awaits a flow is told of its end and of its cancel, on the same loop too", Flow,
+                   STEPS_FLOWS) {
+  lines seen;
+  bench b;
+  Flow ends{b.loop};
+  Flow is_cancelled{b.loop};
+  Flow flow{b.loop};
+  steps::completion<> done;
+  ends.add([&](IAsyncSteps& asi) { done = asi.completion<>(); });
+  is_cancelled.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  flow.await(ends.template promise<void>());
+  flow.add([&](IAsyncSteps&) { seen.push_back("ended"); });
+  flow.await(is_cancelled.template promise<void>(), noting(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{});
+  CHECK(done.success());
+  b.drain();
+  CHECK(seen == lines{"ended"});
+  is_cancelled.cancel();
+  b.drain();
+  REQUIRE(seen.size() == 2);
+  CHECK(static_cast<bool>(flow));
+}
+
+TEST_CASE("rule 34: several flows of several loops may await one shared future") {
+  async::threadpool pool(1);
+  std::promise<void> go;
+  const std::shared_future<int> shared = pool.post([&go] { return go.get_future().wait(), 5; }).share();
+  bench loops[3];
+  std::vector<std::unique_ptr<steps::AsyncSteps>> flows;
+  int sum = 0;
+  for (int i = 0; i < 30; ++i) {
+    auto& flow = *flows.emplace_back(std::make_unique<steps::AsyncSteps>(loops[i % 3].loop));
+    flow.await(shared);
+    flow.add([&sum](IAsyncSteps&, int n) { sum += n; });
+    flow.execute();
+  }
+  for (bench& b : loops) b.drain();
+  go.set_value();
+  for (std::size_t i = 0; i < flows.size(); ++i) run_timeless(loops[i % 3], *flows[i]);
+  CHECK(sum == 150);
+}
+
+TEST_CASE_TEMPLATE("rule 34: a future that is made ready while its wait is cancelled or times out", Flow, STEPS_FLOWS) {
+  struct held : testing::live_count<held> {};
+  async::threadpool pool(1);
+  for (int i = 0; i < 3000; ++i) {
+    bench b;
+    int results = 0;
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          if (i % 2 != 0) asi.setTimeout(1ms);
+          asi.await(pool.post([value = std::make_shared<held>()] { return value; }));
+          asi.add([&](IAsyncSteps&, std::shared_ptr<held>&&) { ++results; });
+        },
+        [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+    flow.execute();
+    for (int turns = i % 7; turns != 0; --turns) b.drain();
+    i % 2 != 0 ? b.pass(2ms) : flow.cancel();
+    CHECK(static_cast<bool>(flow));
+    CHECK(results <= 1);
+  }
+  pool.wait_idle();
+  pool.stop();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("rule 34: without memory to be told, the wait looks now and then") {
+  int injected = 0, looked = 0;
+  for (std::size_t k = 0; k == static_cast<std::size_t>(injected); ++k) {
+    std::thread([&, k] {  // whose cache of blocks is empty
+      bench b;
+      std::promise<int> promise;
+      int got = 0;
+      bool failed = false;
+      steps::AsyncSteps flow{b.loop};
+      flow.add([&](IAsyncSteps& asi) { asi.await(promise.get_future()); },
+               [&](IAsyncSteps& asi, ErrorCode) {
+                 failed = true;
+                 asi.success(3);
+               });
+      flow.add([&](IAsyncSteps&, int n) { got = n; });
+      flow.execute();
+      {
+        const testing::fail_alloc failing(k);
+        b.drain();
+        if (failing.has_failed()) ++injected;
+      }
+      promise.set_value(3);
+      b.pass(12ms);
+      CHECK(got == 3);
+      if (injected == static_cast<int>(k) + 1 && !failed) ++looked;
+    })
+        .join();
+  }
+  CHECK(injected > 0);
+  CHECK(looked > 0);
+}
