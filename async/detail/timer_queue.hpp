@@ -136,13 +136,15 @@ class timer_queue {
   /// Hands over all timers, unlinked, earliest wheel first, to a function that may arm none.
   template <class F>
   void clear(F&& let_go) {
-    for (timer_link& head : heads_) {
-      while (head.next != &head) {
+    const auto let_go_of = [&](std::size_t index) {
+      for (timer_link& head = heads_[index]; head.next != &head;) {
         timer_node& node = static_cast<timer_node&>(*head.next);
         disarm(node);
         let_go(node);
       }
-    }
+    };
+    while (summary_ != 0) let_go_of(next_slot());
+    for (const std::size_t index : {far, fresh, due, firing}) let_go_of(index);
   }
 
   /// True when fire() would fire something.
