@@ -35,10 +35,10 @@ namespace steps {
 class AsyncSteps final : public IAsyncSteps {
  public:
   /// A flow without steps. Throws std::bad_alloc. An AsyncTool is an event_loop, too.
-  explicit AsyncSteps(async::event_loop& loop) : AsyncSteps(detail::pooled_flow::make()) {
-    flow_->core = &async::detail::core_of(loop);
+  explicit AsyncSteps(async::event_loop& loop) : AsyncSteps(detail::pooled_flow::make(&async::detail::core_of(loop))) {}
+  explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make(nullptr)) {
+    flow_->pool = &pool.core();
   }
-  explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make()) { flow_->pool = &pool.core(); }
   /// Takes the flow over, also one that executes; `other` can only be destroyed or assigned to.
   AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(std::exchange(other.flow_, nullptr)) {}
   AsyncSteps& operator=(AsyncSteps&& other) noexcept {
@@ -60,18 +60,9 @@ class AsyncSteps final : public IAsyncSteps {
     flow_ = f;
   }
 
-  void destroy() noexcept {
+  [[gnu::always_inline]] void destroy() noexcept {
     detail::flow* const f = std::exchange(flow_, nullptr);
-    if (f == nullptr) return;
-    if (!detail::retire(*f)) {
-      f->doomed = true;
-      return;
-    }
-    drop_built(*f);
-    detail::pooled_flow::release(*f);
-  }
-  static void drop_built(detail::flow& f) noexcept {
-    if (!f.ended) detail::drop_steps(f, detail::arena_of(f), f.root.sub_end_);
+    if (f != nullptr) detail::pooled_flow::give_up(*f);
   }
   static void delete_face(detail::step& face) noexcept { delete &static_cast<AsyncSteps&>(face); }
 

@@ -174,7 +174,7 @@ class IAsyncSteps : public detail::step {
   /// Adds a step that lets all other flows of the loop have their turn; results pass through.
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
-    if (f.run_by == this && f.is_bare() && !f.in_handler) [[likely]] {
+    if (f.run_by == this && f.is_bare() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
       f.signal(detail::signal::yield);
       return *this;
     }
@@ -332,7 +332,8 @@ class IAsyncSteps : public detail::step {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_open()) [[likely]]
       return this;
-    if ((flags_ & detail::record_flag::is_root) != 0 && !f.executes() && !f.ended) return &f.root;
+    if ((flags_ & detail::record_flag::is_root) != 0 && !f.executes() && !f.ended) [[likely]]
+      return &f.root;
     return detail::level_of<IAsyncSteps>(*this);
   }
   void leave_iteration(ErrorCode code, LoopLabel label) { detail::leave_iteration<IAsyncSteps>(*this, code, label); }

@@ -124,9 +124,9 @@ class NitroSteps final : public IAsyncSteps {
 
  public:
   /// A flow without steps.
-  explicit NitroSteps(async::event_loop& loop) noexcept : NitroSteps() { flow_->core = &async::detail::core_of(loop); }
+  explicit NitroSteps(async::event_loop& loop) noexcept : NitroSteps(&async::detail::core_of(loop)) {}
   /// The same on a pool, see AsyncSteps. Its branches stay on its loop.
-  explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps() { flow_->pool = &pool.core(); }
+  explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps(nullptr) { flow_->pool = &pool.core(); }
   ~NitroSteps() {
     if (flow_ == nullptr) return;
     if (!detail::retire(*flow_)) {
@@ -146,18 +146,18 @@ class NitroSteps final : public IAsyncSteps {
   }
 
  private:
-  NitroSteps() noexcept {
+  explicit NitroSteps(async::detail::loop_core* core) noexcept {
     flags_ = detail::record_flag::is_root;
     ops_ = &face_functions;
     parent_ = nullptr;
     flow_ = ::new (static_cast<void*>(memory_))
-        detail::flow(&flow_functions, values::arena, &detail::resume, &detail::begin);
+        detail::flow(&flow_functions, core, values::arena, &detail::resume, &detail::begin);
     flow_->limit = &limit_;
     flow_->burst = values::template of<nitro::BurstSize>;
   }
 
   void destroy() noexcept {
-    if (!flow_->ended) detail::drop_steps(*flow_, detail::arena_of(*flow_), flow_->root.sub_end_);
+    if (!flow_->ended) detail::drop_built(*flow_);
     detail::destroy_flow(*flow_);
     flow_ = nullptr;
   }

@@ -48,7 +48,7 @@ class spawn_task {
   flow* make(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;
     try {
-      f = pooled_flow::make();
+      f = pooled_flow::make(&core);
       append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(body_),
                                                              no_handler());
     } catch (...) {
@@ -56,7 +56,6 @@ class spawn_task {
       std::exchange(promise_, nullptr)->refuse(std::current_exception());
       return nullptr;
     }
-    f->core = &core;
     f->pool = &pool_;
     f->promise = std::exchange(promise_, nullptr);
     f->doomed = true;

@@ -25,6 +25,22 @@ struct message {
   const function deliver;
 };
 
+inline void append_chain(message*& first, message* more) noexcept {
+  message* last = first;
+  while (last != nullptr && last->next.get() != nullptr) last = last->next.get();
+  (last != nullptr ? last->next.set(more) : static_cast<void>(first = more));
+}
+
+/// Takes `m` out of a chain. False: it is not there.
+inline bool remove_from_chain(message*& first, message& m) noexcept {
+  message* before = nullptr;
+  message* at = first;
+  for (; at != nullptr && at != &m; at = at->next.get()) before = at;
+  if (at == nullptr) return false;
+  (before != nullptr ? before->next.set(m.next.get()) : static_cast<void>(first = m.next.get()));
+  return true;
+}
+
 /// Multi-producer single-consumer mailbox of intrusive messages, taken whole, with the consumer's sleep announced in
 /// the same word.
 ///
@@ -112,9 +128,6 @@ class inbox {
     return true;
   }
 
-  /// True when take() would find something.
-  bool any() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
-
   /// Refuses all pushes from here on, waits for the wake-ups under way, and returns what was left.
   message* close() noexcept {
     // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and releases what refused pushers will see
@@ -135,7 +148,7 @@ class inbox {
     return word > asleep_embedded ? reinterpret_cast<message*>(word) : nullptr;
   }
 
-  message* in_order(std::uintptr_t word) noexcept {
+  [[gnu::noinline]] message* in_order(std::uintptr_t word) noexcept {
     message* newest = to_message(word);
     if (slept_ && newest != nullptr) ++wakes_owed_;  // the first push after sleep() has taken the announcement
     slept_ = false;

@@ -140,13 +140,7 @@ class loop_core {
     fire_timers(true);
     run_ready();
     if (has_work() || inbox_.has_messages()) return {true, nanoseconds::zero()};
-    cycle_result result{false, nanoseconds::zero()};
-    if (!timers_.none_waiting()) {
-      settle_timers();
-      result = {true, (std::max)(nanoseconds(timers_.next_deadline() - turn_time_), nanoseconds::zero())};
-    }
-    if (wake_ && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
-    return result;
+    return timers_.maybe_armed() || wake_ ? rest() : cycle_result{false, nanoseconds::zero()};
   }
 
   /// Turns, and sleeps in between, until stop() or `deadline`; at least one turn.
@@ -199,19 +193,8 @@ class loop_core {
 
   /// Takes back a message that has been pushed and not yet delivered. False: there is none.
   bool retract(message& m) noexcept {
-    message* last = nullptr;
-    for (message* i = messages_; i != nullptr; i = i->next.get()) last = i;
-    if (inbox_.any()) {  // else an announced sleep would be ended
-      message* const more = inbox_.take();
-      (last != nullptr ? last->next.set(more) : static_cast<void>(messages_ = more));
-    }
-    message* before = nullptr;
-    for (message* i = messages_; i != nullptr; before = i, i = i->next.get()) {
-      if (i != &m) continue;
-      (before != nullptr ? before->next.set(m.next.get()) : static_cast<void>(messages_ = m.next.get()));
-      return true;
-    }
-    return false;
+    if (inbox_.has_messages()) append_chain(messages_, inbox_.take());  // else an announced sleep would be ended
+    return remove_from_chain(messages_, m);
   }
 
   /// A callback was cancelled by another thread, whose message is still to come (+1) or has come (-1).
@@ -226,6 +209,7 @@ class loop_core {
 
  private:
   friend class loop_entry;
+  friend class owner_entry;
   friend class loop_host;
   friend class hosted_turn;
 
@@ -236,7 +220,7 @@ class loop_core {
     explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
     template <class Refuse>
     turn_scope(loop_core& c, Refuse refused) : core(c) {
-      if (c.is_entered_here()) refused(true);
+      if (current_loop != nullptr && c.is_entered_here()) refused(true);
       way = c.owner_.enter(thread_token());
       if (way == loop_owner::way::refused) refused(false);
       c.around_ = std::exchange(current_loop, &c);
@@ -284,6 +268,17 @@ class loop_core {
   time_point read_clock() const noexcept {
     return source_.now == nullptr ? wait_clock::now() : source_.now(source_.self);
   }
+  /// The end of a turn after which there is nothing to do at once.
+  [[gnu::noinline]] cycle_result rest() {
+    cycle_result result{false, nanoseconds::zero()};
+    if (!timers_.none_waiting()) {
+      settle_timers();
+      result = {true, (std::max)(nanoseconds(timers_.next_deadline() - turn_time_), nanoseconds::zero())};
+    }
+    if (wake_ && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
+    return result;
+  }
+
   void read_turn_time() noexcept {
     turn_time_ = read_clock();
     ran_since_clock_ = 0;
@@ -293,6 +288,9 @@ class loop_core {
 
   void deliver_messages() {
     if (messages_ == nullptr) messages_ = inbox_.take();
+    if (messages_ != nullptr) deliver_taken();
+  }
+  [[gnu::noinline]] void deliver_taken() {
     const bool stopped_before = stop_requested_;
     for (std::uint32_t left = turn_limit; messages_ != nullptr && left != 0; --left) {
       message& m = *messages_;
@@ -304,6 +302,10 @@ class loop_core {
   }
 
   void fire_timers(bool look) {
+    if (timers_.maybe_armed()) fire_armed(look);
+  }
+  [[gnu::noinline]] void fire_armed(bool look) {
+    if (!timers_.any_armed()) return;
     if (look && !timers_.none_waiting()) {
       read_turn_time();
       timers_.collect(turn_time_);

@@ -17,7 +17,8 @@ class loop_entry {
   /// Who may come in between turns.
   enum class who : unsigned char { anybody, owner };
 
-  explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
+  [[gnu::always_inline]] explicit loop_entry(loop_core& core, who may = who::anybody) noexcept
+      : core_(core), around_(current_loop) {
     if (around_ == nullptr && core.owner_.lean_in(thread_token())) [[likely]] {
       come_in(loop_owner::way::leaning);
     } else if (around_ == &core) {
@@ -26,7 +27,7 @@ class loop_entry {
       ask(may);
     }
   }
-  ~loop_entry() {
+  [[gnu::always_inline]] ~loop_entry() {
     if (way_ == loop_owner::way::refused) return;
     if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
     if (core_.inbox_.rouse()) core_.wake_();
@@ -59,6 +60,29 @@ class loop_entry {
   loop_core* const around_;
   loop_owner::way way_ = loop_owner::way::refused;  // as long as there is nothing to leave
   bool given_ = false;
+};
+
+/// The same for the owner, whose loop has not been shared; for a few accesses to what is the loop's, none of which
+/// leads to a function of users: the loop does not become current_loop.
+class owner_entry {
+ public:
+  [[gnu::always_inline]] explicit owner_entry(loop_core& core) noexcept
+      : core_(core), leans_(current_loop == nullptr && core.owner_.lean_in(thread_token())) {}
+  [[gnu::always_inline]] ~owner_entry() {
+    if (!leans_) return;
+    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
+    if (core_.inbox_.rouse()) core_.wake_();
+    core_.owner_.leave(loop_owner::way::leaning);
+  }
+  owner_entry(const owner_entry&) = delete;
+  owner_entry& operator=(const owner_entry&) = delete;
+
+  /// True: the loop may be touched.
+  explicit operator bool() const noexcept { return leans_ || current_loop == &core_; }
+
+ private:
+  loop_core& core_;
+  const bool leans_;
 };
 
 }  // namespace async::detail

@@ -43,7 +43,7 @@ class loop_owner {
   }
 
   /// Claims the loop for a moment as way::leaning. False: it does not lean to `me`; ask claim().
-  bool lean_in(token me) noexcept { return lean(me); }
+  [[gnu::always_inline]] bool lean_in(token me) noexcept { return lean(me); }
 
   /// Claims the loop for a moment. Refused: another thread is in it.
   way claim(token me) noexcept { return lean(me) ? way::leaning : claim_shared(); }
@@ -81,7 +81,7 @@ class loop_owner {
   static constexpr std::uint32_t turn = 2;
 
   /// Comes in where the loop leans to the caller: either the uninvited one sees `moment`, or this sees its word.
-  bool lean(token me) noexcept {
+  [[gnu::always_inline]] bool lean(token me) noexcept {
     if (word_.load(std::memory_order_relaxed) != me) return false;  // its own value: nothing to acquire
     inside_.store(moment, std::memory_order_relaxed);
     light_fence();  // pairs with take()'s heavy fence

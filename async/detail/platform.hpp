@@ -118,7 +118,7 @@ inline const bool registered_early = heavy_fence_registered();
 }  // namespace platform
 
 /// The cheap side of the asymmetric fence: a compiler barrier where the kernel does the other side's work.
-inline void light_fence() noexcept {
+[[gnu::always_inline]] inline void light_fence() noexcept {
   if (platform::heavy_fence_is_remote.load(std::memory_order_relaxed)) {  // [F1]
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {

@@ -48,6 +48,14 @@ class ready_queue {
     reserved_ = wanted;
   }
 
+  /// reserve(1) where that takes no memory. False: it does, and nothing has changed.
+  bool try_reserve() noexcept {
+    if (reserved_ == limit_) [[unlikely]]
+      return false;
+    ++reserved_;
+    return true;
+  }
+
   /// Takes back a reserve(). The ring keeps its size until trim().
   void unreserve(std::size_t count) noexcept {
     ASYNC_ASSERT(reserved_ >= count);
@@ -55,7 +63,7 @@ class ready_queue {
   }
 
   /// Appends. The runnable is not queued.
-  void push(runnable& r) noexcept {
+  [[gnu::always_inline]] void push(runnable& r) noexcept {
     ASYNC_ASSERT(!r.queued() && reserved_ != 0);
     if (tail_ - head_ == capacity_) [[unlikely]]
       compact();

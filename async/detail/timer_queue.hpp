@@ -66,13 +66,13 @@ class timer_queue {
   void arm_after(timer_node& node, nanoseconds delay) noexcept {
     ASYNC_ASSERT(!node.armed());
     node.when = delay.count() > 0 ? static_cast<std::uint64_t>(delay.count()) : 0;
-    append(heads_[fresh], node);
+    append(fresh, node);
   }
 
   /// Fires at the next collect() whatever the time.
   void arm_now(timer_node& node) noexcept {
     ASYNC_ASSERT(!node.armed());
-    append(heads_[due], node);
+    append(due, node);
   }
 
   /// Does nothing when the timer is not armed.
@@ -86,6 +86,7 @@ class timer_queue {
   /// Gives the timers of arm_after() their deadlines.
   void settle(time_point now) noexcept {
     timer_link* const head = &heads_[fresh];
+    summary_ &= ~bit_of(fresh);
     while (head->next != head) {
       timer_node& node = static_cast<timer_node&>(*head->next);
       unlink(node);
@@ -99,13 +100,14 @@ class timer_queue {
   void collect(time_point now) noexcept {
     settle(now);
     const std::uint64_t target = since_origin(now) >> tick_shift;
-    while (summary_ != 0 || !is_empty(far)) {
+    while ((summary_ & timed) != 0) {
       const std::size_t index = next_slot();
       const std::uint64_t start = start_of(index);
       if (start > target) break;
       present_ = start;
       if (index < slots) {
         splice(heads_[index], heads_[due]);
+        summary_ |= bit_of(due);
         mark_empty(&heads_[index]);
       } else {
         move_down(index);
@@ -117,11 +119,14 @@ class timer_queue {
   /// Fires up to `most` of the timers that collect() or arm_now() has made ready; those that callbacks arm wait for the
   /// next call. Returns how many.
   std::size_t fire(std::size_t most) {
-    splice(heads_[due], heads_[firing]);
+    if (!is_empty(due)) {
+      splice(heads_[due], heads_[firing]);
+      summary_ = (summary_ & ~bit_of(due)) | bit_of(firing);
+    }
     std::size_t count = 0;
-    for (timer_link* const head = &heads_[firing]; head->next != head && count != most; ++count) {
-      timer_node& node = static_cast<timer_node&>(*head->next);
-      unlink(node);
+    for (; !is_empty(firing) && count != most; ++count) {
+      timer_node& node = static_cast<timer_node&>(*heads_[firing].next);
+      disarm(node);
       node.fire(node);
     }
     return count;
@@ -148,10 +153,16 @@ class timer_queue {
   }
 
   /// True when fire() would fire something.
-  bool any_due() const noexcept { return !is_empty(firing) || !is_empty(due); }
+  bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
   /// True when no timer waits for time to pass.
-  bool none_waiting() const noexcept { return summary_ == 0 && is_empty(far) && is_empty(fresh); }
+  bool none_waiting() const noexcept { return (summary_ & timed) == 0 && is_empty(fresh); }
   bool empty() const noexcept { return none_waiting() && !any_due(); }
+  /// False: the queue is empty. True: look again, and remember the answer.
+  bool maybe_armed() const noexcept { return summary_ != 0; }
+  bool any_armed() noexcept {
+    if (is_empty(fresh)) summary_ &= ~bit_of(fresh);
+    return summary_ != 0;
+  }
 
   /// When to call next: not after the first timer is due, and exactly then unless its slot is crowded, in which case it
   /// may be up to three times earlier. The time of the last call when something is due or not settled;
@@ -181,6 +192,13 @@ class timer_queue {
   static constexpr std::size_t due = far + 2;      // fires with the next batch
   static constexpr std::size_t firing = far + 3;   // the batch
 
+  /// Of a list behind the wheels in summary_.
+  static constexpr std::uint32_t bit_of(std::size_t list) noexcept {
+    return std::uint32_t{1} << (wheel_slots / 64 + (list - wheel_slots));
+  }
+  /// Of those that wait for their time.
+  static constexpr std::uint32_t timed = (bit_of(far) << 1) - 1;
+
   static std::int64_t since_epoch(time_point t) noexcept {
     return std::int64_t{std::chrono::duration_cast<nanoseconds>(t.time_since_epoch()).count()};
   }
@@ -201,6 +219,11 @@ class timer_queue {
 
   bool is_empty(std::size_t index) const noexcept { return heads_[index].next == &heads_[index]; }
 
+  /// To a list behind the wheels.
+  void append(std::size_t list, timer_node& node) noexcept {
+    append(heads_[list], node);
+    if ((summary_ & bit_of(list)) == 0) summary_ |= bit_of(list);
+  }
   static void append(timer_link& head, timer_node& node) noexcept {
     node.next = &head;
     node.prev = head.prev;
@@ -222,9 +245,9 @@ class timer_queue {
   }
 
   void place(timer_node& node) noexcept {
-    if (node.when <= present_) return append(heads_[due], node);
+    if (node.when <= present_) return append(due, node);
     const std::uint64_t differ = node.when ^ present_;
-    if ((differ >> 32) != 0) return append(heads_[far], node);
+    if ((differ >> 32) != 0) return append(far, node);
     const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
     const std::size_t index = level * slots + ((node.when >> (8 * level)) & (slots - 1));
     append(heads_[index], node);
@@ -235,7 +258,11 @@ class timer_queue {
   /// The list of `head` has become empty.
   void mark_empty(const timer_link* head) noexcept {
     const auto index = static_cast<std::size_t>(head - heads_);
-    if (index >= wheel_slots) return;
+    if (index == fresh) return;  // most are armed and disarmed there: its bit stays until somebody looks
+    if (index >= wheel_slots) {
+      summary_ &= ~bit_of(index);
+      return;
+    }
     std::uint64_t& word = occupied_[index / 64];
     word &= ~(std::uint64_t{1} << (index % 64));
     if (word == 0) summary_ &= ~(1U << (index / 64));
@@ -243,8 +270,8 @@ class timer_queue {
 
   /// Index of the first list that needs attention. A timer waits in a wheel or far.
   std::size_t next_slot() const noexcept {
-    if (summary_ == 0) return far;
     const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
+    if (word >= wheel_slots / 64) return far;
     return word * 64 + static_cast<std::size_t>(std::countr_zero(occupied_[word]));
   }
 
@@ -267,9 +294,9 @@ class timer_queue {
     }
   }
 
-  std::int64_t origin_;              // nanoseconds since the clock's epoch
-  std::uint64_t present_ = 0;        // tick up to which timers have been collected
-  std::uint32_t summary_ = 0;        // bit w: occupied_[w] is not 0
+  std::int64_t origin_;        // nanoseconds since the clock's epoch
+  std::uint64_t present_ = 0;  // tick up to which timers have been collected
+  std::uint32_t summary_ = 0;  // bit w: occupied_[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
   std::uint64_t occupied_[16] = {};  // a bit for each slot of the wheels: its list is not empty
   timer_link heads_[firing + 1];
 };

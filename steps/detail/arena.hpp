@@ -23,9 +23,9 @@ inline constexpr std::size_t chunk_head = round_up(sizeof(chunk), granule);
 /// The arena begins right behind the flow.
 inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte*>(&f + 1); }
 
-inline flow::flow(const flow_ops* o, std::size_t arena_size, runnable::function resume,
+inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
                   message::function begin) noexcept
-    : runnable(resume), message(begin), job{nullptr}, top(arena_of(*this)), end(top + arena_size - jump_size), ops(o) {
+    : runnable(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c), ops(o) {
   root.size_ = 0;
   root.flags_ = 0;
   root.extra_ = 0;
@@ -136,7 +136,7 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
   if (f.limit == nullptr) async::detail::free_block(memory, size, align);
 }
 
-inline void destroy_results(flow& f) noexcept {
+[[gnu::noinline]] inline void destroy_results(flow& f) noexcept {
   const pack_tag* const tag = f.tag;
   void* const values = results_of(f);
   f.tag = nullptr;

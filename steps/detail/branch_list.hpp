@@ -45,7 +45,7 @@ struct branch_list {
 
  private:
   static void discard(flow& b) noexcept {
-    drop_steps(b, arena_of(b), b.root.sub_end_);
+    drop_built(b);
     unlist(b);
     b.ops->release(b);
   }

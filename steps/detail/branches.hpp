@@ -92,7 +92,7 @@ struct group_step : Face {
     flow& f = *this->flow_;
     flow* const b = f.limit == nullptr
                         ? ::new (async::detail::allocate_block(branch_block))
-                              flow(&ops, branch_block - sizeof(flow), &resume, &spread<group_step>::arrived)
+                              flow(&ops, nullptr, branch_block - sizeof(flow), &resume, &spread<group_step>::arrived)
                         : add_fixed_branch(f);
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
@@ -114,7 +114,7 @@ struct group_step : Face {
       misuse(f, "the flow exceeds nitro::MaxParallel");
       return nullptr;
     }
-    flow* const b = ::new (memory) flow(&ops, limit.branch.arena, &resume, nullptr);
+    flow* const b = ::new (memory) flow(&ops, nullptr, limit.branch.arena, &resume, nullptr);
     b->limit = &limit;
     b->state =
         state_access::make(limit.branch.state_of(*b), *b, &state_access::root(detail::state_of(f)), &limit.values);

@@ -77,7 +77,6 @@ T& make_object(step& s, Args&&... args) {
   step& owner = stack_owner(s, round_up(sizeof(object_scope<T>), granule) + alignof(object_scope<T>));
   flow& f = *owner.flow_;
   T& object = make_scope<object_scope<T>>(f, owner, std::forward<Args>(args)...).object;
-  if (f.at == phase::idle) f.root.sub_end_ = f.top;
   return object;
 }
 
@@ -88,7 +87,6 @@ inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   flow& f = *owner.flow_;
   auto* const made = ::new (allocate(f, bytes)) memory_scope(destroy);
   enter_scope(f, *made, bytes, owner, memory_scope::ops);
-  if (f.at == phase::idle) f.root.sub_end_ = f.top;
   return made->memory();
 }
 

@@ -46,7 +46,7 @@ inline void park(flow& f) noexcept {
 }
 
 /// Runs again as soon as its turn comes; `why` is what it does then.
-inline void make_ready(flow& f, std::uint32_t why) noexcept {
+[[gnu::always_inline]] inline void make_ready(flow& f, std::uint32_t why) noexcept {
   f.signal(why);
   f.at = phase::queued;
   f.core->ready().push(f);
@@ -101,6 +101,17 @@ inline void drop_steps(flow& f, std::byte* from, const std::byte* to) noexcept {
   }
 }
 
+/// Destroys the steps of the root, none of which has run; the flow has started.
+inline void drop_root_steps(flow& f) noexcept {
+  drop_steps(f, arena_of(f), std::exchange(f.root.sub_end_, arena_of(f)));
+  f.cur = &f.root;
+}
+/// The same before the start.
+inline void drop_built(flow& f) noexcept {
+  f.root.sub_end_ = f.top;
+  drop_root_steps(f);
+}
+
 /// The steps that the function or handler that has just returned has added, if any, are not to run.
 inline void drop_added(flow& f) noexcept {
   if (step* const first = std::exchange(f.first, nullptr)) drop_steps(f, reinterpret_cast<std::byte*>(first), f.top);
@@ -124,9 +135,12 @@ inline step* leave_level(flow& f, step& s) noexcept {
     if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
     step* const parent = s->parent_;
     set_top(f, parent->sub_end_);
-    if ((s->flags_ & record_flag::again) != 0) return s;
     std::byte* const next = reinterpret_cast<std::byte*>(s) + s->size_;
-    destroy_step(f, *s);
+    constexpr std::uint16_t more = record_flag::again | record_flag::destroys | record_flag::counted;
+    if ((s->flags_ & more) != 0) {
+      if ((s->flags_ & record_flag::again) != 0) return s;
+      destroy_step(f, *s);
+    }
     if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
     s = parent;
     if (s == &f.root) break;
@@ -179,8 +193,7 @@ inline void cancel_now(flow& f) noexcept {
   f.signal(signal::cancel);
   f.end_wait();
   if (was == signal::start || f.cur == &f.root) {
-    drop_steps(f, arena_of(f), f.root.sub_end_);
-    f.cur = &f.root;
+    drop_root_steps(f);
   }
   finish_cancel(f, f.cur);
 }

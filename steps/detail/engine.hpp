@@ -103,17 +103,24 @@ inline void resume(async::detail::runnable& r) {
 inline std::uint32_t prepare(flow& f) {
   f.core->ready().reserve(1);
   f.has_place = true;
+  f.root.sub_end_ = f.top;
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   const bool broken = f.signal() == signal::error;  // by a mistake in building it
-  if (broken) {
-    drop_steps(f, arena_of(f), f.root.sub_end_);
-    f.cur = &f.root;
-  }
+  if (broken) drop_root_steps(f);
   return broken ? signal::error : signal::start;
 }
 
 /// Starts an execution on the loop's thread. Throws std::bad_alloc.
 inline void start(flow& f) { make_ready(f, prepare(f)); }
+
+/// The same for a flow that nothing is wrong with, whose place is reserved.
+inline void start_with_place(flow& f) noexcept {
+  f.has_place = true;
+  f.root.sub_end_ = f.top;
+  f.cur = &f.root;
+  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  make_ready(f, signal::start);
+}
 
 /// True when a scope of the waiting step holds an error back, and makes the flow ready later.
 inline bool is_halted(flow& f) noexcept {
@@ -132,8 +139,7 @@ inline bool is_halted(flow& f) noexcept {
     if (!is_halted(f)) make_ready(f, signal::error);
   } else if (f.at == phase::queued) {
     if (was == signal::start) {
-      drop_steps(f, arena_of(f), f.root.sub_end_);
-      f.cur = &f.root;
+      drop_root_steps(f);
     } else if (was == signal::rerun && (f.cur->flags_ & record_flag::begun) == 0) {
       // cur is the next step, which has not run: it is none of the active ones
       step* const parent = f.cur->parent_;

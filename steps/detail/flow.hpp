@@ -46,14 +46,17 @@ struct record {
 };
 
 namespace record_flag {
-inline constexpr std::uint16_t is_step = 1;    // else a scope, memory of stack(), or padding
-inline constexpr std::uint16_t is_jump = 2;    // the records go on elsewhere
-inline constexpr std::uint16_t again = 4;      // a loop that is not at its end
-inline constexpr std::uint16_t is_loop = 8;    // its functor begins with a loop_label
-inline constexpr std::uint16_t handler = 16;   // its error handler has not been called
-inline constexpr std::uint16_t begun = 32;     // a loop: it has run at least once
-inline constexpr std::uint16_t is_group = 64;  // parallel()
-inline constexpr std::uint16_t is_root = 128;  // the face of a root flow, which is no record
+inline constexpr std::uint16_t is_step = 1;     // else a scope, memory of stack(), or padding
+inline constexpr std::uint16_t is_jump = 2;     // the records go on elsewhere
+inline constexpr std::uint16_t again = 4;       // a loop that is not at its end
+inline constexpr std::uint16_t is_loop = 8;     // its functor begins with a loop_label
+inline constexpr std::uint16_t handler = 16;    // its error handler has not been called
+inline constexpr std::uint16_t begun = 32;      // a loop: it has run at least once
+inline constexpr std::uint16_t is_group = 64;   // parallel()
+inline constexpr std::uint16_t is_root = 128;   // the face of a root flow, which is no record
+inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
+inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
+inline constexpr std::uint16_t handles = 1024;  // its error handler is running
 }  // namespace record_flag
 
 struct jump : record {
@@ -181,10 +184,16 @@ struct remote {
   flow* target;      // the loop thread's; null: the flow has gone
 };
 
+/// A branch, for the workers that it is offered to; lies in the flow's result slot until it begins.
+struct offered_branch : async::detail::job {
+  flow* branch;
+};
+
 /// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
 /// except where other threads are named.
-struct flow : async::detail::runnable, async::detail::message, async::detail::job {
-  flow(const flow_ops* o, std::size_t arena_size, runnable::function resume, message::function begin) noexcept;
+struct flow : async::detail::runnable, async::detail::message {
+  flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
+       message::function begin) noexcept;
   flow(const flow&) = delete;
   flow& operator=(const flow&) = delete;
 
@@ -211,38 +220,38 @@ struct flow : async::detail::runnable, async::detail::message, async::detail::jo
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
   void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
 
+  // What begins as zero lies together.
   step* run_by = nullptr;  // the step whose function or error handler is running
   step* first = nullptr;   // the first sub-step that it has added
+  step* cur = nullptr;     // the innermost active step
+  scope* scopes = nullptr;
   std::byte* top;
-  std::byte* end;                            // of the chunk, less a jump
-  async::detail::loop_core* core = nullptr;  // set before execute(), or see start_word; other threads read it
-  async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
-  const pack_tag* tag = nullptr;             // of the results in slot; null: none
+  std::byte* end;                  // of the chunk, less a jump
+  async::detail::loop_core* core;  // set before execute(), or see start_word; other threads read it
+  const flow_ops* ops;
+  chunk* chunks = nullptr;
   union {
     alignas(slot_align) std::byte slot[slot_size];
     pending_error pending;  // while the signal is error, and while unwinding
   };
-  step* cur = nullptr;  // the innermost active step
-  scope* scopes = nullptr;
-  limits* limit = nullptr;  // null: none
-  chunk* chunks = nullptr;
+  const pack_tag* tag = nullptr;  // of the results in slot; null: none
   State* state = nullptr;
-  const flow_ops* ops;
+  limits* limit = nullptr;                   // null: none
+  async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
   promise_base* promise = nullptr;
-  flow* list_next = nullptr;
-  flow** list_prev = nullptr;  // null: in no list
-  step root;                   // its parent: of a branch, the parallel() step; else null
-  phase at = phase::idle;
-  bool in_handler = false;                            // run_by is an error handler
-  bool ended = false;                                 // idle after an execution whose remains have not been cleared
-  bool has_place = false;                             // a place in the loop's ready queue is reserved
-  bool told = false;                                  // a branch: no request to cancel it is still to come
-  bool doomed = false;                                // the root is gone: release when the callback has returned
-  std::uint8_t holds = 0;                             // reasons that hold its end when it is cancelled
-  std::uint16_t burst = 100;                          // steps in a row
-  async::detail::atomic<std::uint32_t> active{0};     // 1: executes; other threads wait for 0
-  async::detail::atomic<std::uint32_t> epoch{0};      // changes when a wait ends; other threads read it
   async::detail::atomic<remote*> elsewhere{nullptr};  // made by the first other thread that needs it
+  flow** list_prev = nullptr;                         // null: in no list
+  flow* list_next = nullptr;
+  async::detail::atomic<std::uint32_t> active{0};  // 1: executes; other threads wait for 0
+  async::detail::atomic<std::uint32_t> epoch{0};   // changes when a wait ends; other threads read it
+  phase at = phase::idle;
+  bool ended = false;         // idle after an execution whose remains have not been cleared
+  bool has_place = false;     // a place in the loop's ready queue is reserved
+  bool told = false;          // a branch: no request to cancel it is still to come
+  bool doomed = false;        // the root is gone: release when the callback has returned
+  std::uint8_t holds = 0;     // reasons that hold its end when it is cancelled
+  std::uint16_t burst = 100;  // steps in a row
+  step root;                  // its parent: of a branch, the parallel() step; else null
 };
 
 constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }

@@ -42,7 +42,7 @@ inline State& state_of(flow& f) {
   return *f.state;
 }
 
-inline void destroy_state(flow& f) noexcept {
+[[gnu::noinline]] inline void destroy_state(flow& f) noexcept {
   State* const s = std::exchange(f.state, nullptr);
   if (s == nullptr) return;
   std::destroy_at(s);

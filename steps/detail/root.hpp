@@ -2,7 +2,7 @@
 // floor: 10
 #pragma once
 #include <chrono>     // for milliseconds
-#include <cstdint>    // for uint32_t
+#include <cstdint>    // for uint32_t, uintptr_t
 #include <exception>  // for terminate, make_exception_ptr
 #include <memory>     // for destroy_at
 
@@ -58,8 +58,7 @@ inline void end_root(flow& f) {
 [[gnu::noinline]] inline void begin_without_memory(flow& f) {
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   set_error(f, errors::InternalError, "out of memory");
-  drop_steps(f, arena_of(f), f.root.sub_end_);
-  f.cur = &f.root;
+  drop_built(f);
   f.has_place = false;
   f.at = phase::running;
   f.ops->end(f);
@@ -75,8 +74,7 @@ inline void begin(async::detail::message& m, async::detail::delivery how) {
       return begin_without_memory(f);
     }
   }
-  drop_steps(f, arena_of(f), f.root.sub_end_);
-  f.cur = &f.root;
+  drop_built(f);
   settle(f);
 }
 
@@ -141,8 +139,7 @@ class start_task {
 
 /// Drops the steps of a flow that the caller has taken out of a pool's queue, for good.
 inline void drop_unstarted(flow& f) noexcept {
-  drop_steps(f, arena_of(f), f.root.sub_end_);
-  f.cur = &f.root;
+  drop_built(f);
   settle(f);
 }
 
@@ -170,12 +167,11 @@ inline void queue_start(flow& f) {
 
 /// Gives the flow to its loop or pool. Throws std::bad_alloc, what the pool's queue throws, and Error when the loop has
 /// gone; the flow is idle then, its steps are as they were.
-inline void execute(flow& f) {
+[[gnu::noinline]] inline void execute_anyway(flow& f) {
   if (f.is_seen_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (f.ended) clear_remains(f);
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
-  f.root.sub_end_ = f.top;
   if (f.core == nullptr) return queue_start(f);
   f.show_execution();
   try {
@@ -186,6 +182,19 @@ inline void execute(flow& f) {
     f.active.store(0, std::memory_order_relaxed);  // nobody else has seen it
     throw;
   }
+}
+
+/// The same; what is here is for the owner of the loop, and a flow without history.
+[[gnu::noinline]] inline void execute(flow& f) {
+  if (!f.is_seen_to_execute() && !f.ended && f.state == nullptr && f.core != nullptr && f.signal() == signal::none)
+      [[likely]] {
+    const async::detail::owner_entry here(*f.core);
+    if (here && f.core->ready().try_reserve()) [[likely]] {
+      f.show_execution();
+      return start_with_place(f);
+    }
+  }
+  execute_anyway(f);
 }
 
 /// Cancels a flow on its loop's thread; when it has returned it has happened.
@@ -313,6 +322,15 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
   }
   retire_elsewhere(f);
   return true;
+}
+
+/// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
+/// about its end.
+inline bool is_bare(const flow& f) noexcept {
+  const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  return !f.is_seen_to_execute() && f.ended &&
+         (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.elsewhere.load(std::memory_order_relaxed))) ==
+             0;  // relaxed: who asks has the flow
 }
 
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.

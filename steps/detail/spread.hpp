@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at
+#include <new>      // for placement new
 #include <utility>  // for exchange
 
 #include "async/detail/block_cache.hpp"  // for free_block
@@ -42,7 +43,6 @@ struct spread : scope {
       branch.burst = parent.burst;
       branch.pool = parent.pool;
       branch.core = parent.core;  // until it has a loop of its own
-      branch.job::run = &taken;
       branch_word(branch.active).offer();
       branch.list_prev = nullptr;
       b = std::exchange(branch.list_next, last);
@@ -53,7 +53,7 @@ struct spread : scope {
     bool offered = false;
     for (flow* b = last; b != nullptr;) {
       flow& branch = *std::exchange(b, b->list_next);
-      if (parent.pool->offer(&branch)) {
+      if (parent.pool->offer(::new (static_cast<void*>(branch.slot)) offered_branch{{&taken}, &branch})) {
         if (!std::exchange(offered, true)) parent.pool->offered();
       } else {
         send(parent, branch);
@@ -66,7 +66,7 @@ struct spread : scope {
 
   /// A worker, or a thread that helps the pool, has taken the branch.
   static void taken(async::detail::job* j) noexcept {
-    flow& b = *static_cast<flow*>(j);
+    flow& b = *static_cast<offered_branch*>(j)->branch;
     const auto place = async::detail::this_pool->place_for_flow();
     async::detail::loop_core& core = place.loop.core();
     if (place.here) {
@@ -101,8 +101,7 @@ struct spread : scope {
   }
   static void not_begun(flow& b) noexcept {
     b.told = true;
-    drop_steps(b, arena_of(b), b.root.sub_end_);
-    b.cur = &b.root;
+    drop_built(b);
     settle(b);
   }
   /// The branch has succeeded or failed.
@@ -231,7 +230,7 @@ struct spread : scope {
   }
   /// Of a branch that nobody has taken; what is in a queue is its bare memory.
   static void dispose(flow& b) noexcept {
-    drop_steps(b, arena_of(b), b.root.sub_end_);
+    drop_built(b);
     clear_remains(b);
     destroy_state(b);
     forget_remote(b);

@@ -130,6 +130,7 @@ struct ops_of {
 template <class Step, class... Args>
 Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;
+  if constexpr (!std::is_trivially_destructible_v<Step>) flags |= record_flag::destroys;
   if (f.limit != nullptr) [[unlikely]] {
     if (!take_limited(f, &limits::steps, round_up(sizeof(Step), granule) + alignof(Step),
                       "the flow exceeds nitro::MaxSteps")) {
@@ -152,7 +153,8 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   made->flow_ = &f;
   made->parent_ = &parent;
   if (f.first == nullptr) f.first = made;
-  if (f.at == phase::idle) f.root.sub_end_ = f.top;
+  if (f.limit != nullptr) [[unlikely]]
+    made->flags_ |= record_flag::counted;
   return made;
 }
 

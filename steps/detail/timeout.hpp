@@ -48,9 +48,9 @@ struct timeout_scope : scope, async::detail::timer_node {
 /// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known.
 inline bool may_wait(step& s, std::string_view otherwise) noexcept {
   flow& f = *s.flow_;
-  if (f.run_by == &s && f.is_open() && !f.in_handler) [[likely]]
+  if (f.run_by == &s && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
     return true;
-  if (f.run_by != &s || f.in_handler || f.signal() == signal::done) misuse(f, otherwise);
+  if (f.run_by != &s || (s.flags_ & record_flag::handles) != 0 || f.signal() == signal::done) misuse(f, otherwise);
   return false;
 }
 

@@ -17,12 +17,12 @@ inline bool handled(flow& f, step& s, step*& next) {
   f.signal(signal::none);
   f.first = nullptr;
   f.run_by = &s;
-  f.in_handler = true;
+  s.flags_ |= record_flag::handles;
   guarded(f, [&] {
     ASYNC_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->on_error(s, error.code);
   });
-  f.in_handler = false;
+  s.flags_ &= static_cast<std::uint16_t>(~record_flag::handles);
   f.run_by = nullptr;
   switch (f.signal()) {
     case signal::cancel:
