@@ -334,7 +334,8 @@ class IAsyncSteps : public detail::step {
       return this;
     if ((flags_ & detail::record_flag::is_root) != 0 && !f.executes() && !f.ended) [[likely]]
       return &f.root;
-    return detail::level_of<IAsyncSteps>(*this);
+    if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
+    return detail::level_of(*this);
   }
   void leave_iteration(ErrorCode code, LoopLabel label) { detail::leave_iteration<IAsyncSteps>(*this, code, label); }
 

@@ -316,11 +316,10 @@ class loop_core {
   }
 
   void run_ready() {
-    for (std::uint32_t left = (std::min)(ready_.size(), turn_limit); left != 0; --left) {
-      runnable* const r = ready_.pop();
-      if (r == nullptr) continue;
-      ++ran_since_clock_;
-      r->run(*r);
+    std::uint32_t left = (std::min)(ready_.size(), turn_limit);
+    ran_since_clock_ += left;  // first, for a callback may throw
+    for (; left != 0; --left) {
+      if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
     }
   }
 

@@ -47,7 +47,11 @@ struct group_step : Face {
       b->core = f.core;
       b->pool = f.pool;
       b->active.store(1, std::memory_order_relaxed);  // no other thread knows it
-      detail::start(*b);
+      if (b->signal() == signal::none && f.core->ready().try_reserve()) {
+        start_with_place(*b);
+      } else {
+        detail::start(*b);
+      }
     }
     f.signal(signal::wait);
   }
@@ -60,12 +64,14 @@ struct group_step : Face {
   static void end(flow& b) {
     group_step& self = of(b);
     flow& parent = *self.flow_;
-    if (b.signal() == signal::error) return fail_with(self, parent, b);
-    settle(b);
+    if (b.signal() == signal::error) [[unlikely]]
+      return fail_with(self, parent, b);
+    leave_loop(b);
+    release(b);
     if (self.branches.first == nullptr && parent.at == phase::parked) make_ready(parent, signal::done);
   }
   /// The first error cancels the others at once; then the parallel() step has its turn.
-  static void fail_with(group_step& self, flow& parent, flow& b) {
+  [[gnu::noinline]] static void fail_with(group_step& self, flow& parent, flow& b) {
     const pending_error error = b.pending;
     ++parent.holds;  // a cancel handler may cancel the parent
     self.branches.cancel();
@@ -78,7 +84,7 @@ struct group_step : Face {
     group_step& self = of(b);
     flow& parent = *self.flow_;
     destroy_flow(b);
-    if (limit == nullptr) {
+    if (limit == nullptr) [[likely]] {
       async::detail::free_block(&b, branch_block);
     } else {
       limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
@@ -102,7 +108,7 @@ struct group_step : Face {
     return &b->root;
   }
   /// Of the root's memory for branches, see fixed_branch.
-  flow* add_fixed_branch(flow& f) {
+  [[gnu::noinline]] flow* add_fixed_branch(flow& f) {
     limits& limit = *f.limit;
     void* memory = limit.spare_branch;
     if (memory != nullptr) {

@@ -16,10 +16,20 @@
 /// The functions of IAsyncSteps (`Face`) that are not a line.
 namespace steps::detail {
 
-/// Where what is added to `s` goes: the step itself, the root level, or a new branch. Null: nowhere, and the mistake is
-/// known; or an error is under way, and what is added is dropped.
+/// Where what is added to a parallel() step goes: to a new branch. Null: nowhere, and the mistake is known.
 template <class Face>
-[[gnu::noinline]] step* level_of(step& s) {
+[[gnu::noinline]] step* branch_of(step& s) {
+  flow& f = *s.flow_;
+  const bool building = s.parent_ == &f.root ? !f.executes() && !f.ended : f.run_by == s.parent_ && f.is_open();
+  if (building) [[likely]]
+    return static_cast<group_step<Face>&>(s).add_branch();
+  misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
+  return nullptr;
+}
+
+/// Where what is added to another step goes: the step itself, or the root level. Null: nowhere, and the mistake is
+/// known; or an error is under way, and what is added is dropped.
+[[gnu::noinline]] inline step* level_of(step& s) {
   flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) {
     if (f.executes()) {
@@ -28,12 +38,6 @@ template <class Face>
     }
     if (f.ended) clear_remains(f);
     return &f.root;
-  }
-  if ((s.flags_ & record_flag::is_group) != 0) {
-    const bool building = s.parent_ == &f.root ? !f.executes() && !f.ended : f.run_by == s.parent_ && f.is_open();
-    if (building) return static_cast<group_step<Face>&>(s).add_branch();
-    misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
-    return nullptr;
   }
   if (f.run_by == &s) {
     if (f.is_open()) return &s;

@@ -70,12 +70,17 @@ inline void hand_back(flow& f) noexcept {
   if (promise != nullptr) promise->drop();
 }
 
-/// The end of an execution: the flow is idle, and belongs to whoever has the root; or it is released.
-inline void settle(flow& f) noexcept {
+/// Gives back what the flow has of its loop.
+inline void leave_loop(flow& f) noexcept {
   ASYNC_TRACE_INSTANT(flow_end, signal::ending(f.signal()), async::detail::trace_id(&f));
   clear_results(f);
   unlist(f);
   if (std::exchange(f.has_place, false)) f.core->ready().unreserve(1);
+}
+
+/// The end of an execution: the flow is idle, and belongs to whoever has the root; or it is released.
+inline void settle(flow& f) noexcept {
+  leave_loop(f);
   f.signal(signal::none);
   f.first = nullptr;
   f.ended = true;

@@ -64,17 +64,13 @@ inline step* advance(flow& f, step& s) {
 
 /// What a queued flow begins its turn with.
 inline step* enter(flow& f, std::uint32_t why) {
-  switch (why) {
-    case signal::start:
-      f.cur = &f.root;
-      if (f.first != nullptr) return f.first;
-      f.ops->end(f);
-      return nullptr;
-    case signal::done:
-      return end_step(f, *f.cur);
-    default:  // error
-      return unwind(f, f.cur);
+  if (why == signal::start) [[likely]] {
+    if (f.first != nullptr) [[likely]]
+      return f.first;
+    f.ops->end(f);
+    return nullptr;
   }
+  return why == signal::done ? end_step(f, *f.cur) : unwind(f, f.cur);  // error
 }
 
 /// Called by the loop's ready queue.
@@ -105,6 +101,7 @@ inline std::uint32_t prepare(flow& f) {
   f.has_place = true;
   f.root.sub_end_ = f.top;
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  f.cur = &f.root;
   const bool broken = f.signal() == signal::error;  // by a mistake in building it
   if (broken) drop_root_steps(f);
   return broken ? signal::error : signal::start;

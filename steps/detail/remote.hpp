@@ -184,7 +184,7 @@ class flow_entry {
 }
 
 /// Reports a mistake from any thread.
-inline void misuse_anywhere(flow& f, std::string_view literal) {
+[[gnu::noinline]] inline void misuse_anywhere(flow& f, std::string_view literal) {
   const flow_entry here(f);
   if (here) return misuse(f, literal);
   if (here.is_too_late()) return;

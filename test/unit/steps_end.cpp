@@ -10,6 +10,7 @@
 
 #include "async/event_loop.hpp"
 #include "steps/steps.hpp"
+#include "support/live_count.hpp"
 #include "support/scale.hpp"
 #include "support/start_line.hpp"
 
@@ -76,4 +77,24 @@ TEST_CASE("flows are executed and destroyed by the thread that made the loop whi
     REQUIRE(waiting == 0);
     REQUIRE(ended == 1);
   }
+}
+
+namespace {
+struct captured : testing::live_count<captured> {};
+}  // namespace
+
+TEST_CASE_TEMPLATE("a flow that a mistake has ended before its first turn destroys its steps once", Flow, AsyncSteps,
+                   steps::NitroSteps<>) {
+  bool broken = false;
+  SUBCASE("made while it waits for its turn") {}
+  SUBCASE("made before it was given to the loop") { broken = true; }
+  event_loop loop;
+  Flow flow{loop};
+  flow.add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
+  if (broken) flow.breakLoopNoThrow();
+  flow.execute();
+  if (!broken) flow.add([](IAsyncSteps&) {});
+  CHECK(captured::live() == 0);
+  flow.cancel();
+  CHECK(captured::live() == 0);
 }
