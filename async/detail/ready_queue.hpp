@@ -122,7 +122,7 @@ class ready_queue {
  private:
   static constexpr std::uint32_t minimum = 64;
   static constexpr std::uint32_t prefetch_distance = 3;  // after the one that pop() returns
-  static constexpr std::size_t prefetch_lines = 4;       // a flow with the step that it waits in
+  static constexpr std::size_t prefetch_lines = 5;       // a flow with the step that it waits in
 
   /// How many reserved runnables a ring serves: the sixteenth left over bounds the cost of compaction.
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }

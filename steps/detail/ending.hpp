@@ -97,6 +97,13 @@ inline void destroy_step(flow& f, step& s) noexcept {
     ++f.limit->steps;
 }
 
+/// The same; returns what lies behind it.
+[[gnu::noinline]] inline std::byte* end_of(flow& f, step& s) noexcept {
+  std::byte* const end = reinterpret_cast<std::byte*>(&s) + s.size_;
+  destroy_step(f, s);
+  return end;
+}
+
 /// Destroys the steps between two places of the arena, which have not run.
 inline void drop_steps(flow& f, std::byte* from, const std::byte* to) noexcept {
   for (step* s = next_step(from, to); s != nullptr;) {
@@ -140,11 +147,11 @@ inline step* leave_level(flow& f, step& s) noexcept {
     if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
     step* const parent = s->parent_;
     set_top(f, parent->sub_end_);
-    std::byte* const next = reinterpret_cast<std::byte*>(s) + s->size_;
+    std::byte* next = reinterpret_cast<std::byte*>(s) + s->size_;
     constexpr std::uint16_t more = record_flag::again | record_flag::destroys | record_flag::counted;
     if ((s->flags_ & more) != 0) {
       if ((s->flags_ & record_flag::again) != 0) return s;
-      destroy_step(f, *s);
+      next = end_of(f, *s);
     }
     if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
     s = parent;

@@ -94,27 +94,41 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
   }
 }
 
+/// What the exception that is being handled makes of the flow: out of line, for the frame of who runs steps.
+[[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  if (f.signal() != signal::error) set_error(f, e.code(), e.error_info());
+  keep_exception(f, &e, false);
+}
+[[gnu::noinline]] inline void catch_error(flow& f, const Error& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, e.code(), e.error_info());
+  keep_exception(f, &e, true);
+}
+[[gnu::noinline]] inline void catch_exception(flow& f, const std::exception& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, e.what());
+  keep_exception(f, &e, true);
+}
+[[gnu::noinline]] inline void catch_other(flow& f) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, errors::InternalError, "an exception that is no std::exception");
+  keep_exception<void>(f, nullptr, true);
+}
+
 /// Calls user code of the flow; what it throws becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
 void guarded(flow& f, F&& call) noexcept {
   try {
     call();
   } catch (const unwinding& e) {
-    if (f.signal() == signal::cancel) return;
-    if (f.signal() != signal::error) set_error(f, e.code(), e.error_info());
-    keep_exception(f, &e, false);
+    catch_unwinding(f, e);
   } catch (const Error& e) {
-    if (f.signal() == signal::cancel) return;
-    set_error(f, e.code(), e.error_info());
-    keep_exception(f, &e, true);
+    catch_error(f, e);
   } catch (const std::exception& e) {
-    if (f.signal() == signal::cancel) return;
-    set_error(f, e.what());
-    keep_exception(f, &e, true);
+    catch_exception(f, e);
   } catch (...) {
-    if (f.signal() == signal::cancel) return;
-    set_error(f, errors::InternalError, "an exception that is no std::exception");
-    keep_exception<void>(f, nullptr, true);
+    catch_other(f);
   }
 }
 

@@ -21,8 +21,8 @@ using async::detail::loop_entry;
 /// True when something outside of its block belongs to the flow. Asked by who has it.
 inline bool has_more(const flow& f) noexcept {
   const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return (word(f.scopes) | word(f.chunks) | word(f.state) |
-          word(f.elsewhere.load(std::memory_order_relaxed))) != 0;  // relaxed: made by others before
+  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.elsewhere.load(std::memory_order_relaxed))) !=
+         0;  // relaxed: made by others before
 }
 [[gnu::noinline]] inline void drop_more(flow& f) noexcept {
   if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
@@ -336,9 +336,7 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 
 /// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
 /// about its end.
-inline bool is_bare(const flow& f) noexcept {
-  return !f.is_seen_to_execute() && f.ended && !has_more(f);
-}
+inline bool is_bare(const flow& f) noexcept { return !f.is_seen_to_execute() && f.ended && !has_more(f); }
 
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
 inline bool retire(flow& f) noexcept {
