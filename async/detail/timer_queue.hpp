@@ -148,7 +148,7 @@ class timer_queue {
         let_go(node);
       }
     };
-    while (summary_ != 0) let_go_of(next_slot());
+    while ((summary_ & (bit_of(far) - 1)) != 0) let_go_of(next_slot());
     for (const std::size_t index : {far, fresh, due, firing}) let_go_of(index);
   }
 
