@@ -14,6 +14,7 @@
 
 #include "async/detail/block_cache.hpp"             // for block_allocator
 #include "async/detail/config.hpp"                  // for ASYNC_TSAN
+#include "async/detail/future_watch.hpp"            // for shared_state_of, tell_watchers_of
 #include "async/detail/pending_call.hpp"            // for unseen_by_tsan
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/threadpool.hpp"                     // for threadpool
@@ -50,6 +51,7 @@ constexpr bool is_destroyed_once() noexcept {
 
 template <class T>
 detached finish_with(std::promise<T> end, task<T> work) {
+  const void* const state = async::detail::shared_state_of(end);
   std::exception_ptr error;  // published when it is not being handled any more, and the coroutine has gone
   std::optional<outcome_t<T>> value;
   try {
@@ -73,6 +75,7 @@ detached finish_with(std::promise<T> end, task<T> work) {
   } else {
     end.set_value(std::move(*value));
   }
+  async::detail::tell_watchers_of(state);
 }
 
 }  // namespace detail

@@ -169,6 +169,25 @@ TEST_CASE("what was bound has gone when the coroutine goes on") {
   CHECK(start(work(pool)).get() == 0);
 }
 
+TEST_CASE("a flow that awaits the future of a coroutine is told when it is ready") {
+  async::threadpool p(1);
+  bench b;  // whose time stands still: a flow that looked now and then would look once
+  const auto work = [](async::threadpool& pool, async::event_loop& loop) -> task<int> {
+    co_await schedule(loop);
+    co_return co_await post(pool, [] { return 5; });
+  };
+  steps::AsyncSteps flow{b.loop};
+  int got = 0;
+  flow.await(start(work(p, b.loop)));
+  flow.add([&got](IAsyncSteps&, int n) { got = n; });
+  flow.execute();
+  while (got == 0) {
+    b.drain();
+    std::this_thread::yield();
+  }
+  CHECK(got == 5);
+}
+
 TEST_CASE("a stopped pool is an exception where it was awaited") {
   async::threadpool pool(1);
   pool.stop();
