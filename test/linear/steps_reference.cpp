@@ -68,8 +68,8 @@ using nitro =
 
 }  // namespace
 
-TEST_CASE("AsyncSteps runs random programs as the rules say") { compare<steps::AsyncSteps>(testing::rounds(20000)); }
-TEST_CASE("NitroSteps runs random programs as the rules say") { compare<nitro>(testing::rounds(5000)); }
+TEST_CASE("AsyncSteps runs random programs as the rules say") { compare<steps::AsyncSteps>(testing::rounds(250'000)); }
+TEST_CASE("NitroSteps runs random programs as the rules say") { compare<nitro>(testing::rounds(25'000)); }
 TEST_CASE("AsyncSteps is cancelled in any step as the rules say") {
   cancel_everywhere<steps::AsyncSteps>(testing::rounds(1000));
 }

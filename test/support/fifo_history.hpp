@@ -21,7 +21,66 @@ struct queue_call {
   char value;
   moment start;
   moment end;
+  std::size_t thread = 0;
 };
+
+inline std::string to_string(const queue_call& call) {
+  const bool enqueues = call.what == queue_call::enqueue;
+  std::string text = enqueues ? "in" : "out";
+  if (enqueues || call.succeeded) text += std::string(" ") + call.value;
+  if (!call.succeeded) text += enqueues ? ": full" : ": empty";
+  return text;
+}
+
+/// Calls as a person reads them: a line for each thread, time runs to the right, a bar reaches from a call to its
+/// return. Bars that share a column overlapped.
+inline std::string timeline(const std::vector<queue_call>& calls) {
+  struct event {
+    moment at;
+    bool is_end;
+    std::size_t call;
+  };
+  std::vector<event> events;
+  std::size_t threads = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    events.push_back({calls[i].start, false, i});
+    events.push_back({calls[i].end, true, i});
+    threads = (std::max)(threads, calls[i].thread + 1);
+  }
+  std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
+    return a.at != b.at ? a.at < b.at : !a.is_end && b.is_end;  // calls that touch overlap
+  });
+  constexpr std::size_t none = ~std::size_t{0};
+  struct lane {
+    std::string text;
+    std::size_t open = none;  // the call
+  };
+  std::vector<lane> lanes(threads);
+  std::size_t column = 0;
+  const auto close = [&column](lane& of) {
+    column = (std::max)(column, of.text.size());
+    of.text.resize(column++, '-');
+    of.text += '|';
+    of.open = none;
+  };
+  for (const event& each : events) {
+    lane& its = lanes[calls[each.call].thread];
+    if (each.is_end) {
+      if (its.open == each.call) close(its);
+      continue;
+    }
+    if (its.open != none) close(its);  // the clock stood still
+    its.text.resize(column++, ' ');
+    its.text += "|" + to_string(calls[each.call]);
+    its.open = each.call;
+  }
+  std::string text;
+  for (std::size_t i = 0; i < threads; ++i) {
+    if (lanes[i].open != none) close(lanes[i]);
+    text += "thread " + std::to_string(i) + "  " + lanes[i].text + "\n";
+  }
+  return text;
+}
 
 /// Whether calls could have taken effect one by one, each at a moment between its start and end, on a FIFO queue of
 /// `capacity` elements (0: without limit). Wing and Gong's search, with states that were seen left out; for up to 64
@@ -33,7 +92,17 @@ class fifo_history {
 
   bool is_linearizable() {
     seen_.clear();
+    path_.clear();
+    longest_.clear();
     return search(0, "");
+  }
+
+  /// After is_linearizable() was false: the calls as a timeline, and how far an order explains them.
+  std::string explanation() const {
+    std::string text = timeline(calls_) + "an order explains " + std::to_string(longest_.size()) + " of " +
+                       std::to_string(calls_.size()) + " calls:";
+    for (const std::size_t i : longest_) text += " (" + to_string(calls_[i]) + ")";
+    return text + "\n";
   }
 
  private:
@@ -41,6 +110,7 @@ class fifo_history {
 
   bool search(mask done, const std::string& content) {
     if (done == all()) return true;
+    if (path_.size() > longest_.size()) longest_ = path_;
     std::string key(reinterpret_cast<const char*>(&done), sizeof(done));
     if (!seen_.insert(key + content).second) return false;
     moment first_end = (moment::max)();
@@ -51,7 +121,10 @@ class fifo_history {
       const queue_call& call = calls_[i];
       if ((done >> i & 1) != 0 || call.start > first_end) continue;
       std::string after = content;
-      if (takes_effect(call, after) && search(done | mask{1} << i, after)) return true;
+      if (!takes_effect(call, after)) continue;
+      path_.push_back(i);
+      if (search(done | mask{1} << i, after)) return true;
+      path_.pop_back();
     }
     return false;
   }
@@ -71,27 +144,8 @@ class fifo_history {
   std::vector<queue_call> calls_;
   std::size_t capacity_;
   std::unordered_set<std::string> seen_;
+  std::vector<std::size_t> path_;
+  std::vector<std::size_t> longest_;
 };
-
-/// The way of one element through a queue.
-struct passage {
-  moment in_start, in_end, out_start, out_end;
-};
-
-/// How many elements were overtaken: one that was in before another's enqueue began came out only after the other's
-/// dequeue had ended.
-inline std::size_t count_overtaken(std::vector<passage> passages) {
-  const auto earlier = [](const passage& a, const passage& b) { return a.in_start < b.in_start; };
-  std::sort(passages.begin(), passages.end(), earlier);
-  std::vector<moment> first_out(passages.size() + 1, (moment::max)());  // of this one and those that start later
-  for (std::size_t i = passages.size(); i-- != 0;) first_out[i] = (std::min)(first_out[i + 1], passages[i].out_end);
-  std::size_t overtaken = 0;
-  for (const passage& each : passages) {
-    const auto later = std::upper_bound(passages.begin(), passages.end(), each.in_end,
-                                        [](moment end, const passage& other) { return end < other.in_start; });
-    overtaken += first_out[static_cast<std::size_t>(later - passages.begin())] < each.out_start ? 1U : 0U;
-  }
-  return overtaken;
-}
 
 }  // namespace testing

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max, min, sort, upper_bound
+#include <atomic>     // for atomic
+#include <chrono>     // for steady_clock
+#include <cstddef>    // for size_t
+#include <thread>     // for yield
+#include <utility>    // for move
+#include <vector>     // for vector
+
+#include "support/start_line.hpp"  // for run_threads
+
+namespace testing {
+
+/// The way of one element through a queue.
+struct passage {
+  using moment = std::chrono::steady_clock::time_point;
+  moment in_start, in_end, out_start, out_end;
+};
+
+/// How many elements were overtaken: one that was in before another's enqueue began came out only after the other's
+/// dequeue had ended.
+inline std::size_t count_overtaken(std::vector<passage> passages) {
+  const auto earlier = [](const passage& a, const passage& b) { return a.in_start < b.in_start; };
+  std::sort(passages.begin(), passages.end(), earlier);
+  std::vector<passage::moment> first_out(passages.size() + 1,
+                                         (passage::moment::max)());  // of this one and those that start later
+  for (std::size_t i = passages.size(); i-- != 0;) first_out[i] = (std::min)(first_out[i + 1], passages[i].out_end);
+  std::size_t overtaken = 0;
+  for (const passage& each : passages) {
+    const auto later = std::upper_bound(passages.begin(), passages.end(), each.in_end,
+                                        [](passage::moment end, const passage& other) { return end < other.in_start; });
+    overtaken += first_out[static_cast<std::size_t>(later - passages.begin())] < each.out_start ? 1U : 0U;
+  }
+  return overtaken;
+}
+
+/// What a long run has shown of a queue: nothing, if it is one.
+struct run_faults {
+  std::size_t lost = 0;
+  std::size_t twice = 0;       // taken once too often, each time
+  std::size_t disordered = 0;  // seen by one consumer after a later element of the same producer
+  std::size_t overtaken = 0;
+
+  friend bool operator==(const run_faults&, const run_faults&) = default;
+};
+
+/// Sends `each` numbers from each producer through a queue, with the times of all calls, and judges them in time that
+/// grows with the run as sorting does. A consumer ends when a queue that all have filled says that it is empty.
+///
+///   queue.put(n)   false: full, try again
+///   queue.take(n)  false: empty
+template <class Queue>
+run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, std::size_t each) {
+  using clock = std::chrono::steady_clock;
+  const std::size_t count = producers * each;
+  std::vector<passage> passages(count);
+  std::vector<std::atomic<unsigned char>> taken(count);
+  std::atomic<std::size_t> producing{producers};
+  std::atomic<std::size_t> disordered{0};
+  const auto produce = [&](std::size_t first) {
+    for (std::size_t i = first; i < first + each; ++i) {
+      passages[i].in_start = clock::now();
+      while (!queue.put(i)) std::this_thread::yield();
+      passages[i].in_end = clock::now();  // read after all threads have ended
+    }
+    producing.fetch_sub(1, std::memory_order_release);
+  };
+  const auto consume = [&] {
+    std::vector<std::size_t> next(producers);
+    while (true) {
+      const bool is_last = producing.load(std::memory_order_acquire) == 0;
+      std::size_t i = 0;
+      const auto start = clock::now();
+      if (!queue.take(i)) {
+        if (is_last) return;
+        std::this_thread::yield();
+        continue;
+      }
+      const auto end = clock::now();
+      if (taken[i].fetch_add(1, std::memory_order_relaxed) != 0) continue;
+      passages[i].out_start = start;
+      passages[i].out_end = end;
+      if (i < next[i / each]) disordered.fetch_add(1, std::memory_order_relaxed);
+      next[i / each] = i + 1;
+    }
+  };
+  run_threads(producers + consumers, [&](std::size_t i) { i < producers ? produce(i * each) : consume(); });
+  run_faults found;
+  found.disordered = disordered;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (taken[i] == 0) {
+      ++found.lost;
+      passages[i].out_start = passages[i].out_end = (passage::moment::max)();
+    } else {
+      found.twice += taken[i] - 1U;
+    }
+  }
+  // A lost element would count as overtaken by all: that one is told once.
+  std::erase_if(passages, [](const passage& its) { return its.out_end == (passage::moment::max)(); });
+  found.overtaken = count_overtaken(std::move(passages));
+  return found;
+}
+
+}  // namespace testing
