@@ -248,7 +248,8 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
                                   what.curve.name + "|" + std::to_string(what.curve.x) + "|" + what.curve.axis);
     }
     const int most = chosen.quick ? (what.repetitions + 1) / 2 : what.repetitions;
-    const int repetitions = chosen.repetitions > 0 ? chosen.repetitions : (std::min)(chosen.quick ? 7 : 15, most);
+    const int usual = chosen.quick ? 7 : chosen.whole ? 9 : 15;
+    const int repetitions = chosen.repetitions > 0 ? chosen.repetitions : (std::min)(usual, most);
     const double guessed = what.expected_seconds * (chosen.quick ? 0.3 : 1) / static_cast<double>(found.size());
     for (int r = 0; r < repetitions; ++r) {
       for (std::size_t c = 0; c < found.size(); ++c) {
