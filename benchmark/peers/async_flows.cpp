@@ -209,6 +209,25 @@ bench::sample hops(std::size_t trips) {
   return result;
 }
 
+/// The same by callbacks that post each other, without flows.
+bench::sample hops_of_posts(std::size_t hops) {
+  async::event_loop left, right;
+  std::size_t hops_left = hops + hops / 4 + 1;
+  auto begin = bench::wall_clock::now();
+  const auto hop = [&](const auto& self) -> void {
+    if (--hops_left == hops) begin = bench::wall_clock::now();
+    if (hops_left != 0) (hops_left % 2 == 0 ? left : right).post([&self] { self(self); });
+  };
+  left.post([&hop] { hop(hop); });
+  while (hops_left != 0) {
+    static_cast<void>(left.iterate());
+    static_cast<void>(right.iterate());
+  }
+  bench::sample result;
+  result.time = bench::wall_clock::now() - begin;
+  return result;
+}
+
 /// Two flows that pass a mutex to and fro: whoever has it gives way before it leaves, so that the other waits by then.
 struct passing {
   passing(async::event_loop& a, async::event_loop& b, std::size_t sections) : left(a), right(b) {
@@ -285,6 +304,7 @@ const bench::enroll contestants([](bench::plan& plan) {
                                     [](std::size_t trips) { return round_trips(64, trips); }});
   plan.add("flows/hand-over", {"steps::Mutex", 0, plan.size(200'000, 50'000), hand_overs});
   plan.add("flows/hop", {"steps::completion", 0, plan.size(1'000'000, 200'000), hops});
+  plan.add("flows/hop", {"async::event_loop", 1, plan.size(1'000'000, 200'000), hops_of_posts});
   plan.add("flows/hop mutex", {"steps::Mutex", 0, plan.size(1'000'000, 200'000), hops_of_a_mutex});
   bench::add_scaling(plan, "steps::post", 0, busy);
 });
