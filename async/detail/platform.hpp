@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>           // for max, min
 #include <atomic>              // for atomic, atomic_thread_fence
+#include <bit>                 // for popcount
 #include <chrono>              // for steady_clock
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
@@ -29,7 +30,31 @@
 #include <cstring>
 #include <ctime>
 #elif defined(_WIN32)
-extern "C" __declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
+#include <malloc.h>
+
+#if defined(_MSC_VER)
+#pragma comment(lib, "synchronization")  // elsewhere: -lsynchronization
+#endif
+
+// Of Windows 10; declared as <windows.h> does, which would define macros and is welcome before or after.
+namespace async::detail::platform {
+#if defined(_WIN64)
+using win_word = unsigned long long;
+#else
+using win_word = unsigned long;
+#endif
+}  // namespace async::detail::platform
+extern "C" {
+__declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
+__declspec(dllimport) void* __stdcall GetCurrentProcess();
+__declspec(dllimport) void* __stdcall GetCurrentThread();
+__declspec(dllimport) int __stdcall GetProcessAffinityMask(void*, async::detail::platform::win_word*,
+                                                           async::detail::platform::win_word*);
+__declspec(dllimport) long __stdcall SetThreadDescription(void*, const wchar_t*);
+int __stdcall WaitOnAddress(volatile void*, void*, async::detail::platform::win_word, unsigned long);
+void __stdcall WakeByAddressAll(void*);
+void __stdcall WakeByAddressSingle(void*);
+}
 #elif defined(__APPLE__)
 #include <pthread.h>
 #endif
@@ -166,6 +191,28 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept {
 inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }
+#elif defined(_WIN32)
+namespace platform {
+/// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than "for ever".
+inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
+  const auto now = wait_clock::now();
+  if (deadline <= now) return 0;
+  constexpr unsigned long longest = 0x7fffffffUL;  // 24 days; then callers look again
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count();
+  return left < static_cast<long long>(longest) ? static_cast<unsigned long>(left) + 1 : longest;
+}
+}  // namespace platform
+
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  static_assert(sizeof(word) == sizeof(expected), "WaitOnAddress() compares the plain word");
+  constexpr unsigned long for_ever = 0xffffffffUL;
+  const unsigned long limit = deadline == nullptr ? for_ever : platform::milliseconds_until(*deadline);
+  if (::WaitOnAddress(&word, &expected, sizeof(expected), limit) != 0) return true;
+  return deadline == nullptr || wait_clock::now() < *deadline;
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddressSingle(&word); }
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddressAll(&word); }
 #else
 namespace platform {
 /// Sleepers are spread over buckets by address, so that a wake of one word seldom disturbs another's.
@@ -245,6 +292,18 @@ inline std::size_t affinity_cpus() noexcept {
 }
 
 }  // namespace platform
+#elif defined(_WIN32)
+namespace platform {
+
+/// Processors that the process is confined to; 0: it is not, or they lie in more than one group of 64.
+inline std::size_t affinity_cpus() noexcept {
+  win_word of_process = 0;
+  win_word of_system = 0;
+  if (::GetProcessAffinityMask(::GetCurrentProcess(), &of_process, &of_system) == 0) return 0;
+  return of_process == of_system ? 0 : static_cast<std::size_t>(std::popcount(of_process));
+}
+
+}  // namespace platform
 #endif
 
 /// How many threads of this process can run at the same time: affinity mask and container quota counted; at least 1.
@@ -253,6 +312,8 @@ inline std::size_t usable_processors() noexcept {
 #if defined(__linux__)
   if (const std::size_t cpus = platform::affinity_cpus(); cpus != 0) count = cpus;
   if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
+#elif defined(_WIN32)
+  if (const std::size_t cpus = platform::affinity_cpus(); cpus != 0) count = cpus;
 #endif
   return (std::max)(count, std::size_t{1});
 }
@@ -265,6 +326,10 @@ inline void set_thread_name(const char* name) noexcept {
   ::pthread_setname_np(::pthread_self(), shortened);
 #elif defined(__APPLE__)
   ::pthread_setname_np(name);
+#elif defined(_WIN32)
+  wchar_t wide[64] = {};
+  for (std::size_t i = 0; i < 63 && name[i] != 0; ++i) wide[i] = static_cast<unsigned char>(name[i]);
+  ::SetThreadDescription(::GetCurrentThread(), wide);
 #else
   static_cast<void>(name);
 #endif
@@ -277,6 +342,8 @@ inline void set_thread_name(const char* name) noexcept {
 inline void return_free_memory() noexcept {
 #if defined(__GLIBC__)
   ::malloc_trim(0);
+#elif defined(_WIN32)
+  ::_heapmin();
 #endif
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 #include <atomic>   // for atomic
 #include <cstddef>  // for size_t
-#include <cstdlib>  // for malloc, free, aligned_alloc
+#include <cstdlib>  // for malloc, free
 #include <limits>   // for numeric_limits
+#include <memory>   // for align
 #include <new>      // for bad_alloc, align_val_t
 
 /// Replaces the program's operator new and delete by ones that count and can fail. Include it in one file of a test
@@ -46,6 +47,19 @@ inline bool must_fail() noexcept {
   return false;
 }
 
+/// Memory for more than the default alignment, from malloc(), whose pointer lies before it.
+inline void* allocate_aligned(std::size_t size, std::size_t alignment) noexcept {
+  std::size_t space = size + alignment;
+  void* const block = std::malloc(sizeof(void*) + space);
+  if (block == nullptr) return nullptr;
+  void* memory = static_cast<void**>(block) + 1;
+  std::align(alignment, size, memory, space);
+  static_cast<void**>(memory)[-1] = block;
+  return memory;
+}
+
+inline bool is_default(std::size_t alignment) noexcept { return alignment <= alignof(std::max_align_t); }
+
 inline void* allocate(std::size_t size, std::size_t alignment) {
   calls.fetch_add(1, std::memory_order_relaxed);
   ++calls_of_thread;
@@ -54,9 +68,7 @@ inline void* allocate(std::size_t size, std::size_t alignment) {
     throw std::bad_alloc();
   }
   if (size == 0) size = 1;
-  void* memory = alignment <= alignof(std::max_align_t)  // 0: the default
-                     ? std::malloc(size)
-                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* const memory = is_default(alignment) ? std::malloc(size) : allocate_aligned(size, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   live.fetch_add(1, std::memory_order_relaxed);
   return memory;
@@ -71,10 +83,10 @@ inline void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
 }
 
 // Not inlined: g++ would see malloc's block freed behind a call of new that it did not look into, and warn.
-[[gnu::noinline]] inline void release(void* memory) noexcept {
+[[gnu::noinline]] inline void release(void* memory, std::size_t alignment) noexcept {
   if (memory == nullptr) return;
   live.fetch_sub(1, std::memory_order_relaxed);
-  std::free(memory);
+  std::free(is_default(alignment) ? memory : static_cast<void**>(memory)[-1]);
 }
 
 }  // namespace alloc
@@ -162,13 +174,17 @@ void* operator new(std::size_t size, std::align_val_t to, const std::nothrow_t&)
 void* operator new[](std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
   return testing::alloc::try_allocate(size, std::size_t(to));
 }
-void operator delete(void* memory) noexcept { testing::alloc::release(memory); }
-void operator delete[](void* memory) noexcept { testing::alloc::release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { testing::alloc::release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { testing::alloc::release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { testing::alloc::release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { testing::alloc::release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { testing::alloc::release(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { testing::alloc::release(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory); }
+void operator delete(void* memory) noexcept { testing::alloc::release(memory, 0); }
+void operator delete[](void* memory) noexcept { testing::alloc::release(memory, 0); }
+void operator delete(void* memory, std::size_t) noexcept { testing::alloc::release(memory, 0); }
+void operator delete[](void* memory, std::size_t) noexcept { testing::alloc::release(memory, 0); }
+void operator delete(void* memory, std::align_val_t to) noexcept { testing::alloc::release(memory, std::size_t(to)); }
+void operator delete[](void* memory, std::align_val_t to) noexcept { testing::alloc::release(memory, std::size_t(to)); }
+void operator delete(void* memory, std::size_t, std::align_val_t to) noexcept {
+  testing::alloc::release(memory, std::size_t(to));
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t to) noexcept {
+  testing::alloc::release(memory, std::size_t(to));
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory, 0); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { testing::alloc::release(memory, 0); }

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "support/scale.hpp"
+
 using async::detail::parker;
 using async::detail::wait_clock;
 using namespace std::chrono_literals;
@@ -42,7 +44,7 @@ TEST_CASE("park_until takes a permit that comes in time and leaves none behind")
 TEST_CASE("two threads hand a turn to and fro through parkers and see each other's plain writes") {
   parker mine;
   parker yours;
-  const int rounds = 20000;
+  const int rounds = static_cast<int>(testing::rounds(20000));
   int turn = 0;  // written by whoever has the turn
   std::thread other([&] {
     for (int i = 0; i < rounds; ++i) {
@@ -63,7 +65,7 @@ TEST_CASE("two threads hand a turn to and fro through parkers and see each other
 TEST_CASE("a permit that races with a time-out is never lost") {
   parker p;
   int taken = 0;
-  const int rounds = 2000;
+  const int rounds = static_cast<int>(testing::rounds(2000));
   std::thread other;
   for (int i = 0; i < rounds; ++i) {
     parker go;
