@@ -106,7 +106,7 @@ class queue_core {
     for (;;) {
       std::uint64_t w = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
       const std::uint32_t slot = word::slot(w);
-      if (slot >= segment::slots) {
+      if (slot >= segment::slot_count) {
         advance_tail(w);
         continue;
       }
@@ -220,7 +220,7 @@ class queue_core {
     if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) return false;
     for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13]
       const std::uint32_t slot = word::slot(h);
-      if (slot >= segment::slots) {
+      if (slot >= segment::slot_count) {
         if (!advance_head(h)) return false;
         continue;
       }
@@ -262,13 +262,13 @@ class queue_core {
   std::size_t take_run(Receive& receive, std::size_t most) noexcept {
     std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
     const std::uint32_t first = word::slot(h);
-    if (first >= segment::slots) return 0;
+    if (first >= segment::slot_count) return 0;
     segment& g = segments_.find(word::index(h));
     const unsigned phase = word::phase(h);
     std::uint32_t end = first;
     std::size_t count = 0;
     // [Q8] acquire, pairs with [Q6]
-    while (count != most && end < segment::slots && g.state(end).load(std::memory_order_acquire) == phase) {
+    while (count != most && end < segment::slot_count && g.state(end).load(std::memory_order_acquire) == phase) {
       end = segment::after(end);
       ++count;
     }
@@ -368,7 +368,7 @@ class queue_core {
     if (marks != nullptr) return marks;
     atomic<std::uint64_t>* fresh = nullptr;
     try {
-      fresh = new atomic<std::uint64_t>[segment::slots] {};
+      fresh = new atomic<std::uint64_t>[segment::slot_count] {};
     } catch (const std::bad_alloc&) {
       return nullptr;
     }

@@ -15,7 +15,7 @@ template <class T, std::size_t Lines>
 struct segment {
   using layout = slot_layout<T>;
   static constexpr std::uint32_t position_mask = (1U << layout::shift) - 1;
-  static constexpr std::uint32_t slots =
+  static constexpr std::uint32_t slot_count =
       static_cast<std::uint32_t>(Lines << layout::shift);  // the number after the last
 
   /// The number after that of `slot`; positions that a line does not have are left out.
@@ -148,7 +148,7 @@ class segment_store {
   static bool reusable(Segment& s) noexcept {
     if (s.clean.get()) return true;
     const unsigned phase = s.phase.get();
-    for (std::uint32_t i = 0; i < Segment::slots; i = Segment::after(i)) {
+    for (std::uint32_t i = 0; i < Segment::slot_count; i = Segment::after(i)) {
       // [G1] acquire, pairs with [Q6] of queue.hpp: the slot's last toucher has left it
       const unsigned state = s.state(i).load(std::memory_order_acquire);
       if ((state & 5) != (4 | phase)) return false;

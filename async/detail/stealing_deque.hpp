@@ -98,14 +98,14 @@ class stealing_deque {
 
  private:
   struct ring {
-    ring(std::size_t capacity, ring* older) : mask(capacity - 1), outgrown(older), slots(new atomic<T*>[capacity]) {}
-    ~ring() { delete[] slots; }
+    ring(std::size_t capacity, ring* older) : mask(capacity - 1), outgrown(older), items(new atomic<T*>[capacity]) {}
+    ~ring() { delete[] items; }
     ring(const ring&) = delete;
     ring& operator=(const ring&) = delete;
-    atomic<T*>& slot(std::int64_t at) const noexcept { return slots[static_cast<std::size_t>(at) & mask]; }
+    atomic<T*>& slot(std::int64_t at) const noexcept { return items[static_cast<std::size_t>(at) & mask]; }
     const std::size_t mask;
     ring* const outgrown;
-    atomic<T*>* const slots;
+    atomic<T*>* const items;
   };
 
   ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {

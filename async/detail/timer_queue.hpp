@@ -105,7 +105,7 @@ class timer_queue {
       const std::uint64_t start = start_of(index);
       if (start > target) break;
       present_ = start;
-      if (index < slots) {
+      if (index < slot_count) {
         splice(heads_[index], heads_[due]);
         summary_ |= bit_of(due);
         mark_empty(&heads_[index]);
@@ -148,8 +148,8 @@ class timer_queue {
         let_go(node);
       }
     };
-    while ((summary_ & (bit_of(far) - 1)) != 0) let_go_of(next_slot());
-    for (const std::size_t index : {far, fresh, due, firing}) let_go_of(index);
+    while ((summary_ & (bit_of(beyond) - 1)) != 0) let_go_of(next_slot());
+    for (const std::size_t index : {beyond, fresh, due, firing}) let_go_of(index);
   }
 
   /// True when fire() would fire something.
@@ -171,7 +171,7 @@ class timer_queue {
     if (any_due() || !is_empty(fresh)) return to_time(present_);
     if (none_waiting()) return (time_point::max)();
     const std::size_t index = next_slot();
-    if (index < slots) return to_time(start_of(index));
+    if (index < slot_count) return to_time(start_of(index));
     std::uint64_t earliest = never;
     int looked_at = 0;
     for (const timer_link* link = heads_[index].next; link != &heads_[index]; link = link->next) {
@@ -185,19 +185,19 @@ class timer_queue {
  private:
   static constexpr unsigned tick_shift = 16;  // 65,536 ns
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  static constexpr std::size_t slots = 256;
-  static constexpr std::size_t wheel_slots = 4 * slots;
-  static constexpr std::size_t far = wheel_slots;  // the lists behind the wheels
-  static constexpr std::size_t fresh = far + 1;    // not yet settled
-  static constexpr std::size_t due = far + 2;      // fires with the next batch
-  static constexpr std::size_t firing = far + 3;   // the batch
+  static constexpr std::size_t slot_count = 256;
+  static constexpr std::size_t wheel_slots = 4 * slot_count;
+  static constexpr std::size_t beyond = wheel_slots;  // the lists behind the wheels
+  static constexpr std::size_t fresh = beyond + 1;    // not yet settled
+  static constexpr std::size_t due = beyond + 2;      // fires with the next batch
+  static constexpr std::size_t firing = beyond + 3;   // the batch
 
   /// Of a list behind the wheels in summary_.
   static constexpr std::uint32_t bit_of(std::size_t list) noexcept {
     return std::uint32_t{1} << (wheel_slots / 64 + (list - wheel_slots));
   }
   /// Of those that wait for their time.
-  static constexpr std::uint32_t timed = (bit_of(far) << 1) - 1;
+  static constexpr std::uint32_t timed = (bit_of(beyond) << 1) - 1;
 
   static std::int64_t since_epoch(time_point t) noexcept {
     return std::int64_t{std::chrono::duration_cast<nanoseconds>(t.time_since_epoch()).count()};
@@ -247,9 +247,9 @@ class timer_queue {
   void place(timer_node& node) noexcept {
     if (node.when <= present_) return append(due, node);
     const std::uint64_t differ = node.when ^ present_;
-    if ((differ >> 32) != 0) return append(far, node);
+    if ((differ >> 32) != 0) return append(beyond, node);
     const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
-    const std::size_t index = level * slots + ((node.when >> (8 * level)) & (slots - 1));
+    const std::size_t index = level * slot_count + ((node.when >> (8 * level)) & (slot_count - 1));
     append(heads_[index], node);
     occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
     summary_ |= 1U << (index / 64);
@@ -271,15 +271,15 @@ class timer_queue {
   /// Index of the first list that needs attention. A timer waits in a wheel or far.
   std::size_t next_slot() const noexcept {
     const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
-    if (word >= wheel_slots / 64) return far;
+    if (word >= wheel_slots / 64) return beyond;
     return word * 64 + static_cast<std::size_t>(std::countr_zero(occupied_[word]));
   }
 
   /// First tick of a list.
   std::uint64_t start_of(std::size_t index) const noexcept {
-    if (index == far) return ((present_ >> 32) + 1) << 32;
-    const std::size_t shift = 8 * (index / slots);
-    return ((present_ >> shift >> 8 << 8) | (index % slots)) << shift;
+    if (index == beyond) return ((present_ >> 32) + 1) << 32;
+    const std::size_t shift = 8 * (index / slot_count);
+    return ((present_ >> shift >> 8 << 8) | (index % slot_count)) << shift;
   }
 
   void move_down(std::size_t index) noexcept {

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSL-1.0
+include_guard()
+
+# Headers, as their users meet them: each compiles alone and twice, without run-time type information; all of them
+# together with it, when min, max and other names are macros, in the next standard, and beside the real <windows.h> where
+# there is one. All are linked into one program, which fails on what is defined in two translation units.
+function(add_headers_layer)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -std=c++20) # an old Boost.Asio does not compile with every standard library
+  check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/headers)
+  set(all "")
+  set(standard "")
+  set(sources "")
+  foreach(part IN ITEMS async steps)
+    get_target_property(headers asyncsteps::${part} HEADER_SET)
+    get_target_property(base asyncsteps::${part} HEADER_DIRS)
+    foreach(header IN LISTS headers)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${base} OUTPUT_VARIABLE name)
+      file(STRINGS ${header} included REGEX "^#include <")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+      if(included MATCHES "boost/asio" AND NOT ASYNCSTEPS_TEST_HAS_ASIO)
+        message(STATUS "${name} is not tested: boost/asio.hpp is not there or does not compile (Debian: libboost-dev)")
+        continue()
+      endif()
+      if(included MATCHES "pplx/") # by unit.interop_pplx
+        continue()
+      endif()
+      list(APPEND all "#include \"${name}\"")
+      # The platform's, if it is that one; and what old versions lack.
+      list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<unistd|<pthread|/cancellation_signal")
+      list(TRANSFORM included REPLACE " *//.*" "")
+      list(APPEND standard ${included})
+      string(REPLACE "/" "_" source ${name})
+      set(source ${folder}/${source}.cpp)
+      file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${name}\"\n#include \"${name}\" // again\n")
+      list(APPEND sources ${source})
+      if(NOT included MATCHES "boost/")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -fno-rtti)
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES standard)
+  list(JOIN standard "\n" standard)
+  list(JOIN all "\n" all)
+  # As <windows.h>, <objbase.h> and Qt define them.
+  file(
+    CONFIGURE
+    OUTPUT ${folder}/macros.cpp
+    CONTENT [[
+@standard@
+#define min(a, b) (((a) < (b)) ? (a) : (b))
+#define max(a, b) (((a) > (b)) ? (a) : (b))
+#define small char
+#define hyper long long
+#define interface struct
+#define near
+#define far
+#define pascal
+#define IN
+#define OUT
+#define OPTIONAL
+#define CONST const
+#define VOID void
+#define TRUE 1
+#define FALSE 0
+#define ERROR 0
+#define NO_ERROR 0L
+#define DELETE (0x00010000L)
+#define ABSOLUTE 1
+#define RELATIVE 2
+#define STRICT 1
+#define Yield()
+#define GetObject GetObjectW
+#define CreateEvent CreateEventW
+#define signals public
+#define slots
+@all@
+int main() {}
+]]
+    @ONLY)
+  # And together in the next standard, with the compiler's extensions.
+  file(CONFIGURE OUTPUT ${folder}/next_standard.cpp CONTENT "@all@\n" @ONLY)
+  set_source_files_properties(${folder}/next_standard.cpp PROPERTIES COMPILE_OPTIONS -std=gnu++23)
+  list(APPEND sources ${folder}/macros.cpp ${folder}/next_standard.cpp)
+  if(WIN32)
+    foreach(order IN ITEMS first last)
+      set(source ${folder}/windows_h_${order}.cpp)
+      set(lines "#include <windows.h>" ${all})
+      if(order STREQUAL "last")
+        list(REVERSE lines)
+      endif()
+      list(JOIN lines "\n" lines)
+      file(CONFIGURE OUTPUT ${source} CONTENT "@lines@\n" @ONLY)
+      list(APPEND sources ${source})
+    endforeach()
+  endif()
+  add_executable(headers.all ${sources})
+  target_link_libraries(headers.all PRIVATE asyncsteps::steps asyncsteps_test_flags)
+  target_compile_options(headers.all PRIVATE -O0)
+  # The headers are compiled as the user's own code also when they come from an installed package.
+  set_target_properties(headers.all PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
+  register_test(headers.all headers 60 headers.all)
+endfunction()
