@@ -9,21 +9,18 @@
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple
 #include <type_traits>  // for decay_t
+#include <typeinfo>     // for type_info
 #include <utility>      // for index_sequence
-#if defined(__cpp_rtti)
-#include <typeinfo>  // for type_info
-#endif
 
 /// Results on their way from success() to the parameters of the next step: values one behind the other in raw memory,
 /// described by a static table for each list of types.
 namespace steps::detail {
 
-/// What identifies a type at run time: the address, and between shared libraries the type_info.
+/// What identifies a type at run time: the address, and between shared libraries the type_info; null where that is
+/// turned off. The same with and without, since one program may hold parts of both kinds.
 struct type_tag {
   std::string_view name;
-#if defined(__cpp_rtti)
   const std::type_info* info;
-#endif
 };
 
 template <class T>
@@ -38,15 +35,13 @@ template <class T>
 inline constexpr type_tag type_tag_of{type_name<T>(),
 #if defined(__cpp_rtti)
                                       &typeid(T)
+#else
+                                      nullptr
 #endif
 };
 
 inline bool same_type(const type_tag* a, const type_tag* b) noexcept {
-#if defined(__cpp_rtti)
-  return a == b || *a->info == *b->info;
-#else
-  return a == b;
-#endif
+  return a == b || (a->info != nullptr && b->info != nullptr && *a->info == *b->info);
 }
 
 /// What a result is stored as: its value; texts given by pointer as strings that own them.

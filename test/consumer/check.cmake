@@ -24,8 +24,9 @@ function(consume from)
   execute(${configure} -S ${SOURCE}/test/consumer -B ${WORK}/${HOW} -DHOW=${HOW} -DSOURCE=${from} -DVERSION=${VERSION}
           ${ARGN})
   execute(${CMAKE_COMMAND} --build ${WORK}/${HOW})
-  execute(${WORK}/${HOW}/consumer)
-  execute(${WORK}/${HOW}/consumer_without_rtti)
+  foreach(program IN ITEMS consumer consumer_without_rtti consumer_mixed)
+    execute(${WORK}/${HOW}/${program})
+  endforeach()
 endfunction()
 
 if(HOW STREQUAL "install")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <async/task.hpp>
+#include <steps/iasyncsteps.hpp>
 
 void run_elsewhere(async::task task);
 
@@ -9,3 +10,6 @@ inline int& counter_here() {
   return counter;
 }
 int& counter_elsewhere();
+
+/// Adds a step whose results are a text and a number.
+void add_question(steps::IAsyncSteps& flow);

@@ -31,5 +31,5 @@ class AsyncstepsTestConan(ConanFile):
 
     def test(self):
         if can_run(self):
-            for program in ("consumer", "consumer_without_rtti"):
+            for program in ("consumer", "consumer_without_rtti", "consumer_mixed"):
                 self.run(os.path.join(self.cpp.build.bindir, program), env="conanrun")
