@@ -153,7 +153,8 @@ def latency_panels(workloads):
             continue
         names = sorted({name for each in found.values() for name in each}, key=lambda name: float(name[1:]))
         place = {name: i / max(1, len(names) - 1) for i, name in enumerate(names)}
-        panel = Lines(workload.title or workload.name, f"{workload.name}, {workload.unit}",
+        title = (workload.title or workload.name).removesuffix(", median")
+        panel = Lines(title, f"{workload.name}, {workload.unit}",
                       [(place[name], name) for name in names], "quantile")
         panel.series = {name: [(place[at], value) for at, value in each.items()] for name, each in found.items()}
         panels.append(panel)
