@@ -22,27 +22,7 @@
 
 namespace async {
 
-/// What async::async can call: copies of `f` and `args` are made as by std::async, and the copy of `f` can be invoked,
-/// as an rvalue, with the copies of `args` as rvalues.
-template <class F, class... Args>
-concept async_callable =
-    std::constructible_from<std::decay_t<F>, F> && (std::constructible_from<std::decay_t<Args>, Args> && ...) &&
-    std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
-
 namespace detail {
-
-/// The result of the call. It has one, if only for the compiler's message, when there can be no such call.
-template <class F, class... Args>
-struct async_result {
-  using type = void;
-};
-template <class F, class... Args>
-  requires async_callable<F, Args...>
-struct async_result<F, Args...> {
-  using type = call_result<F, Args...>;
-};
-template <class F, class... Args>
-using async_future = std::future<typename async_result<F, Args...>::type>;
 
 /// Posts the call to the shared pool.
 template <class F, class... Args>

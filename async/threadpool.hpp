@@ -20,6 +20,30 @@
 
 namespace async {
 
+/// What a pool and async::async can call: copies of `f` and `args` are made as by std::async, and the copy of `f` can
+/// be invoked, as an rvalue, with the copies of `args` as rvalues.
+template <class F, class... Args>
+concept async_callable =
+    std::constructible_from<std::decay_t<F>, F> && (std::constructible_from<std::decay_t<Args>, Args> && ...) &&
+    std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
+
+namespace detail {
+
+/// The result of the call. It has one, if only for the compiler's message, when there can be no such call.
+template <class F, class... Args>
+struct async_result {
+  using type = void;
+};
+template <class F, class... Args>
+  requires async_callable<F, Args...>
+struct async_result<F, Args...> {
+  using type = call_result<F, Args...>;
+};
+template <class F, class... Args>
+using async_future = std::future<typename async_result<F, Args...>::type>;
+
+}  // namespace detail
+
 /// Threads that run tasks, in a number that can be changed at any time.
 ///
 /// Use it for many short tasks and for a fixed degree of parallelism. Do not use it for tasks that block for long on
@@ -65,8 +89,8 @@ class threadpool {
   /// result. What f captured is destroyed before the future is ready. Throws stopped, queue_full (see
   /// threadpool_options), std::bad_alloc and what copying throws; nothing is posted then.
   template <class F, class... A>
-    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
-  auto post(F&& f, A&&... arguments) -> std::future<std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>> {
+    requires async_callable<F, A...>
+  detail::async_future<F, A...> post(F&& f, A&&... arguments) {
     auto call = detail::make_call(std::forward<F>(f), std::forward<A>(arguments)...);
     auto future = call.get_future();
     core_.submit(std::move(call));
@@ -75,7 +99,7 @@ class threadpool {
 
   /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way in.
   template <class F, class... A>
-    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
+    requires async_callable<F, A...>
   void execute(F&& f, A&&... arguments) {
     if constexpr (sizeof...(A) == 0) {
       core_.submit(std::forward<F>(f));

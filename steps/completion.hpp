@@ -103,6 +103,7 @@ class completion {
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
+    static_assert(fits<A...>(), "success() takes results of the types that completion<T...> names, or what makes them");
     if (block_ == nullptr || !block_->word.win()) return false;
     try {
       block::values::construct(block_->memory, std::forward<A>(results)...);
@@ -142,6 +143,12 @@ class completion {
   using block = detail::result_block<detail::stored_t<T>...>;
 
   explicit completion(block& b) noexcept : block_(&b) {}
+
+  template <class... A>
+  static constexpr bool fits() noexcept {
+    if constexpr (sizeof...(A) == sizeof...(T)) return (std::is_constructible_v<detail::stored_t<T>, A> && ...);
+    return true;  // has been said
+  }
 
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {

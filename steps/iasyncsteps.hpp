@@ -132,8 +132,10 @@ class IAsyncSteps : public detail::step {
   /// when the result is there. When the step ends before, by a timeout or cancel(), a call that has not begun is not
   /// made, and a result is dropped. What the pool's queue throws (stopped, queue_full) is the step's error.
   template <class F, class... A>
-    requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
   IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
+    static_assert(
+        async::async_callable<F, A...>,
+        "await(pool, f, arguments...) calls f(arguments...) with copies of them, as std::async does: without asi");
     using kind = detail::pool_call_step<IAsyncSteps, std::decay_t<F>, std::decay_t<A>...>;
     return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
   }
@@ -142,7 +144,7 @@ class IAsyncSteps : public detail::step {
   /// iteration to the next; what stack() made in one ends with it.
   template <class F>
   IAsyncSteps& loop(F&& f, LoopLabel label = {}) {
-    static_assert(detail::is_step_function<std::decay_t<F>>);
+    static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
     return add_loop<detail::endless<std::decay_t<F>>>(label, std::forward<F>(f));
   }
   /// Adds a loop of `count` iterations: f(IAsyncSteps&, std::size_t i, results...), i from 0.
@@ -151,6 +153,7 @@ class IAsyncSteps : public detail::step {
     if constexpr (!std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>) {
       static_assert(detail::is_step_function<std::decay_t<F>, std::size_t>);
     }
+    static_assert(detail::is_kept<F>);
     return add_loop<detail::counted<std::decay_t<F>>>(label, count, std::forward<F>(f));
   }
   /// Adds a loop over a container: f(IAsyncSteps&, index, element&, results...), or f(IAsyncSteps&, key, value&,
@@ -161,8 +164,9 @@ class IAsyncSteps : public detail::step {
       return forEach(std::to_array(std::forward<C>(container)), std::forward<F>(f), label);
     } else {
       using body = detail::each<std::decay_t<C>, std::decay_t<F>>;
-      static_assert(
-          detail::is_step_function<std::decay_t<F>, typename body::arguments::first, typename body::arguments::second>);
+      static_assert(detail::is_step_function<std::decay_t<F>, typename body::arguments::first,
+                                             typename body::arguments::second> &&
+                    detail::is_kept<F>);
       return add_loop<body>(label, std::forward<C>(container), std::forward<F>(f));
     }
   }
@@ -348,7 +352,7 @@ class IAsyncSteps : public detail::step {
   }
   template <class F, class E>
   IAsyncSteps& add_function(F&& f, E&& e, std::uint16_t flags) {
-    static_assert(detail::is_step_function<std::decay_t<F>>);
+    static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
     using kind = detail::function_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
     return append<kind>(flags, std::forward<F>(f), std::forward<E>(e));
   }
@@ -363,7 +367,7 @@ class IAsyncSteps : public detail::step {
   }
   template <class F, class E>
   IAsyncSteps& add_sync(ISync& object, F&& f, E&& e) {
-    static_assert(detail::is_step_function<std::decay_t<F>>);
+    static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
     using kind = detail::sync_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
     return append<kind>(0, object, std::forward<F>(f), std::forward<E>(e));
   }

@@ -119,9 +119,18 @@ struct check_results;
 template <class F, class... Fixed>
 struct check_results<F, unknown_parameters, Fixed...> {
   static constexpr bool ok = false;
-  static_assert(sizeof(F) == 0,
-                "a step function is called as f(IAsyncSteps&, results...): its parameters after asi need types (not "
-                "auto), and it must not be overloaded");
+  static_assert(
+      sizeof...(Fixed) != 0,
+      "a step function is called as f(IAsyncSteps&, results...): asi comes first, what follows needs types (not "
+      "auto), and it must not be overloaded");
+  static_assert(
+      sizeof...(Fixed) != 1,
+      "the body of repeat() is called as f(IAsyncSteps&, std::size_t index, results...): what follows the index "
+      "needs types (not auto), and it must not be overloaded");
+  static_assert(
+      sizeof...(Fixed) != 2,
+      "the body of forEach() is called as f(IAsyncSteps&, index or key, element&, results...): what follows the "
+      "element needs types (not auto), and it must not be overloaded");
 };
 template <class F, class... P, class... Fixed>
 struct check_results<F, type_list<P...>, Fixed...> {
@@ -145,6 +154,17 @@ struct check_results<F, type_list<P...>, Fixed...> {
 /// True, or a compile-time message, for a callable used as step; Fixed are what loops pass in front of the results.
 template <class F, class... Fixed>
 inline constexpr bool is_step_function = check_results<F, typename wanted_results<F, Fixed...>::type, Fixed...>::ok;
+
+/// F: as the argument came, a reference where it was no temporary.
+template <class F>
+struct check_kept {
+  static_assert(std::is_constructible_v<std::decay_t<F>, F>,
+                "a step keeps its function: one that cannot be copied is moved in, as add(std::move(f))");
+  static constexpr bool ok = true;
+};
+/// True, or a compile-time message, for a callable that is handed over.
+template <class F>
+inline constexpr bool is_kept = check_kept<F>::ok;
 
 template <class E>
 struct check_handler {

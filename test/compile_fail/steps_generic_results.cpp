@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The types of the results are those of the parameters: auto has none.
-// expect: its parameters after asi need types
+// expect: asi comes first, what follows needs types
 #include <string>
 
 #include "steps/steps.hpp"

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What a pool calls for a step gets the arguments, and nothing else.
+// expect: await\(pool, f, arguments\.\.\.\) calls f\(arguments\.\.\.\) with copies of them
+#include "steps/steps.hpp"
+
+int main() {
+  async::event_loop loop;
+  async::threadpool pool(1);
+  steps::AsyncSteps flow{loop};
+  flow.await(pool, [](int x) { return x; }, 1);
+#ifndef CONTROL
+  flow.await(pool, [](steps::IAsyncSteps& asi) { asi.success(1); });
+#endif
+}
