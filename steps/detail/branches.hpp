@@ -122,9 +122,6 @@ struct group_step : Face {
     }
     flow* const b = ::new (memory) flow(&ops, nullptr, limit.branch.arena, &resume, nullptr);
     b->limit = &limit;
-    b->state =
-        state_access::make(limit.branch.state_of(*b), *b, &state_access::root(detail::state_of(f)), &limit.values);
-    state_access::use_buffer(*b->state, limit.branch.texts_of(*b), limit.branch.texts);
     return b;
   }
 

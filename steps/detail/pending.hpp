@@ -31,8 +31,12 @@ class unwinding final : public Error {
     void* const block = async::detail::allocate_block(sizeof(State));
     f.state = state_access::make(block, f, shared, nullptr);
   } else {
-    f.state = state_access::make(f.limit->state_memory, f, shared, &f.limit->values);
-    state_access::use_buffer(*f.state, f.limit->texts, f.limit->texts_size);
+    limits& limit = *f.limit;
+    const bool is_branch = f.root.parent_ != nullptr;
+    void* const memory = is_branch ? limit.branch.state_of(f) : limit.state_memory;
+    f.state = state_access::make(memory, f, shared, &limit.values);
+    state_access::use_buffer(*f.state, is_branch ? limit.branch.texts_of(f) : limit.texts,
+                             is_branch ? limit.branch.texts : limit.texts_size);
   }
 }
 
