@@ -134,7 +134,7 @@ class server {
   void serve(connection& c) {
     c.flow.loop([this, &c](IAsyncSteps& each) {
       each.add([&c](IAsyncSteps& asi) {
-        asi.setTimeout(2s);  // cancels the read, and closes the connection
+        asi.setTimeout(3s);  // cancels the read, and closes the connection
         asio::async_read_until(c.socket, asio::dynamic_buffer(c.input, 65'536), "\r\n\r\n", asio_token(asi, c.socket));
       });
       each.add([&c](IAsyncSteps& asi, std::size_t size) {
@@ -195,7 +195,7 @@ class server {
     }
     if (!r.target.starts_with("/user/")) return asi.success(response{404, "no " + r.target + " here\n"});
 
-    asi.setTimeout(500ms);  // for all that is below
+    asi.setTimeout(2s);  // for all that is below
     auto& parts = asi.stack<std::array<std::string, 3>>();
     auto& calls = asi.parallel();  // each branch runs on whichever worker is free; an error in one cancels the others
     for (std::size_t i = 0; i < parts.size(); ++i) {
