@@ -17,8 +17,7 @@ class loop_entry {
   /// Who may come in between turns.
   enum class who : unsigned char { anybody, owner };
 
-  [[gnu::always_inline]] explicit loop_entry(loop_core& core, who may = who::anybody) noexcept
-      : core_(core), around_(current_loop) {
+  explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
     if (around_ == nullptr && core.owner_.lean_in(thread_token())) [[likely]] {
       come_in(loop_owner::way::leaning);
     } else if (around_ == &core) {
@@ -27,7 +26,7 @@ class loop_entry {
       ask(may);
     }
   }
-  [[gnu::always_inline]] ~loop_entry() {
+  ~loop_entry() {
     if (way_ == loop_owner::way::refused) return;
     if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
     if (core_.inbox_.rouse()) core_.wake_();

@@ -34,7 +34,7 @@ class loop_owner {
   bool is(token me) const noexcept { return (word_.load(std::memory_order_relaxed) & ~flags) == me; }
 
   /// Begins a turn, by which `me` becomes the owner. Refused: another thread is in a turn.
-  way enter(token me) noexcept {
+  [[gnu::always_inline]] way enter(token me) noexcept {
     if (lean(me)) {
       inside_.store(turn, std::memory_order_relaxed);  // for whoever waits: this is not over in a moment
       return way::leaning;

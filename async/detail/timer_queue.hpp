@@ -126,7 +126,8 @@ class timer_queue {
     std::size_t count = 0;
     for (; !is_empty(firing) && count != most; ++count) {
       timer_node& node = static_cast<timer_node&>(*heads_[firing].next);
-      disarm(node);
+      unlink(node);
+      if (is_empty(firing)) summary_ &= ~bit_of(firing);
       node.fire(node);
     }
     return count;
@@ -155,12 +156,14 @@ class timer_queue {
   /// True when fire() would fire something.
   bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
   /// True when no timer waits for time to pass.
-  bool none_waiting() const noexcept { return (summary_ & timed) == 0 && is_empty(fresh); }
+  bool none_waiting() const noexcept {
+    return (summary_ & (timed | bit_of(fresh))) == 0 || ((summary_ & timed) == 0 && is_empty(fresh));
+  }
   bool empty() const noexcept { return none_waiting() && !any_due(); }
   /// False: the queue is empty. True: look again, and remember the answer.
   bool maybe_armed() const noexcept { return summary_ != 0; }
   bool any_armed() noexcept {
-    if (is_empty(fresh)) summary_ &= ~bit_of(fresh);
+    if ((summary_ & bit_of(fresh)) != 0 && is_empty(fresh)) summary_ &= ~bit_of(fresh);
     return summary_ != 0;
   }
 
@@ -245,9 +248,9 @@ class timer_queue {
   }
 
   void place(timer_node& node) noexcept {
-    if (node.when <= present_) return append(due, node);
     const std::uint64_t differ = node.when ^ present_;
-    if ((differ >> 32) != 0) return append(beyond, node);
+    if (node.when <= present_ || (differ >> 32) != 0) [[unlikely]]
+      return append(node.when <= present_ ? due : beyond, node);
     const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
     const std::size_t index = level * slot_count + ((node.when >> (8 * level)) & (slot_count - 1));
     append(heads_[index], node);
@@ -256,9 +259,9 @@ class timer_queue {
   }
 
   /// The list of `head` has become empty.
-  void mark_empty(const timer_link* head) noexcept {
+  [[gnu::always_inline]] void mark_empty(const timer_link* head) noexcept {
+    if (head == &heads_[fresh]) return;  // most are armed and disarmed there: its bit stays until somebody looks
     const auto index = static_cast<std::size_t>(head - heads_);
-    if (index == fresh) return;  // most are armed and disarmed there: its bit stays until somebody looks
     if (index >= wheel_slots) {
       summary_ &= ~bit_of(index);
       return;

@@ -97,10 +97,10 @@ inline void destroy_step(flow& f, step& s) noexcept {
     ++f.limit->steps;
 }
 
-/// The same; returns what lies behind it.
-[[gnu::noinline]] inline std::byte* end_of(flow& f, step& s) noexcept {
+/// Destroys its functors only; returns what lies behind it.
+[[gnu::noinline]] inline std::byte* destroyed(step& s) noexcept {
   std::byte* const end = reinterpret_cast<std::byte*>(&s) + s.size_;
-  destroy_step(f, s);
+  s.ops_->destroy(s);
   return end;
 }
 
@@ -151,7 +151,8 @@ inline step* leave_level(flow& f, step& s) noexcept {
     constexpr std::uint16_t more = record_flag::again | record_flag::destroys | record_flag::counted;
     if ((s->flags_ & more) != 0) {
       if ((s->flags_ & record_flag::again) != 0) return s;
-      next = end_of(f, *s);
+      if ((s->flags_ & record_flag::counted) != 0) ++f.limit->steps;
+      if ((s->flags_ & record_flag::destroys) != 0) next = destroyed(*s);
     }
     if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
     s = parent;

@@ -36,7 +36,7 @@ inline void give_way(flow& f, step& s) noexcept {
 }
 
 /// Runs one step. Returns what is to run next; null: nothing, the flow waits, or has ended and may be gone.
-inline step* advance(flow& f, step& s) {
+[[gnu::always_inline]] inline step* advance(flow& f, step& s) {
   f.cur = &s;
   f.run_by = &s;
   f.first = nullptr;
