@@ -322,6 +322,10 @@ function(add_lint_layer)
   register_test(lint.mutate lint 120 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/model/selftest.py
                 ${CMAKE_CXX_COMPILER})
   register_test(lint.budget lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/budget/selftest.py)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    register_test(lint.coverage lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/support/coverage_test.py
+                  ${CMAKE_CXX_COMPILER})
+  endif()
   register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
   register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
 endfunction()
