@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   };
   add("flows/future outside", "ns/flow", "batches of 21,000 one-step flows with futures, 1 producer, 2 workers", 6);
   add("flows/future inside", "ns/flow", "the same in batches of 1,000 from inside the pool, 2 workers", 3.5);
+  add("flows/latency 50 us", "us", "post a one-step flow and wait, 50 us after the last, pool of 4, median", 1.5);
   add("flows/short", "ns/flow", "a million flows of three steps from one thread outside, 2 workers", 6);
   add("flows/fan-out 8", "ns/parallel", "8 empty branches, forked and joined inside the pool, 2 workers", 3);
   add("flows/fan-out 64", "ns/parallel", "64 empty branches, forked and joined inside the pool, 2 workers", 1.5);

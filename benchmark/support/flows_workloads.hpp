@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for min, max
+#include <chrono>     // for microseconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <memory>     // for make_unique
@@ -10,7 +11,7 @@
 #include "busy.hpp"            // for work_for_a_microsecond
 #include "harness.hpp"         // for plan, sample
 #include "machine.hpp"         // for wall_clock
-#include "pool_workloads.hpp"  // for measure_futures, run_inside, missing_tasks, value_task
+#include "pool_workloads.hpp"  // for measure_futures, measure_latency, run_inside, missing_tasks
 #include "tally.hpp"           // for tally
 
 /// What the contestants of the flows workloads have in common.
@@ -65,6 +66,9 @@ void add_futures(plan& to, const std::string& name, int rank) {
                                   [outside](std::size_t items) { return measure_futures<P>(1, 2, outside, items); }});
   to.add("flows/future inside",
          {name, rank, whole(1'000), [](std::size_t items) { return measure_futures_inside<P>(1'000, items); }});
+  to.add("flows/latency 50 us", {name, rank, to.size(2000, 1000), [](std::size_t items) {
+                                   return measure_latency<P>(4, items, std::chrono::microseconds(50));
+                                 }});
 }
 
 /// Runs start(i) for so many flows of `steps` steps, each of which counts in the tally, until all have ended.
