@@ -40,4 +40,27 @@ class backoff {
   unsigned step_ = 0;
 };
 
+/// Whether to wait actively in front of a sleep: while that has found nothing, in ever fewer cases, down to one in 256.
+/// Where work comes long after the last, the wait would only keep a processor from who is to bring it. Not thread-safe.
+class spin_habit {
+ public:
+  /// Asked before each sleep. False: sleep at once.
+  bool pay() noexcept {
+    if (skipped_ != pause_) {
+      ++skipped_;
+      return false;
+    }
+    skipped_ = 0;
+    pause_ = pause_ < longest ? 2 * pause_ + 1 : longest;
+    return true;
+  }
+  /// The wait has made a sleep unnecessary: so may the next.
+  void paid() noexcept { skipped_ = pause_ = 0; }
+
+ private:
+  static constexpr unsigned longest = 255;
+  unsigned skipped_ = 0;
+  unsigned pause_ = 0;  // how many sleeps without a wait come before the next with one
+};
+
 }  // namespace async::detail

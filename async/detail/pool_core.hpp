@@ -275,8 +275,9 @@ class pool_core {
       bool loops_rest = false;
       const bool found = searching && take(&w, t);  // before a turn, whose end of the search would wake another for it
       if (!found && tasks_left == 0) {
-        loops_rest = !mind(w, searching);
-        tasks_left = loops_rest ? w.loops.tasks_per_look() : tasks_per_turn;
+        const bool turned = mind(w, searching);
+        loops_rest = !turned || !w.loops.has_work();
+        tasks_left = turned ? tasks_per_turn : w.loops.tasks_per_look();
       }
       if (!found && w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
         if (std::exchange(searching, false)) end_search();
@@ -306,15 +307,15 @@ class pool_core {
     hooks_.stopping(index);
   }
 
-  /// Searches a while, or waits a while for an answer to what its loops have sent, then sleeps. Returns whether the
-  /// worker is counted as searching.
+  /// Searches a while, or waits for an answer to what its loops have sent, unless that has long been in vain; then
+  /// sleeps. Returns whether the worker is counted as searching.
   bool wait_for_work(worker& w, bool searching) noexcept {
-    searching = searching || sleepers_.begin_search(search_limit());
-    if (searching || (w.loops.were_active() && crew_.live() <= processors_)) {
-      backoff pause;
-      while (!pause.exhausted(8)) {
-        if (has_work() || w.is_called() || w.loops.has_work()) return searching;
-        pause.wait();
+    const bool awaits = w.loops.were_active() && crew_.live() <= processors_;
+    if (w.searches.pay() && ((searching = searching || sleepers_.begin_search(search_limit())) || awaits)) {
+      for (backoff pause; !pause.exhausted(8); pause.wait()) {
+        if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
+        w.searches.paid();
+        return searching;
       }
     }
     sleepers_.announce(w.bed, searching);

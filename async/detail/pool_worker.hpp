@@ -8,6 +8,7 @@
 #include <utility>  // for forward, move
 
 #include "async/detail/atomics.hpp"         // for atomic
+#include "async/detail/backoff.hpp"         // for spin_habit
 #include "async/detail/block_cache.hpp"     // for allocate_block
 #include "async/detail/config.hpp"          // for no_sharing
 #include "async/detail/hosted_loop.hpp"     // for hosted_loop, driven_loops
@@ -83,6 +84,7 @@ struct alignas(no_sharing) worker {
   atomic<bool> retire{false};        // written under the crew's mutex, read by the own thread
   atomic<bool> review{false};        // likewise: loops are to be taken over or given away
   atomic<std::uint64_t> minding{0};  // written by the own thread while the pool stops: since when it has no task
+  spin_habit searches;               // own thread only
   sleepers& all;
   sleepers::sleeper bed;  // where the own thread sleeps
   hosted_loop home;

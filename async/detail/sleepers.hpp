@@ -14,21 +14,30 @@ namespace async::detail {
 
 /// Who of a pool sleeps and who searches: decides whether new work needs a wake-up, and gives it to exactly one thread.
 ///
-/// Word        [ changes:16 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts what ends a sleep.
-/// Producer    publishes the work, light fence, looks at the word; while anybody sleeps, it also modifies the word (by
-///             nothing). Nobody asleep, or somebody searching: done. Else it takes one sleeper off the list, counts it
-///             as searching and unparks it.
+/// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts what
+///             ends a sleep.
+/// Producer    publishes the work, light fence, looks at the word; while anybody sleeps or the word is watched, it also
+///             modifies the word (by nothing, or it ends the watch when nobody sleeps). Nobody asleep, or somebody
+///             searching: done. Else it takes one sleeper off the list, counts it as searching and unparks it.
 /// Searcher    looks at every source of work. Finding some, it ends its search; if it was the last searcher and there
 ///             is more, it wakes the next, so that a burst wakes threads in a chain. Finding none, it announces its
 ///             sleep, heavy fence, looks at every source once more, and only then parks; or it is a searcher again.
+///             After the fence, still announced, it sets the watch. Who announces idleness to a watched word needs no
+///             fence: a microsecond that threads save which sleep after each task, while those that post pay nothing
+///             as long as nobody sleeps.
 ///
 /// Why no wake-up is lost. Let P have published a piece of work.
-/// 1. P does not see the sleeper S, who has announced itself: then the fences make S see the work in its last look.
-/// 2. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
+/// 1. P sees neither a watch nor the sleeper S, who has announced itself. Had S a fence: then the fences make S see the
+///    work in its last look. Had it none, it found the watch of a T, whose fence makes P see T's announcement, or else
+///    T, and S after it, the work. From T's announcement on to that of S, the word shows T asleep, then the watch; so P
+///    did not look at it in between.
+/// 2. P sees sleepers or a watch, and so modifies the word. Before S's announcement: S sees the work. After it: P sees
+///    S asleep, or awake again, who then looks at all sources before it sleeps.
+/// 3. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
 ///    word. T's comes after P's, or P would not have seen T: so what P has published is visible to T, who then looks
 ///    once more, at all sources before it parks, or for more work after it found some.
-/// 3. P sees sleepers and nobody searching: it wakes one, who is searching from then on, and looks at every source.
-/// A thread that is taken off the list but has not parked yet takes its permit and goes on as 3. does.
+/// 4. P sees sleepers and nobody searching: it wakes one, who is searching from then on, and looks at every source.
+/// A thread that is taken off the list but has not parked yet takes its permit and goes on as 4. does.
 ///
 /// Threads     a sleeper belongs to one thread at a time; everything else by any thread.
 /// Progress    notify() and notify_event() are wait-free while nobody sleeps, notify() also while somebody searches;
@@ -53,7 +62,7 @@ class basic_sleepers {
   void notify() noexcept {
     light_fence();  // pairs with announce()'s heavy fence
     // relaxed: ordered by the fence
-    if (asleep(word_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+    if ((word_.load(std::memory_order_relaxed) & (everybody_asleep | watched)) != 0) [[unlikely]]
       notify_sleepers();
   }
 
@@ -79,18 +88,25 @@ class basic_sleepers {
   template <class HasMore>
   void end_search(HasMore has_more) noexcept {
     const std::uint64_t before = change(-one_searching);
-    if (searching(before) == 1 && asleep(before) != 0 && has_more()) wake_one();
+    if (searching(before) == 1 && anybody_asleep(before) && has_more()) wake_one();
   }
 
   /// Announces sleep; the search of a searching caller ends with it. The caller then looks at every source once more,
   /// and calls cancel() or parks in `s`.
   void announce(sleeper& s, bool was_searching) noexcept {
+    std::uint64_t before = 0;
     {
       const std::lock_guard lock(mutex_);
       push(s.is_ready != nullptr ? first_waiting_ : first_idle_, s);
-      change(one_asleep(s) - (was_searching ? one_searching : 0));
+      before = change(one_asleep(s) - (was_searching ? one_searching : 0));
     }
+    if (s.is_ready == nullptr && (before & watched) != 0) return;
     heavy_fence();  // pairs with the light fences of notify() and notify_event()
+    if ((before & watched) != 0) return;
+    const std::lock_guard lock(mutex_);
+    // [S2] release, pairs with [S1]: what the fence made visible here is visible to who finds the watch;
+    // not modelled: the fence of the model releases, too
+    if (s.listed.get()) word_.fetch_or(watched, std::memory_order_release);
   }
 
   /// Takes the announcement back, or the permit, when a waker was faster. True: the caller is counted as searching and
@@ -148,29 +164,34 @@ class basic_sleepers {
   std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
  private:
-  static constexpr unsigned idle_shift = 16, waiting_shift = 32, changes_shift = 48;
+  static constexpr unsigned idle_shift = 16, waiting_shift = 32, watched_shift = 48, changes_shift = 49;
   static constexpr std::uint64_t field = 0xffffU;
+  static constexpr std::uint64_t everybody_asleep = field << idle_shift | field << waiting_shift;
+  static constexpr std::uint64_t watched = std::uint64_t{1} << watched_shift;
   static constexpr std::uint64_t one_searching = 1;
   static constexpr std::uint64_t one_change = std::uint64_t{1} << changes_shift;
   static constexpr std::uint64_t searching(std::uint64_t word) noexcept { return word & field; }
   static constexpr std::uint64_t waiting(std::uint64_t word) noexcept { return word >> waiting_shift & field; }
-  static constexpr std::uint64_t asleep(std::uint64_t word) noexcept {
-    return word >> idle_shift & (field << waiting_shift | field << idle_shift) >> idle_shift;
-  }
+  static constexpr bool anybody_asleep(std::uint64_t word) noexcept { return (word & everybody_asleep) != 0; }
   static std::uint64_t one_asleep(const sleeper& s) noexcept {
     return std::uint64_t{1} << (s.is_ready != nullptr ? waiting_shift : idle_shift);
   }
 
   /// Every change of the word but begin_search()'s; returns what it was.
   std::uint64_t change(std::uint64_t by) noexcept {
-    // [S1] acq_rel, pairs with itself: changes have one order, and a later one sees what was published
+    // [S1] acq_rel, pairs with itself and [S2]: changes have one order, and a later one sees what was published
     // before an earlier one; not modelled: the light and heavy fences of the model order as much
     return word_.fetch_add(by, std::memory_order_acq_rel);
   }
 
   [[gnu::noinline]] void notify_sleepers() noexcept {
     const std::uint64_t word = change(0);
-    if (asleep(word) != 0 && searching(word) == 0) wake_one();
+    if (!anybody_asleep(word)) {
+      word_.fetch_and(~watched,
+                      std::memory_order_relaxed);  // relaxed: who has announced itself meanwhile is seen asleep
+    } else if (searching(word) == 0) {
+      wake_one();
+    }
   }
 
   void push(cell<sleeper*>& first, sleeper& s) noexcept {
