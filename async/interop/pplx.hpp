@@ -27,8 +27,10 @@ namespace async::interop {
 /// Lifetime    the pool outlives the last task that was made with this scheduler.
 class pplx_scheduler final : public pplx::scheduler_interface {
  public:
+  /// For this pool.
   explicit pplx_scheduler(threadpool& pool) noexcept : pool_(pool) {}
 
+  /// Called by pplx: posts function(argument).
   void schedule(pplx::TaskProc_t function, void* argument) override {
     pool_.execute([function, argument] { function(argument); });
   }

@@ -122,8 +122,8 @@ struct asio_results<void(const boost::system::error_code&, A...)> : asio_results
 /// See asio_token().
 template <class Object>
 struct [[nodiscard]] asio_token_of {
-  IAsyncSteps& asi;
-  Object object;  // a pointer of any kind
+  IAsyncSteps& asi;  ///< the step that waits
+  Object object;     ///< a pointer of any kind to what the operation belongs to
 };
 
 /// A completion token for an operation of `object` (a socket, timer, acceptor, resolver) inside a step function: the
@@ -176,6 +176,7 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
 /// Lifetime    ends before the io_context's.
 class asio_loop : public async::event_loop {
  public:
+  /// A loop inside `io`. Throws std::bad_alloc.
   explicit asio_loop(boost::asio::io_context& io) : asio_loop(std::make_shared<driver>(io)) {}
   ~asio_loop() {
     const std::lock_guard lock(driver_->mutex);
@@ -223,9 +224,11 @@ class asio_loop : public async::event_loop {
 }  // namespace interop
 }  // namespace steps
 
+namespace boost::asio {
+
 /// How Asio starts an operation with an asio_token().
 template <class Object, class Signature>
-class boost::asio::async_result<steps::interop::asio_token_of<Object>, Signature> {
+class async_result<steps::interop::asio_token_of<Object>, Signature> {
  public:
   using return_type = void;
 
@@ -255,3 +258,5 @@ class boost::asio::async_result<steps::interop::asio_token_of<Object>, Signature
         std::forward<Args>(args)...);
   }
 };
+
+}  // namespace boost::asio
