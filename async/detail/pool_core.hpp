@@ -115,7 +115,7 @@ class pool_core {
   /// The worker's own newest job, else a task from the feed, else the oldest job of another worker; every 61st time the
   /// feed comes first, so that jobs that submit jobs do not starve it. `w` null: a helping thread from outside.
   bool take(worker* w, taken& out) noexcept {
-    const bool feed_first = w != nullptr && ++w->turn % 61 == 0;
+    const bool feed_first = w != nullptr && ++w->turn % worker::feed_share == 0;
     if (feed_first) {
       feed_.sample();
       if (feed_.take(out.plain)) return true;
@@ -287,6 +287,7 @@ class pool_core {
         w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
         run(&w, t);
         if (tasks_left != 0) --tasks_left;
+        for (job* j; tasks_left != 0 && (j = w.next_own()) != nullptr; --tasks_left) run_job(&w, j);
       } else if (!loops_rest) {
         tasks_left = 0;
         if (stopping_.load(std::memory_order_relaxed)) {  // relaxed, all: see has_flows_only()
@@ -307,8 +308,7 @@ class pool_core {
     hooks_.stopping(index);
   }
 
-  /// Searches a while, or waits for an answer to what its loops have sent, unless that has long been in vain; then
-  /// sleeps. Returns whether the worker is counted as searching.
+  /// Searches a while, or waits for an answer to what its loops have sent, if that pays; sleeps. True: it searches.
   bool wait_for_work(worker& w, bool searching) noexcept {
     const bool awaits = w.loops.were_active() && crew_.live() <= processors_;
     if (w.searches.pay() && ((searching = searching || sleepers_.begin_search(search_limit())) || awaits)) {
