@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
                    "workers", bench::crews());
   bench::add_curve(workloads, {"scaling/fork-join", "ns/spawn", "fork-join Fibonacci without a cut-off", 0.1, 5},
                    "workers", bench::crews());
-  bench::add_curve(workloads, {"growth/tasks", "ns/task", "tasks are posted, then run by one worker", 0.6, 3},
+  bench::add_curve(workloads, {"growth/tasks", "ns/task", "tasks are posted, then run by one worker", 1, 3},
                    "tasks that wait", bench::powers_of_ten(10'000'000));
   bench::add_curve(workloads, {"growth/threads", "ns/task", "empty tasks from one thread outside", 0.5, 3}, "workers",
                    bench::powers_of_two(64));

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       workloads,
       {"scaling/bounded", "ns/element", "a queue of capacity 1024, half of the threads produce", 0.8, 7, true},
       "threads", bench::crews(2));
-  bench::add_curve(workloads, {"growth/queue", "ns/element", "elements are put into a queue, then taken out", 1, 3},
+  bench::add_curve(workloads, {"growth/queue", "ns/element", "elements are put into a queue, then taken out", 2, 3},
                    "elements in the queue", bench::powers_of_ten(10'000'000));
   return bench::run_program(argc, argv, workloads);
 }

@@ -14,8 +14,9 @@ namespace async::detail {
 /// A consumer that has caught up with its producer takes the cache line away that the producer is writing, element by
 /// element. When the last stop of this thread was over at once, it waits a little without touching memory, so that
 /// several elements are there when it looks again; the wait grows while that gains something and is given up for a
-/// while when it does not. A thread that polls for long, or polls several queues, never waits: latency is not hurt.
-/// One state for each thread and kind; `Tag` and `Side` tell kinds apart.
+/// while when it does not, and for long when there was nothing at all twice in a row. A thread that polls for long, or
+/// polls several queues, never waits: latency is not hurt. One state for each thread and kind; `Tag` and `Side` tell
+/// kinds apart.
 template <class Tag, int Side>
 class hold_off {
  public:
@@ -48,10 +49,11 @@ class hold_off {
     unsigned length;         // of the next wait, in pauses
     unsigned penalty;        // positions to go before waiting is tried again
     bool waited;             // at the last stop
+    unsigned vain;           // waits in a row after which there was nothing
 
     unsigned stop(const void* asked, std::uint64_t at) noexcept {
       if (queue != asked) {
-        *this = {asked, at, 1, start, 0, false};
+        *this = {asked, at, 1, start, 0, false, 0};
         return 0;
       }
       if (at == position) {
@@ -60,8 +62,9 @@ class hold_off {
       }
       const std::uint64_t gained = at - position;
       if (waited) {
-        if (gained <= 2) {
-          penalty = 64;
+        vain = polls == 1 ? 0 : (std::min)(vain + 1, most_vain);
+        if (gained <= 2 || vain == most_vain) {
+          penalty = vain == most_vain ? long_penalty : short_penalty;
           length = least;
         } else if (gained < 48) {
           length = (std::min)(2 * length, most);
@@ -78,12 +81,15 @@ class hold_off {
     }
   };
   static constexpr unsigned long_stop = 3;
+  static constexpr unsigned most_vain = 2;
+  static constexpr unsigned short_penalty = 64;
+  static constexpr unsigned long_penalty = 1024;  // nobody fills the queue meanwhile: it may be this thread that does
   static constexpr unsigned start = 64;
   static constexpr unsigned shortest = 4;
   static constexpr unsigned least = 16;
   static constexpr unsigned most = 64;
 
-  static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false};
+  static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false, 0};
 };
 
 }  // namespace async::detail

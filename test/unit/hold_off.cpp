@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "async/detail/hold_off.hpp"
+
+#include <cstdint>  // for uint64_t
+
+#include <doctest/doctest.h>
+
+namespace {
+
+struct some_queue {};
+using hold_off = async::detail::hold_off<some_queue, 0>;
+
+/// A consumer's stops at an empty queue, so many positions apart. `filled`: what it waits for comes while it waits.
+/// Returns how often it has waited.
+int waits(const some_queue& queue, int stops, std::uint64_t apart, bool filled) {
+  int count = 0;
+  for (int i = 1; i <= stops; ++i) {
+    const std::uint64_t at = static_cast<std::uint64_t>(i) * apart;
+    if (hold_off::wait(&queue, at)) {
+      ++count;
+      if (filled) continue;
+      CHECK_FALSE(hold_off::wait(&queue, at));  // it looks once more, in vain
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a consumer waits as long as elements come meanwhile") {
+  const some_queue queue;
+  CHECK(waits(queue, 1'000, 10, true) == 999);  // the first stop tells nothing
+}
+
+TEST_CASE("a consumer gives waiting up when nothing comes meanwhile, as when it fills the queue itself") {
+  for (const unsigned apart : {1U, 2U, 5U, 10U, 20U, 50U}) {
+    CAPTURE(apart);
+    const some_queue queue;
+    const int stops = static_cast<int>(10'240 / apart);
+    CHECK(waits(queue, stops, apart, false) <= 10 + 2 + static_cast<int>(10'240 / 64 / 64));
+  }
+}
+
+TEST_CASE("a consumer waits again when elements come again") {
+  const some_queue queue;
+  waits(queue, 100, 10, false);
+  CHECK(waits(queue, 1'000, 100'000, true) > 990);
+}
+
+TEST_CASE("a consumer that polls several queues does not wait") {
+  const some_queue a, b;
+  for (std::uint64_t at = 10; at < 1'000; at += 10) {
+    CHECK_FALSE(hold_off::wait(&a, at));
+    CHECK_FALSE(hold_off::wait(&b, at));
+  }
+}
