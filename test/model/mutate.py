@@ -7,6 +7,7 @@ usage: mutate.py [--header REGEX] [--compiler COMMAND] [--jobs N]
 Each non-relaxed order of an atomic operation in a header that some model includes is replaced by the next weaker ones,
 and each light_fence() and heavy_fence() is left out. The models that include the header must notice: an order that no
 model needs is too strong, or a model is missing. A tag's comment that says "not modelled: REASON" explains a survivor.
+Headers that no model includes are named, with the number of their orders.
 """
 
 import argparse
@@ -131,15 +132,23 @@ def run(root, compiler, pattern="", jobs=1, say=print):
     for header in sorted(set().union(*includes.values())):
         if re.search(pattern, header):
             models = [model for model in laboratory.models if header in includes[model]]
+            models.sort(key=laboratory.seconds.get)  # most mutants need one model only
             work += [(mutant, models) for mutant in mutants(Source(root, header))]
-    killed = bad = 0
+    killed = bad = alone = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for (mutant, _), fate in zip(work, pool.map(lambda item: laboratory.fate(*item), work)):
             explained = fate == "survived" and mutant.explained
             killed += fate == "killed"
             bad += fate != "killed" and not explained
             say(f"{mutant.name}: {fate}{', explained' if explained else ''}")
+    for header in set(list_files(root)).difference(*includes.values()):
+        if re.match(r"(?:async|steps)/.+\.hpp$", header) and re.search(pattern, header):
+            count = len({(mutant.start, mutant.end) for mutant in mutants(Source(root, header))})
+            alone += count
+            if count:
+                say(f"{header}: {count} orders in no model")
     say(f"count: {killed} mutants killed")
+    say(f"count: {alone} orders in no model")
     say(f"{len(work)} mutants, {killed} killed, {len(work) - killed - bad} explained, {bad} survived")
     return bad
 

@@ -43,9 +43,10 @@ int main() {
 
 
 class Mutation(unittest.TestCase):
-    def fates(self, condition, header=HEADER):
+    def fates(self, condition, header=HEADER, **more):
         with tempfile.TemporaryDirectory() as root:
-            for path, text in (("async/a.hpp", header), ("test/model/a.cpp", MODEL.replace("CONDITION", condition))):
+            model = MODEL.replace("CONDITION", condition)
+            for path, text in {"async/a.hpp": header, "test/model/a.cpp": model, **more}.items():
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
@@ -72,6 +73,12 @@ class Mutation(unittest.TestCase):
         bad, said = self.fates("false")
         self.assertEqual(bad, 1)
         self.assertIn("without any mutation", said[-1])
+
+    def test_headers_that_no_model_includes_are_named(self):
+        bad, said = self.fates("true", **{"async/b.hpp": HEADER, "async/c.hpp": "int without_orders;"})
+        self.assertIn("async/b.hpp: 2 orders in no model", said)
+        self.assertIn("count: 2 orders in no model", said)
+        self.assertFalse(any("c.hpp" in line for line in said), said)
 
     def test_a_fence_is_left_out_where_it_is_called_and_not_where_it_is_defined(self):
         header = HEADER.replace("put(Word& word) {", "put(Word& word) {\n  light_fence();")

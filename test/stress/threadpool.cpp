@@ -114,7 +114,7 @@ TEST_CASE("tasks of many producers, with and without futures, and the tasks thes
 
 TEST_CASE("no task is lost or run twice while the pool is resized between 0 and 8 threads") {
   ledger book;
-  const std::uint64_t resizes = testing::rounds(5000);
+  const std::uint64_t resizes = testing::rounds(25'000);
   {
     threadpool pool(2);
     std::atomic<bool> over{false};
@@ -219,7 +219,7 @@ TEST_CASE("a task is accepted and run, or its post throws stopped, when the pool
 }
 
 TEST_CASE("construct, post, destroy: every task runs and every thread is joined") {
-  const std::size_t cycles = testing::rounds(2000);
+  const std::size_t cycles = testing::rounds(5'000);
   ledger book;
   for (std::size_t n = 0; n < cycles; ++n) {
     threadpool pool(n % 5);  // 0: paused, and woken by the destructor
@@ -230,7 +230,7 @@ TEST_CASE("construct, post, destroy: every task runs and every thread is joined"
 }
 
 TEST_CASE("an idle pool takes a single task at once, every time") {
-  const std::size_t tasks = testing::rounds(20000);
+  const std::size_t tasks = testing::rounds(25'000);
   threadpool pool(2);
   std::size_t slow = 0;
   for (std::size_t n = 0; n < tasks; ++n) {

@@ -63,7 +63,8 @@ TEST_CASE("an exception of a task that nobody takes ends the program, and its me
 }
 
 TEST_CASE("a program that exits runs what the shared pool has accepted, and does not hang") {
-  for (std::size_t i = 0; i < testing::rounds(100); ++i) {
+  const std::size_t exits = testing::rounds(250);
+  for (std::size_t i = 0; i < exits; ++i) {
     const ending e = in_child([i] {
       for (int k = 0; k < 20; ++k) {
         threadpool::shared().execute([k] {
@@ -77,6 +78,7 @@ TEST_CASE("a program that exits runs what the shared pool has accepted, and does
     REQUIRE(e.exit_code == 3);
     REQUIRE(count_of(e, '.') == 20);
   }
+  std::printf("count: %zu exits\n", exits);
 }
 
 TEST_CASE("what is posted to the shared pool after its end runs on the posting thread") {
