@@ -274,7 +274,8 @@ class queue_core {
     }
     if (count == 0) return 0;
     if constexpr (can_skip) {
-      light_fence();                                               // as in is_kept()
+      // As in is_kept(). not modelled: see there
+      light_fence();
       if (g.skips.load(std::memory_order_relaxed) != 0) return 0;  // relaxed: the fence orders it
     }
     if (!advance(h, h - first + end)) return 0;
@@ -315,7 +316,10 @@ class queue_core {
   }
 
   bool is_kept(segment& g, std::uint32_t slot, std::uint64_t h) noexcept {
-    light_fence();  // between the state and the mark: pairs with pass_over_stalled()'s heavy fence
+    // Between the state and the mark: pairs with pass_over_stalled()'s heavy fence. Without it a consumer could see the
+    // element of a producer that another one has skipped, and not the mark. not modelled: takes a producer and two
+    // consumers that change turns six times
+    light_fence();
     return g.skips.load(std::memory_order_relaxed) == 0 || was_kept(g, slot, h);  // relaxed: the fence orders it
   }
 
