@@ -17,19 +17,25 @@ void pool_core::help_until(const Ready ready) {
   // [W10] acq_rel, pairs with [W11]: this thread may hold a task
   if (w == nullptr) outside_helpers_.fetch_add(helper_came + 1, std::memory_order_acq_rel);
   bool searching = false;
+  unsigned tasks_left = 0;  // before the next look at the loops
   auto nap = first_nap;
   while (!ready()) {
     taken t;
-    if (loops != nullptr && mind(*w, searching)) {
-      nap = first_nap;
-      if (ready()) break;
+    if (loops != nullptr && tasks_left == 0) {
+      if (mind(*w, searching)) {
+        nap = first_nap;
+        if (ready()) break;
+      }
+      tasks_left = loops->tasks_per_look();
     }
     if (take(w, t)) {
       if (std::exchange(searching, false)) end_search();
       run(w, t);
       nap = first_nap;
+      if (tasks_left != 0) --tasks_left;
       continue;
     }
+    tasks_left = 0;
     backoff pause;
     bool again = false;
     while (!again && !pause.exhausted(8)) {
