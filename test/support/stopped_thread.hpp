@@ -4,6 +4,8 @@
 #include <thread>   // for thread
 #include <utility>  // for move
 
+#include "support/wait_while.hpp"  // for wait_while
+
 namespace testing {
 
 /// A thread that stops in the middle of what it does: made, it runs `call` until that reaches stop_here(place) for the
@@ -18,9 +20,8 @@ class stopped_thread {
           call();
           current = nullptr;
           state_.store(ended);
-          state_.notify_all();
         }) {
-    state_.wait(running);
+    wait_while<int>(state_, running);
   }
   stopped_thread(const stopped_thread&) = delete;
   stopped_thread& operator=(const stopped_thread&) = delete;
@@ -33,7 +34,6 @@ class stopped_thread {
     if (!thread_.joinable()) return;
     if (is_stopped()) {
       state_.store(released);
-      state_.notify_all();
     }
     thread_.join();
   }
@@ -43,8 +43,7 @@ class stopped_thread {
     if (self == nullptr || self->place_ != place) return;
     self->place_ = -1;
     self->state_.store(stopped);
-    self->state_.notify_all();
-    self->state_.wait(stopped);
+    wait_while<int>(self->state_, stopped);
   }
 
  private:

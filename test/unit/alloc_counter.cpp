@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <barrier>
 #include <memory>
 #include <new>
 #include <optional>
@@ -71,11 +70,12 @@ TEST_CASE("a failure can be set for all threads and is used up once") {
 
 TEST_CASE("without memory every allocation of this thread fails, and no other's") {
   int caught = 0, succeeded = 0;
-  std::barrier meeting(2);
+  testing::start_line before(2);
+  testing::start_line after(2);
   testing::run_threads(2, [&](std::size_t i) {
     std::optional<testing::no_memory> none;
     if (i == 0) none.emplace();
-    meeting.arrive_and_wait();
+    before.wait();
     for (int k = 0; k < 3; ++k) {
       try {
         delete testing::escape(new int(k));
@@ -84,7 +84,7 @@ TEST_CASE("without memory every allocation of this thread fails, and no other's"
         if (i == 0) ++caught;
       }
     }
-    meeting.arrive_and_wait();
+    after.wait();
     none.reset();
     delete testing::escape(new int(5));
   });

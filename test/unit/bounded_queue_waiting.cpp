@@ -13,6 +13,7 @@
 
 #include "async/bounded_queue.hpp"
 #include "support/process_cpu_time.hpp"
+#include "support/wait_while.hpp"
 
 using async::bounded_queue;
 using namespace std::chrono_literals;
@@ -26,8 +27,7 @@ struct stoppable : async::bounded_queue_traits {
   static void claimed() noexcept {
     if (gate == nullptr) return;
     gate->store(1);
-    gate->notify_all();
-    gate->wait(1);
+    testing::wait_while(*gate, 1);
   }
 };
 
@@ -40,11 +40,10 @@ class stopped_within {
           stoppable::gate = &gate_;
           call();
         }) {
-    gate_.wait(0);
+    testing::wait_while(gate_, 0);
   }
   void release() {
     gate_.store(2);
-    gate_.notify_all();
     thread_.join();
   }
 

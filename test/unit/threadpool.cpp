@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <latch>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -20,6 +19,7 @@
 #include "../support/alloc_counter.hpp"
 #include "../support/process_cpu_time.hpp"
 #include "../support/scale.hpp"
+#include "../support/start_line.hpp"
 
 using async::threadpool;
 using async::threadpool_options;
@@ -104,8 +104,8 @@ TEST_CASE("n tasks that wait for each other run on an idle pool of n: no wake-up
     constexpr int n = 4;
     threadpool pool(n);
     while (round % 2 == 0 && pool.idlesize() != n) std::this_thread::yield();
-    std::latch together(n);
-    for (int i = 0; i < n; ++i) pool.execute([&together] { together.arrive_and_wait(); });
+    testing::start_line together(n);
+    for (int i = 0; i < n; ++i) pool.execute([&together] { together.wait(); });
     pool.wait_idle();
   }
 }
