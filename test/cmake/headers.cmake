@@ -40,6 +40,8 @@ function(add_headers_layer)
       endif()
     endforeach()
   endforeach()
+  list(LENGTH all count)
+  list(APPEND standard "#include <cstdio>")
   list(REMOVE_DUPLICATES standard)
   list(JOIN standard "\n" standard)
   list(JOIN all "\n" all)
@@ -76,7 +78,7 @@ function(add_headers_layer)
 #define signals public
 #define slots
 @all@
-int main() {}
+int main() { std::printf("count: @count@ headers\n"); }
 ]]
     @ONLY)
   # And together in the next standard, with the compiler's extensions.
