@@ -59,19 +59,21 @@ class driven_loops {
   /// How many tasks may run before the next call of has_work(): more than one where the loops have long had no work.
   unsigned tasks_per_look() const noexcept { return rests_ < 256 ? 1 : 8; }
 
-  /// True when turn() has been called since the last call of this.
+  /// True when a turn() since the last call of this has found work.
   bool were_active() noexcept { return std::exchange(active_, false); }
 
   /// One pass over the loops. Exceptions of the hooks for unhandled errors pass through.
   void turn() {
     const bool look = calls_ >= calls_per_look_ || must_turn_;
-    active_ = true;
     rests_ = 0;
     must_turn_ = false;
     if (look) calls_ = 0;
     loop_core::time_point before{};
     if (first_ != nullptr) before = first_->host.core().turn_time();
-    for (hosted_loop* h = first_; h != nullptr; h = h->next) h->host.turn(look);
+    for (hosted_loop* h = first_; h != nullptr; h = h->next) {
+      active_ = active_ || h->host.has_work();
+      h->host.turn(look);
+    }
     if (look && first_ != nullptr) adapt(first_->host.core().turn_time() - before);
   }
 

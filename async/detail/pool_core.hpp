@@ -308,15 +308,15 @@ class pool_core {
     hooks_.stopping(index);
   }
 
-  /// Searches a while, or waits for an answer to what its loops have sent, if that pays; sleeps. True: it searches.
+  /// Searches a while, if that pays, or waits for an answer to what its loops have sent; sleeps. True: it searches.
   bool wait_for_work(worker& w, bool searching) noexcept {
-    const bool awaits = w.loops.were_active() && crew_.live() <= processors_;
-    if (w.searches.pay() && ((searching = searching || sleepers_.begin_search(search_limit())) || awaits)) {
-      for (backoff pause; !pause.exhausted(8); pause.wait()) {
-        if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
-        w.searches.paid();
-        return searching;
-      }
+    const bool pays = w.searches.pay();
+    searching = searching || (pays && sleepers_.begin_search(search_limit()));
+    const bool looks = (w.loops.were_active() && crew_.live() <= processors_) || (searching && pays);
+    for (backoff pause; looks && !pause.exhausted(8); pause.wait()) {
+      if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
+      w.searches.paid();
+      return searching;
     }
     sleepers_.announce(w.bed, searching);
     auto deadline = (wait_clock::time_point::max)();
