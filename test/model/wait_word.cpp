@@ -56,8 +56,8 @@ template <step_does What, bool LoopEnds>
 struct wait : rl::test_suite<wait<What, LoopEnds>, 3> {
   block shared;
   inbox box;
-  bool sent[3] = {};     // each thread's
-  bool refused[3] = {};  // each thread's
+  bool sent[3] = {};         // each thread's
+  unsigned refused[3] = {};  // each thread's
 
   void before() { shared.word.share(); }  // the second token
 
@@ -70,10 +70,10 @@ struct wait : rl::test_suite<wait<What, LoopEnds>, 3> {
     }
     shared.word.share();
     if (box.push(shared) != inbox::pushed::refused) {
-      sent[thread] = true;
+      sent[thread] = 1;
       return;
     }
-    refused[thread] = true;
+    refused[thread] = 1;
     shared.word.refused();
     shared.release();
   }
