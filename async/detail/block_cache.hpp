@@ -11,7 +11,8 @@
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
 /// Blocks come in classes of whole cache lines up to block_limit; larger or more strictly aligned requests go straight
-/// to operator new. Each thread keeps up to two magazines (arrays of free blocks) a class; full and empty magazines are
+/// to operator new. Small blocks lie on cache lines; large ones need not, for which malloc would take a quarter more
+/// memory. Each thread keeps up to two magazines (arrays of free blocks) a class; full and empty magazines are
 /// exchanged with one process-wide depot, so that memory freed by a consumer comes back to its producer 32 blocks at a
 /// time. A free block is never written to, which spares the freeing thread its cache line.
 ///
@@ -24,6 +25,7 @@ namespace async::detail {
 
 inline constexpr std::size_t block_classes = 8;
 inline constexpr std::size_t block_limit = block_classes * cache_line;
+inline constexpr std::size_t aligned_limit = 4 * cache_line;
 inline constexpr std::size_t magazine_size = 32;
 
 namespace blocks {
@@ -68,10 +70,20 @@ inline void mark_used(void*, std::size_t) noexcept {}
 
 constexpr std::size_t bytes_of(std::size_t index) noexcept { return (index + 1) * cache_line; }
 
-inline void* new_block(std::size_t index) { return ::operator new(bytes_of(index), std::align_val_t{cache_line}); }
+constexpr std::size_t alignment_of(std::size_t index) noexcept {
+  return bytes_of(index) <= aligned_limit ? cache_line : __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+}
+
+inline void* new_block(std::size_t index) {
+  const std::size_t alignment = alignment_of(index);
+  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(bytes_of(index));
+  return ::operator new(bytes_of(index), std::align_val_t{alignment});
+}
 inline void delete_block(void* block, std::size_t index) noexcept {
   mark_used(block, bytes_of(index));
-  ::operator delete(block, std::align_val_t{cache_line});
+  const std::size_t alignment = alignment_of(index);
+  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(block);
+  ::operator delete(block, std::align_val_t{alignment});
 }
 
 inline void push(magazine*& list, magazine* m) noexcept {
@@ -169,14 +181,14 @@ inline bool open_cache() {
   }
 }
 
-constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
-  return bytes <= block_limit && alignment <= cache_line;
-}
 constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
+constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
+  return bytes <= block_limit && alignment <= alignment_of(class_of(bytes));
+}
 
 }  // namespace blocks
 
-/// Memory for `bytes` bytes, aligned as asked (cached blocks: to a cache line). Throws std::bad_alloc.
+/// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc.
 inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
   if (!blocks::is_cached(bytes, alignment)) return ::operator new(bytes, std::align_val_t{alignment});
   const std::size_t index = blocks::class_of(bytes);

@@ -23,7 +23,7 @@ TEST_CASE("blocks of every size are distinct, aligned and writable") {
     for (int i = 0; i < 5; ++i) {
       void* const block = allocate_block(size);
       CHECK(reinterpret_cast<std::uintptr_t>(block) % alignof(std::max_align_t) == 0);
-      if (size <= block_limit) CHECK(reinterpret_cast<std::uintptr_t>(block) % cache_line == 0);
+      if (size <= async::detail::aligned_limit) CHECK(reinterpret_cast<std::uintptr_t>(block) % cache_line == 0);
       std::memset(block, static_cast<int>(size % 251), size);
       CHECK(seen.insert(block).second);
       items.push_back({block, size});
@@ -37,10 +37,12 @@ TEST_CASE("blocks of every size are distinct, aligned and writable") {
 }
 
 TEST_CASE("over-aligned requests are served outside the cache") {
-  for (const std::size_t alignment : {std::size_t{128}, std::size_t{4096}}) {
-    void* const block = allocate_block(64, alignment);
-    CHECK(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
-    free_block(block, 64, alignment);
+  for (const std::size_t alignment : {std::size_t{64}, std::size_t{128}, std::size_t{4096}}) {
+    for (const std::size_t size : {std::size_t{64}, block_limit}) {
+      void* const block = allocate_block(size, alignment);
+      CHECK(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
+      free_block(block, size, alignment);
+    }
   }
 }
 

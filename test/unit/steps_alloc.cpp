@@ -269,20 +269,3 @@ TEST_CASE("a flow that has grown gives its memory back when its steps have ended
   for (int i = 0; i < 10; ++i) round(1000);
   CHECK(counter.live() == 0);
 }
-
-TEST_CASE("a suspended flow takes at most 512 bytes of its own") {
-  constexpr std::size_t count = 4096;
-  bench b;
-  std::vector<steps::AsyncSteps> flows;
-  flows.reserve(count);
-  const alloc_counter counter;
-  for (std::size_t i = 0; i < count; ++i) {
-    flows.emplace_back(b.loop);
-    flows.back().add([](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.setTimeout(1h); }); });
-    flows.back().execute();
-  }
-  b.drain();
-  // One block a flow, of the class of 448 bytes; the ready ring has grown a few times, once for each doubling.
-  CHECK(counter.live() <= static_cast<std::ptrdiff_t>(count) + 8);
-  CHECK(sizeof(steps::detail::flow) + sizeof(steps::AsyncSteps) <= 320);
-}
