@@ -183,7 +183,8 @@ inline bool open_cache() {
 
 constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
 constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
-  return bytes <= block_limit && alignment <= alignment_of(class_of(bytes));
+  constexpr std::size_t usual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  return bytes <= block_limit && (alignment <= usual || (alignment <= cache_line && bytes <= aligned_limit));
 }
 
 }  // namespace blocks
