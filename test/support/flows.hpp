@@ -70,4 +70,19 @@ struct counted {
 
 using lines = std::vector<std::string>;
 
+/// An error handler that notes "code: info" and recovers.
+inline auto noting(lines& seen) {
+  return [&seen](steps::IAsyncSteps& asi, steps::ErrorCode code) {
+    seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
+    asi.success();
+  };
+}
+/// The same, of the code alone.
+inline auto noting_code(lines& seen) {
+  return [&seen](steps::IAsyncSteps& asi, steps::ErrorCode code) {
+    seen.emplace_back(code);
+    asi.success();
+  };
+}
+
 }  // namespace testing

@@ -21,18 +21,12 @@ using steps::interop::sleep_for;
 using steps::interop::task;
 using testing::bench;
 using testing::lines;
+using testing::noting_code;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct local : testing::live_count<local> {};
-
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.emplace_back(code);
-    asi.success();
-  };
-}
 
 }  // namespace
 
@@ -146,7 +140,7 @@ TEST_CASE_TEMPLATE("an error that the coroutine swallows after asi.error() stand
              }
              co_return 1;
            }),
-           noting(seen));
+           noting_code(seen));
   flow.execute();
   b.pass(5ms);
   CHECK(seen == lines{"Stands"});
@@ -171,7 +165,7 @@ TEST_CASE_TEMPLATE("a timeout destroys it where it waits: after cancel handlers,
              co_await sleep_for(asi.tool(), 1h);
              seen.emplace_back("never");
            }),
-           noting(seen));
+           noting_code(seen));
   flow.add([&](IAsyncSteps&) { seen.emplace_back("next"); });
   flow.execute();
   b.pass(20ms);
@@ -191,7 +185,7 @@ TEST_CASE_TEMPLATE("a timeout may be set after a wait, and recovered from around
           co_await sleep_for(inner.tool(), 1h);
         }));
       },
-      noting(seen));
+      noting_code(seen));
   flow.execute();
   b.pass(5ms);
   CHECK(seen.empty());
@@ -286,7 +280,7 @@ TEST_CASE("adding steps inside a coroutine is an InternalError") {
              asi.add([](IAsyncSteps&) {});
              co_await sleep_for(asi.tool(), 1ms);
            }),
-           noting(seen));
+           noting_code(seen));
   flow.execute();
   b.pass(5ms);
   CHECK(seen == lines{"InternalError"});
@@ -319,7 +313,7 @@ TEST_CASE("co_await of a flow in a step: its value, its error, and its cancel wi
              inner->add([&](IAsyncSteps& s) { s.setCancel([&] { cancelled = true; }); });
              co_await steps::interop::execute(*inner);
            }),
-           noting(seen));
+           noting_code(seen));
   flow.execute();
   b.pass(10ms);
   CHECK(seen == lines{"6", "Inner", "why", "Timeout"});

@@ -23,18 +23,12 @@ using steps::interop::sleep_for;
 using steps::interop::task;
 using testing::bench;
 using testing::lines;
+using testing::noting_code;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct local : testing::live_count<local> {};
-
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.emplace_back(code);
-    asi.success();
-  };
-}
 
 /// An awaitable of another library: whoever has the handle resumes it.
 struct foreign {
@@ -129,7 +123,7 @@ TEST_CASE("awaitables of other libraries: one that resumes after the step's end 
              co_await foreign{&late};
              seen.emplace_back("never");
            }),
-           noting(seen));
+           noting_code(seen));
   flow.execute();
   b.pass(5ms);
   CHECK(seen == lines{"Timeout"});
@@ -153,7 +147,7 @@ TEST_CASE("awaitables of other libraries: one that is ready, and one that throws
              seen.emplace_back("ready");
              co_await broken();
            }),
-           noting(seen));
+           noting_code(seen));
   flow.execute();
   b.drain();
   CHECK(seen == lines{"ready", "Broken"});
@@ -177,7 +171,7 @@ TEST_CASE("branches of parallel() may be coroutines: an error in one destroys th
   bench b;
   lines seen;
   steps::AsyncSteps flow{b.loop};
-  auto& p = flow.parallel(noting(seen));
+  auto& p = flow.parallel(noting_code(seen));
   p.add(co([](IAsyncSteps& asi) -> task<> {
     const local mine;
     co_await sleep_for(asi.tool(), 1h);

@@ -21,16 +21,10 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::lines;
+using testing::noting;
 using namespace std::chrono_literals;
 
 namespace {
-
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
-    asi.success();
-  };
-}
 
 /// Runs the loop, whose time stands still, so that timers do not fire, until the flow has ended.
 void run_timeless(bench& b, steps::IAsyncSteps& flow) {

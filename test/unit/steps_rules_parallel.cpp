@@ -17,18 +17,8 @@ using steps::IAsyncSteps;
 using testing::bench;
 using testing::counted;
 using testing::lines;
+using testing::noting;
 using namespace std::chrono_literals;
-
-namespace {
-
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
-    asi.success();
-  };
-}
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("rule 25: loop, sync and await are branches, too", Flow, STEPS_FLOWS) {
   bench b;

@@ -14,17 +14,11 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::lines;
+using testing::noting;
 
 namespace {
 
 /// A handler that writes down the error and recovers.
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.push_back(std::string(code) + ": " + std::string(asi.state().error_info()));
-    asi.success();
-  };
-}
-
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Tells when it is destroyed, moved-from ones aside.

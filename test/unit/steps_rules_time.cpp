@@ -15,16 +15,10 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::lines;
+using testing::noting_code;
 using namespace std::chrono_literals;
 
 namespace {
-
-auto noting(lines& seen) {
-  return [&seen](IAsyncSteps& asi, ErrorCode code) {
-    seen.emplace_back(code);
-    asi.success();
-  };
-}
 
 bool is_ready(const std::future<void>& f) { return f.wait_for(0s) == std::future_status::ready; }
 
@@ -37,7 +31,7 @@ TEST_CASE_TEMPLATE("rule 16: a timeout fires when due, not earlier, for any dura
     bench b;
     lines seen;
     Flow flow{b.loop};
-    flow.add([&](IAsyncSteps& asi) { asi.setTimeout(limit); }, noting(seen));
+    flow.add([&](IAsyncSteps& asi) { asi.setTimeout(limit); }, noting_code(seen));
     flow.execute();
     b.loop.iterate();
     if (limit >= 2ms) {
@@ -82,7 +76,7 @@ TEST_CASE_TEMPLATE("rule 16: an inner handler recovers from an outer timeout, wh
   Flow flow{b.loop};
   flow.add([&](IAsyncSteps& asi) {
     asi.setTimeout(5ms);
-    asi.add([](IAsyncSteps& inner) { inner.waitExternal(); }, noting(seen));
+    asi.add([](IAsyncSteps& inner) { inner.waitExternal(); }, noting_code(seen));
     asi.add([&](IAsyncSteps& inner) {
       seen.push_back("next");
       inner.waitExternal();
@@ -104,7 +98,7 @@ TEST_CASE_TEMPLATE("rule 16: the later call in a step replaces the earlier", Flo
           asi.setTimeout(shortens ? 50ms : 5ms);
           asi.setTimeout(shortens ? 5ms : 50ms);
         },
-        noting(seen));
+        noting_code(seen));
     flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
     flow.execute();
     b.pass(20ms);
@@ -130,7 +124,7 @@ TEST_CASE_TEMPLATE("rule 16: a timeout ends a loop, around it and in its body", 
             b.loop.deferred(5ms, [done = body.completion<>()] { done.success(); });
           });
         },
-        noting(seen));
+        noting_code(seen));
     flow.execute();
     b.pass(40ms);
     CHECK(seen == lines{"Timeout"});
@@ -277,13 +271,13 @@ TEST_CASE_TEMPLATE("rule 20: of several ends of a wait the first wins, the other
         asi.setTimeout(1ms);
         token = asi.completion<int, std::string>();
       },
-      noting(seen));
+      noting_code(seen));
   flow.add(
       [&](IAsyncSteps& asi) {
         CHECK(!token.success(1, "late"));
         token = asi.completion<int, std::string>();
       },
-      noting(seen));
+      noting_code(seen));
   flow.execute();
   b.drain();
   const auto copy = token;
@@ -347,7 +341,7 @@ TEST_CASE_TEMPLATE("rule 21: success() and error() on a waiting step work direct
         seen.push_back(s + std::to_string(n));
         wait(asi);
       },
-      noting(seen));
+      noting_code(seen));
   flow.execute();
   b.drain();
   waiting->success(4, "four");
@@ -372,7 +366,7 @@ TEST_CASE_TEMPLATE("rule 21: they are ignored while the step does not wait itsel
           sub.waitExternal();
         });
       },
-      noting(seen));
+      noting_code(seen));
   flow.add([&](IAsyncSteps&, int n) { seen.push_back(std::to_string(n)); });
   flow.execute();
   b.drain();
