@@ -14,15 +14,16 @@
 #include <type_traits>  // for is_integral_v
 #include <utility>      // for move
 
-#include "async/detail/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/config.hpp"       // for cache_line
-#include "async/detail/join_state.hpp"   // for join_state
-#include "async/detail/parker.hpp"       // for parker
-#include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/detail/pool_help.hpp"    // for help_until
-#include "async/detail/pool_worker.hpp"  // for job, worker
-#include "async/threadpool.hpp"          // for threadpool
+#include "async/detail/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/block_cache.hpp"      // for allocate_block, free_block
+#include "async/detail/config.hpp"           // for cache_line
+#include "async/detail/join_state.hpp"       // for join_state
+#include "async/detail/parker.hpp"           // for parker
+#include "async/detail/pool_core.hpp"        // for pool_core
+#include "async/detail/pool_help.hpp"        // for help_until
+#include "async/detail/pool_worker.hpp"      // for job, worker
+#include "async/detail/reference_count.hpp"  // for reference_count
+#include "async/threadpool.hpp"              // for threadpool
 
 namespace async {
 
@@ -57,7 +58,7 @@ class shared_loop {
     work();
     helpers_.cancel();  // who has not come so far comes too late
     if (self != nullptr) {
-      while (references_.load(std::memory_order_relaxed) > 1) {
+      while (references_.has_others()) {
         job* const next = self->own.pop();  // a helper that nobody has stolen, as a rule
         if (next == nullptr) break;
         pool_.run_job(self, next);
@@ -72,8 +73,7 @@ class shared_loop {
   }
 
   void release() noexcept {
-    // [T7] acq_rel, pairs with itself: the last one frees the block after all others have done with it
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+    if (references_.drop()) destroy();
   }
 
  protected:
@@ -114,14 +114,14 @@ class shared_loop {
   void call_helpers() noexcept {
     for (int i = 0; i < 2 && count_ - next_.load(std::memory_order_relaxed) > 1; ++i) {
       if (called_.fetch_add(1, std::memory_order_relaxed) >= most_helpers_) return;
-      references_.fetch_add(1, std::memory_order_relaxed);
+      references_.add();
       void* block = nullptr;
       try {
         block = allocate_block(sizeof(helper), alignof(helper));
         pool_.submit_job(::new (block) helper(*this));
       } catch (...) {
         if (block != nullptr) free_block(block, sizeof(helper), alignof(helper));
-        references_.fetch_sub(1, std::memory_order_relaxed);
+        references_.undo_add();
         return;
       }
     }
@@ -181,9 +181,9 @@ class shared_loop {
   alignas(cache_line) atomic<std::uint64_t> next_{0};
   // Those at work; cancelled when the loop has ended.
   alignas(cache_line) join_state<void> helpers_;
-  parker outside_;                     // where a thread sleeps that is none of the pool's
-  atomic<std::uint64_t> called_{0};    // helpers that were called, or would have been, had there been more
-  atomic<std::size_t> references_{1};  // run()'s and one for each helper
+  parker outside_;                   // where a thread sleeps that is none of the pool's
+  atomic<std::uint64_t> called_{0};  // helpers that were called, or would have been, had there been more
+  reference_count references_;       // run()'s and one for each helper
 };
 
 template <class I, class F>

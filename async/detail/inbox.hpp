@@ -25,6 +25,22 @@ struct message {
   const function deliver;
 };
 
+/// A message that may be sent again when it has been delivered, and is under way once at most.
+struct recurring_message : message {
+  using message::message;
+
+  /// True: the caller pushes it. False: it is under way, and its delivery has not ended.
+  bool depart() noexcept {
+    // [L8] acquire, pairs with [L9]: the loop has done with it
+    return !under_way_.exchange(true, std::memory_order_acquire);
+  }
+  /// By the loop, as the last that it does with the message: it may be pushed again.
+  void arrive() noexcept { under_way_.store(false, std::memory_order_release); }  // [L9] release, pairs with [L8]
+
+ private:
+  atomic<bool> under_way_{false};
+};
+
 inline void append_chain(message*& first, message* more) noexcept {
   message* last = first;
   while (last != nullptr && last->next.get() != nullptr) last = last->next.get();

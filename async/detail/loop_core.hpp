@@ -11,17 +11,18 @@
 #include <stdexcept>  // for logic_error
 #include <utility>    // for move, exchange
 
-#include "async/detail/atomics.hpp"         // for atomic, wait_clock
-#include "async/detail/inbox.hpp"           // for inbox, message
-#include "async/detail/loop_extension.hpp"  // for loop_extension
-#include "async/detail/loop_owner.hpp"      // for loop_owner
-#include "async/detail/parker.hpp"          // for parker
-#include "async/detail/ready_queue.hpp"     // for ready_queue, runnable
-#include "async/detail/timer_queue.hpp"     // for timer_queue, timer_node
-#include "async/detail/trace_points.hpp"    // for ASYNC_TRACE_SPAN
-#include "async/detail/unhandled.hpp"       // for unhandled_hook, terminate_for
-#include "async/task.hpp"                   // for task
-#include "async/time_source.hpp"            // for time_source
+#include "async/detail/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/inbox.hpp"            // for inbox, message, recurring_message
+#include "async/detail/loop_extension.hpp"   // for loop_extension
+#include "async/detail/loop_owner.hpp"       // for loop_owner
+#include "async/detail/parker.hpp"           // for parker
+#include "async/detail/ready_queue.hpp"      // for ready_queue, runnable
+#include "async/detail/reference_count.hpp"  // for reference_count
+#include "async/detail/timer_queue.hpp"      // for timer_queue, timer_node
+#include "async/detail/trace_points.hpp"     // for ASYNC_TRACE_SPAN
+#include "async/detail/unhandled.hpp"        // for unhandled_hook, terminate_for
+#include "async/task.hpp"                    // for task
+#include "async/time_source.hpp"             // for time_source
 
 namespace async {
 
@@ -66,10 +67,9 @@ class loop_core {
 
   // --- from any thread ---
 
-  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void add_ref() noexcept { references_.add(); }
   void release() noexcept {
-    // [L7] acq_rel, pairs with itself: what other threads did with the core happens before its end
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (references_.drop()) delete this;
   }
 
   /// Hands a message to the loop, and wakes it if it sleeps. False: the loop is gone, the message is the caller's.
@@ -162,7 +162,7 @@ class loop_core {
   void stop() noexcept {
     if (current_loop == this) {
       stop_requested_ = true;
-    } else if (!stop_.sent.exchange(true, std::memory_order_acquire)) {  // [L8] acquire, pairs with [L9]
+    } else if (stop_.depart()) {
       push(stop_);
     }
   }
@@ -239,16 +239,14 @@ class loop_core {
     loop_owner::way way;
   };
 
-  struct stop_message : message {
-    explicit stop_message(loop_core& c) noexcept : message(&received), core(c) {}
+  struct stop_message : recurring_message {
+    explicit stop_message(loop_core& c) noexcept : recurring_message(&received), core(c) {}
     static void received(message& self, delivery) noexcept {
       auto& stop = static_cast<stop_message&>(self);
       stop.core.stop_requested_ = true;
-      // [L9] release, pairs with [L8]: the message may be pushed again
-      stop.sent.store(false, std::memory_order_release);
+      stop.arrive();
     }
     loop_core& core;
-    atomic<bool> sent{false};
   };
 
   ~loop_core() = default;
@@ -372,7 +370,7 @@ class loop_core {
   // Written by any thread.
   inbox inbox_;
   parker parker_;
-  atomic<std::uint32_t> references_{1};
+  reference_count references_;
   stop_message stop_{*this};
   loop_owner owner_;
   atomic<bool> touched_{false};  // of a hosted loop: it has been entered between turns

@@ -8,6 +8,7 @@
 #include "async/detail/inbox.hpp"
 #include "async/detail/parker.hpp"
 
+using async::detail::atomic;
 using async::detail::callback_state;
 using async::detail::cell;
 using async::detail::delivery;
@@ -129,6 +130,42 @@ struct one_wake : rl::test_suite<one_wake, 2> {
   }
 };
 
+struct bell : async::detail::recurring_message {
+  bell() : recurring_message(nullptr) {}
+};
+
+/// Two threads send a message that recurs, to a loop that takes it as often as it comes: it is in the inbox once at
+/// most, and whoever finds it under way is served by that delivery.
+struct recur : rl::test_suite<recur, 3> {
+  mailbox loop;
+  bell message_;
+  atomic<unsigned> senders{2};
+
+  void thread(unsigned index) {
+    if (index != 2) {
+      if (message_.depart()) loop.push(message_);
+      senders.fetch_sub(1, std::memory_order_release);
+      return;
+    }
+    unsigned times = 0;
+    for (;;) {
+      const bool is_last = senders.load(std::memory_order_acquire) == 0;
+      message* const m = loop.box.take();
+      if (m != nullptr) {
+        check(m == &message_ && m->next.get() == nullptr, "it is there once");
+        ++times;
+        message_.arrive();
+      } else if (is_last) {
+        break;
+      } else {
+        async::detail::yield_thread();
+      }
+    }
+    check(times == 1 || times == 2, "it is delivered");
+    loop.alive.set(false);
+  }
+};
+
 /// A callback without a loop around it: what async::detail::callback does with its state, its message, and its memory.
 struct callback : message {
   callback(unsigned handles, bool in_transit) : message(nullptr), state(handles, in_transit), held(!in_transit) {}
@@ -216,6 +253,7 @@ int main(int argc, char** argv) {
   run.check<deliver>("what two threads push arrives at a loop that sleeps");
   run.check<end>("a loop ends while others push");
   run.check<one_wake>("one push of a sleep wakes");
+  run.check<recur>("a message that recurs is sent by two threads");
   run.check<cancel<false>>("a callback that waits is cancelled while it becomes due");
   run.check<cancel<true>>("a callback in transit is cancelled while it arrives and becomes due");
   return run.result();

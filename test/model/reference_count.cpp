@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What is counted ends once, with the last reference, after everything that the others did with it.
+#include "relacy_runner.hpp"
+
+#include "async/detail/reference_count.hpp"
+
+using async::detail::cell;
+using async::detail::reference_count;
+using model::check;
+
+namespace {
+
+struct counted {
+  explicit counted(unsigned holders) : references(holders) {}
+  reference_count references;
+  cell<unsigned> used[4];  // each holder's own
+  cell<bool> alive{true};
+
+  void use(unsigned holder) {
+    check(alive.get(), "it lives as long as somebody holds it");
+    used[holder].set(7);
+  }
+  /// The end writes to all of it.
+  bool drop() {
+    if (!references.drop()) return false;
+    for (cell<unsigned>& each : used) each.set(0);
+    alive.set(false);
+    return true;
+  }
+};
+
+/// Three holders use it and let it go.
+struct three_holders : rl::test_suite<three_holders, 3> {
+  counted it{3};
+  unsigned ends[3] = {};
+  void thread(unsigned index) {
+    it.use(index);
+    ends[index] = it.drop();
+  }
+  void after() { check(ends[0] + ends[1] + ends[2] == 1, "it ends once"); }
+};
+
+/// A holder gives a reference to somebody else, and takes another one back.
+struct added : rl::test_suite<added, 3> {
+  counted it{2};
+  unsigned ends[4] = {};
+  async::detail::atomic<unsigned> handed_over{0};
+  void thread(unsigned index) {
+    if (index == 0) {
+      it.references.add();
+      handed_over.store(1, std::memory_order_relaxed);
+      it.references.add();
+      it.references.undo_add();
+    } else if (index == 2) {
+      while (handed_over.load(std::memory_order_relaxed) == 0) async::detail::yield_thread();
+    }
+    it.use(index);
+    ends[index] = it.drop();
+  }
+  void after() { check(ends[0] + ends[1] + ends[2] == 1, "it ends once"); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("reference_count", argc, argv);
+  run.check<three_holders>("three holders let go of what they have used");
+  run.check<added>("a holder gives references to others");
+  return run.result();
+}
