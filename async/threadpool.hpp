@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 13
 #pragma once
-#include <chrono>       // for seconds
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for terminate
@@ -13,6 +12,7 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/block_cache.hpp"   // for trim_blocks
+#include "async/detail/future_watch.hpp"  // for is_ready
 #include "async/detail/pending_call.hpp"  // for make_call
 #include "async/detail/pool_core.hpp"     // for pool_core
 #include "async/detail/pool_help.hpp"     // for help_until
@@ -146,7 +146,7 @@ class threadpool {
   template <class T>
   T wait(std::future<T>& future) {
     if (core_.is_inside()) {
-      core_.help_until([&future] { return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout; });
+      core_.help_until([&future] { return detail::is_ready(future); });
     }
     return future.get();
   }

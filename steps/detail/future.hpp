@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 11
 #pragma once
-#include <chrono>       // for nanoseconds, microseconds
 #include <exception>    // for exception_ptr
 #include <functional>   // for ref
 #include <future>       // for future, promise
@@ -12,7 +11,7 @@
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/future_watch.hpp"  // for watchers_of, shared_state_of, tell_watchers_of
+#include "async/detail/future_watch.hpp"  // for watchers_of, is_ready, look_interval
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
 #include "steps/detail/remote.hpp"        // for settle
@@ -131,12 +130,7 @@ struct watch_scope : scope, async::detail::timer_node {
     }
     async::detail::watchers_of(state).add(*block, state);
   }
-  /// Half as long again as the last time, between a tick and 10 ms: less than 1 % of a core, at most as late.
-  void arm_again() noexcept {
-    constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(10);
-    holder->flow_->core->timers().arm_after(*this, interval);
-    interval = interval + interval / 2 > longest ? longest : interval + interval / 2;
-  }
+  void arm_again() noexcept { holder->flow_->core->timers().arm_after(*this, interval.next()); }
   static void due(timer_node& node) {
     step& s = *static_cast<watch_scope&>(node).holder;
     if (!s.flow_->core->closing()) watch_block::look_again(s);
@@ -152,7 +146,7 @@ struct watch_scope : scope, async::detail::timer_node {
 
   const void* const state;
   watch_block* block = nullptr;
-  std::chrono::nanoseconds interval = std::chrono::microseconds(50);
+  async::detail::look_interval interval;
 };
 
 /// A step of await(std::future) or await(std::shared_future).
@@ -167,7 +161,7 @@ struct await_step final : Face {
     s.flags_ |= record_flag::begun;
     clear_results(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
-    if (!self.is_ready() && !self.is_ready_after_all(f, s)) {
+    if (!async::detail::is_ready(self.future) && !self.is_ready_after_all(f, s)) {
       self.watch->arm_again();
       return hold_open(f);
     }
@@ -184,13 +178,11 @@ struct await_step final : Face {
     if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
   }
 
-  /// Also when it is deferred: get() runs it.
-  bool is_ready() const { return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout; }
   bool is_ready_after_all(flow& f, step& s) {
     if (watch != nullptr) return false;
     watch = &make_scope<watch_scope>(f, s, async::detail::shared_state_of(future));
     watch->listen();
-    return is_ready();
+    return async::detail::is_ready(future);
   }
 
   Future future;

@@ -106,9 +106,11 @@ auto post(async::threadpool& pool, F&& f, A&&... arguments) {
                                                                            std::forward<A>(arguments)...);
 }
 
-/// Goes on in a turn of the loop when the future is ready, with its value or exception. A future cannot tell: it is
-/// looked at at once, after 50 us, and then ever more seldom, at most every 10 ms; a deferred one is run on the loop.
-/// Prefer post() and execute(), which are told.
+/// Goes on in a turn of the loop when the future is ready, with its value or exception. A future of this library (of a
+/// pool's post(), of async::async(), of a flow, of start()) tells at once that it is ready. Others cannot tell, and are
+/// looked at now and then: at once, after 50 us, at most every 10 ms. A deferred one is run on the loop. Throws
+/// std::bad_alloc; std::future_error without a shared state, or (broken promise) when the loop has gone. When the
+/// coroutine is destroyed meanwhile, the future is dropped: at once on the loop's thread, else when it is looked at.
 template <class T>
 auto when_ready(async::event_loop& loop, std::future<T>&& future) noexcept {
   return detail::future_awaiter<T>(loop, std::move(future));

@@ -27,7 +27,6 @@ using steps::interop::schedule;
 using steps::interop::sleep_for;
 using steps::interop::start;
 using steps::interop::task;
-using steps::interop::when_ready;
 using testing::bench;
 using namespace std::chrono_literals;
 
@@ -195,32 +194,6 @@ TEST_CASE("a stopped pool is an exception where it was awaited") {
   CHECK_THROWS_AS(start(work(pool)).get(), async::stopped);
   const auto call = [](async::threadpool& p) -> task<> { co_await post(p, [] {}); };
   CHECK_THROWS_AS(start(call(pool)).get(), async::stopped);
-}
-
-TEST_CASE("when_ready() passes a future's value or exception, deferred ones too, and refuses an empty one") {
-  bench b;
-  std::promise<std::string> promise;
-  const auto work = [](async::event_loop& loop, std::future<std::string> f) -> task<std::string> {
-    co_return co_await when_ready(loop, std::move(f));
-  };
-  std::future<std::string> end = start(work(b.loop, promise.get_future()));
-  b.pass(30ms);
-  CHECK_FALSE(is_ready(end));
-  promise.set_value("late");
-  b.pass(11ms);
-  CHECK(end.get() == "late");
-
-  end = start(work(b.loop, std::async(std::launch::deferred, [] { return std::string("lazy"); })));
-  b.drain();
-  CHECK(end.get() == "lazy");
-
-  std::promise<std::string> broken;
-  broken.set_exception(std::make_exception_ptr(std::runtime_error("broken")));
-  end = start(work(b.loop, broken.get_future()));
-  b.drain();
-  CHECK_THROWS_AS(end.get(), std::runtime_error);
-
-  CHECK_THROWS_AS(start(work(b.loop, std::future<std::string>())).get(), std::future_error);
 }
 
 TEST_CASE("execute() awaits a flow: its value, its error, its cancel; the flow may go at once") {

@@ -10,10 +10,11 @@
 #include <tuple>        // for tuple, apply
 #include <utility>      // for forward, move
 
-#include "async/event_loop.hpp"                // for event_loop
-#include "async/threadpool.hpp"                // for threadpool
-#include "steps/iasyncsteps.hpp"               // for IAsyncSteps
-#include "steps/interop/detail/operation.hpp"  // for operation_awaiter, trigger
+#include "async/event_loop.hpp"                  // for event_loop
+#include "async/threadpool.hpp"                  // for threadpool
+#include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
+#include "steps/interop/detail/future_wait.hpp"  // for future_wait
+#include "steps/interop/detail/operation.hpp"    // for operation_awaiter, trigger
 
 /// What coroutines can wait for: pools, loops, timers, futures, flows.
 namespace steps::interop::detail {
@@ -81,35 +82,15 @@ class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<R
   bound bound_;
 };
 
-/// Looks at a future now and then; a callback of the loop.
 template <class T>
-struct future_poll {
-  void operator()() {
-    if (!end.is_wanted()) return;
-    if (is_ready(future)) return end.run([this]() -> T { return future.get(); });
-    constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(10);
-    interval = interval + interval / 2 > longest ? longest : interval + interval / 2;
-    async::event_loop& on = *loop;
-    const std::chrono::nanoseconds pause = interval;
-    on.deferred(pause, std::move(*this));
-  }
-  static bool is_ready(const std::future<T>& f) {
-    return f.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
-  }
-
-  async::event_loop* loop;
-  std::future<T> future;
-  trigger<T> end;
-  std::chrono::nanoseconds interval = std::chrono::microseconds(50);
-};
-
-template <class T>
-class [[nodiscard]] future_awaiter final : public operation_awaiter<future_awaiter<T>, T> {
+class [[nodiscard]] future_awaiter final
+    : public operation_awaiter<future_awaiter<T>, T, typename future_wait<T>::handle> {
  public:
   future_awaiter(async::event_loop& loop, std::future<T>&& future) noexcept : loop_(loop), future_(std::move(future)) {}
-  void start(trigger<T> end) {
+  ~future_awaiter() { this->withdraw().cancel(); }
+  void start(trigger<T> end, typename future_wait<T>::handle& wait) {
     if (!future_.valid()) throw std::future_error(std::future_errc::no_state);
-    loop_.immediate(future_poll<T>{&loop_, std::move(future_), std::move(end)});
+    future_wait<T>::begin(async::detail::core_of(loop_), std::move(future_), std::move(end), wait);
   }
 
  private:

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 10
+#pragma once
+#include <cstdint>   // for uint32_t
+#include <future>    // for future
+#include <memory>    // for destroy_at
+#include <optional>  // for optional
+#include <utility>   // for exchange, move
+
+#include "async/detail/atomics.hpp"            // for atomic
+#include "async/detail/block_cache.hpp"        // for allocate_block, free_block
+#include "async/detail/future_watch.hpp"       // for future_watcher, watchers_of, look_interval
+#include "async/detail/loop_entry.hpp"         // for loop_entry
+#include "async/detail/loop_ref.hpp"           // for loop_ref, message, timer_node
+#include "steps/interop/detail/operation.hpp"  // for trigger
+
+namespace steps::interop::detail {
+
+/// A coroutine's wait for a future, which is looked at in turns of a loop: when it begins, when it is told, and, since
+/// nobody may tell, now and then.
+///
+/// Threads     begin(), told(), release(): any. All others: the loop's.
+template <class T>
+class future_wait final : async::detail::message, async::detail::timer_node, async::detail::future_watcher {
+ public:
+  /// The awaiter's reference, by which it withdraws.
+  class handle {
+   public:
+    handle() noexcept = default;
+    explicit handle(future_wait& w) noexcept : wait_(&w) { w.share(); }
+    handle(handle&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
+    handle& operator=(handle&& other) noexcept {
+      std::swap(wait_, other.wait_);
+      return *this;
+    }
+    ~handle() {
+      if (wait_ != nullptr) wait_->release();
+    }
+
+    /// Nobody is waited for any more: the future is dropped, at once by the loop's thread, else at its next look.
+    void cancel() noexcept {
+      if (wait_ == nullptr) return;
+      const async::detail::loop_entry here(*wait_->loop_.get(), async::detail::loop_entry::who::owner);
+      if (here) wait_->end();
+    }
+
+   private:
+    future_wait* wait_ = nullptr;
+  };
+
+  /// Throws std::bad_alloc; without effects then. The trigger may fire before this has returned.
+  static void begin(async::detail::loop_core& core, std::future<T>&& f, trigger<T>&& wanted, handle& tie) {
+    void* const block = async::detail::allocate_block(sizeof(future_wait), alignof(future_wait));
+    auto& self = *::new (block) future_wait(core, std::move(f), std::move(wanted));
+    tie = handle(self);
+    if (const async::detail::loop_entry here(core, async::detail::loop_entry::who::owner); here) {
+      if (core.closing()) return self.end();
+      return core.timers().arm_now(self);
+    }
+    self.share();  // the message's
+    if (self.loop_.push(self)) return;
+    self.end();
+    self.release();
+  }
+
+ private:
+  future_wait(async::detail::loop_core& core, std::future<T>&& f, trigger<T>&& wanted) noexcept
+      : message(&arrived),
+        timer_node(&due),
+        future_watcher(&told),
+        loop_(core),
+        state_(async::detail::shared_state_of(f)),
+        future_(std::move(f)),
+        end_(std::move(wanted)) {}
+
+  /// Has the loop look: the list's reference becomes the message's. A loop that has gone has ended the wait.
+  static void told(async::detail::future_watcher& w) noexcept {
+    auto& self = static_cast<future_wait&>(w);
+    if (!self.loop_.push(self)) self.release();
+  }
+  static void arrived(async::detail::message& m, async::detail::delivery how) {
+    auto& self = static_cast<future_wait&>(m);
+    how == async::detail::delivery::on_loop ? self.look() : self.end();
+    self.release();
+  }
+  static void due(async::detail::timer_node& node) {
+    auto& self = static_cast<future_wait&>(node);
+    self.loop_.get()->closing() ? self.end() : self.look();
+  }
+
+  void look() noexcept {
+    if (!end_.has_value()) return;
+    if (!end_->is_wanted()) return end();
+    if (!async::detail::is_ready(future_) && !is_ready_after_all()) {
+      loop_.get()->timers().disarm(*this);
+      return loop_.get()->timers().arm_after(*this, interval_.next());
+    }
+    std::future<T> ready = std::move(future_);
+    trigger<T> wanted = std::move(*end_);
+    end();
+    wanted.run([&ready]() -> T { return ready.get(); });
+  }
+  bool is_ready_after_all() noexcept {
+    if (std::exchange(listens_, true)) return false;
+    share();
+    async::detail::watchers_of(state_).add(*this, state_);
+    return async::detail::is_ready(future_);
+  }
+  /// Lets go of everything; a trigger that has not fired breaks its promise.
+  void end() noexcept {
+    if (!end_.has_value()) return;
+    loop_.get()->timers().disarm(*this);
+    if (listens_ && async::detail::watchers_of(state_).remove(*this)) release();
+    const std::future<T> unused = std::move(future_);
+    const trigger<T> unfired = std::move(*end_);
+    end_.reset();
+    release();
+  }
+
+  void share() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }  // the caller has one meanwhile
+  void release() noexcept {
+    // [R6] acq_rel, pairs with itself: whoever frees it has seen what the others did
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(future_wait), alignof(future_wait));
+  }
+
+  /// The loop's, until the end; the awaiter's; that of a watcher in its list; that of a message under way.
+  async::detail::atomic<std::uint32_t> references_{1};
+  const async::detail::loop_ref loop_;
+  const void* const state_;
+  std::future<T> future_;
+  std::optional<trigger<T>> end_;  // none: it has ended
+  async::detail::look_interval interval_;
+  bool listens_ = false;
+};
+
+}  // namespace steps::interop::detail
