@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 17
 #pragma once
+#include <exception>  // for Boost.Asio 1.74, which forgets it
+#include <utility>    // for forward, move, and for Boost.Asio 1.74
+
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,13 +19,14 @@
 #include <memory>       // for shared_ptr
 #include <mutex>        // for mutex, lock_guard
 #include <string>       // for string, to_string
-#include <type_traits>  // for decay_t
-#include <utility>      // for forward, move
+#include <type_traits>  // for decay_t, is_same_v
 
 #include "async/event_loop.hpp"   // for event_loop
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 
 /// Boost.Asio 1.70 or newer: its operations as waits of steps, and event loops that run inside an io_context.
+/// Boost before 1.79 takes std::result_of, which libc++ does not have in C++20, unless it is told otherwise: compile
+/// with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT then.
 namespace steps {
 
 namespace detail {
@@ -82,8 +86,9 @@ class asio_handler {
     end();
     done_.success(std::forward<A>(results)...);
   }
-  template <class... A>
-  void operator()(const boost::system::error_code& error, A&&... results) const {
+  template <class E, class... A>
+    requires std::is_same_v<std::decay_t<E>, boost::system::error_code>  // lvalues as well, as of composed operations
+  void operator()(E&& error, A&&... results) const {
     end();
     if (!error) {
       done_.success(std::forward<A>(results)...);
@@ -140,9 +145,9 @@ struct [[nodiscard]] asio_token_of {
 /// Cancel      when the step ends by a timeout, an error or cancel(), the operation is cancelled on the object's
 ///             executor: only this one from Boost 1.77 on, which has cancellation slots; all of the object's operations
 ///             before.
-/// Threads     the loop may run anywhere: inside the io_context (asio_loop), then the cancel has been done when the
-/// step
-///             ends; or on a thread of its own, then it is dispatched to the object's executor.
+/// Threads     the loop may run anywhere: inside the io_context (asio_loop), where the cancel is done when the step
+/// ends;
+///             or on a thread of its own, from which it is dispatched to the object's executor.
 /// Lifetime    buffers and object must live until the operation has ended, as always with Asio: in stack(), if the loop
 ///             runs inside the io_context and this is its only thread; else give a std::shared_ptr of the object.
 /// Exceptions  std::bad_alloc, and what the operation's start throws.
@@ -170,9 +175,8 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
 ///             strand. The destructor waits for the one under way; it must not be called in it.
 /// Progress    a turn is a handler of the io_context; a loop without work is none: io_context::run() returns when there
 ///             are neither handlers nor timers, even if a flow still waits for another thread. Hold a work guard then.
-/// Exceptions  std::bad_alloc. What leaves the loop's turn comes out of io_context::run(). Without memory for the
-/// handler
-///             that another thread's post needs, std::terminate is called.
+/// Exceptions  std::bad_alloc. What leaves the loop's turn comes out of io_context::run(). std::terminate() is called
+///             when there is no memory for the handler that another thread's post needs.
 /// Lifetime    ends before the io_context's.
 class asio_loop : public async::event_loop {
  public:

@@ -5,9 +5,7 @@ include_guard()
 # together with it, when min, max and other names are macros, in the next standard, and beside the real <windows.h> where
 # there is one. All are linked into one program, which fails on what is defined in two translation units.
 function(add_headers_layer)
-  include(CheckCXXSourceCompiles)
-  set(CMAKE_REQUIRED_FLAGS -std=c++20) # an old Boost.Asio does not compile with every standard library
-  check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
+  look_for_asio()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/headers)
   set(all "")
   set(standard "")

@@ -44,11 +44,30 @@ set(asyncsteps_not_on_windows
     "unit.threadpool_end: ends copies of itself, made with fork()"
     "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
     "example.embedding: shows the loop inside poll()"
-    "example.http_server: needs Boost.Asio and a script that asks it")
+    "example.http_server: needs a script that asks it")
+
+# Sets ASYNCSTEPS_TEST_HAS_ASIO. An old Boost.Asio does not compile with every standard library.
+function(look_for_asio)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -std=c++20)
+  check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
+endfunction()
 
 # An executable and its test for each file of a layer's folder; the rest of the arguments: libraries. Where a script of
 # the same name is beside it, the script runs the program.
 function(add_programs layer timeout)
+  set(left_out "")
+  if(WIN32)
+    list(APPEND left_out ${asyncsteps_not_on_windows})
+  endif()
+  if(layer MATCHES "^(unit|example)$")
+    look_for_asio()
+    if(NOT ASYNCSTEPS_TEST_HAS_ASIO)
+      foreach(name IN ITEMS unit.interop_asio example.http_server)
+        list(APPEND left_out "${name}: boost/asio.hpp is not there or does not compile (Debian: libboost-dev)")
+      endforeach()
+    endif()
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM name)
@@ -56,9 +75,10 @@ function(add_programs layer timeout)
     if(ASYNCSTEPS_TEST_ONLY AND NOT name MATCHES "${ASYNCSTEPS_TEST_ONLY}")
       continue()
     endif()
-    set(reason ${asyncsteps_not_on_windows})
+    set(reason ${left_out})
     list(FILTER reason INCLUDE REGEX "^${name}: ")
-    if(WIN32 AND reason)
+    if(reason)
+      list(GET reason 0 reason)
       string(REPLACE "${name}: " "" reason "${reason}")
       skip_layer(${name} "${reason}")
       continue()

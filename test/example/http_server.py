@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Asks http_server.cpp with curl over loopback and checks its answers: http_server.py PROGRAM..."""
+"""Asks http_server.cpp with curl over loopback and checks its answers: http_server.py PROGRAM...
+
+Where wrk is installed, 40 of its connections ask as fast as they can for a second besides.
+"""
 
 import os
 import re
@@ -12,6 +15,7 @@ import sys
 import tempfile
 
 CURL = shutil.which("curl")
+WRK = shutil.which("wrk")
 WORDS = "six words in each line here\n" * 5_000
 
 
@@ -59,6 +63,15 @@ def at_the_same_time(url, folder):
     print("answers of 200 requests: ok")
 
 
+def as_fast_as_it_can(url):
+    for what in ("status", "user/ann"):
+        found = subprocess.run([WRK, "-t1", "-c40", "-d1s", f"{url}/{what}"], capture_output=True, text=True, check=True).stdout
+        rate = re.search(r"Requests/sec: +([\d.]+)", found)
+        if not rate or float(rate[1]) < 1 or "Non-2xx" in found or "Socket errors" in found:
+            sys.exit(f"wrk: {found}")
+        print(f"/{what} on 40 connections: {float(rate[1]):,.0f} requests/s")
+
+
 def raw(port, text):
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(text)
@@ -66,7 +79,7 @@ def raw(port, text):
 
 
 def what_curl_does_not_send(port):
-    expect("nonsense", raw(port, b"who is there\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 400 Failed")
+    expect("nonsense", raw(port, b"who is there\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 400 Bad Request")
     expect("half a head", raw(port, b"GET / HTTP/1.1\r\nHost:"), b"")  # closed after a time
     both = raw(port, b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nConnection: close\r\n\r\n")
     expect("two at once", re.findall(rb"no (/.) here", both), [b"/a", b"/b"])
@@ -100,6 +113,8 @@ def main():
         one_after_the_other(url)
         with tempfile.TemporaryDirectory() as folder:
             at_the_same_time(url, folder)
+        if WRK:
+            as_fast_as_it_can(url)
         what_curl_does_not_send(int(port))
         stop(server, url)
     finally:
