@@ -292,8 +292,9 @@ class IAsyncSteps : public detail::step {
   }
   /// The loop that the flow runs on. Throws Error for the root of a flow that its pool has not started yet.
   async::event_loop& tool() const {
-    if (flow_->core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
-    return flow_->core->loop();
+    async::detail::loop_core* const core = detail::known_core_of(*flow_);
+    if (core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
+    return core->loop();
   }
   /// True while steps may be added here: in a step that runs or waits, in the root of a flow that does not execute.
   explicit operator bool() const noexcept { return detail::is_usable(*this); }
@@ -336,7 +337,7 @@ class IAsyncSteps : public detail::step {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_open()) [[likely]]
       return this;
-    if ((flags_ & detail::record_flag::is_root) != 0 && !f.executes() && !f.ended) [[likely]]
+    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_seen_to_execute() && !f.ended) [[likely]]
       return &f.root;
     if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
     return detail::level_of(*this);

@@ -57,6 +57,15 @@ inline start_word* start_of(flow& f) noexcept {
   return r != nullptr ? &r->start : nullptr;
 }
 
+/// The flow's loop; null: no worker of its pool has taken it yet.
+inline async::detail::loop_core* known_core_of(flow& f) noexcept {
+  if (f.pool != nullptr && f.is_seen_to_execute()) {  // else it does not change
+    const start_word* const word = start_of(f);
+    if (word != nullptr && !word->is_bound()) return nullptr;
+  }
+  return f.core;
+}
+
 /// True when no message to the flow is on its way, nor the task that starts it.
 inline bool is_unreached(flow& f) noexcept {
   remote* const r = f.elsewhere.load(std::memory_order_relaxed);

@@ -147,10 +147,24 @@ class start_task {
   std::uint32_t number_;
 };
 
-/// Drops the steps of a flow that the caller has taken out of a pool's queue, for good.
+/// A flow that this thread has taken out of a pool's queue, for good, and whose steps it drops.
+struct unstarted_drop {
+  const flow* what;
+  const unstarted_drop* outer;  // the destructor of a step of that one has led here
+};
+inline constinit thread_local const unstarted_drop* unstarted_drops = nullptr;
+
 inline void drop_unstarted(flow& f) noexcept {
+  const unstarted_drop here{&f, unstarted_drops};
+  unstarted_drops = &here;
   drop_built(f);
+  unstarted_drops = here.outer;
   settle(f);
+}
+inline bool is_dropped_here(const flow& f) noexcept {
+  const unstarted_drop* drop = unstarted_drops;
+  while (drop != nullptr && drop->what != &f) drop = drop->outer;
+  return drop != nullptr;
 }
 
 /// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
@@ -318,6 +332,7 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 [[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
   if (executes && cancel_unstarted(f)) {
+    if (is_dropped_here(f)) return false;
     wait_for_cancel(f);
     return true;
   }
@@ -338,7 +353,8 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 /// about its end.
 inline bool is_bare(const flow& f) noexcept { return !f.is_seen_to_execute() && f.ended && !has_more(f); }
 
-/// True when the flow is idle and unreachable; false: it is running a callback on this thread, and its end is to come.
+/// True when the flow is idle and unreachable; false: it is running a callback on this thread, or the destructor of a
+/// step, and its end is to come.
 inline bool retire(flow& f) noexcept {
   const bool executes = f.is_seen_to_execute();
   if (!executes && is_unreached(f)) [[likely]]

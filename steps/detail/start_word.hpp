@@ -38,6 +38,8 @@ class start_word {
     const std::uint32_t number = word & ~state;  // only of the present execution
     return seize(number | queued, number | in_hand);
   }
+  /// The flow's loop may be used.
+  bool is_bound() const noexcept { return (word_.load(std::memory_order_acquire) & state) == bound; }  // [E10]
   void put_back() noexcept { put(queued); }
   void cancel() noexcept { put(idle); }
 

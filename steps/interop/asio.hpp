@@ -216,8 +216,7 @@ class asio_loop : public async::event_loop {
     async::event_loop* loop = nullptr;
   };
 
-  explicit asio_loop(std::shared_ptr<driver> d)
-      : event_loop(async::task([&w = *d] { w.wake(); })), driver_(std::move(d)) {
+  explicit asio_loop(std::shared_ptr<driver> d) : event_loop(async::task([d] { d->wake(); })), driver_(std::move(d)) {
     driver_->loop = this;
     driver_->wake();
   }

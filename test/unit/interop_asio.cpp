@@ -270,3 +270,26 @@ TEST_CASE("work that is handed in by a handler of the same thread runs") {
   io.run();
   CHECK(ran == 3);
 }
+
+TEST_CASE("what an asio_loop lets go of at its end may post to it") {
+  asio::io_context io;
+  std::unique_ptr<steps::AsyncSteps> flow;
+  int cancelled = 0;
+  {
+    asio_loop loop{io};
+    flow = std::make_unique<steps::AsyncSteps>(loop);
+    flow->add([&](IAsyncSteps& asi) {
+      asi.setCancel([&](IAsyncSteps&) {
+        ++cancelled;
+        loop.post([] {});
+      });
+    });
+    flow->execute();
+    io.poll();  // the flow waits, the loop sleeps
+  }
+  CHECK(cancelled == 1);
+}
+
+#else
+TEST_CASE("boost/asio.hpp not found: steps/interop/asio.hpp is not tested") { CHECK(true); }
+#endif

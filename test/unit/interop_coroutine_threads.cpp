@@ -4,15 +4,19 @@
 #include <chrono>
 #include <coroutine>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "async/errors.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
+#include "support/occupied.hpp"
 
 // Coroutines as steps that wait for other threads, other libraries, and in branches.
 
@@ -55,6 +59,30 @@ TEST_CASE("what ends on another thread goes on on the flow's loop") {
     co_return here;
   }));
   CHECK(flow.promise<bool>().get());
+}
+
+TEST_CASE(
+    "a flow that is cancelled while execute() of a coroutine waits for room in the pool's queue ends the wait once") {
+  async::threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 2;
+  async::threadpool pool(std::move(options));
+  std::optional<testing::occupied> busy(std::in_place, pool, 1);
+  for (int i = 0; i < 2; ++i) pool.execute([] {});
+  steps::AsyncSteps flow{pool};
+  flow.add([held = local()](IAsyncSteps&) {});
+  std::thread other([&] {
+    while (local::live() != 0) {
+      flow.cancel();
+      std::this_thread::yield();
+    }
+    pool.stop();
+  });
+  auto result =
+      steps::interop::start([](IAsyncSteps& root) -> task<> { co_await steps::interop::execute(root); }(flow));
+  CHECK_THROWS_AS(result.get(), async::stopped);
+  busy.reset();
+  other.join();
 }
 
 TEST_CASE("an error of a pool call is the step's, by the rules of exceptions") {

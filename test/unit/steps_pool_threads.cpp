@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "async/errors.hpp"
 #include "steps/steps.hpp"
 #include "support/occupied.hpp"
 
@@ -84,6 +86,71 @@ TEST_CASE("a flow is cancelled by another thread at any time of its execute()") 
     done = true;
     other.join();
     flow.cancel();
+  }
+}
+
+TEST_CASE(
+    "a flow that another thread cancels while execute() waits for room in the pool's queue breaks its promise once") {
+  async::threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 2;
+  threadpool pool(std::move(options));
+  std::optional<testing::occupied> busy(std::in_place, pool, 1);
+  for (int i = 0; i < 2; ++i) pool.execute([] {});
+  steps::AsyncSteps flow(pool);
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> steps_exist = held;
+  flow.add([held = std::move(held)](IAsyncSteps&) {});
+  std::thread other([&] {
+    while (!steps_exist.expired()) {
+      flow.cancel();
+      std::this_thread::yield();
+    }
+    pool.stop();
+  });
+  CHECK_THROWS_AS(flow.promise(), async::stopped);
+  busy.reset();
+  other.join();
+  CHECK(bool(flow));
+}
+
+TEST_CASE("a flow that is cancelled before its start may be destroyed by destructors of its steps") {
+  threadpool pool(1);
+  std::optional<testing::occupied> busy(std::in_place, pool, 1);
+  auto flow = std::make_unique<steps::AsyncSteps>(pool);
+  int calls = 0;
+  std::shared_ptr<void> last(nullptr, [&](void*) {
+    ++calls;
+    flow.reset();
+  });
+  flow->add([last = std::move(last)](IAsyncSteps& asi) { asi.success(); });
+  flow->execute();
+  flow->cancel();
+  CHECK(calls == 1);
+  CHECK(flow == nullptr);
+}
+
+TEST_CASE("whoever sees by the root that the flow has ended, or where it runs, sees what it has done by then") {
+  for (int i = 0; i < 50; ++i) {
+    threadpool pool(1);
+    int done = 0;  // no atomic: the looks are what orders it
+    steps::AsyncSteps flow(pool);
+    flow.add([&done](IAsyncSteps&) { ++done; });
+    flow.execute();
+    const auto is_known = [&flow] {
+      try {
+        static_cast<void>(flow.tool());
+        return true;
+      } catch (const steps::Error&) {
+        return false;
+      }
+    };
+    while (!is_known()) std::this_thread::yield();
+    while (!flow) std::this_thread::yield();
+    CHECK(done == 1);
+    flow.add([&done](IAsyncSteps&) { ++done; });
+    flow.promise().get();
+    CHECK(done == 2);
   }
 }
 

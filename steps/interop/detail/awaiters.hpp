@@ -8,7 +8,7 @@
 #include <optional>     // for optional
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
-#include <utility>      // for forward, move
+#include <utility>      // for exchange, forward, move
 
 #include "async/event_loop.hpp"                  // for event_loop
 #include "async/threadpool.hpp"                  // for threadpool
@@ -170,8 +170,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     try {
       steps::detail::execute(f);
     } catch (...) {
-      f.promise = nullptr;
-      promise.drop();
+      if (std::exchange(f.promise, nullptr) != nullptr) promise.drop();  // else a cancel() has done so
       throw;
     }
   }
