@@ -289,7 +289,3 @@ TEST_CASE("what an asio_loop lets go of at its end may post to it") {
   }
   CHECK(cancelled == 1);
 }
-
-#else
-TEST_CASE("boost/asio.hpp not found: steps/interop/asio.hpp is not tested") { CHECK(true); }
-#endif
