@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 16
+// floor: 17
 #pragma once
 #include <concepts>      // for constructible_from, invocable
 #include <future>        // for future, launch

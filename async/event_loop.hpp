@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 7
+// floor: 8
 #pragma once
 #include <chrono>       // for nanoseconds
 #include <concepts>     // for invocable

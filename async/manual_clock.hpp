@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 5
+// floor: 6
 #pragma once
 #include <atomic>   // for atomic
 #include <chrono>   // for nanoseconds

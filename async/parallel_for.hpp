@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 14
+// floor: 15
 #pragma once
 #include <algorithm>    // for min, max
 #include <chrono>       // for microseconds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 15
+// floor: 16
 #pragma once
 #include <algorithm>    // for max
 #include <concepts>     // for invocable

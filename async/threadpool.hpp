@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 13
+// floor: 14
 #pragma once
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs

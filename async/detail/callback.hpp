@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
+// floor: 7
 #pragma once
 #include <cstdint>    // for uint32_t
 #include <exception>  // for current_exception

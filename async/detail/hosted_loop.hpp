@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 8
+// floor: 9
 #pragma once
 #include <cstdint>    // for uint32_t
 #include <exception>  // for exception_ptr

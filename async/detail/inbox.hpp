@@ -41,22 +41,6 @@ struct recurring_message : message {
   atomic<bool> under_way_{false};
 };
 
-inline void append_chain(message*& first, message* more) noexcept {
-  message* last = first;
-  while (last != nullptr && last->next.get() != nullptr) last = last->next.get();
-  (last != nullptr ? last->next.set(more) : static_cast<void>(first = more));
-}
-
-/// Takes `m` out of a chain. False: it is not there.
-inline bool remove_from_chain(message*& first, message& m) noexcept {
-  message* before = nullptr;
-  message* at = first;
-  for (; at != nullptr && at != &m; at = at->next.get()) before = at;
-  if (at == nullptr) return false;
-  (before != nullptr ? before->next.set(m.next.get()) : static_cast<void>(first = m.next.get()));
-  return true;
-}
-
 /// Multi-producer single-consumer mailbox of intrusive messages, taken whole, with the consumer's sleep announced in
 /// the same word.
 ///

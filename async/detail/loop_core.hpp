@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 4
+// floor: 5
 #pragma once
 #include <algorithm>  // for min, max
 #include <chrono>     // for nanoseconds
@@ -15,6 +15,7 @@
 #include "async/detail/inbox.hpp"            // for inbox, message, recurring_message
 #include "async/detail/loop_extension.hpp"   // for loop_extension
 #include "async/detail/loop_owner.hpp"       // for loop_owner
+#include "async/detail/message_chain.hpp"    // for message_chain
 #include "async/detail/parker.hpp"           // for parker
 #include "async/detail/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/reference_count.hpp"  // for reference_count
@@ -182,7 +183,7 @@ class loop_core {
         yield_thread();
         drop_all();
       }
-      drop(inbox_.close());
+      messages_.append(inbox_.close());
       drop_all();
       extensions_.reset();
       unhandled_.reset();
@@ -193,9 +194,19 @@ class loop_core {
 
   /// Takes back a message that has been pushed and not yet delivered. False: there is none.
   bool retract(message& m) noexcept {
-    if (inbox_.has_messages()) append_chain(messages_, inbox_.take());  // else an announced sleep would be ended
-    return remove_from_chain(messages_, m);
+    if (inbox_.has_messages()) messages_.append(inbox_.take());  // else an announced sleep would be ended
+    return messages_.remove(m);
   }
+
+  /// Delivers the messages for which wanted(message) is true, and lets the others wait for their turn. For a callback
+  /// that itself waits for another thread.
+  template <class Wanted>
+  void deliver_those(Wanted wanted) {
+    if (inbox_.has_messages()) messages_.append(inbox_.take());
+    messages_.deliver_those(wanted);
+  }
+  /// The loop that the thread was in before this one. In a turn.
+  loop_core* around() const noexcept { return around_; }
 
   /// A callback was cancelled by another thread, whose message is still to come (+1) or has come (-1).
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
@@ -282,19 +293,17 @@ class loop_core {
     ran_since_clock_ = 0;
   }
 
-  bool has_work() noexcept { return messages_ != nullptr || timers_.any_due() || !ready_.empty(); }
+  bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
 
   void deliver_messages() {
-    if (messages_ == nullptr) messages_ = inbox_.take();
-    if (messages_ != nullptr) deliver_taken();
+    if (messages_.empty()) messages_.append(inbox_.take());
+    if (!messages_.empty()) deliver_taken();
   }
   [[gnu::noinline]] void deliver_taken() {
     const bool stopped_before = stop_requested_;
-    for (std::uint32_t left = turn_limit; messages_ != nullptr && left != 0; --left) {
-      message& m = *messages_;
-      messages_ = m.next.get();
+    for (std::uint32_t left = turn_limit; !messages_.empty() && left != 0; --left) {
       ++ran_since_clock_;
-      m.deliver(m, delivery::on_loop);
+      messages_.deliver_first();
       if (stop_requested_ != stopped_before) break;
     }
   }
@@ -347,22 +356,14 @@ class loop_core {
     for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
   }
 
-  static void drop(message* chain) noexcept {
-    while (chain != nullptr) {
-      message& m = *chain;
-      chain = m.next.get();
-      m.deliver(m, delivery::dropped);
-    }
-  }
-
   void drop_all() noexcept {
     for (bool again = true; again;) {
       timers_.clear([](timer_node& node) { node.fire(node); });
       while (!ready_.empty()) {
         if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
       }
-      drop(std::exchange(messages_, nullptr));
-      drop(inbox_.take());
+      messages_.append(inbox_.take());
+      messages_.drop_all();
       again = has_work() || !timers_.empty();
     }
   }
@@ -381,7 +382,7 @@ class loop_core {
   const time_source source_;
   time_point turn_time_;
   std::size_t ran_since_clock_ = 1;  // callbacks of any kind since turn_time_ was read
-  message* messages_ = nullptr;      // taken from the inbox, not yet delivered
+  message_chain messages_;           // taken from the inbox, not yet delivered
   int cancels_owed_ = 0;
   bool stop_requested_ = false;
   bool closing_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 5
+// floor: 6
 #pragma once
 #include "async/detail/loop_core.hpp"   // for loop_core, current_loop, thread_token
 #include "async/detail/loop_owner.hpp"  // for loop_owner

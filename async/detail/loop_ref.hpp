@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 5
+// floor: 6
 #pragma once
 #include <utility>  // for exchange, swap
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 9
+// floor: 10
 #pragma once
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t

@@ -98,7 +98,7 @@ struct group_step : Face {
     flow& f = *this->flow_;
     flow* const b = f.limit == nullptr
                         ? ::new (async::detail::allocate_block(branch_block))
-                              flow(&ops, nullptr, branch_block - sizeof(flow), &resume, &spread<group_step>::arrived)
+                              flow(&ops, nullptr, branch_block - sizeof(flow), &resume, &end_message::branch_told)
                         : add_fixed_branch(f);
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;

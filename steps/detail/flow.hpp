@@ -131,6 +131,8 @@ struct flow_ops {
   void (*end)(flow& f);
   /// Nobody needs the flow any more.
   void (*release)(flow& f) noexcept;
+  /// Of branches on several loops: what a message to the branch asks for; see end_message.
+  void (*told)(flow& f) = nullptr;
 };
 
 /// Where a branch of a flow with fixed memory has what: flow, arena, results, state, texts.

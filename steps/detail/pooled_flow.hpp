@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
+// floor: 12
 #pragma once
 #include <cstddef>  // for size_t
 #include <memory>   // for destroy_at
 #include <new>      // for placement new
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/retire.hpp"       // for retire
 #include "steps/detail/root.hpp"         // for end_root, destroy_flow, begin
 
 /// Root flows in recycled blocks.

@@ -11,7 +11,9 @@
 #include "async/detail/pool_core.hpp"    // for pool_core, this_pool
 #include "steps/detail/branch_list.hpp"  // for branch_list, copy_exception
 #include "steps/detail/branch_word.hpp"  // for branch_word
+#include "steps/detail/end_message.hpp"  // for end_message
 #include "steps/detail/engine.hpp"       // for resume, raise
+#include "steps/detail/retire.hpp"       // for help_branches
 
 /// parallel() of a flow on a pool: each branch is offered to all workers, and runs on the loop of the one that takes
 /// it.
@@ -26,8 +28,8 @@ namespace steps::detail {
 /// Group is the parallel() step: Group::of(branch).all is this.
 template <class Group>
 struct spread : scope {
-  spread(branch_list& list, std::uint32_t count) noexcept
-      : branches(list), left(count), over_news(&over_came, *this), failed_news(&failure_came, *this) {}
+  spread(branch_list& list, std::uint32_t count, const flow& parent) noexcept
+      : branches(list), left(count), over_news(&over_came, *this, parent), failed_news(&failure_came, *this, parent) {}
 
   /// Offers the branches. On the parent's loop. Throws std::bad_alloc; nothing has been offered then.
   static void start(step& group, branch_list& list) {
@@ -35,7 +37,7 @@ struct spread : scope {
     state_access::share(state_of(parent));
     std::uint32_t count = 0;
     for (const flow* b = list.first; b != nullptr; b = b->list_next) ++count;
-    spread& all = make_scope<spread>(parent, group, list, count);
+    spread& all = make_scope<spread>(parent, group, list, count, parent);
     flow* last = nullptr;
     for (flow* b = list.first; b != nullptr;) {  // turns the list round: a worker takes its own newest job first
       flow& branch = *b;
@@ -75,9 +77,8 @@ struct spread : scope {
       not_begun(b);
     }
   }
-  /// The message in the branch: it is to begin on this loop or, when it has begun, to end.
-  static void arrived(async::detail::message& m, async::detail::delivery) {
-    flow& b = static_cast<flow&>(m);
+  /// The message in the branch has come: it is to begin on this loop or, when it has begun, to end.
+  static void told(flow& b) {
     branch_word word(b.active);
     if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
     b.told = true;
@@ -126,7 +127,7 @@ struct spread : scope {
     }
     if (branch_word(b.active).end(b.told, async::detail::current_loop == all.parent().core)) all.count_down();
   }
-  static constexpr flow_ops branch_ops{&end, &ended};
+  static constexpr flow_ops branch_ops{&end, &ended, &told};
 
   /// A branch less, or news that have come.
   void count_down() noexcept {
@@ -142,12 +143,12 @@ struct spread : scope {
 
   // --- on the parent's side, on its loop ---
 
-  struct news : async::detail::message {
-    news(message::function f, spread& s) noexcept : message(f), about(s) {}
+  struct news : end_message {
+    news(function f, spread& s, const flow& parent) noexcept : end_message(f, &parent), about(s) {}
     spread& about;
   };
-  static void over_came(async::detail::message& m, async::detail::delivery) { static_cast<news&>(m).about.over(); }
-  static void failure_came(async::detail::message& m, async::detail::delivery) {
+  static void over_came(end_message& m) { static_cast<news&>(m).about.over(); }
+  static void failure_came(end_message& m) {
     spread& all = static_cast<news&>(m).about;
     flow& parent = all.parent();
     flow& b = *all.failed.load(std::memory_order_relaxed);  // the message has published it
@@ -192,11 +193,11 @@ struct spread : scope {
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {
       const loop_entry there(*b->core);
       if (!there) continue;
-      if (b->core->retract(*b)) arrived(*b, async::detail::delivery::on_loop);
+      if (b->core->retract(*b)) told(*b);
       help_branches(*b);
     }
     async::detail::loop_core& core = *parent().core;
-    if (core.retract(failed_news)) failure_came(failed_news, async::detail::delivery::on_loop);
+    if (core.retract(failed_news)) failure_came(failed_news);
     if (core.retract(over_news)) is_over = true;
     after_stop();
   }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "steps/steps.hpp"
+#include "support/live_count.hpp"
+
+// Callbacks that destroy flows of each other's loops at the same time: none of them waits for the other to return.
+
+using async::event_loop;
+using async::threadpool;
+using steps::AsyncSteps;
+using steps::IAsyncSteps;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+/// A loop that a thread of its own runs until the end.
+class loop_on_thread {
+ public:
+  loop_on_thread() : thread_([this] { loop.run(); }) {}
+  ~loop_on_thread() {
+    loop.stop();
+    thread_.join();
+  }
+  loop_on_thread(const loop_on_thread&) = delete;
+  loop_on_thread& operator=(const loop_on_thread&) = delete;
+
+  event_loop loop;
+
+ private:
+  std::thread thread_;
+};
+
+/// Has calls[i] run in a callback of loops[i], all at the same time, and waits for them.
+void at_once(const std::vector<event_loop*>& loops, const std::vector<std::function<void()>>& calls) {
+  std::barrier<> together(static_cast<std::ptrdiff_t>(calls.size()));
+  std::latch done(static_cast<std::ptrdiff_t>(calls.size()));
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    loops[i]->post([&, i] {
+      together.arrive_and_wait();
+      calls[i]();
+      done.count_down();
+    });
+  }
+  done.wait();
+}
+
+/// Waits in a step for something that does not come.
+void park(AsyncSteps& flow, std::latch& parked, std::atomic<int>& cancelled) {
+  flow.add([&parked, &cancelled, h = held()](IAsyncSteps& asi) {
+    asi.setCancel([&cancelled, inner = held()] { ++cancelled; });
+    parked.count_down();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("two callbacks on two loops destroy flows that wait on each other's loop") {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> cancelled{0};
+    std::latch parked(2);
+    loop_on_thread a, b;
+    auto on_a = std::make_unique<AsyncSteps>(a.loop);
+    auto on_b = std::make_unique<AsyncSteps>(b.loop);
+    for (AsyncSteps* flow : {on_a.get(), on_b.get()}) {
+      park(*flow, parked, cancelled);
+      flow->execute();
+    }
+    parked.wait();
+    at_once({&a.loop, &b.loop}, {[&] { on_b.reset(); }, [&] { on_a.reset(); }});
+    CHECK(cancelled == 2);
+    CHECK(held::live() == 0);
+  }
+}
+
+TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
+  std::atomic<int> cancelled{0};
+  std::latch parked(2), done(2);
+  std::barrier<> together(2);
+  loop_on_thread a, b;
+  auto on_a = std::make_unique<AsyncSteps>(a.loop);
+  auto on_b = std::make_unique<AsyncSteps>(b.loop);
+  park(*on_a, parked, cancelled);
+  park(*on_b, parked, cancelled);
+  on_a->execute();
+  on_b->execute();
+  parked.wait();
+  AsyncSteps from_a{a.loop}, from_b{b.loop};
+  const auto destroy = [&](std::unique_ptr<AsyncSteps>& other) {
+    return [&](IAsyncSteps& asi) {
+      asi.add([&](IAsyncSteps&) {
+        together.arrive_and_wait();
+        other.reset();
+      });
+      asi.add([&](IAsyncSteps&) { done.count_down(); });
+    };
+  };
+  from_a.add(destroy(on_b));
+  from_b.add(destroy(on_a));
+  from_a.execute();
+  from_b.execute();
+  done.wait();
+  CHECK(cancelled == 2);
+}
+
+TEST_CASE("two callbacks destroy flows that each other's loop has not begun to execute") {
+  for (int round = 0; round < 20; ++round) {
+    loop_on_thread a, b;
+    std::barrier<> sent(2);
+    const auto call = [&](event_loop& there) {
+      return [&] {
+        auto flow = std::make_unique<AsyncSteps>(there);
+        flow->add([h = held()](IAsyncSteps&) {});
+        flow->execute();  // the other loop is busy
+        sent.arrive_and_wait();
+      };
+    };
+    at_once({&a.loop, &b.loop}, {call(b.loop), call(a.loop)});
+    CHECK(held::live() == 0);
+  }
+}
+
+TEST_CASE("three callbacks in a ring destroy flows that they have cancelled") {
+  std::atomic<int> cancelled{0};
+  std::latch parked(3);
+  loop_on_thread a, b, c;
+  const std::array<event_loop*, 3> loops{&a.loop, &b.loop, &c.loop};
+  std::array<std::unique_ptr<AsyncSteps>, 3> flows;
+  for (std::size_t i = 0; i < 3; ++i) {
+    flows[i] = std::make_unique<AsyncSteps>(*loops[i]);
+    park(*flows[i], parked, cancelled);
+    flows[i]->execute();
+  }
+  parked.wait();
+  std::vector<std::function<void()>> calls;
+  for (std::size_t i = 0; i < 3; ++i) {
+    calls.push_back([&, next = (i + 1) % 3] {
+      flows[next]->cancel();
+      flows[next].reset();
+    });
+  }
+  at_once({loops.begin(), loops.end()}, calls);
+  CHECK(cancelled == 3);
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("workers destroy flows whose branches wait on the loops of the other workers") {
+  constexpr std::size_t threads = 3;
+  for (int round = 0; round < 10; ++round) {
+    std::latch parked(threads * threads), cancelled(threads * threads);
+    threadpool pool(threads);
+    std::array<std::unique_ptr<AsyncSteps>, threads> flows;
+    std::vector<event_loop*> loops;
+    for (std::size_t i = 0; i < threads; ++i) loops.push_back(&pool.loop(i));
+    for (auto& flow : flows) {
+      std::barrier<> on_all(threads);  // a branch on each loop
+      std::latch begun(threads);
+      flow = std::make_unique<AsyncSteps>(pool);
+      auto& branches = flow->parallel();
+      for (std::size_t i = 0; i < threads; ++i) {
+        branches.add([&, h = held()](IAsyncSteps& asi) {
+          on_all.arrive_and_wait();
+          asi.setCancel([&cancelled] { cancelled.count_down(); });
+          parked.count_down();
+          begun.count_down();
+        });
+      }
+      flow->execute();
+      begun.wait();
+    }
+    parked.wait();
+    std::vector<std::function<void()>> calls;
+    for (auto& flow : flows) calls.push_back([&flow] { flow.reset(); });
+    at_once(loops, calls);
+    cancelled.wait();  // a flow of the destroyer's loop ends when the callback has returned
+    pool.stop();
+    CHECK(held::live() == 0);
+  }
+}
