@@ -40,7 +40,7 @@ struct result_block final : wait_block {
       if (self.thrown != nullptr) {
         raise_thrown(f, self.thrown);
       } else if (self.error.has_value()) {
-        raise(f, self.error->code(), self.error->error_info());
+        raise(f, self.error->code(), self.error->explanation());
       } else {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           resume_with(f, std::move(*values::template at<I>(self.memory))...);

@@ -4,10 +4,11 @@
 #include <concepts>     // for same_as
 #include <cstddef>      // for size_t
 #include <memory>       // for shared_ptr
-#include <stdexcept>    // for runtime_error
 #include <string>       // for string
 #include <string_view>  // for string_view
 #include <type_traits>  // for is_pointer_v
+
+#include "async/detail/unhandled.hpp"  // for explained_error
 
 /// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
 namespace steps {
@@ -72,26 +73,33 @@ class ErrorCode {
 /// cheaper.
 ///
 /// Threads     as a plain object; copies share their text.
-/// Exceptions  std::bad_alloc from the constructor unless the code is a literal and there is no info; copies never
-///             throw.
-class Error : public std::runtime_error {
+/// Exceptions  std::bad_alloc from the constructor unless the code is a literal and the info has at most 79
+///             characters; copies never throw.
+class Error : public async::detail::explained_error {
  public:
   /// An error without an explanation.
   Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`
       : Error(code, std::string_view()) {}
   /// An error with an explanation for people, what state().error_info() gives to handlers.
-  Error(ErrorCode code, std::string_view info) : std::runtime_error("") {
+  Error(ErrorCode code, std::string_view info) : explained_error("") {
     if (code.is_lasting()) literal_ = code;
-    if (code.is_lasting() && info.empty()) return;
-    texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
+    if (code.is_lasting() && info.size() <= sizeof info_) {
+      info_size_ = static_cast<unsigned char>(info.copy(info_, info.size()));
+    } else {
+      texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
+    }
   }
 
   /// Valid as long as this object or a copy of it.
   ErrorCode code() const noexcept { return literal_.is_lasting() || texts_ == nullptr ? literal_ : texts_->code; }
   /// The explanation; empty when there is none.
-  std::string error_info() const { return texts_ == nullptr ? std::string() : texts_->info; }
+  std::string error_info() const { return std::string(explanation()); }
   /// The text of the code.
   const char* what() const noexcept override { return code().c_str(); }
+  /// The same without a copy: valid as long as this object.
+  std::string_view explanation() const noexcept override {
+    return texts_ == nullptr ? std::string_view(info_, info_size_) : texts_->info;
+  }
 
  private:
   struct texts {
@@ -100,6 +108,8 @@ class Error : public std::runtime_error {
   };
   ErrorCode literal_;
   std::shared_ptr<const texts> texts_;
+  unsigned char info_size_ = 0;  // what fits into info_ takes no memory
+  char info_[79];
 };
 
 /// The text that explains an error: a std::string_view of the flow's own copy. Copies of this object own their text, so

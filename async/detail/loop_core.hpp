@@ -13,7 +13,7 @@
 
 #include "async/detail/atomics.hpp"          // for atomic, wait_clock
 #include "async/detail/inbox.hpp"            // for inbox, message, recurring_message
-#include "async/detail/loop_extension.hpp"   // for loop_extension
+#include "async/detail/loop_extension.hpp"   // for loop_extensions
 #include "async/detail/loop_owner.hpp"       // for loop_owner
 #include "async/detail/message_chain.hpp"    // for message_chain
 #include "async/detail/parker.hpp"           // for parker
@@ -61,6 +61,8 @@ class loop_core {
 
   explicit loop_core(event_loop* loop, time_source source, task wake)
       : loop_(loop), source_(source), turn_time_(read_clock()), wake_(std::move(wake)), timers_(turn_time_) {
+    ready_.reserve(1);  // the first flows find their places made
+    ready_.unreserve(1);
     adopt();
   }
   loop_core(const loop_core&) = delete;
@@ -107,16 +109,7 @@ class loop_core {
   /// This loop's object of type T, made on first use: T is a loop_extension and is constructed from the core.
   template <class T>
   T& extension() {
-    static constexpr char key = 0;
-    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) {
-      if (e->key == &key) return static_cast<T&>(*e);
-    }
-    auto made = std::make_unique<T>(*this);
-    T& result = *made;
-    made->key = &key;
-    made->next = std::move(extensions_);
-    extensions_ = std::move(made);
-    return result;
+    return extensions_.get<T>(*this);
   }
 
   /// Gives `error` to the hook, whose exceptions pass through, else ends the program.
@@ -177,7 +170,7 @@ class loop_core {
         std::terminate();
       });
       closing_ = true;
-      close_extensions();
+      extensions_.close();
       drop_all();
       while (cancels_owed_ != 0) {  // another thread is about to push
         yield_thread();
@@ -185,7 +178,7 @@ class loop_core {
       }
       messages_.append(inbox_.close());
       drop_all();
-      extensions_.reset();
+      extensions_.clear();
       unhandled_.reset();
       wake_.reset();
     }
@@ -212,11 +205,7 @@ class loop_core {
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
 
   /// Gives unused memory back; returns the bytes.
-  std::size_t trim() noexcept {
-    std::size_t freed = ready_.trim();
-    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) freed += e->trim();
-    return freed;
-  }
+  std::size_t trim() noexcept { return ready_.trim() + extensions_.trim(); }
 
  private:
   friend class loop_entry;
@@ -352,10 +341,6 @@ class loop_core {
     }
   }
 
-  void close_extensions() noexcept {
-    for (loop_extension* e = extensions_.get(); e != nullptr; e = e->next.get()) e->close();
-  }
-
   void drop_all() noexcept {
     for (bool again = true; again;) {
       timers_.clear([](timer_node& node) { node.fire(node); });
@@ -388,7 +373,7 @@ class loop_core {
   bool closing_ = false;
   bool hosted_ = false;  // a loop_host drives it
   ready_queue ready_;
-  std::unique_ptr<loop_extension> extensions_;
+  loop_extensions extensions_;
   std::unique_ptr<unhandled_hook> unhandled_;
   task wake_;  // called by any thread, between inbox::push() and woken()
   timer_queue<wait_clock> timers_;

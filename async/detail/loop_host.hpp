@@ -93,12 +93,12 @@ class loop_host {
   void begin_close() {
     const hosted_turn scope(core_, view_);
     core_.closing_ = true;
-    core_.close_extensions();
+    core_.extensions_.close();
   }
   /// Lets go of all that is there and that comes of it. True: there was something.
   bool drain() {
     const hosted_turn scope(core_, view_);
-    core_.close_extensions();
+    core_.extensions_.close();
     bool any = false;
     while (core_.has_work() || !core_.timers_.empty() || core_.inbox_.has_messages()) {
       any = true;

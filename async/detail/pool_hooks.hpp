@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 4
 #pragma once
-#include <cstdio>     // for fprintf, snprintf
-#include <exception>  // for exception_ptr, current_exception, terminate
+#include <cstdio>     // for snprintf
+#include <exception>  // for exception_ptr, current_exception
 #include <string>     // for string
 #include <utility>    // for move
 
 #include "async/detail/job.hpp"           // for job
 #include "async/detail/platform.hpp"      // for set_thread_name
 #include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
+#include "async/detail/unhandled.hpp"     // for terminate_for
 #include "async/task.hpp"                 // for task
 #include "async/threadpool_options.hpp"   // for threadpool_options
 
@@ -58,16 +59,7 @@ class pool_hooks {
   /// The hook, else a message and std::terminate.
   void unhandled(std::exception_ptr error) const noexcept {
     if (unhandled_) return unhandled_(std::move(error));
-    const char* what = "an exception that is no std::exception";
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-      what = e.what();
-      std::fprintf(stderr, "async::threadpool: unhandled exception in a task: %s\n", what);
-    } catch (...) {
-      std::fprintf(stderr, "async::threadpool: unhandled exception in a task: %s\n", what);
-    }
-    std::terminate();
+    terminate_for(error, "async::threadpool: unhandled exception in a task");
   }
 
  private:

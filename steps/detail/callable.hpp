@@ -94,6 +94,32 @@ struct wanted_results<F, Fixed...> {
   using type = type_list<>;
 };
 
+/// What the body F of a loop gets as its index: the integral type that it names, else std::size_t.
+template <class F>
+struct index_parameter {
+  using type = std::size_t;
+};
+template <class P>
+concept index_like = std::is_integral_v<std::remove_cvref_t<P>> && !std::is_same_v<std::remove_cvref_t<P>, bool>;
+template <class F>
+  requires requires { &F::operator(); }
+struct index_parameter<F> {
+  template <class L>
+  struct first {
+    using type = std::size_t;
+  };
+  template <index_like P, class... Rest>
+  struct first<type_list<P, Rest...>> {
+    using type = std::remove_cvref_t<P>;
+  };
+  using type = typename first<typename parameters_of_signature<decltype(&F::operator())>::type>::type;
+};
+/// Converts here what would be converted in the call, with a warning.
+template <class F>
+constexpr auto index_for(std::size_t i) noexcept {
+  return static_cast<typename index_parameter<F>::type>(i);
+}
+
 /// What a step parameter of type P takes from the results.
 template <class P>
 using wanted_value = std::remove_cvref_t<P>;

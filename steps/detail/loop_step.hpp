@@ -103,7 +103,7 @@ struct counted {
     if constexpr (!std::is_invocable_v<F&, Face&, std::size_t> && std::is_invocable_v<F&, Face&>) {
       call_function<Face>(f, asi, function, type_list<>());
     } else {
-      call_function<Face>(f, asi, function, typename wanted_results<F, std::size_t>::type(), i);
+      call_function<Face>(f, asi, function, typename wanted_results<F, std::size_t>::type(), index_for<F>(i));
     }
   }
 
@@ -167,9 +167,9 @@ struct each {
       call_function<Face>(f, asi, function, wanted(), (*at)->first, (*at)->second);
     } else if constexpr (numbered) {
       const std::size_t i = index++;
-      call_function<Face>(f, asi, function, wanted(), i, all()[i]);
+      call_function<Face>(f, asi, function, wanted(), index_for<F>(i), all()[i]);
     } else {
-      call_function<Face>(f, asi, function, wanted(), std::size_t{index++}, **at);
+      call_function<Face>(f, asi, function, wanted(), index_for<F>(index++), **at);
     }
   }
 

@@ -101,12 +101,12 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
 /// What the exception that is being handled makes of the flow: out of line, for the frame of who runs steps.
 [[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
   if (f.signal() == signal::cancel) return;
-  if (f.signal() != signal::error) set_error(f, e.code(), e.error_info());
+  if (f.signal() != signal::error) set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, false);
 }
 [[gnu::noinline]] inline void catch_error(flow& f, const Error& e) noexcept {
   if (f.signal() == signal::cancel) return;
-  set_error(f, e.code(), e.error_info());
+  set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, true);
 }
 [[gnu::noinline]] inline void catch_exception(flow& f, const std::exception& e) noexcept {

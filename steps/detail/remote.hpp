@@ -233,7 +233,7 @@ template <class... A>
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {
-      if (waits(target, &s, epoch)) raise(target, error.code(), error.error_info());
+      if (waits(target, &s, epoch)) raise(target, error.code(), error.explanation());
     });
   }
   if (f.run_by != nullptr) {

@@ -41,7 +41,7 @@ TEST_CASE("so does one that is no std::exception, from a post or a timer") {
     loop.iterate();
   });
   CHECK(posted.aborted());
-  CHECK(says(posted, "unhandled exception of unknown type"));
+  CHECK(says(posted, "unhandled exception: an exception that is no std::exception"));
   const ending timer = in_child([] {
     event_loop loop;
     loop.deferred(std::chrono::seconds(0), [] { throw 1; });

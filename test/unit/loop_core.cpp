@@ -289,6 +289,12 @@ TEST_CASE("an extension is made once for each loop, told of the end first, and d
   };
   struct other : loop_extension {
     explicit other(loop_core&) {}
+    ~other() override { ++ended; }
+    int& ended = others_ended();
+    static int& others_ended() {
+      static int count = 0;
+      return count;
+    }
   };
   list log;
   {
@@ -300,13 +306,16 @@ TEST_CASE("an extension is made once for each loop, told of the end first, and d
     core.timers().arm(s.timer, core.now());
     CHECK(static_cast<loop_extension*>(&core.extension<other>()) != &s);
     CHECK(&core.extension<slabs>() == &s);
+    other& small = core_of(second).extension<other>();  // lies in the loop
     slabs& s2 = core_of(second).extension<slabs>();
+    CHECK(&core_of(second).extension<other>() == &small);
     CHECK(&s2 != &s);
     static list unused;
     s2.log = &unused;
     CHECK(loop.trim() >= 1000);
   }
   CHECK(log == list{1, 2, 3});
+  CHECK(other::others_ended() == 2);
 }
 
 TEST_CASE("arm_after of the loop's timers counts from the loop's next look at the clock, also across a sleep") {

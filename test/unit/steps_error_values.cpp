@@ -42,6 +42,21 @@ TEST_CASE("an Error owns its texts, and so do copies of it") {
   CHECK_FALSE(copy.code().is_lasting());
 }
 
+TEST_CASE("an Error has its info whole, also one that is long or has zeros in it") {
+  for (const std::size_t size : {0U, 1U, 78U, 79U, 80U, 81U, 5000U}) {
+    const std::string info = std::string(size, 'i') + std::string(size == 0 ? 0 : 1, '\0');
+    Error copy("Other", "another info");
+    {
+      const Error error("Literal", info);
+      copy = error;
+    }
+    CHECK(copy.error_info() == info);
+    CHECK(copy.explanation() == info);
+    CHECK(copy.code() == "Literal");
+    CHECK(Error(std::string("made"), info).error_info() == info);
+  }
+}
+
 TEST_CASE("the code of a literal may be kept for good, also when there is an info") {
   ErrorCode code;
   {

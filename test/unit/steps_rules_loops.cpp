@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "support/flows.hpp"
@@ -73,6 +75,26 @@ TEST_CASE_TEMPLATE("rule 22: repeat(0) and forEach over nothing run no body", Fl
   b.drain();
   CHECK(!ran);
   CHECK(after);
+}
+
+TEST_CASE_TEMPLATE("rule 22: a body may take its index as any integral type, which warns of nothing", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  long sum = 0;
+  const std::function<void(IAsyncSteps&, short)> function = [&](IAsyncSteps&, short i) { sum += i; };
+  Flow flow{b.loop};
+  flow.repeat(3, [&](IAsyncSteps&, int i) { sum += i; });
+  flow.repeat(3, [&](IAsyncSteps&, const unsigned& i) { sum += static_cast<long>(i); });
+  flow.repeat(3, [&](auto&, auto i) {
+    static_assert(std::is_same_v<decltype(i), std::size_t>);
+    sum += static_cast<long>(i);
+  });
+  flow.repeat(3, function);
+  flow.forEach(std::vector<int>{1, 2}, [&](IAsyncSteps&, int i, int v) { sum += 10 * i + v; });
+  flow.forEach(std::list<int>{1, 2}, [&](IAsyncSteps&, char i, int v) { sum += 10 * i + v; });
+  flow.execute();
+  b.drain();
+  CHECK(sum == 4 * 3 + 2 * 13);
 }
 
 TEST_CASE_TEMPLATE("rule 22: forEach keeps an rvalue, copies an lvalue, borrows a std::ref", Flow, STEPS_FLOWS) {

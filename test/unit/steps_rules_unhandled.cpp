@@ -76,7 +76,7 @@ TEST_CASE("rule 13: without any hook an unhandled error ends the program with a 
     }
   });
   CHECK(end.aborted());
-  CHECK(end.error.find("NobodyCares") != std::string::npos);
+  CHECK(end.error.find("asyncsteps: unhandled exception: NobodyCares: the reason\n") != std::string::npos);
 }
 
 TEST_CASE_TEMPLATE("rule 14: an exception out of a cancel handler is an unhandled error, and unwinding goes on", Flow,
