@@ -12,7 +12,7 @@
 namespace async {
 
 /// How many threads can run at the same time: processors of the affinity mask, cut by the container's CPU quota; at
-/// least 1.
+/// least 1. The quota is read once a process, the mask each time.
 inline std::size_t usable_concurrency() { return detail::usable_processors(); }
 
 /// What a threadpool has done so far. Each figure is right by itself; together they are of about the same moment.

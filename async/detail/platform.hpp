@@ -258,7 +258,7 @@ inline std::size_t cpus_of(long long quota, long long period) noexcept {
 }
 
 /// The quota of the control group that the process sees as its root, as in a container: version 2, else version 1.
-inline std::size_t control_group_cpus() noexcept {
+inline std::size_t read_control_group_cpus() noexcept {
   long long quota = 0;
   long long period = 0;
   if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re")) {
@@ -276,6 +276,12 @@ inline std::size_t control_group_cpus() noexcept {
   };
   quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
   return cpus_of(quota, read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+}
+
+/// The same, read once a process: the files take longer than a thread's start.
+inline std::size_t control_group_cpus() noexcept {
+  static const std::size_t known = read_control_group_cpus();
+  return known;
 }
 
 /// Processors of the calling thread's affinity mask; 0: unknown.
