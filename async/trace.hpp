@@ -55,16 +55,9 @@ class trace {
 #endif
 
   /// Begins to record. Throws std::logic_error when there is another session.
-  explicit trace(trace_options options = {}) : begin_(detail::trace_time()) {
-    // [TR13] acquire, pairs with [TR14]: the session before has ended
-    if (detail::tracing.taken.exchange(true, std::memory_order_acquire)) {
-      throw std::logic_error("async::trace: another session has not been destroyed");
-    }
-    detail::trace_recording& all = detail::tracing;
-    number_ = all.sessions.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: only one thread does
-    all.lost.store(0, std::memory_order_relaxed);                        // relaxed, both: published with the number
-    all.capacity.store(options.events_per_thread, std::memory_order_relaxed);
-    all.active.store(number_, std::memory_order_release);  // [TR12] release, pairs with [TR11]
+  explicit trace(trace_options options = {})
+      : begin_(detail::trace_time()), number_(detail::tracing.begin(options.events_per_thread)) {
+    if (number_ == 0) throw std::logic_error("async::trace: another session has not been destroyed");
   }
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
@@ -72,23 +65,20 @@ class trace {
   /// Stops recording, and forgets what was recorded.
   ~trace() {
     stop();
-    detail::tracing.taken.store(false, std::memory_order_release);  // [TR14] release, pairs with [TR13]
+    detail::tracing.end();
   }
 
   /// Ends the recording; what has been recorded can still be written. Events that other threads are just recording may
   /// still come.
-  void stop() noexcept {
-    detail::tracing.active.store(0, std::memory_order_relaxed);  // relaxed: it publishes nothing
-  }
+  void stop() noexcept { detail::tracing.stop(); }
 
   /// Writes what is recorded, as JSON in the Trace Event Format. Each thread's name, and how many events it has
   /// dropped, are in its "thread_name"; the sum is in "otherData".
   void write(std::ostream& to) const {
     detail::trace_json json(to, begin_);
     json.begin();
-    // relaxed: a figure
-    std::uint64_t dropped = detail::tracing.lost.load(std::memory_order_relaxed);
-    detail::for_each_log(number_, [&](const detail::trace_log& log) { dropped += json.add(log); });
+    std::uint64_t dropped = detail::tracing.lost();
+    detail::tracing.for_each(number_, [&](const detail::trace_log& log) { dropped += json.add(log); });
     json.write();
     json.end("\"dropped\":" + std::to_string(dropped) +
              (is_compiled_in ? "" : ",\"note\":\"compiled without -DASYNC_TRACE=1: nothing is recorded\""));
@@ -96,9 +86,9 @@ class trace {
 
   /// How many events there is no room for: the oldest of a full ring, all of a thread without memory.
   std::uint64_t dropped() const noexcept {
-    std::uint64_t all = detail::tracing.lost.load(std::memory_order_relaxed);  // relaxed: a figure
-    detail::for_each_log(number_,
-                         [&all](const detail::trace_log& log) { all += log.read([](const detail::trace_event&) {}); });
+    std::uint64_t all = detail::tracing.lost();
+    detail::tracing.for_each(
+        number_, [&all](const detail::trace_log& log) { all += log.read([](const detail::trace_event&) {}); });
     return all;
   }
 
@@ -109,7 +99,7 @@ class trace {
 
  private:
   const std::int64_t begin_;
-  std::uint64_t number_ = 0;
+  const std::uint64_t number_;
 };
 
 }  // namespace async

@@ -30,11 +30,20 @@ inline std::int64_t trace_time() noexcept {
       .count();
 }
 
+/// The memory of what is recorded; a model checker brings its own.
+struct trace_memory {
+  template <class T>
+  using atomic = std::atomic<T>;
+  template <class T>
+  using plain = T;
+};
+
 /// The latest events of one thread.
 ///
 /// Threads     begin() and append(): the owner. read(): any, also meanwhile.
 /// Progress    append() and read() are wait-free.
-class trace_log {
+template <class Memory = trace_memory>
+class basic_trace_log {
  public:
   static constexpr std::size_t name_size = 32;
 
@@ -89,42 +98,121 @@ class trace_log {
     return count - kept;
   }
 
-  bool is_of(std::uint64_t session) const noexcept {
-    return session_.load(std::memory_order_acquire) == session;  // [TR2] acquire, pairs with [TR1]
-  }
+  bool is_of(std::uint64_t session) const noexcept { return session_of() == session; }
   std::string_view name() const noexcept { return name_; }
 
-  /// Makes the calling thread the owner, unless there is one.
-  bool claim() noexcept {
+  /// Makes the calling thread the owner, unless there is one, or the events are of that session or a later one: a
+  /// thread that was delayed in an earlier session may ask.
+  bool claim(std::uint64_t session) noexcept {
     // [TR7] acquire, pairs with [TR8]: what the owner before did
-    return !owned_.exchange(true, std::memory_order_acquire);
+    if (session_of() >= session || owned_.exchange(true, std::memory_order_acquire)) return false;
+    if (session_of() < session) return true;
+    disclaim();
+    return false;
   }
   void disclaim() noexcept { owned_.store(false, std::memory_order_release); }  // [TR8] release, pairs with [TR7]
 
-  trace_log* next = nullptr;  // the list's; constant once it is in it
+  typename Memory::template plain<basic_trace_log*> next{};  // the list's; constant once it is in it
 
  private:
-  using slot = std::array<std::atomic<std::uint64_t>, 5>;
+  template <class T>
+  using atomic = typename Memory::template atomic<T>;
+  template <class T>
+  using plain = typename Memory::template plain<T>;
+  using slot = std::array<atomic<std::uint64_t>, 5>;
 
-  std::atomic<bool> owned_{true};
-  std::atomic<std::uint64_t> session_{0};
-  std::atomic<std::uint64_t> count_{0};  // events appended
-  std::unique_ptr<slot[]> slots_;        // one more than the capacity: the one that is being written
-  std::size_t capacity_ = 0;
-  std::size_t next_ = 0;
+  std::uint64_t session_of() const noexcept {
+    return session_.load(std::memory_order_acquire);  // [TR2] acquire, pairs with [TR1]
+  }
+
+  atomic<bool> owned_{true};
+  atomic<std::uint64_t> session_{0};
+  atomic<std::uint64_t> count_{0};  // events appended
+  std::unique_ptr<slot[]> slots_;   // one more than the capacity: the one that is being written
+  plain<std::size_t> capacity_{};
+  plain<std::size_t> next_{};
   char name_[name_size] = {};
 };
+using trace_log = basic_trace_log<>;
 
 /// The recording of a process. Logs stay until its end: those of ended threads are used again in later sessions.
-struct trace_recording {
-  std::atomic<bool> taken{false};        // there is a session
-  std::atomic<std::uint64_t> active{0};  // its number while it records
-  std::atomic<std::uint64_t> sessions{0};
-  std::atomic<std::size_t> capacity{0};
-  std::atomic<std::uint64_t> lost{0};  // events of threads that have no log
-  std::atomic<trace_log*> logs{nullptr};
+///
+/// Threads     any. Sessions follow each other; begin(), end() and for_each() are not called for one at the same time.
+/// Progress    record() is lock-free.
+template <class Memory = trace_memory>
+class basic_trace_recording {
+ public:
+  using log = basic_trace_log<Memory>;
+
+  /// Begins a session, whose number it returns; 0: there is another.
+  std::uint64_t begin(std::size_t capacity) noexcept {
+    // [TR13] acquire, pairs with [TR14]: the session before has ended
+    if (taken_.exchange(true, std::memory_order_acquire)) return 0;
+    const std::uint64_t number = sessions_ + 1;
+    sessions_ = number;
+    lost_.store(0, std::memory_order_relaxed);  // relaxed, both: published with the number
+    room_.store(capacity, std::memory_order_relaxed);
+    active_.store(number, std::memory_order_release);  // [TR12] release, pairs with [TR11]
+    return number;
+  }
+  void stop() noexcept { active_.store(0, std::memory_order_relaxed); }    // relaxed: it publishes nothing
+  void end() noexcept { taken_.store(false, std::memory_order_release); }  // [TR14] release, pairs with [TR13]
+  bool is_active() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }  // relaxed: a hint
+
+  /// Adds to the calling thread's log, `own`. When that is null, and if may_claim(), the thread gets one. Without one,
+  /// the event is counted as lost.
+  template <class MayClaim>
+  void record(log*& own, const char* name, const trace_event& e, MayClaim may_claim) noexcept {
+    // [TR11] acquire, pairs with [TR12]: the capacity
+    const std::uint64_t session = active_.load(std::memory_order_acquire);
+    if (session == 0) return;
+    if (own == nullptr && may_claim()) own = claim(session);
+    if (own == nullptr) {
+      lost_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
+      return;
+    }
+    // relaxed: see [TR11]
+    if (!own->is_of(session)) own->begin(session, room_.load(std::memory_order_relaxed), name);
+    own->append(e);
+  }
+
+  /// Calls f(const log&) for each that holds events of the session.
+  template <class F>
+  void for_each(std::uint64_t session, F f) const {
+    // [TR9] acquire, pairs with [TR10]
+    for (const log* l = logs_.load(std::memory_order_acquire); l != nullptr; l = l->next) {
+      if (l->is_of(session)) f(*l);
+    }
+  }
+  std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }  // relaxed: a figure
+
+ private:
+  template <class T>
+  using atomic = typename Memory::template atomic<T>;
+
+  /// A log for the calling thread; null: there is no memory.
+  [[gnu::noinline]] log* claim(std::uint64_t session) noexcept {
+    log* first = logs_.load(std::memory_order_acquire);  // [TR9] acquire, pairs with [TR10]
+    for (log* l = first; l != nullptr; l = l->next) {
+      if (l->claim(session)) return l;
+    }
+    log* const made = new (std::nothrow) log;
+    if (made == nullptr) return nullptr;
+    do {
+      made->next = first;
+      // [TR10] release, pairs with [TR9]: the log
+    } while (!logs_.compare_exchange_weak(first, made, std::memory_order_release, std::memory_order_relaxed));
+    return made;
+  }
+
+  atomic<bool> taken_{false};                                  // there is a session
+  atomic<std::uint64_t> active_{0};                            // its number while it records
+  typename Memory::template plain<std::uint64_t> sessions_{};  // whoever has begun one writes it
+  atomic<std::size_t> room_{0};                                // events of each thread
+  atomic<std::uint64_t> lost_{0};                              // events of threads that have no log
+  atomic<log*> logs_{nullptr};
 };
-inline constinit trace_recording tracing;
+inline constinit basic_trace_recording<> tracing;
 
 struct trace_thread {
   trace_log* log;
@@ -142,51 +230,15 @@ struct trace_leave {
   }
 };
 
-/// A log for the calling thread; null: it is about to end, or there is no memory.
-[[gnu::noinline]] inline trace_log* claim_log(std::uint64_t session) noexcept {
-  if (this_trace.has_ended) return nullptr;
-  static thread_local const trace_leave at_end;
-  static_cast<void>(at_end);
-  trace_log* first = tracing.logs.load(std::memory_order_acquire);  // [TR9] acquire, pairs with [TR10]
-  for (trace_log* log = first; log != nullptr; log = log->next) {
-    if (log->is_of(session) || !log->claim()) continue;
-    if (!log->is_of(session)) return this_trace.log = log;
-    log->disclaim();
-  }
-  trace_log* const made = new (std::nothrow) trace_log;
-  if (made == nullptr) return nullptr;
-  do {
-    made->next = first;
-    // [TR10] release, pairs with [TR9]: the log
-  } while (!tracing.logs.compare_exchange_weak(first, made, std::memory_order_release, std::memory_order_relaxed));
-  return this_trace.log = made;
-}
-
-/// Calls f(const trace_log&) for each that holds events of the session.
-template <class F>
-void for_each_log(std::uint64_t session, F f) {
-  // [TR9] acquire, pairs with [TR10]
-  for (const trace_log* log = tracing.logs.load(std::memory_order_acquire); log != nullptr; log = log->next) {
-    if (log->is_of(session)) f(*log);
-  }
-}
-
-inline bool is_tracing() noexcept {
-  return tracing.active.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
-}
+inline bool is_tracing() noexcept { return tracing.is_active(); }
 
 inline void trace_record(const trace_event& e) noexcept {
-  // [TR11] acquire, pairs with [TR12]: the capacity
-  const std::uint64_t session = tracing.active.load(std::memory_order_acquire);
-  if (session == 0) return;
-  trace_log* const log = this_trace.log != nullptr ? this_trace.log : claim_log(session);
-  if (log == nullptr) {
-    tracing.lost.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
-    return;
-  }
-  // relaxed: see [TR11]
-  if (!log->is_of(session)) log->begin(session, tracing.capacity.load(std::memory_order_relaxed), this_trace.name);
-  log->append(e);
+  tracing.record(this_trace.log, this_trace.name, e, []() noexcept {
+    if (this_trace.has_ended) return false;  // nobody would give the log back
+    static thread_local const trace_leave at_end;
+    static_cast<void>(at_end);
+    return true;
+  });
 }
 
 /// Records the time from its construction to its end.
