@@ -8,9 +8,9 @@
 #include <functional>
 #include <latch>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "steps/asynctool.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
 
@@ -19,28 +19,14 @@
 using async::event_loop;
 using async::threadpool;
 using steps::AsyncSteps;
+using steps::AsyncTool;
 using steps::IAsyncSteps;
 
 namespace {
 
 struct held : testing::live_count<held> {};
 
-/// A loop that a thread of its own runs until the end.
-class loop_on_thread {
- public:
-  loop_on_thread() : thread_([this] { loop.run(); }) {}
-  ~loop_on_thread() {
-    loop.stop();
-    thread_.join();
-  }
-  loop_on_thread(const loop_on_thread&) = delete;
-  loop_on_thread& operator=(const loop_on_thread&) = delete;
-
-  event_loop loop;
-
- private:
-  std::thread thread_;
-};
+event_loop* loop_of(AsyncTool& tool) { return &static_cast<event_loop&>(tool); }
 
 /// Has calls[i] run in a callback of loops[i], all at the same time, and waits for them.
 void at_once(const std::vector<event_loop*>& loops, const std::vector<std::function<void()>>& calls) {
@@ -70,15 +56,15 @@ TEST_CASE("two callbacks on two loops destroy flows that wait on each other's lo
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> cancelled{0};
     std::latch parked(2);
-    loop_on_thread a, b;
-    auto on_a = std::make_unique<AsyncSteps>(a.loop);
-    auto on_b = std::make_unique<AsyncSteps>(b.loop);
+    AsyncTool a, b;
+    auto on_a = std::make_unique<AsyncSteps>(a);
+    auto on_b = std::make_unique<AsyncSteps>(b);
     for (AsyncSteps* flow : {on_a.get(), on_b.get()}) {
       park(*flow, parked, cancelled);
       flow->execute();
     }
     parked.wait();
-    at_once({&a.loop, &b.loop}, {[&] { on_b.reset(); }, [&] { on_a.reset(); }});
+    at_once({loop_of(a), loop_of(b)}, {[&] { on_b.reset(); }, [&] { on_a.reset(); }});
     CHECK(cancelled == 2);
     CHECK(held::live() == 0);
   }
@@ -88,15 +74,15 @@ TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
   std::atomic<int> cancelled{0};
   std::latch parked(2), done(2);
   std::barrier<> together(2);
-  loop_on_thread a, b;
-  auto on_a = std::make_unique<AsyncSteps>(a.loop);
-  auto on_b = std::make_unique<AsyncSteps>(b.loop);
+  AsyncTool a, b;
+  auto on_a = std::make_unique<AsyncSteps>(a);
+  auto on_b = std::make_unique<AsyncSteps>(b);
   park(*on_a, parked, cancelled);
   park(*on_b, parked, cancelled);
   on_a->execute();
   on_b->execute();
   parked.wait();
-  AsyncSteps from_a{a.loop}, from_b{b.loop};
+  AsyncSteps from_a{a}, from_b{b};
   const auto destroy = [&](std::unique_ptr<AsyncSteps>& other) {
     return [&](IAsyncSteps& asi) {
       asi.add([&](IAsyncSteps&) {
@@ -116,7 +102,7 @@ TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
 
 TEST_CASE("two callbacks destroy flows that each other's loop has not begun to execute") {
   for (int round = 0; round < 20; ++round) {
-    loop_on_thread a, b;
+    AsyncTool a, b;
     std::barrier<> sent(2);
     const auto call = [&](event_loop& there) {
       return [&] {
@@ -126,7 +112,7 @@ TEST_CASE("two callbacks destroy flows that each other's loop has not begun to e
         sent.arrive_and_wait();
       };
     };
-    at_once({&a.loop, &b.loop}, {call(b.loop), call(a.loop)});
+    at_once({loop_of(a), loop_of(b)}, {call(b), call(a)});
     CHECK(held::live() == 0);
   }
 }
@@ -134,8 +120,8 @@ TEST_CASE("two callbacks destroy flows that each other's loop has not begun to e
 TEST_CASE("three callbacks in a ring destroy flows that they have cancelled") {
   std::atomic<int> cancelled{0};
   std::latch parked(3);
-  loop_on_thread a, b, c;
-  const std::array<event_loop*, 3> loops{&a.loop, &b.loop, &c.loop};
+  AsyncTool a, b, c;
+  const std::array<event_loop*, 3> loops{loop_of(a), loop_of(b), loop_of(c)};
   std::array<std::unique_ptr<AsyncSteps>, 3> flows;
   for (std::size_t i = 0; i < 3; ++i) {
     flows[i] = std::make_unique<AsyncSteps>(*loops[i]);
