@@ -40,9 +40,17 @@ struct hosted_loop {
 /// Threads     the worker's.
 class driven_loops {
  public:
-  /// True when turn() has something to do. Called between tasks: a look at the clock, if timers wait, is due after as
+  /// True when turn() has something to do. A timer that waits is no work: who sleeps is told until when.
+  bool has_work() const noexcept {
+    if (must_turn_) return true;
+    for (const hosted_loop* h = first_; h != nullptr; h = h->next) {
+      if (h->host.has_work()) return true;
+    }
+    return false;
+  }
+  /// The same for calls between tasks: also when timers wait and it is time for a look at the clock, which is after as
   /// many calls as pass in some ten microseconds.
-  bool has_work() noexcept {
+  bool wants_turn() noexcept {
     if (must_turn_) return true;
     bool timers = false;
     for (hosted_loop* h = first_; h != nullptr; h = h->next) {
@@ -56,7 +64,7 @@ class driven_loops {
     rests_ = 0;
     return ++calls_ >= calls_per_look_;
   }
-  /// How many tasks may run before the next call of has_work(): more than one where the loops have long had no work.
+  /// How many tasks may run before the next call of wants_turn(): more than one where the loops have long had no work.
   unsigned tasks_per_look() const noexcept { return rests_ < 256 ? 1 : 8; }
 
   /// True when a turn() since the last call of this has found work.
@@ -130,7 +138,7 @@ class driven_loops {
   hosted_loop* first_ = nullptr;
   bool must_turn_ = true;
   bool active_ = false;
-  std::uint32_t rests_ = 0;  // calls of has_work() since there was any
+  std::uint32_t rests_ = 0;  // calls of wants_turn() since there was any work
   std::uint32_t calls_ = 0;
   std::uint32_t calls_per_look_ = 1;
 };

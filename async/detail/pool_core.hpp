@@ -331,7 +331,7 @@ class pool_core {
   bool mind(worker& w, bool& searching) noexcept {
     if (w.review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
       crew_.review(w);
-    if (!w.loops.has_work()) return false;
+    if (!w.loops.wants_turn()) return false;
     if (std::exchange(searching, false)) end_search();
     try {
       w.loops.turn();

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "async/detail/pool_worker.hpp"
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "support/live_count.hpp"
@@ -157,6 +158,30 @@ TEST_CASE("a worker with a timer far ahead sleeps") {
   std::this_thread::sleep_for(100ms);
   CHECK(testing::process_cpu_time() - before < 20ms);
   CHECK(handle.cancel());
+}
+
+TEST_CASE("a timer that waits keeps no worker awake, however long each look at the clock takes") {
+  threadpool pool(0);
+  async::detail::sleepers all;
+  async::detail::worker worker(pool.core(), 0, all);  // driven by this thread
+  async::detail::driven_loops& loops = worker.loops;
+  loops.add(&worker.home);
+  auto handle = worker.home.loop.deferred(1h, [] {});
+  for (int i = 0; i < 10; ++i) {  // as on a machine that is busy with other things
+    while (!loops.wants_turn()) {
+    }
+    loops.turn();
+    std::this_thread::sleep_for(100us);
+  }
+  CHECK_FALSE(loops.has_work());
+  CHECK(loops.wants_turn());  // between tasks it is time for the next look
+  auto deadline = (async::detail::loop_core::time_point::max)();
+  CHECK(loops.sleep(deadline));
+  CHECK(deadline > async::detail::wait_clock::now() + 30min);
+  CHECK(loops.has_work());  // a turn ends the sleep
+  loops.turn();
+  CHECK(handle.cancel());
+  loops.remove([](const auto&) { return true; }, [](auto&) {});
 }
 
 TEST_CASE("a post to the loop of a sleeping worker wakes that one and no other") {
