@@ -113,9 +113,11 @@ struct limit_values<std::tuple<Default...>, Given...> {
 /// other threads, a contended sync(), std::any values and thrown exceptions.
 ///
 /// Threads     as AsyncSteps.
-/// Lifetime    as AsyncSteps; it cannot be moved. One that was made by `new` may be deleted by a callback of its own:
-///             the memory is freed when the callback has returned. Destroying one that was made otherwise (a member, a
-///             variable) by a callback of its own ends the program with a message.
+/// Lifetime    as AsyncSteps; it cannot be moved. One that was made by `new` may be deleted by a callback of its own,
+/// or
+///             by the destructor of what its steps have captured: the memory is freed when that has returned.
+///             Destroying one that was made otherwise (a member, a variable) in this way ends the program with a
+///             message.
 template <class... Limits>
 class NitroSteps final : public IAsyncSteps {
   using values = detail::limit_values<nitro::defaults, Limits...>;

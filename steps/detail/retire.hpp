@@ -99,8 +99,8 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 /// retire() of a flow that executes, or to which a message is on its way.
 [[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
+  if (executes && is_dropped_here(f)) return false;
   if (executes && cancel_unstarted(f)) {
-    if (is_dropped_here(f)) return false;
     wait_for_cancel(f);
     return true;
   }

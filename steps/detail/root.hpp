@@ -74,6 +74,27 @@ inline void end_root(flow& f) {
   f.ops->end(f);
 }
 
+/// A flow whose steps this thread drops before the start. The destructors of what they have captured may destroy it.
+struct unstarted_drop {
+  const flow* what;
+  const unstarted_drop* outer;  // the destructor of a step of that one has led here
+};
+inline constinit thread_local const unstarted_drop* unstarted_drops = nullptr;
+
+/// The end of a flow that is the caller's and has not started.
+inline void drop_unstarted(flow& f) noexcept {
+  const unstarted_drop here{&f, unstarted_drops};
+  unstarted_drops = &here;
+  drop_built(f);
+  unstarted_drops = here.outer;
+  settle(f);
+}
+inline bool is_dropped_here(const flow& f) noexcept {
+  const unstarted_drop* drop = unstarted_drops;
+  while (drop != nullptr && drop->what != &f) drop = drop->outer;
+  return drop != nullptr;
+}
+
 /// execute() of another thread arrives at the loop.
 inline void begin(async::detail::message& m, async::detail::delivery how) {
   flow& f = static_cast<flow&>(m);
@@ -84,8 +105,7 @@ inline void begin(async::detail::message& m, async::detail::delivery how) {
       return begin_without_memory(f);
     }
   }
-  drop_built(f);
-  settle(f);
+  drop_unstarted(f);
 }
 
 /// Starts an execution in a turn of the flow's loop, and takes the flow's first turn at once.
@@ -146,26 +166,6 @@ class start_task {
   remote* remote_;
   std::uint32_t number_;
 };
-
-/// A flow that this thread has taken out of a pool's queue, for good, and whose steps it drops.
-struct unstarted_drop {
-  const flow* what;
-  const unstarted_drop* outer;  // the destructor of a step of that one has led here
-};
-inline constinit thread_local const unstarted_drop* unstarted_drops = nullptr;
-
-inline void drop_unstarted(flow& f) noexcept {
-  const unstarted_drop here{&f, unstarted_drops};
-  unstarted_drops = &here;
-  drop_built(f);
-  unstarted_drops = here.outer;
-  settle(f);
-}
-inline bool is_dropped_here(const flow& f) noexcept {
-  const unstarted_drop* drop = unstarted_drops;
-  while (drop != nullptr && drop->what != &f) drop = drop->outer;
-  return drop != nullptr;
-}
 
 /// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
 inline void wait_for_cancel(const flow& f) noexcept {

@@ -4,11 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "async/event_loop.hpp"
+#include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
@@ -97,4 +100,84 @@ TEST_CASE_TEMPLATE("a flow that a mistake has ended before its first turn destro
   CHECK(captured::live() == 0);
   flow.cancel();
   CHECK(captured::live() == 0);
+}
+
+namespace {
+
+/// Part of a step: destroys the flow that the step belongs to when it is destroyed itself.
+template <class Flow>
+struct destroyer {
+  std::unique_ptr<Flow>* flow;
+  captured item{};
+  explicit destroyer(std::unique_ptr<Flow>& f) noexcept : flow(&f) {}
+  destroyer(destroyer&& other) noexcept : flow(std::exchange(other.flow, nullptr)) {}
+  ~destroyer() {
+    if (flow != nullptr) flow->reset();
+  }
+};
+
+template <class Flow>
+std::unique_ptr<Flow> destroyed_by_a_step(std::unique_ptr<Flow> flow, std::unique_ptr<Flow>& owner) {
+  flow->add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
+  flow->add([by = destroyer<Flow>(owner)](IAsyncSteps&) { static_cast<void>(by); });
+  flow->add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
+  return flow;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE(
+    "a flow that a step of its own destroys, which is dropped before the start, ends as one that is cancelled", Flow,
+    AsyncSteps, steps::NitroSteps<>) {
+  std::unique_ptr<Flow> flow;
+  std::future<void> end;
+  const auto start = [&](auto& where) {
+    flow = destroyed_by_a_step(std::make_unique<Flow>(where), flow);
+    end = flow->template promise<void>();
+  };
+  SUBCASE("cancelled on a pool") {
+    async::threadpool pool(0);
+    start(pool);
+    flow->cancel();
+  }
+  SUBCASE("cancelled on a pool by another thread") {
+    async::threadpool pool(0);
+    start(pool);
+    std::thread([&] { flow->cancel(); }).join();
+  }
+  SUBCASE("destroyed on a pool") {
+    async::threadpool pool(0);
+    start(pool);
+    flow.reset();
+  }
+  SUBCASE("cancelled on a loop") {
+    event_loop loop;
+    start(loop);
+    flow->cancel();
+  }
+  SUBCASE("cancelled on a loop, in a turn") {
+    event_loop loop;
+    start(loop);
+    loop.post([&] { flow->cancel(); });
+    while (loop.iterate().have_work) {
+    }
+  }
+  SUBCASE("executed by another thread, and cancelled before that has come to the loop") {
+    event_loop loop;
+    std::thread([&] { start(loop); }).join();
+    flow->cancel();
+    while (loop.iterate().have_work) {
+    }
+  }
+  SUBCASE("on a loop that goes") {
+    event_loop loop;
+    start(loop);
+  }
+  SUBCASE("executed by another thread on a loop that goes") {
+    event_loop loop;
+    std::thread([&] { start(loop); }).join();
+  }
+  CHECK(flow == nullptr);
+  CHECK(captured::live() == 0);
+  CHECK_THROWS_AS(end.get(), std::future_error);
 }
