@@ -14,7 +14,6 @@
 #include <future>
 #include <map>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,21 +41,20 @@ class host {
   void run_until(const bool& done) {
     while (!done) {
       const auto next = loop_.iterate();  // never blocks; says when it wants to be called again
-      const auto delay =
-          std::chrono::ceil<std::chrono::milliseconds>(std::min<std::chrono::nanoseconds>(next.delay, 1h));
+      const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
       std::vector<pollfd> files{{wake_[0], POLLIN, 0}};
       for (const auto& [file, ready] : readers_) files.push_back({file, POLLIN, 0});
       ::poll(files.data(), files.size(), done ? 0 : next.have_work ? static_cast<int>(delay.count()) : -1);
       for (char drained[64]; ::read(wake_[0], drained, sizeof drained) > 0;) {
       }
       for (const pollfd& each : files) {
-        if (each.revents == 0) continue;
-        if (auto ready = readers_.extract(each.fd)) ready.mapped()();
+        if (auto ready = readers_.extract(each.revents != 0 ? each.fd : -1)) ready.mapped()();
       }
     }
   }
 
  private:
+  static constexpr std::chrono::nanoseconds longest = 1h;  // that poll() waits, in an int of milliseconds
   int wake_[2] = {-1, -1};
   std::map<int, std::function<void()>> readers_;
   // Called by other threads that hand something in while poll() may be waiting: one byte wakes it.
@@ -80,39 +78,36 @@ void read_from(steps::IAsyncSteps& asi, host& in, int socket) {
 }  // namespace
 
 int main() {
-  int pair[2];
+  int pair[2], answered = 0;
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 1;
-  host program;
   bool finished = false, posted = false;
-  int answered = 0;
   std::promise<void> idle;
-
+  host program;
   steps::AsyncSteps server(program.loop());
   server.loop([&](steps::IAsyncSteps& round) {
     round.add(
         [&](steps::IAsyncSteps& asi) {
           asi.setTimeout(20ms);
-          asi.add([&](steps::IAsyncSteps& inner) { read_from(inner, program, pair[0]); });
+          read_from(asi, program, pair[0]);
         },
         [&](steps::IAsyncSteps& asi, steps::ErrorCode code) {
+          std::puts(code.c_str());
           if (code == "Disconnected") asi.breakLoop();
           if (std::exchange(posted, false)) idle.set_value();
-          std::printf("%s\n", code.c_str());
           asi.continueLoop();
         });
     round.add([&](steps::IAsyncSteps&, const std::string& request) {
-      std::printf("%s\n", request.c_str());
+      std::puts(request.c_str());
       answered += ::write(pair[0], "ok", 2) == 2;
     });
   });
   server.add([&](steps::IAsyncSteps&) { finished = true; });
   server.execute();
-
   std::thread client([&] {
-    for (const std::string_view request : {"first", "second"}) {
-      char answer[2];
-      if (::write(pair[1], request.data(), request.size()) < 0 || ::read(pair[1], answer, 2) != 2)
-        std::perror("client");
+    char answer[2];
+    for (const std::string request : {"first", "second"}) {
+      const bool sent = ::write(pair[1], request.data(), request.size()) > 0;
+      if (!sent || ::read(pair[1], answer, 2) != 2) std::perror("client");
     }
     program.loop().post([&posted] { posted = true; });  // wakes poll()
     idle.get_future().wait();                           // the server's time limit has passed since
@@ -121,6 +116,5 @@ int main() {
   program.run_until(finished);
   client.join();
   ::close(pair[0]);
-
   return answered == 2 ? 0 : 1;
 }

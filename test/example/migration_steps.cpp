@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The right-hand side of the table "Coming from" in README.md: rows that end at steps/.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "async/async.hpp"
+#include "steps/interop/futoin.hpp"
+#include "steps/steps.hpp"
+
+using namespace std::chrono_literals;
+using steps::IAsyncSteps;
+
+namespace {
+
+int twice(int x) { return 2 * x; }
+
+/// boost::async(f).then(g), and when_all.
+bool boost_async() {
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow{tool};
+  flow.await(async::async(twice, 4)).add([](IAsyncSteps& asi, int x) { asi.success(x + 1); });
+  const int then = flow.promise<int>().get();
+
+  std::vector<int> results(10);
+  steps::AsyncSteps all{tool};
+  auto& branches = all.parallel();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    branches.add([&, i](IAsyncSteps& asi) {
+      asi.await(async::async(twice, static_cast<int>(i)));
+      asi.add([&, i](IAsyncSteps&, int x) { results[i] = x; });
+    });
+  }
+  all.promise().get();
+  return then == 9 && std::accumulate(results.begin(), results.end(), 0) == 90;
+}
+
+/// create_task(f).then(g), whose errors arrive in a handler.
+bool ppl_tasks() {
+  async::threadpool pool(2);
+  steps::AsyncSteps flow{pool};
+  flow.await(pool, twice, 5).add([](IAsyncSteps& asi, int x) { asi.success(x + 1); });
+  const int then = flow.promise<int>().get();
+
+  steps::AsyncSteps failing{pool};
+  failing.add([&](IAsyncSteps& asi) { asi.await(pool, [] { throw std::runtime_error("no luck"); }); },
+              [](IAsyncSteps& asi, steps::ErrorCode code) { asi.success(std::string(code)); });
+  const std::string why = failing.promise<std::string>().get();
+  return then == 11 && why == "no luck";
+}
+
+bool cancellation_token() {
+  steps::AsyncTool tool;
+  std::promise<void> waits;
+  std::atomic<bool> told{false};
+  steps::AsyncSteps flow{tool};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(1h);
+    asi.setCancel([&] { told = true; });
+    waits.set_value();
+  });
+  std::future<void> end = flow.promise();
+  waits.get_future().wait();
+  flow.cancel();
+  try {
+    end.get();
+  } catch (const std::future_error&) {  // a broken promise
+    return told;
+  }
+  return false;
+}
+
+bool futoin_names() {
+  futoin::ri::AsyncTool tool;
+  futoin::ri::AsyncSteps flow{tool};
+  flow.add([](futoin::IAsyncSteps& asi) { asi.success(1); }).add([](futoin::IAsyncSteps& asi, int x) {
+    asi.success(x + 1);
+  });
+  return flow.promise<int>().get() == 2;
+}
+
+bool futoin_new_code() {
+  async::event_loop loop;
+  steps::NitroSteps<steps::nitro::MaxSteps<4>> flow{loop};
+  int seen = 0;
+  flow.add([](IAsyncSteps& asi) { asi.setTimeout(10s), asi.success(1); }).add([&](IAsyncSteps&, int x) { seen = x; });
+  flow.execute();
+  while (loop.iterate().have_work) {
+  }
+  return seen == 1;
+}
+
+}  // namespace
+
+int main() {
+  const struct {
+    const char* from;
+    bool (*works)();
+  } rows[] = {{"boost::async", boost_async},
+              {"PPL tasks", ppl_tasks},
+              {"PPL cancellation_token", cancellation_token},
+              {"FutoIn C++", futoin_names},
+              {"FutoIn C++, new code", futoin_new_code}};
+  int wrong = 0;
+  for (const auto& row : rows) {
+    const bool works = row.works();
+    if (!works) std::printf("wrong: %s\n", row.from), ++wrong;
+  }
+  return wrong == 0 ? 0 : 1;
+}

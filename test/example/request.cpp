@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A request to two services with AsyncSteps: limits in time, retries, parallel calls and a limiter.
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "steps/steps.hpp"
+
+using namespace std::chrono_literals;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+
+namespace {
+
+/// Stands for a remote service: answers later, from the loop; does not answer while it is told to lose requests.
+class service {
+ public:
+  explicit service(async::event_loop& loop) : loop_(loop) {}
+
+  void get(const std::string& what, std::function<void(std::string)> reply) {
+    ++calls;
+    if (lose-- > 0) return;
+    loop_.deferred(2ms, [what, reply = std::move(reply)] { reply(what + "'s"); });
+  }
+
+  int lose = 0;
+  int calls = 0;
+
+ private:
+  async::event_loop& loop_;
+};
+
+// [request]
+/// Adds a step that asks a service and hands its answer on, up to so many times. The token ends the wait once, from any
+/// thread; when the step has been given up, a late answer is ignored.
+void ask(IAsyncSteps& asi, service& from, const std::string& what, int attempts) {
+  asi.add(
+      [&from, what](IAsyncSteps& call) {
+        call.setTimeout(20ms);
+        from.get(what,
+                 [done = call.completion<std::string>()](std::string answer) { done.success(std::move(answer)); });
+      },
+      [&from, what, attempts](IAsyncSteps& failed, ErrorCode code) {
+        if (code == steps::errors::Timeout && attempts > 1) ask(failed, from, what, attempts - 1);
+      });
+}
+
+void page(IAsyncSteps& asi, service& users, service& orders, steps::Limiter& limiter) {
+  asi.setTimeout(2s);                            // for everything below
+  asi.sync(limiter, [&](IAsyncSteps& guarded) {  // so many requests at once, so many per second
+    ask(guarded, users, "ann", 3);
+    guarded.add([&](IAsyncSteps& step, std::string user) {
+      auto& both = step.parallel();  // an error in one cancels the other
+      for (const char* what : {"orders", "invoices"}) {
+        both.add([&orders, what](IAsyncSteps& branch) {
+          ask(branch, orders, what, 3);
+          branch.add([what](IAsyncSteps& got, std::string list) { got.state()[what] = std::move(list); });
+        });
+      }
+      step.add([user](IAsyncSteps& end) {
+        end.success(user + " " + end.state<std::string>("orders") + " " + end.state<std::string>("invoices"));
+      });
+    });
+  });
+}
+// [/request]
+
+}  // namespace
+
+int main() {
+  async::event_loop loop;
+  service users(loop);
+  service orders(loop);
+  // [limiter]
+  steps::Limiter::Params params;
+  params.concurrent = 10;  // requests at the same time
+  params.max_queue = 100;  // that wait for it; more are rejected
+  params.rate = 1'000;     // per period of a second
+  steps::Limiter limiter(params);
+  // [/limiter]
+  std::deque<steps::AsyncSteps> flows;
+  const auto start = [&] {
+    steps::AsyncSteps& flow = flows.emplace_back(loop);
+    flow.add([&](IAsyncSteps& asi) { page(asi, users, orders, limiter); });
+    return flow.promise<std::string>();
+  };
+  const auto result_of = [&loop](std::future<std::string>& future) {
+    while (future.wait_for(0s) != std::future_status::ready) loop.run_for(1ms);
+    return future.get();
+  };
+
+  users.lose = 2;
+  std::vector<std::future<std::string>> pages;
+  for (int i = 0; i < 20; ++i) pages.push_back(start());
+  int right = 0;
+  for (auto& each : pages) right += result_of(each) == "ann's orders's invoices's";
+
+  const int calls = users.calls;  // two of them were lost, and repeated
+  users.lose = 3;
+  std::future<std::string> unlucky = start();
+  std::string why;
+  // [outcome]
+  try {
+    result_of(unlucky);
+  } catch (const steps::Error& error) {
+    why = error.what();  // the error code; error.error_info() tells more
+  }
+  // [/outcome]
+  std::printf("%d pages with %d calls, one without: %s\n", right, calls, why.c_str());
+  return right == 20 && calls == 22 && why == "Timeout" ? 0 : 1;
+}
