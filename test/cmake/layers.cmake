@@ -315,6 +315,7 @@ function(add_lint_layer)
     register_test(lint.coverage lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/support/coverage_test.py
                   ${CMAKE_CXX_COMPILER})
   endif()
+  register_test(lint.figures lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/support/figures_test.py)
   register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
   register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
 endfunction()

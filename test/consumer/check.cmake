@@ -18,6 +18,17 @@ function(execute)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+# What a test/run tells of this; equal things are added up.
+function(count number things)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E echo "count: ${number} ${things}")
+endfunction()
+
+# Runs a program of the user's.
+function(run program)
+  execute(${program})
+  count(1 "programs that use it")
+endfunction()
+
 # Builds and runs the project of this folder in a new folder, with what it is to be told.
 function(consume from)
   file(REMOVE_RECURSE ${WORK}/${HOW})
@@ -25,7 +36,7 @@ function(consume from)
           ${ARGN})
   execute(${CMAKE_COMMAND} --build ${WORK}/${HOW})
   foreach(program IN ITEMS consumer consumer_without_rtti consumer_mixed)
-    execute(${WORK}/${HOW}/${program})
+    run(${WORK}/${HOW}/${program})
   endforeach()
 endfunction()
 
@@ -41,6 +52,8 @@ if(HOW STREQUAL "install")
     if(NOT wanted STREQUAL got)
       message(FATAL_ERROR "installed headers differ from those of the source tree:\n${wanted}\n${got}")
     endif()
+    list(LENGTH got length)
+    count(${length} "headers installed")
   endforeach()
   file(GLOB_RECURSE rest LIST_DIRECTORIES false RELATIVE ${prefix} ${prefix}/*)
   list(FILTER rest EXCLUDE REGEX "^include/(async|steps)/|^share/(cmake/asyncsteps|pkgconfig|licenses/asyncsteps)/")
@@ -54,7 +67,7 @@ elseif(HOW STREQUAL "pkgconfig")
   separate_arguments(flags UNIX_COMMAND "${output}")
   set(folder ${SOURCE}/test/consumer)
   execute(${CXX} -std=c++20 -Wall -Werror ${folder}/first.cpp ${folder}/second.cpp ${flags} -o ${WORK}/with_pkgconfig)
-  execute(${WORK}/with_pkgconfig)
+  run(${WORK}/with_pkgconfig)
 elseif(HOW STREQUAL "tests")
   # The tests are a project of their own, for those who package the library.
   execute(${configure} -S ${SOURCE}/test -B ${WORK}/tests -DCMAKE_PREFIX_PATH=${prefix}
@@ -80,7 +93,7 @@ elseif(HOW STREQUAL "single")
   execute(${PYTHON} ${SOURCE}/test/consumer/amalgamate.py ${folder}/asyncsteps.hpp)
   execute(${CXX} -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror
           -pthread ${folder}/main.cpp ${folder}/work.cpp -o ${folder}/program)
-  execute(${folder}/program)
+  run(${folder}/program)
 elseif(HOW STREQUAL "conan")
   # The recipe makes a package and builds this folder's project with it; nothing is left in the user's own cache.
   set(ENV{CONAN_HOME} ${WORK}/conan)
@@ -89,6 +102,7 @@ elseif(HOW STREQUAL "conan")
   execute(${CONAN} profile detect)
   execute(${CONAN} create ${SOURCE}/test/consumer/conan --no-remote --version=${VERSION} -s compiler.cppstd=20
           -c tools.cmake.cmake_layout:test_folder=${WORK}/conan/test)
+  count(1 "programs that use it")
 elseif(HOW STREQUAL "vcpkg")
   execute(${CMAKE_COMMAND} -DPORT=${SOURCE}/test/consumer/vcpkg/asyncsteps -DWORK=${WORK}/port -DVERSION=${VERSION}
           -DCXX=${CXX} -P ${SOURCE}/test/consumer/vcpkg/install.cmake)
@@ -97,4 +111,8 @@ elseif(HOW STREQUAL "subdirectory")
   consume(${SOURCE})
 else()
   consume("" -DCMAKE_PREFIX_PATH=${prefix})
+endif()
+
+if(NOT HOW MATCHES "^(install|tests)$")
+  count(1 "ways to get the library")
 endif()

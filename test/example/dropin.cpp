@@ -13,8 +13,9 @@
 
 namespace {
 
-int failures = 0;
+int snippets = 0, failures = 0;
 void expect(bool condition, const char* what) {
+  ++snippets;
   if (condition) return;
   std::printf("wrong: %s\n", what);
   ++failures;
@@ -54,5 +55,6 @@ int main() {
   calls();
   const std::vector<int> numbers(1'000'000, 1);
   expect(sum(numbers.data(), numbers.data() + numbers.size()) == 1'000'000, "recursion");
+  std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
   return failures == 0 ? 0 : 1;
 }

@@ -98,6 +98,7 @@ def stop(server, url):
     expect("exit code", server.returncode, 0)
     requests, connections = map(int, re.match(r"(\d+) requests on (\d+) connections\n$", rest).groups())
     expect("fewer connections than requests", 40 <= connections < requests >= 200, True)
+    print(f"count: {requests} requests answered over HTTP")
     expect("nobody listens", subprocess.run([CURL, "-s", url], check=False).returncode, 7)
 
 

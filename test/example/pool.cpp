@@ -16,8 +16,9 @@
 
 namespace {
 
-int failures = 0;
+int snippets = 0, failures = 0;
 void expect(bool condition, const char* what) {
+  ++snippets;
   if (condition) return;
   std::printf("wrong: %s\n", what);
   ++failures;
@@ -113,5 +114,6 @@ int main() {
   }
   loops();
   options();
+  std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
   return failures == 0 ? 0 : 1;
 }

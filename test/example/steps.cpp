@@ -10,8 +10,9 @@
 
 namespace {
 
-int failures = 0;
+int snippets = 0, failures = 0;
 void expect(bool condition, const char* what) {
+  ++snippets;
   if (condition) return;
   std::printf("wrong: %s\n", what);
   ++failures;
@@ -62,5 +63,6 @@ void embedded() {
 int main() {
   first_flow();
   embedded();
+  std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
   return failures == 0 ? 0 : 1;
 }

@@ -4,8 +4,9 @@
 
 usage: ctest ... | figures.py FOLDER_OF_LASTTEST_LOG
 
-Counted are doctest's cases and assertions, the executions of models ("iterations: N"), libFuzzer's inputs, and lines of
-a test's own, "count: N THINGS". Equal things of a layer are added up.
+Counted are the cases of doctest and unittest, doctest's assertions, the executions of models ("iterations: N"),
+libFuzzer's inputs, what examples say of themselves, and lines of a test's own, "count: N THINGS". Equal things of a
+layer are added up.
 """
 
 import collections
@@ -16,6 +17,11 @@ import sys
 PATTERNS = [
     (re.compile(r"^\[doctest\] test cases:\s*(\d+)"), "cases"),
     (re.compile(r"^\[doctest\] assertions:\s*(\d+)"), "assertions"),
+    (re.compile(r"^Ran (\d+) tests? in "), "cases"),
+    (re.compile(r"^(\d+) of \d+ snippets do what they show$"), "snippets do what they show"),
+    (re.compile(r": (\d+) files, [\d.]+ MB"), "files hashed"),
+    (re.compile(r"^(\d+) of \d+ pages, "), "pages crawled"),
+    (re.compile(r" threads: (\d+) replies "), "replies of a server"),
     (re.compile(r"^iterations:\s*(\d+)"), "executions"),
     (re.compile(r"^stat::number_of_executed_units:\s*(\d+)"), "inputs"),
     (re.compile(r"^count: (\d+) (\S.*)$"), None),
@@ -34,7 +40,7 @@ def figures(log):
             things["tests"] += 1
         elif things is not None:
             for pattern, thing in PATTERNS:
-                match = pattern.match(line)
+                match = pattern.search(line)
                 if match:
                     things[thing or match.group(2)] += int(match.group(1))
     return layers
