@@ -32,8 +32,8 @@ iterations: 500
 iterations: 20
 7/7 Testing: example.pool
 5 of 5 snippets do what they show
-/usr/include: 1200 files, 31.4 MB; 2 threads
-57 of 57 pages, 80 requests, 93 ms
+1200 files of /usr/include, the best time of each way to hash them:
+57 of 57 pages with 80 requests
 300 clients on 4 threads: 1200 replies in 90 ms, 13333 a second
 """
 
