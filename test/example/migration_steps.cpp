@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -112,5 +113,7 @@ int main() {
     const bool works = row.works();
     if (!works) std::printf("wrong: %s\n", row.from), ++wrong;
   }
+  const int all = static_cast<int>(std::size(rows));
+  std::printf("%d of %d snippets do what they show\n", all - wrong, all);
   return wrong == 0 ? 0 : 1;
 }

@@ -36,13 +36,17 @@ word_counts count_words(const std::string& text) {
   return counts;
 }
 
+void add(word_counts& total, const word_counts& part) {
+  for (const auto& [word, count] : part) total[word] += count;
+}
+
 std::string content_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// [pipeline]
 word_counts count_in_pipeline(const std::vector<fs::path>& files, unsigned counters) {
+  // [pipeline]
   async::bounded_queue<std::string> texts(4);  // files in memory, beside those that are being counted
   async::bounded_queue<word_counts> parts(16);
 
@@ -59,13 +63,11 @@ word_counts count_in_pipeline(const std::vector<fs::path>& files, unsigned count
     });
   }
   word_counts total;
-  for (word_counts part; parts.blocking_dequeue(part);) {  // false: closed and empty
-    for (const auto& [word, count] : part) total[word] += count;
-  }
+  for (word_counts part; parts.blocking_dequeue(part);) add(total, part);  // until it is closed and empty
+  // [/pipeline]
   for (std::thread& stage : stages) stage.join();
   return total;
 }
-// [/pipeline]
 
 }  // namespace
 
@@ -77,9 +79,7 @@ int main(int argc, char** argv) {
 
   const word_counts counts = count_in_pipeline(files, 3);
   word_counts expected;
-  for (const fs::path& file : files) {
-    for (const auto& [word, count] : count_words(content_of(file))) expected[word] += count;
-  }
+  for (const fs::path& file : files) add(expected, count_words(content_of(file)));
 
   std::pair<std::string, std::size_t> most;
   for (const auto& each : counts) {

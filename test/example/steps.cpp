@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// AsyncSteps: a first flow, and one in a loop and with memory of its own.
+// AsyncSteps: a first flow, which reads a setting from a file; and one in a loop and with memory of its own.
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
 #include "steps/steps.hpp"
 
+using namespace std::chrono_literals;
+
 namespace {
 
-int snippets = 0, failures = 0;
-void expect(bool condition, const char* what) {
-  ++snippets;
-  if (condition) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("NoSuchFile");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void first_flow() {
-  std::string reply;
+int setting(async::threadpool& pool, const std::string& path) {
   // [first]
-  steps::AsyncTool tool;  // an event loop and its thread
+  steps::AsyncTool tool;  // an event loop and its thread: thousands of flows share it
   steps::AsyncSteps flow{tool};
 
-  flow.add([](steps::IAsyncSteps& asi) { asi.success("world", 3); })  // results go to the next step
-      .add(
-          [](steps::IAsyncSteps& asi, std::string whom, int times) {
-            asi.repeat(static_cast<std::size_t>(times), [](steps::IAsyncSteps&, std::size_t i) {  // sub-steps: they run
-              if (i == 2) throw std::runtime_error("TooMany");  // before the level goes on
-            });
-            asi.add([whom](steps::IAsyncSteps& inner) { inner.success("hello " + whom); });
-          },
-          [](steps::IAsyncSteps& asi, steps::ErrorCode code) {  // for the step and all below it
-            if (code == "TooMany") asi.success("hello, after all");
-          });
+  flow.add(
+      [&](steps::IAsyncSteps& asi) {
+        asi.setTimeout(2s);                 // for this step and all below it
+        asi.await(pool, content_of, path);  // made by a thread of the pool; the loop goes on with other flows
+        asi.add([](steps::IAsyncSteps& inner, const std::string& text) { inner.success(std::stoi(text)); });
+      },
+      [](steps::IAsyncSteps& asi, steps::ErrorCode code) {  // for an error, exception or timeout in there
+        if (code == "NoSuchFile") asi.success(1);           // recovers; others go on outwards
+      });
+  flow.add([](steps::IAsyncSteps& asi, int number) { asi.success(2 * number); });  // results go to the next step
 
-  std::future<std::string> greeting = flow.promise<std::string>();  // starts the flow
-  reply = greeting.get();
+  std::future<int> result = flow.promise<int>();  // starts the flow
+  return result.get();                            // its last result, or what was thrown
   // [/first]
-  expect(reply == "hello, after all", "first");
 }
 
-void embedded() {
+bool embedded() {
   int calls = 0;
   // [embedded]
   async::event_loop loop;                                                                 // on the thread that you have
@@ -55,14 +56,27 @@ void embedded() {
   while (loop.iterate().have_work) {  // or loop.run(); iterate() tells when to call it again
   }
   // [/embedded]
-  expect(calls == 1'000, "embedded");
+  return calls == 1'000;
 }
 
 }  // namespace
 
 int main() {
-  first_flow();
-  embedded();
-  std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
-  return failures == 0 ? 0 : 1;
+  async::threadpool pool(1);
+  const std::string path = "example.steps.setting";
+  std::filesystem::remove(path);
+  const int missing = setting(pool, path);
+  std::ofstream(path) << "21";
+  const int there = setting(pool, path);
+  std::ofstream(path) << "nonsense";
+  bool thrown = false;
+  try {
+    setting(pool, path);
+  } catch (const std::invalid_argument&) {  // what std::stoi has thrown
+    thrown = true;
+  }
+  std::filesystem::remove(path);
+  const int right = (missing == 2 && there == 42 && thrown ? 1 : 0) + (embedded() ? 1 : 0);
+  std::printf("%d of 2 snippets do what they show\n", right);
+  return right == 2 ? 0 : 1;
 }
