@@ -124,7 +124,7 @@ class queue {
             left = 0;
             enqueue_again(*at.home, filled, at.word);
           }
-          ++first;
+          if (count != 0) ++first;  // not beyond the last one: a stream would wait for more
         }
       } catch (...) {
         core::make_void(*at.home, slot, left, at.word);
@@ -158,7 +158,7 @@ class queue {
   }
 
   /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue and no element's
-  /// constructor has thrown. What has thrown may count until dequeue says that the queue is empty.
+  /// constructor has thrown. What has thrown counts until the elements before it have been dequeued.
   std::size_t approx_size() const noexcept { return core_.approx_size(); }
   /// Whether approx_size() is 0.
   bool empty() const noexcept { return approx_size() == 0; }

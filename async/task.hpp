@@ -5,7 +5,7 @@
 #include <cstddef>      // for byte, size_t
 #include <cstring>      // for memcpy, memset
 #include <functional>   // for invoke, bad_function_call
-#include <memory>       // for construct_at, destroy_at
+#include <memory>       // for addressof, destroy_at
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, exchange
 
@@ -142,18 +142,18 @@ class task {
                                       : +[](std::byte* from, std::byte* to) noexcept {
                                           F& f = stored_inline<F>(from);
                                           ::new (static_cast<void*>(to)) F(std::move(f));
-                                          std::destroy_at(&f);
+                                          std::destroy_at(std::addressof(f));
                                         },
       std::is_trivially_destructible_v<F>
           ? nullptr
-          : +[](std::byte* storage) noexcept { std::destroy_at(&stored_inline<F>(storage)); }};
+          : +[](std::byte* storage) noexcept { std::destroy_at(std::addressof(stored_inline<F>(storage))); }};
 
   template <class F>
   static constexpr operations block_operations{[](std::byte* storage) { call(stored_in_block<F>(storage)); }, nullptr,
                                                [](std::byte* storage) noexcept {
                                                  F& f = stored_in_block<F>(storage);
-                                                 std::destroy_at(&f);
-                                                 detail::free_block(&f, sizeof(F), alignof(F));
+                                                 std::destroy_at(std::addressof(f));
+                                                 detail::free_block(std::addressof(f), sizeof(F), alignof(F));
                                                }};
 
   void take(task& other) noexcept {

@@ -43,16 +43,16 @@ struct threadpool_options {
   overflow when_full = overflow::block;
 
   /// Threads are called "name/0", "name/1", …; empty: the process's name is kept. Linux shows the first 15 bytes.
-  std::string name;
+  std::string name{};
 
   /// Called on each worker thread before its first task, with its index.
-  unique_function<void(std::size_t)> on_thread_start;
+  unique_function<void(std::size_t)> on_thread_start{};
   /// Called on each worker thread after its last task, with its index.
-  unique_function<void(std::size_t)> on_thread_stop;
+  unique_function<void(std::size_t)> on_thread_stop{};
 
   /// Called on the worker with an exception that left a task of execute(), or a hook above. Default: a message on
   /// stderr and std::terminate. Must not throw (std::terminate).
-  unique_function<void(std::exception_ptr)> on_unhandled;
+  unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 
 }  // namespace async

@@ -108,7 +108,7 @@ class bounded_ring {
         }
         t = after_contention(tail_);
       } else if (const look l = look_for_room(t); l.settled) {
-        return l.result;
+        return l.why();
       } else {
         t = l.ticket;
       }
@@ -138,14 +138,15 @@ class bounded_ring {
         }
         h = after_contention(head_);
       } else if (const look l = look_for_item(h); l.settled) {
-        return l.result;
+        return l.why();
       } else {
         h = l.ticket;
       }
     }
   }
 
-  /// Constructs up to `count` elements from *first, *++first, …; `first` is advanced past those taken. `done`: some.
+  /// Constructs up to `count` elements from *first, *++first, …; `first` is advanced past those taken, if there
+  /// are more. `done`: some.
   template <class It>
   ring_result bulk_enqueue(It& first, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
@@ -160,15 +161,16 @@ class bounded_ring {
         if (tail_.compare_exchange_strong(expected, t + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
           filling here{*this, t, ready};
-          for (; taken != ready; ++taken, ++first) {
+          while (taken != ready) {
             std::construct_at(at(t + taken).value(), *first);
             here.publish_next();
+            if (++taken != count) ++first;  // not beyond the last one: a stream would wait for more
           }
           return ring_result::done;
         }
         t = after_contention(tail_);
       } else if (const look l = look_for_room(t); l.settled) {
-        return l.result;
+        return l.why();
       } else {
         t = l.ticket;
       }
@@ -200,7 +202,7 @@ class bounded_ring {
         }
         h = after_contention(head_);
       } else if (const look l = look_for_item(h); l.settled) {
-        return l.result;
+        return l.why();
       } else {
         h = l.ticket;
       }
@@ -334,10 +336,12 @@ class bounded_ring {
   struct look {
     std::uint64_t ticket;  // to try, when it is not settled
     bool settled;
-    ring_result result;
+    bool closed;
+    /// Never `done`, which compilers see here, so that none warns that a caller's `out` may not be written.
+    ring_result why() const noexcept { return closed ? ring_result::closed : ring_result::blocked; }
   };
-  static look settle(ring_result result) noexcept { return {0, true, result}; }
-  static look retry(std::uint64_t ticket) noexcept { return {ticket, false, ring_result::blocked}; }
+  static look settle(bool closed) noexcept { return {0, true, closed}; }
+  static look retry(std::uint64_t ticket) noexcept { return {ticket, false, false}; }
 
   [[gnu::noinline]] look look_for_room(std::uint64_t t) noexcept {
     for (backoff wait;;
@@ -345,11 +349,11 @@ class bounded_ring {
       // [B5] seq_cst, pairs with [B4]
       const std::uint64_t now = tail_.load(std::memory_order_seq_cst);
       if (now != t) return retry(now);
-      if (is_closed(t)) return settle(ring_result::closed);
+      if (is_closed(t)) return settle(true);
       if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return retry(t);
       if (hold_off<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
       // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers
-      if (t - head_.load(std::memory_order_seq_cst) > mask_) return settle(ring_result::blocked);
+      if (t - head_.load(std::memory_order_seq_cst) > mask_) return settle(false);
     }
   }
 
@@ -365,7 +369,7 @@ class bounded_ring {
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
       if (ticket(t) <= h) {
         if (hold_off<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
-        return settle(is_closed(t) ? ring_result::closed : ring_result::blocked);
+        return settle(is_closed(t));
       }
     }
   }

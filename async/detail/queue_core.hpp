@@ -4,8 +4,7 @@
 #include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
-#include <memory>       // for destroy_at
-#include <new>          // for bad_alloc
+#include <memory>       // for addressof, destroy_at
 #include <type_traits>  // for is_nothrow_move_constructible_v
 #include <utility>      // for move
 
@@ -73,14 +72,14 @@ class queue_core {
     return_free_memory();
   }
 
-  /// How many elements there are, counting unfinished enqueues; exact when nobody else uses the queue.
+  /// How many elements there are, counting unfinished enqueues, and void slots behind an element.
   std::size_t approx_size() const noexcept {
-    const std::uint64_t h = head_.load(std::memory_order_relaxed);  // relaxed, both: about this moment
-    const std::uint64_t t = tail_.load(std::memory_order_relaxed);
+    const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14]
+    const std::uint64_t t = tail_.load(std::memory_order_relaxed);  // relaxed: about this moment
     const std::uint64_t uses = (word::version(t) - word::version(h)) & word::version_mask;
     const std::size_t end = static_cast<std::size_t>(uses) * segment::capacity + segment::before(word::slot(t));
     const std::size_t begin = segment::before(word::slot(h));
-    return uses <= word::version_mask / 2 && end > begin ? end - begin : 0;
+    return uses <= word::version_mask / 2 && end > begin ? end - begin - voids_at(h, end - begin) : 0;
   }
 
   struct place {
@@ -137,7 +136,7 @@ class queue_core {
   T take_back(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
     T& value = g.value(slot);
     T out(std::move(value));
-    std::destroy_at(&value);
+    std::destroy_at(std::addressof(value));
     set_state(g, slot, word::phase(w) | done);
     return out;
   }
@@ -203,7 +202,7 @@ class queue_core {
     std::uint32_t slot;
     unsigned phase;
     ~done_guard() {
-      std::destroy_at(&home.value(slot));
+      std::destroy_at(std::addressof(home.value(slot)));
       set_state(home, slot, phase | done);
     }
   };
@@ -286,6 +285,27 @@ class queue_core {
     return count;
   }
 
+  /// How many slots from the head `h` on are void, which the next dequeue passes over; at most `most`.
+  std::size_t voids_at(const std::uint64_t h, std::size_t most) const noexcept {
+    std::size_t count = 0;
+    for (std::uint64_t w = h; count != most;) {
+      segment& g = segments_.find(word::index(w));
+      const std::uint32_t slot = word::slot(w);
+      if (slot >= segment::slot_count) {
+        const std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q10]
+        if (word::version(n) != word::version(w) || word::index(n) == 0) break;
+        w = start_of(n);
+        continue;
+      }
+      // [Q8]. not modelled: a count, that is right when nobody else is here
+      const unsigned state = g.state(slot).load(std::memory_order_acquire);
+      if ((state & (done | 1)) != (done | word::phase(w))) break;
+      w += segment::after(slot) - slot;
+      ++count;
+    }
+    return head_.load(std::memory_order_relaxed) == h ? count : 0;  // relaxed: only whether the view is stale
+  }
+
   bool advance(std::uint64_t& h, std::uint64_t next) noexcept {
     // relaxed: nothing is published by it, and `h` was acquired; the done mark [Q6] is what reuse waits for
     return head_.compare_exchange_strong(h, next, std::memory_order_relaxed, std::memory_order_relaxed);
@@ -302,8 +322,7 @@ class queue_core {
 
   /// After the value was published: whether the slot's element is taken at this place.
   bool was_kept(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
-    // [Q22] acquire, pairs with [Q23]: the zeroed marks. not modelled: an atomic's start is not plain data there
-    atomic<std::uint64_t>* const marks = g.marks.load(std::memory_order_acquire);
+    atomic<std::uint64_t>* const marks = g.find_marks();
     if (marks == nullptr) return true;
     const std::uint64_t version = word::version(w) << 2;
     // relaxed, both: the fence before orders them, and one word holds the one verdict on a slot
@@ -334,7 +353,7 @@ class queue_core {
       pause_for(round < 6 ? 1U << round : 64U);
     }
     if constexpr (can_skip) {
-      atomic<std::uint64_t>* const marks = marks_of(g);
+      atomic<std::uint64_t>* const marks = g.make_marks();
       if (marks == nullptr) return yield_thread();
       const std::uint64_t version = word::version(h) << 2;
       Traits::marking();
@@ -366,28 +385,11 @@ class queue_core {
     }
   }
 
-  /// The marks of a segment, made when first needed; null without memory.
-  static atomic<std::uint64_t>* marks_of(segment& g) noexcept {
-    atomic<std::uint64_t>* marks = g.marks.load(std::memory_order_acquire);  // [Q22]. not modelled: see there
-    if (marks != nullptr) return marks;
-    atomic<std::uint64_t>* fresh = nullptr;
-    try {
-      fresh = new atomic<std::uint64_t>[segment::slot_count] {};
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-    // [Q23] release, pairs with [Q22]: publishes the zeroed marks; failure: receives the other's. not modelled: see
-    // [Q22]
-    if (g.marks.compare_exchange_strong(marks, fresh, std::memory_order_release, std::memory_order_acquire))
-      return fresh;
-    delete[] fresh;
-    return marks;
-  }
-
   alignas(no_sharing) atomic<std::uint64_t> tail_{0};  // the next slot to claim; written by producers
   alignas(no_sharing) atomic<std::uint64_t> head_{0};  // the next slot to take; written by consumers
   atomic<std::uint64_t> long_empty_{0};  // a head_ at which a consumer has polled for long: what to look at first
-  alignas(no_sharing) segment_store<segment, Traits::index_bits> segments_;
+  // mutable: approx_size() finds, and only reads, segments
+  alignas(no_sharing) mutable segment_store<segment, Traits::index_bits> segments_;
 };
 
 }  // namespace async::detail

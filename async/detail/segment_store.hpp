@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 4
 #pragma once
-#include <bit>      // for bit_width
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t, uint64_t
-#include <new>      // for bad_alloc, launder
+#include <algorithm>  // for max
+#include <bit>        // for bit_width
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint32_t, uint64_t
+#include <new>        // for bad_alloc, launder, nothrow
 
 #include "async/detail/segment.hpp"  // for slot_layout
 
@@ -42,7 +43,7 @@ struct segment {
   std::uint32_t index = 0;                            // its place in the directory, set before it is shared
   cell<unsigned> phase{1};                            // of its use; written by whoever holds it alone
   cell<bool> clean{true};                             // no slot was used in this phase; likewise
-  alignas(no_sharing) typename layout::line lines[Lines];
+  alignas((std::max)(no_sharing, alignof(typename layout::line))) typename layout::line lines[Lines];
 
   segment() = default;
   segment(const segment&) = delete;
@@ -56,6 +57,23 @@ struct segment {
     return lines[slot >> layout::shift].values + (slot & position_mask) * sizeof(T);
   }
   T& value(std::uint32_t slot) noexcept { return *std::launder(static_cast<T*>(storage(slot))); }
+
+  /// One skip mark a slot; null: none was needed so far.
+  atomic<std::uint64_t>* find_marks() const noexcept {
+    // [G7] acquire, pairs with [G8]: the zeroed marks. not modelled: an atomic's start is not plain data there
+    return marks.load(std::memory_order_acquire);
+  }
+  /// The same, made if there are none; null without memory.
+  atomic<std::uint64_t>* make_marks() noexcept {
+    atomic<std::uint64_t>* old = find_marks();
+    if (old != nullptr) return old;
+    atomic<std::uint64_t>* const fresh = new (std::nothrow) atomic<std::uint64_t>[slot_count] {};
+    if (fresh == nullptr) return nullptr;
+    // [G8] release, pairs with [G7]: publishes the zeroed marks; failure: receives the other's. not modelled: see [G7]
+    if (marks.compare_exchange_strong(old, fresh, std::memory_order_release, std::memory_order_acquire)) return fresh;
+    delete[] fresh;
+    return old;
+  }
 };
 
 /// The segments of one queue: found by index, recycled through a free list, given back to the system by trim() and the

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -148,6 +150,20 @@ TEST_CASE("elements are constructed from the arguments in place") {
   CHECK(*out->second == 7);
 }
 
+TEST_CASE("a variable that only a dequeue writes is not warned of") {  // by g++ -O1 to -O3
+  bounded_queue<int> q(4);
+  for (int i = 1; i < 4; ++i) q.enqueue(i);
+  q.close();
+  int sum = 0;
+  int a;
+  if (q.dequeue(a)) sum += a;
+  int b;
+  if (q.dequeue_for(b, std::chrono::seconds(1))) sum += b;
+  int c;
+  while (q.blocking_dequeue(c)) sum += c;
+  CHECK(sum == 6);
+}
+
 TEST_CASE("dequeue assigns to anything that can be assigned from the element") {
   bounded_queue<int> q(2);
   q.enqueue(7);
@@ -263,6 +279,18 @@ TEST_CASE("bulks take any iterator: lists, moves, inserters") {
   std::vector<std::string> to;
   CHECK(q.bulk_dequeue(std::back_inserter(to), 8) == 3);
   CHECK(to == std::vector<std::string>{"a", "b", "c"});
+}
+
+TEST_CASE("a bulk reads no more of a stream than it is told to") {
+  std::istringstream stream("1 2 3 4");
+  bounded_queue<int> q(8);
+  CHECK(q.bulk_enqueue(std::istream_iterator<int>(stream), 2) == 2);
+  int next = 0;
+  stream >> next;
+  CHECK(next == 3);
+  CHECK(*q.dequeue() == 1);
+  CHECK(*q.dequeue() == 2);
+  CHECK_FALSE(q.dequeue());
 }
 
 TEST_CASE("bulks wrap around the end of the ring") {

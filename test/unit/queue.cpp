@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../support/alloc_counter.hpp"
+#include "../support/live_count.hpp"
 #include "../support/wait_while.hpp"
 
 namespace {
@@ -136,6 +137,28 @@ TEST_CASE("move-only and over-aligned elements, and strings, keep their value") 
   CHECK(*strings.dequeue() == std::string(40, 'x'));
 }
 
+TEST_CASE_TEMPLATE("an element may ask for any alignment", Alignment, std::integral_constant<std::size_t, 64>,
+                   std::integral_constant<std::size_t, 256>, std::integral_constant<std::size_t, 4096>) {
+  struct alignas(Alignment::value) wide {
+    explicit wide(int v) : value(v) { REQUIRE(reinterpret_cast<std::uintptr_t>(this) % Alignment::value == 0); }
+    int value;
+  };
+  async::queue<wide> q;
+  for (int i = 0; i < 20; ++i) q.enqueue(i);
+  for (int i = 0; i < 20; ++i) CHECK(q.dequeue()->value == i);
+}
+
+TEST_CASE("nobody asks an element for its address") {
+  struct shy : testing::live_count<shy> {
+    void operator&() const = delete;
+  };
+  async::queue<shy> q;
+  q.enqueue();
+  q.enqueue(shy{});
+  CHECK(q.dequeue());
+  CHECK(shy::live() == 1);
+}
+
 TEST_CASE("elements of every size from 1 to 200 bytes survive a trip") {
   const auto trip = []<std::size_t N>(std::integral_constant<std::size_t, N>) {
     async::queue<std::array<unsigned char, N>> q;
@@ -181,6 +204,35 @@ TEST_CASE("a throwing constructor enqueues nothing, and later elements are not h
   CHECK(tracked::alive == 0);
 }
 
+TEST_CASE("what has thrown does not count once the elements before it are out") {
+  async::queue<tracked, tiny> q;
+  const auto fail = [&q](int times) {
+    for (int i = 0; i < times; ++i) {
+      tracked::throw_at = 0;
+      CHECK_THROWS_AS(q.enqueue(0), std::runtime_error);
+    }
+  };
+  fail(1);
+  CHECK(q.empty());
+  CHECK(q.approx_size() == 0);
+  fail(100);  // over several segments
+  CHECK(q.empty());
+  q.enqueue(1);
+  CHECK(q.approx_size() == 1);
+  fail(100);
+  q.enqueue(2);
+  CHECK(q.dequeue()->value == 1);
+  CHECK(q.approx_size() == 1);
+  CHECK(q.dequeue()->value == 2);
+  CHECK(q.empty());
+  tracked::throw_at = 3;
+  const std::vector<int> in(50, 7);
+  CHECK_THROWS_AS(q.bulk_enqueue(in.begin(), in.size()), std::runtime_error);
+  CHECK(q.approx_size() >= 3);
+  for (int i = 0; i < 3; ++i) CHECK(q.dequeue()->value == 7);
+  CHECK(q.empty());
+}
+
 TEST_CASE("a throwing assignment on the way out passes on, and the element is gone") {
   async::queue<tracked> q;
   q.enqueue(-1);
@@ -209,6 +261,16 @@ TEST_CASE("bulk operations keep the order and take any iterator") {
   std::array<int, 3> three{};
   CHECK(q.bulk_dequeue(three.begin(), 3) == 3);
   CHECK(three == std::array<int, 3>{1, 2, 3});
+}
+
+TEST_CASE("a bulk_enqueue reads no more of a stream than it is told to") {
+  std::istringstream stream("1 2 3 4");
+  async::queue<int> q;
+  q.bulk_enqueue(std::istream_iterator<int>(stream), 2);
+  int next = 0;
+  stream >> next;
+  CHECK(next == 3);
+  CHECK(drain(q) == std::vector<int>{1, 2});
 }
 
 TEST_CASE("a bulk_enqueue of no elements changes nothing: later elements are not lost") {
