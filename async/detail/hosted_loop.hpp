@@ -5,10 +5,10 @@
 #include <exception>  // for exception_ptr
 #include <utility>    // for exchange
 
-#include "async/detail/atomics.hpp"    // for atomic
-#include "async/detail/loop_host.hpp"  // for loop_host
-#include "async/detail/sleepers.hpp"   // for sleepers
-#include "async/event_loop.hpp"        // for event_loop
+#include "async/detail/loop_driver.hpp"  // for loop_driver
+#include "async/detail/loop_host.hpp"    // for loop_host
+#include "async/detail/sleepers.hpp"     // for sleepers
+#include "async/event_loop.hpp"          // for event_loop
 
 namespace async::detail {
 
@@ -23,15 +23,14 @@ struct hosted_loop {
   hosted_loop(worker& owner, void (*wake)(worker& driver) noexcept)
       : home(owner),
         loop(task([this, wake] {
-          // [W30] acquire, pairs with [W31]: the driver's bed
-          if (worker* const w = driver.load(std::memory_order_acquire)) wake(*w);
+          if (worker* const w = driver.whom_to_wake()) wake(*w);
         })),
         host(core_of(loop)) {}
 
   worker& home;
   event_loop loop;
   loop_host host;
-  atomic<worker*> driver{nullptr};  // null: nobody drives it
+  loop_driver<worker> driver;
   hosted_loop* next = nullptr;
 };
 

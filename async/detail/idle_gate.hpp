@@ -13,7 +13,8 @@ namespace async::detail {
 ///
 /// The waiter counts itself, heavy fence, looks at the condition. Who may have made it true: light fence, looks at the
 /// count. So either the waiter sees the condition or the other sees the waiter and wakes it.
-class idle_gate {
+template <class Mutex = std::mutex, class Variable = std::condition_variable>
+class basic_idle_gate {
  public:
   template <class Condition>
   void wait(Condition condition) {
@@ -35,9 +36,11 @@ class idle_gate {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Variable changed_;
   atomic<std::size_t> waiters_{0};
 };
+
+using idle_gate = basic_idle_gate<>;
 
 }  // namespace async::detail

@@ -13,8 +13,10 @@
 
 #include "async/detail/backoff.hpp"      // for backoff
 #include "async/detail/idle_gate.hpp"    // for idle_gate
+#include "async/detail/pool_census.hpp"  // for pool_census
 #include "async/detail/pool_hooks.hpp"   // for pool_hooks
 #include "async/detail/sleepers.hpp"     // for sleepers
+#include "async/detail/stop_gate.hpp"    // for stop_gate
 #include "async/detail/task_feed.hpp"    // for task_feed
 #include "async/detail/worker_crew.hpp"  // for worker, worker_crew
 #include "async/errors.hpp"              // for stopped, queue_full
@@ -34,7 +36,7 @@ class pool_core {
         feed_(options),
         hooks_(std::move(options)),
         crew_(
-            *this, sleepers_, [](worker& w) noexcept { w.pool.live(w); },
+            *this, sleepers_, census_, [](worker& w) noexcept { w.pool.live(w); },
             [](worker& w) {
               w.home.loop.on_unhandled([&pool = w.pool](std::exception_ptr error) { pool.unhandled(error); });
             }) {}
@@ -80,12 +82,10 @@ class pool_core {
   }
 
   void submit_from_outside(task work) {
-    // [W1] acquire, pairs with [W2]: after stop() has begun only tasks of this pool post
-    if (!is_inside() && stopping_.load(std::memory_order_acquire)) return refuse(work);
+    if (!is_inside() && end_.has_begun()) return refuse(work);
     if (!(is_inside() ? feed_.try_put(work) : feed_.put(work))) return hooks_.call(work);  // a task does not block
     sleepers_.notify();
-    light_fence();  // pairs with stop()'s heavy fence: either stop() sees the task or this thread sees the stop
-    if (stopped_.load(std::memory_order_relaxed)) run_left_over();  // relaxed: ordered by the fence
+    if (end_.is_over()) run_left_over();
   }
 
   /// Offers a job to all workers, to the calling one first; offered() follows soon. False: the calling thread is no
@@ -163,6 +163,10 @@ class pool_core {
 
   /// Sets the number of threads; throws what worker_crew::configure() throws.
   void configure(std::size_t threads) {
+    struct notifier {
+      pool_core& pool;
+      ~notifier() { pool.idle_.notify(); }
+    } const at_end{*this};  // a thread that was counted and could not be started is none
     crew_.configure(threads);
     sleepers_.notify();
   }
@@ -207,19 +211,17 @@ class pool_core {
   void stop() {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
-    stopping_.store(true, std::memory_order_release);  // [W2] release, pairs with [W1]
+    end_.begin();
     crew_.close(has_work());
     feed_.close();
     if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
-    stopped_.store(true, std::memory_order_relaxed);  // relaxed: ordered by the fence
-    heavy_fence();                                    // pairs with the light fence of submit_from_outside()
+    end_.finish();
     const inside here(this);
     crew_.end_loops([this]() noexcept { return run_left_over(); });
   }
 
  private:
-  static constexpr std::uint64_t helper_came = std::uint64_t{1} << 32;
   static constexpr std::chrono::microseconds first_nap{250}, last_nap{8000};
 
   /// While it lives, the calling thread runs tasks of `pool`.
@@ -253,7 +255,7 @@ class pool_core {
   }
 
   /// After the threads have gone: what slipped in, on the calling thread. True: there was something.
-  bool run_left_over() noexcept {
+  [[gnu::noinline]] bool run_left_over() noexcept {
     const inside here(this);
     bool any = false;
     for (taken t; take(nullptr, t); any = true) run(nullptr, t);
@@ -290,7 +292,7 @@ class pool_core {
         for (job* j; tasks_left != 0 && (j = w.next_own()) != nullptr; --tasks_left) run_job(&w, j);
       } else if (!loops_rest) {
         tasks_left = 0;
-        if (stopping_.load(std::memory_order_relaxed)) {  // relaxed, all: see has_flows_only()
+        if (end_.is_closing()) {  // relaxed, all: see has_flows_only()
           if (w.minding.load(std::memory_order_relaxed) == 0) w.minding.store(clock(), std::memory_order_relaxed);
           idle_.notify();
         }
@@ -312,7 +314,7 @@ class pool_core {
   bool wait_for_work(worker& w, bool searching) noexcept {
     const bool pays = w.searches.pay();
     searching = searching || (pays && sleepers_.begin_search(search_limit()));
-    const bool looks = (w.loops.were_active() && crew_.live() <= processors_) || (searching && pays);
+    const bool looks = (w.loops.were_active() && census_.threads() <= processors_) || (searching && pays);
     for (backoff pause; looks && !pause.exhausted(8); pause.wait()) {
       if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
       w.searches.paid();
@@ -346,7 +348,7 @@ class pool_core {
   }
 
   std::size_t search_limit() const noexcept {
-    const std::size_t threads = crew_.live();
+    const std::size_t threads = census_.threads();
     return threads > processors_ ? 1 : (std::max)(threads / 2, std::size_t{1});
   }
 
@@ -354,30 +356,22 @@ class pool_core {
     sleepers_.end_search([this]() noexcept { return has_work(); });
   }
 
-  /// At one moment of the call nothing waited and nobody ran: everybody slept, and nothing was queued while they slept
-  /// on. A thread that retires has left the live ones after its last task.
   bool is_idle() noexcept {
-    const std::size_t threads = crew_.live();
-    const std::uint64_t helpers = outside_helpers_.load(std::memory_order_acquire);  // [W15] acquire, pairs with [W11]
-    const sleepers::idleness idle = sleepers_.idle();
-    if (idle.count() != threads || helpers % helper_came != 0 || has_work()) return false;
-    // [W11] acq_rel, pairs with [W10], [W12] and [W15]: who comes after this finds no work but what comes later, too
-    return outside_helpers_.fetch_add(0, std::memory_order_acq_rel) == helpers && sleepers_.is_still(idle) &&
-           crew_.live() == threads;
+    return census_.is_idle(sleepers_, [this]() noexcept { return has_work(); });
   }
 
   static std::uint64_t clock() noexcept { return std::uint64_t(wait_clock::now().time_since_epoch().count()); }
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
-    if (has_work() || outside_helpers_.load(std::memory_order_relaxed) % helper_came != 0) return false;
+    if (has_work() || census_.has_helpers()) return false;
     std::size_t without = idle();
     crew_.any_of(0, [&without, now = clock()](const worker& w) noexcept {
       const std::uint64_t since = w.minding.load(std::memory_order_relaxed);  // relaxed: a guess
       if (since != 0 && now - since > static_cast<std::uint64_t>(flows_may_run.count())) ++without;
       return false;
     });
-    return without >= crew_.live();
+    return without >= census_.threads();
   }
   static constexpr wait_clock::duration flows_may_run = std::chrono::milliseconds(100);
   static constexpr unsigned tasks_per_turn = 16;
@@ -389,9 +383,8 @@ class pool_core {
   const pool_hooks hooks_;
   bool late_posts_run_ = false;  // written before stop()
   sleepers sleepers_;
-  atomic<bool> stopping_{false};              // written by stop()
-  atomic<bool> stopped_{false};               // the threads have gone
-  atomic<std::uint64_t> outside_helpers_{0};  // [ came:32 | are there:32 ] threads from outside in help_until()
+  stop_gate end_;
+  pool_census census_;  // the threads, and those from outside in help_until()
   idle_gate idle_;
   std::mutex stop_mutex_;  // one stop() at a time
   worker_crew crew_;       // last: its threads use the rest

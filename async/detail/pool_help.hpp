@@ -14,8 +14,7 @@ void pool_core::help_until(const Ready ready) {
   worker* const w = own_worker();
   const inside here(this);
   driven_loops* const loops = w != nullptr && current_loop == nullptr ? &w->loops : nullptr;
-  // [W10] acq_rel, pairs with [W11]: this thread may hold a task
-  if (w == nullptr) outside_helpers_.fetch_add(helper_came + 1, std::memory_order_acq_rel);
+  if (w == nullptr) census_.helper_comes();
   bool searching = false;
   unsigned tasks_left = 0;  // before the next look at the loops
   auto nap = first_nap;
@@ -59,7 +58,7 @@ void pool_core::help_until(const Ready ready) {
   }
   if (searching) end_search();
   if (w == nullptr) {
-    outside_helpers_.fetch_sub(1, std::memory_order_acq_rel);  // [W12] acq_rel, pairs with [W11]
+    census_.helper_goes();
     idle_.notify();
   }
 }

@@ -10,12 +10,14 @@
 #include <utility>       // for move
 #include <vector>        // for vector
 
-#include "async/detail/atomics.hpp"       // for atomic
-#include "async/detail/pool_worker.hpp"   // for worker, job
-#include "async/detail/sleepers.hpp"      // for sleepers
-#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
-#include "async/errors.hpp"               // for stopped
-#include "async/threadpool_options.hpp"   // for threadpool_stats
+#include "async/detail/atomics.hpp"         // for atomic
+#include "async/detail/pool_census.hpp"     // for pool_census
+#include "async/detail/pool_worker.hpp"     // for worker, job
+#include "async/detail/published_list.hpp"  // for published_list
+#include "async/detail/sleepers.hpp"        // for sleepers
+#include "async/detail/trace_points.hpp"    // for ASYNC_TRACE_INSTANT
+#include "async/errors.hpp"                 // for stopped
+#include "async/threadpool_options.hpp"     // for threadpool_stats
 
 namespace async::detail {
 
@@ -29,15 +31,16 @@ namespace async::detail {
 /// it ends or is asked to, and the other takes it before its next task.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
-/// Lifetime    workers and outgrown directories stay until the end, since a thief may be reading one.
+/// Lifetime    workers stay until the end, since a thief may be looking at one.
 class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
 
   /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
   /// each new worker.
-  worker_crew(pool_core& pool, sleepers& all, void (*body)(worker&) noexcept, void (*prepare)(worker&))
-      : pool_(pool), sleepers_(all), body_(body), prepare_(prepare) {}
+  worker_crew(pool_core& pool, sleepers& all, pool_census& census, void (*body)(worker&) noexcept,
+              void (*prepare)(worker&))
+      : pool_(pool), sleepers_(all), census_(census), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -99,7 +102,7 @@ class worker_crew {
     w.loops.remove([](const hosted_loop&) noexcept { return true; }, [this](hosted_loop& h) noexcept { orphan(h); });
     place_orphans();
     w.state = worker::life::ended;
-    live_.fetch_sub(1, std::memory_order_release);  // [W22] release, pairs with [W21]: its last task has ended
+    census_.thread_goes();
     return true;
   }
 
@@ -123,11 +126,6 @@ class worker_crew {
 
   /// How many workers are wanted.
   std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
-  /// How many threads there are that may run tasks.
-  std::size_t live() const noexcept {
-    // [W21] acquire, pairs with [W22]
-    return live_.load(std::memory_order_acquire);
-  }
 
   /// After join_all(): cancels the flows of all loops, with what that leads to, and closes the loops. more_tasks() runs
   /// tasks that were posted meanwhile, and tells whether there were any.
@@ -147,14 +145,7 @@ class worker_crew {
   /// modulo their count.
   template <class F>
   bool any_of(std::size_t first, F f) const {
-    const directory* const all = directory_.load(std::memory_order_acquire);  // [W25] acquire, pairs with [W26]
-    if (all == nullptr) return false;
-    const std::size_t size = all->size.load(std::memory_order_acquire);  // [W24] acquire, pairs with [W23]
-    std::size_t at = first % size;
-    for (std::size_t i = 0; i < size; ++i, at = at + 1 == size ? 0 : at + 1) {
-      if (f(*all->members[at])) return true;
-    }
-    return false;
+    return all_.any_of(first, std::move(f));
   }
 
   /// The oldest job of some worker, starting from any; null: there is none. `thief` may be null: a thread from outside.
@@ -187,12 +178,6 @@ class worker_crew {
   }
 
  private:
-  struct directory {
-    explicit directory(std::size_t most) : capacity(most), members(std::make_unique<worker*[]>(most)) {}
-    const std::size_t capacity;
-    atomic<std::size_t> size{0};
-    const std::unique_ptr<worker*[]> members;
-  };
   struct joiner {
     std::vector<std::thread> threads;
     ~joiner() {
@@ -208,22 +193,11 @@ class worker_crew {
       members_.reserve(known + 1);
       auto fresh = std::make_unique<worker>(pool_, known, sleepers_);
       prepare_(*fresh);
-      if (directories_.empty() || directories_.back()->capacity == known) widen();
-      directory& all = *directories_.back();
-      all.members[known] = fresh.get();
+      all_.reserve_one();
       orphan(fresh->home);
       members_.push_back(std::move(fresh));
-      all.size.store(known + 1, std::memory_order_release);  // [W23] release, pairs with [W24]: publishes the worker
-      // [W26] release, pairs with [W25]: publishes the directory, which is never empty
-      directory_.store(&all, std::memory_order_release);
+      all_.add(*members_.back());
     }
-  }
-
-  void widen() {
-    directories_.reserve(directories_.size() + 1);
-    auto wider = std::make_unique<directory>(directories_.empty() ? 8 : 2 * directories_.back()->capacity);
-    for (std::size_t i = 0; i < members_.size(); ++i) wider->members[i] = members_[i].get();
-    directories_.push_back(std::move(wider));
   }
 
   /// Makes worker number `last` a wanted one.
@@ -235,11 +209,11 @@ class worker_crew {
     }
     w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
     if (w.state == worker::life::vacant) {
-      live_.fetch_add(1, std::memory_order_relaxed);  // relaxed: before the thread, which is not idle at first
+      census_.thread_comes();  // which is not idle at first
       try {
         w.thread = std::thread([this, &w]() noexcept { body_(w); });
       } catch (...) {
-        live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: it has run nothing
+        census_.thread_goes();
         throw;
       }
       w.state = worker::life::running;
@@ -259,7 +233,7 @@ class worker_crew {
 
   /// Nobody drives the loop.
   void orphan(hosted_loop& h) noexcept {
-    h.driver.store(nullptr, std::memory_order_relaxed);  // relaxed: who does not see it wakes a thread too many
+    h.driver.clear();
     h.next = orphans_;
     orphans_ = &h;
   }
@@ -267,7 +241,7 @@ class worker_crew {
   static void give(hosted_loop& h, worker& w) noexcept {
     h.next = w.given;
     w.given = &h;
-    h.driver.store(&w, std::memory_order_release);    // [W31] release, pairs with [W30]
+    h.driver.set(w);
     w.review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
     worker::wake(w);
   }
@@ -281,7 +255,7 @@ class worker_crew {
       give(h, is_wanted(h.home) ? h.home : *members_[h.home.index % wanted]);
     }
     for (std::size_t i = 0; i != wanted; ++i) {
-      worker* const driver = members_[i]->home.driver.load(std::memory_order_relaxed);  // relaxed: under the mutex
+      worker* const driver = members_[i]->home.driver.get();
       if (driver == members_[i].get()) continue;
       driver->review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
       worker::wake(*driver);
@@ -294,16 +268,15 @@ class worker_crew {
 
   pool_core& pool_;
   sleepers& sleepers_;
+  pool_census& census_;
   void (*const body_)(worker&) noexcept;
   void (*const prepare_)(worker&);
-  atomic<const directory*> directory_{nullptr};  // written under the mutex
-  atomic<std::size_t> wanted_{0};                // written under the mutex
-  atomic<std::size_t> live_{0};                  // written under the mutex
-  std::mutex mutex_;                             // guards what follows
+  published_list<worker> all_;     // written under the mutex
+  atomic<std::size_t> wanted_{0};  // written under the mutex
+  std::mutex mutex_;               // guards what follows
   bool is_closed_ = false;
   hosted_loop* orphans_ = nullptr;  // loops that nobody drives
   std::vector<std::unique_ptr<worker>> members_;
-  std::vector<std::unique_ptr<directory>> directories_;
 };
 
 }  // namespace async::detail

@@ -5,6 +5,7 @@
 #include "relacy_runner.hpp"
 
 #include "async/detail/inbox.hpp"
+#include "async/detail/loop_driver.hpp"
 #include "async/detail/sleepers.hpp"
 
 using async::detail::atomic;
@@ -39,6 +40,7 @@ struct hosted;
 
 struct worker {
   sleepers::sleeper bed;
+  cell<bool> made{false};  // by the crew
   atomic<unsigned> retire{0};
   atomic<unsigned> review{0};
   cell<hosted*> given{nullptr};  // guarded by the crew's mutex
@@ -47,7 +49,7 @@ struct worker {
 
 struct hosted {
   inbox box;
-  atomic<worker*> driver{nullptr};
+  async::detail::loop_driver<worker> driver;
   cell<unsigned> turns{0};  // what only the driver touches
 };
 
@@ -63,7 +65,8 @@ struct pool {
 
   pool() {
     workers[0].driven = &loop;
-    loop.driver.store(&workers[0], std::memory_order_relaxed);
+    for (worker& w : workers) w.made.set(true);
+    loop.driver.set(workers[0]);
   }
 
   // --- from outside ---
@@ -73,7 +76,10 @@ struct pool {
     const inbox::pushed result = loop.box.push(m);
     check(result != inbox::pushed::refused, "the loop is open");
     if (result != inbox::pushed::wake_embedder) return;
-    if (worker* const w = loop.driver.load(std::memory_order_acquire)) all.wake(w->bed);
+    if (worker* const w = loop.driver.whom_to_wake()) {
+      check(w->made.get(), "who is woken is there");
+      all.wake(w->bed);
+    }
     loop.box.woken();
   }
   void post() {
@@ -88,7 +94,7 @@ struct pool {
   /// The loop's home has a thread again.
   void ask_for_loop() {
     const std::lock_guard lock(crew);
-    worker* const driver = loop.driver.load(std::memory_order_relaxed);
+    worker* const driver = loop.driver.get();
     driver->review.store(1, std::memory_order_relaxed);
     all.wake(driver->bed);
   }
@@ -126,7 +132,7 @@ struct pool {
   }
   void give(hosted& h, worker& w) {  // under the crew's mutex
     w.given.set(&h);
-    h.driver.store(&w, std::memory_order_release);
+    h.driver.set(w);
     w.review.store(1, std::memory_order_relaxed);
     all.wake(w.bed);
   }
@@ -153,7 +159,7 @@ struct pool {
     if (other.retire.load(std::memory_order_relaxed) == 0) {
       give(h, other);
     } else {
-      h.driver.store(nullptr, std::memory_order_relaxed);
+      h.driver.clear();
     }
   }
   void live(unsigned index) {
@@ -252,6 +258,29 @@ struct asked : rl::test_suite<asked, 3> {
   void after() { check(l.read.get() == 1, "the message is delivered once"); }
 };
 
+/// A loop whose driver slept and has left goes to a worker that has just been made, while a message comes.
+struct new_worker : rl::test_suite<new_worker, 2> {
+  pool p;
+  letter l;
+  void before() {
+    p.expected = 1;
+    p.workers[1].made.set(false);
+    p.workers[0].driven = nullptr;
+    p.loop.driver.clear();
+    check(p.loop.box.sleep(true), "there is no message");
+  }
+  void thread(unsigned index) {
+    if (index == 1) return p.push(l);
+    {
+      const std::lock_guard lock(p.crew);
+      p.workers[1].made.set(true);
+      p.give(p.loop, p.workers[1]);
+    }
+    p.live(1);
+  }
+  void after() { check(l.read.get() == 1, "the message is delivered once"); }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -262,5 +291,6 @@ int main(int argc, char** argv) {
   run.check<hand_over<true>>("a worker that retires hands its loop over while a message comes", some);
   run.check<hand_over<false>>("a worker gives a loop back to its home while a message comes", some);
   run.check<asked>("a worker that sleeps is asked for a loop, and a message comes", some);
+  run.check<new_worker>("a loop is given to a worker that has just been made while a message comes");
   return run.result();
 }

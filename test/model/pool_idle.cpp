@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The wait for a pool without work: who says that it is idle knows that nobody has a task in hand, neither a thread
+// that has just been started or has ended, nor one from outside that helps; and who waits for it is woken.
+#include "relacy_runner.hpp"
+
+#include "async/detail/idle_gate.hpp"
+#include "async/detail/pool_census.hpp"
+#include "async/detail/sleepers.hpp"
+
+using async::detail::atomic;
+using async::detail::basic_idle_gate;
+using async::detail::basic_sleepers;
+using async::detail::cell;
+using async::detail::pool_census;
+using async::detail::yield_thread;
+using model::check;
+
+namespace {
+
+/// Stands for std::mutex.
+class mutex {
+ public:
+  void lock() noexcept {
+    while (taken_.exchange(1, std::memory_order_acquire) != 0) yield_thread();
+  }
+  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
+
+ private:
+  atomic<unsigned> taken_{0};
+};
+
+/// Stands for std::condition_variable.
+class variable {
+ public:
+  template <class Lock, class Condition>
+  void wait(Lock& lock, Condition condition) {
+    while (!condition()) {
+      const std::uint32_t seen = changes_.load(std::memory_order_relaxed);
+      lock.unlock();
+      async::detail::wait_on_word(changes_, seen);
+      lock.lock();
+    }
+  }
+  void notify_all() noexcept {
+    changes_.fetch_add(1, std::memory_order_relaxed);
+    async::detail::wake_all(changes_);
+  }
+
+ private:
+  atomic<std::uint32_t> changes_{0};
+};
+using sleepers = basic_sleepers<mutex>;
+
+/// A pool with one task, which writes `done`.
+struct pool {
+  sleepers all;
+  sleepers::sleeper bed;
+  pool_census census;
+  basic_idle_gate<mutex, variable> gate;
+  atomic<unsigned> tasks{0};
+  atomic<unsigned> retire{0};
+  cell<unsigned> done{0};
+
+  // relaxed, as the pool's looks are
+  bool has_work() const noexcept { return tasks.load(std::memory_order_relaxed) != 0; }
+  bool run_one() {
+    unsigned there = 1;
+    if (!has_work() || !tasks.compare_exchange_strong(there, 0, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return false;
+    }
+    done.set(1);
+    return true;
+  }
+  bool is_idle() {
+    return census.is_idle(all, [this]() noexcept { return has_work(); });
+  }
+  void must_be_done_when_idle() {
+    if (is_idle()) check(done.get() == 1, "the task has been run, and what it did can be seen");
+  }
+
+  /// The life of a thread, which has been counted.
+  void live() {
+    while (retire.load(std::memory_order_relaxed) == 0) {
+      if (run_one()) continue;
+      all.announce(bed, false);
+      if (has_work() || retire.load(std::memory_order_relaxed) != 0) {
+        if (all.cancel(bed)) all.end_search([this]() noexcept { return has_work(); });
+        continue;
+      }
+      gate.notify();
+      if (all.park(bed)) all.end_search([this]() noexcept { return has_work(); });
+    }
+    census.thread_goes();
+    gate.notify();
+  }
+};
+
+/// Somebody posts a task and waits until the pool is idle, whose thread begins, runs it and falls asleep.
+struct wait : rl::test_suite<wait, 2> {
+  pool p;
+  void before() { p.census.thread_comes(); }
+  void thread(unsigned index) {
+    if (index == 0) return p.live();
+    p.tasks.store(1, std::memory_order_release);
+    p.all.notify();
+    p.gate.wait([this] { return p.is_idle(); });
+    check(p.done.get() == 1, "the task has been run, and what it did can be seen");
+    p.retire.store(1, std::memory_order_relaxed);
+    p.all.wake(p.bed);
+  }
+};
+
+/// The same while a thread from outside helps, and may take the task.
+struct wait_with_helper : rl::test_suite<wait_with_helper, 2> {
+  pool p;
+  void before() { p.tasks.store(1, std::memory_order_relaxed); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      p.census.helper_comes();
+      p.run_one();
+      p.census.helper_goes();
+      p.gate.notify();
+      return;
+    }
+    p.gate.wait([this] { return p.is_idle(); });
+    check(p.done.get() == 1, "the task has been run, and what it did can be seen");
+  }
+};
+
+/// One look while a helper comes, takes the task, and goes; another one may come.
+struct look_with_helpers : rl::test_suite<look_with_helpers, 3> {
+  pool p;
+  void before() { p.tasks.store(1, std::memory_order_relaxed); }
+  void thread(unsigned index) {
+    if (index == 2) return p.must_be_done_when_idle();
+    p.census.helper_comes();
+    p.run_one();
+    p.census.helper_goes();
+  }
+};
+
+/// One look while a thread is started, takes the task, and ends.
+struct look_at_start : rl::test_suite<look_at_start, 3> {
+  pool p;
+  atomic<unsigned> started{0};
+  void before() { p.tasks.store(1, std::memory_order_relaxed); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      p.census.thread_comes();
+      started.store(1, std::memory_order_release);
+    } else if (index == 1) {
+      while (started.load(std::memory_order_acquire) == 0) yield_thread();
+      p.run_one();
+      p.census.thread_goes();
+    } else {
+      p.must_be_done_when_idle();
+    }
+  }
+};
+
+/// One look while a thread is started, takes the task, and another one, which was asleep, ends: there are as many as
+/// before.
+struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
+  pool p;
+  void before() {
+    p.tasks.store(1, std::memory_order_relaxed);
+    p.census.thread_comes();
+    p.all.announce(p.bed, false);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      p.census.thread_comes();
+      unsigned there = 1;
+      check(p.tasks.compare_exchange_strong(there, 0, std::memory_order_acquire, std::memory_order_relaxed), "there");
+      p.all.wake(p.bed);
+      p.done.set(1);
+    } else if (index == 1) {
+      static_cast<void>(p.all.park(p.bed));
+      p.census.thread_goes();
+    } else {
+      p.must_be_done_when_idle();
+    }
+  }
+};
+
+/// A thread that was counted and could not be started: who waits is told.
+struct failed_start : rl::test_suite<failed_start, 2> {
+  pool p;
+  void thread(unsigned index) {
+    if (index == 1) return p.gate.wait([this] { return p.is_idle(); });
+    p.census.thread_comes();
+    p.census.thread_goes();
+    p.gate.notify();
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("pool_idle", argc, argv);
+  run.check<wait>("a wait for the end of a task, by who has posted it");
+  run.check<wait_with_helper>("a wait for the end of a task that a helper takes");
+  run.check<look_with_helpers>("a look while helpers come and go");
+  run.check<look_at_start>("a look while a thread is started and ends");
+  run.check<look_at_exchange>("a look while a thread is started and another one ends");
+  run.check<failed_start>("a wait while a thread cannot be started");
+  return run.result();
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A list that grows, from one array into the next, while others visit it.
+#include "relacy_runner.hpp"
+
+#include "async/detail/published_list.hpp"
+
+using async::detail::cell;
+using model::check;
+
+namespace {
+
+struct entry {
+  cell<unsigned> number{0};
+};
+
+/// One thread adds three to arrays of two and of four; two threads visit what is there.
+struct growth : rl::test_suite<growth, 3> {
+  async::detail::published_list<entry, 2> list;
+  entry entries[3];
+
+  void thread(unsigned index) {
+    if (index == 2) {
+      for (unsigned i = 0; i < 3; ++i) {
+        list.reserve_one();
+        entries[i].number.set(i + 1);
+        list.add(entries[i]);
+      }
+      return;
+    }
+    unsigned count = 0;
+    unsigned sum = 0;
+    list.any_of(index, [&](entry& e) {
+      ++count;
+      sum += e.number.get();
+      return false;
+    });
+    check(sum == count * (count + 1) / 2, "those that are there have come one after the other");
+    unsigned again = 0;
+    list.any_of(0, [&](entry&) {
+      ++again;
+      return false;
+    });
+    check(again >= count, "nobody goes");
+  }
+  void after() {
+    check(list.any_of(0, [](entry& e) { return e.number.get() == 3; }), "all are there");
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("published_list", argc, argv);
+  run.check<growth>("a list grows while two visit it");
+  return run.result();
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The end of a pool while tasks are posted from outside: each that was accepted is run, by somebody.
+#include "relacy_runner.hpp"
+
+#include "async/detail/stop_gate.hpp"
+
+using async::detail::atomic;
+using async::detail::cell;
+using async::detail::stop_gate;
+using model::check;
+
+namespace {
+
+/// Two threads post, one stops the pool, whose threads run nothing more.
+struct posts_and_stop : rl::test_suite<posts_and_stop, 3> {
+  stop_gate gate;
+  atomic<unsigned> waiting{0};
+  cell<unsigned> late_posts{0};  // what is to be done with them: written before the stop
+  unsigned ran[3] = {};
+  unsigned refused[3] = {};
+
+  void run_left_over(unsigned index) {
+    unsigned there = waiting.load(std::memory_order_relaxed);
+    while (there != 0) {
+      if (waiting.compare_exchange_strong(there, there - 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+        ++ran[index];
+        there = waiting.load(std::memory_order_relaxed);
+      }
+    }
+  }
+  void thread(unsigned index) {
+    if (index == 2) {
+      late_posts.set(7);
+      gate.begin();
+      check(gate.is_closing(), "who stops it knows");
+      gate.finish();
+      return run_left_over(2);
+    }
+    if (gate.has_begun()) {
+      check(late_posts.get() == 7, "who comes too late sees what was done before");
+      ++refused[index];
+      return;
+    }
+    waiting.fetch_add(1, std::memory_order_release);
+    if (gate.is_over()) run_left_over(index);
+  }
+  void after() { check(ran[0] + ran[1] + ran[2] + refused[0] + refused[1] == 2, "each task is run, or refused"); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("stop_gate", argc, argv);
+  run.check<posts_and_stop>("two posts while a pool is stopped");
+  return run.result();
+}
