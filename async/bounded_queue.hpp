@@ -122,7 +122,7 @@ class bounded_queue {
     std::size_t total = 0;
     while (total != count) {
       std::size_t taken = 0;
-      if (ring_.bulk_enqueue(first, count - total, taken) != result::done) break;
+      if (ring_.bulk_enqueue(first, total != 0, count - total, taken) != result::done) break;
       total += taken;
     }
     return total;

@@ -145,10 +145,10 @@ class bounded_ring {
     }
   }
 
-  /// Constructs up to `count` elements from *first, *++first, …; `first` is advanced past those taken, if there
-  /// are more. `done`: some.
+  /// Constructs up to `count` elements from *first, *++first, …, and from *++first on if it is `used`. It is not
+  /// advanced beyond the last one taken: a stream would lose one, or wait for it. `done`: some.
   template <class It>
-  ring_result bulk_enqueue(It& first, std::size_t count, std::size_t& taken) {
+  ring_result bulk_enqueue(It& first, bool used, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
     std::uint64_t t = tail_.load(std::memory_order_relaxed);
     for (;;) {
@@ -161,10 +161,11 @@ class bounded_ring {
         if (tail_.compare_exchange_strong(expected, t + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
           filling here{*this, t, ready};
-          while (taken != ready) {
+          if (used) ++first;
+          for (;; ++first) {
             std::construct_at(at(t + taken).value(), *first);
             here.publish_next();
-            if (++taken != count) ++first;  // not beyond the last one: a stream would wait for more
+            if (++taken == ready) break;
           }
           return ring_result::done;
         }

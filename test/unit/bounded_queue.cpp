@@ -281,8 +281,8 @@ TEST_CASE("bulks take any iterator: lists, moves, inserters") {
   CHECK(to == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE("a bulk reads no more of a stream than it is told to") {
-  std::istringstream stream("1 2 3 4");
+TEST_CASE("a bulk reads no more of a stream than it is told to, or has room for") {
+  std::istringstream stream("1 2 3 4 5");
   bounded_queue<int> q(8);
   CHECK(q.bulk_enqueue(std::istream_iterator<int>(stream), 2) == 2);
   int next = 0;
@@ -291,6 +291,11 @@ TEST_CASE("a bulk reads no more of a stream than it is told to") {
   CHECK(*q.dequeue() == 1);
   CHECK(*q.dequeue() == 2);
   CHECK_FALSE(q.dequeue());
+  bounded_queue<int> one(1);
+  CHECK(one.bulk_enqueue(std::istream_iterator<int>(stream), 2) == 1);
+  CHECK(*one.dequeue() == 4);
+  stream >> next;
+  CHECK(next == 5);
 }
 
 TEST_CASE("bulks wrap around the end of the ring") {
