@@ -60,7 +60,7 @@ class spawn_task {
     f->promise = std::exchange(promise_, nullptr);
     f->doomed = true;
     f->cur = &f->root;
-    f->active.store(1, std::memory_order_relaxed);  // published with the message, if there is one
+    f->active.show_unseen();  // published with the message, if there is one
     return f;
   }
 

@@ -20,8 +20,14 @@ class reference_count {
 
   /// Gives one back. True: it was the last, and what is counted is the caller's to destroy.
   bool drop() noexcept {
-    // [T7] acq_rel, pairs with itself: what the others did happens before the end
+    // [T7] acq_rel, pairs with itself and [T8]: what the others did happens before the end
     return count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
+  /// True: the caller's is the only one, and others cannot be made. Without giving it back.
+  bool is_last() const noexcept {
+    // [T8] acquire, pairs with [T7]: what the others did
+    return count_.load(std::memory_order_acquire) == 1;
   }
 
   /// Takes back one that nobody else has seen, and that is not the last.

@@ -46,7 +46,7 @@ struct group_step : Face {
     for (flow* b = self.branches.first; b != nullptr; b = b->list_next) {
       b->core = f.core;
       b->pool = f.pool;
-      b->active.store(1, std::memory_order_relaxed);  // no other thread knows it
+      b->active.show_unseen();  // no other thread knows it
       if (b->signal() == signal::none && f.core->ready().try_reserve()) {
         start_with_place(*b);
       } else {

@@ -19,7 +19,7 @@ class end_message : public async::detail::message {
       const auto& self = static_cast<const end_message&>(m);
       return self.parent_ == nullptr || is_held(*self.parent_);
     }
-    return m.deliver == &branch_told && branch_word(branch(m).active).is_bound();
+    return m.deliver == &branch_told && branch_word(branch(m).active.of_branch()).is_bound();
   }
   /// The message in a branch: it is to begin or, when it has begun, to end.
   static void branch_told(async::detail::message& m, async::detail::delivery) {

@@ -59,14 +59,9 @@ inline void clear_remains(flow& f) noexcept {
   set_top(f, f.root.sub_end_ = arena_of(f));
 }
 
-/// Other threads may see that the flow is idle.
-inline void hand_back(flow& f) noexcept {
-  // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
-  f.active.store(0, std::memory_order_release);
-}
 [[gnu::noinline]] inline void hand_back_and_tell(flow& f) noexcept {
   promise_base* const promise = std::exchange(f.promise, nullptr);
-  f.doomed ? f.ops->release(f) : hand_back(f);
+  f.doomed ? f.ops->release(f) : f.active.hide();
   if (promise != nullptr) promise->drop();
 }
 
@@ -87,7 +82,7 @@ inline void settle(flow& f) noexcept {
   f.at = phase::idle;
   if (f.doomed || f.promise != nullptr) [[unlikely]]
     return hand_back_and_tell(f);
-  hand_back(f);
+  f.active.hide();
 }
 
 /// Destroys a step that will not run, or whose end has come.

@@ -5,13 +5,16 @@
 #include <cstdint>      // for uint8_t, uint32_t
 #include <string_view>  // for string_view
 
-#include "async/detail/atomics.hpp"     // for atomic
-#include "async/detail/job.hpp"         // for job
-#include "async/detail/loop_core.hpp"   // for runnable, message, loop_core
-#include "steps/detail/result.hpp"      // for pack_tag, slot_size
-#include "steps/detail/start_word.hpp"  // for start_word
-#include "steps/errors.hpp"             // for ErrorCode
-#include "steps/state.hpp"              // for State
+#include "async/detail/atomics.hpp"          // for atomic
+#include "async/detail/job.hpp"              // for job
+#include "async/detail/loop_core.hpp"        // for runnable, message, loop_core
+#include "async/detail/reference_count.hpp"  // for reference_count
+#include "steps/detail/active_word.hpp"      // for active_word
+#include "steps/detail/remote_slot.hpp"      // for remote_slot
+#include "steps/detail/result.hpp"           // for pack_tag, slot_size
+#include "steps/detail/start_word.hpp"       // for start_word
+#include "steps/errors.hpp"                  // for ErrorCode
+#include "steps/state.hpp"                   // for State
 
 namespace async::detail {
 class pool_core;
@@ -181,7 +184,7 @@ struct pending_error {
 
 /// A flow as other threads know it: they may hold on to this after the flow has gone.
 struct remote {
-  async::detail::atomic<std::uint32_t> references{1};
+  async::detail::reference_count references;
   start_word start;  // of a flow on a pool
   flow* target;      // the loop thread's; null: the flow has gone
 };
@@ -206,17 +209,9 @@ struct flow : async::detail::runnable, async::detail::message {
   bool is_open() const noexcept { return user <= signal::yield; }
   /// True when it may still complete its step.
   bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
-  bool executes() const noexcept { return active.load(std::memory_order_relaxed) != 0; }
+  bool executes() const noexcept { return active.is_set(); }
   /// The same for other threads than the loop's.
-  bool is_seen_to_execute() const noexcept {
-    // [E2] acquire, pairs with [E1] and [E3]: the flow's end is complete, or its start can be seen
-    return active.load(std::memory_order_acquire) != 0;
-  }
-
-  /// The flow executes from here on.
-  void show_execution() noexcept {
-    active.store(1, std::memory_order_release);  // [E3] release, pairs with [E2]: what is to be executed
-  }
+  bool is_seen_to_execute() const noexcept { return active.is_seen(); }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
@@ -241,11 +236,11 @@ struct flow : async::detail::runnable, async::detail::message {
   limits* limit = nullptr;                   // null: none
   async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
   promise_base* promise = nullptr;
-  async::detail::atomic<remote*> elsewhere{nullptr};  // made by the first other thread that needs it
-  flow** list_prev = nullptr;                         // null: in no list
+  remote_slot<remote> elsewhere;
+  flow** list_prev = nullptr;  // null: in no list
   flow* list_next = nullptr;
-  async::detail::atomic<std::uint32_t> active{0};  // 1: executes; other threads wait for 0
-  async::detail::atomic<std::uint32_t> epoch{0};   // changes when a wait ends; other threads read it
+  active_word active;
+  async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
   phase at = phase::idle;
   bool ended = false;         // idle after an execution whose remains have not been cleared
   bool has_place = false;     // a place in the loop's ready queue is reserved

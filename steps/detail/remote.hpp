@@ -20,25 +20,19 @@
 namespace steps::detail {
 
 inline void release_remote(remote& r) noexcept {
-  // [E4] acq_rel, pairs with itself and [E12]: whoever frees it has seen what the others did
-  if (r.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (!r.references.drop()) return;
   std::destroy_at(&r);
   async::detail::free_block(&r, sizeof(remote));
 }
 
 /// The flow's remote. The flow exists during the call. Throws std::bad_alloc.
 inline remote& remote_of(flow& f) {
-  // [E5] acquire, pairs with [E6]: its members
-  remote* known = f.elsewhere.load(std::memory_order_acquire);
+  remote* known = f.elsewhere.get();
   if (known == nullptr) {
     auto* const made = ::new (async::detail::allocate_block(sizeof(remote))) remote;
     made->target = &f;
-    // [E6] acq_rel, pairs with [E5] and, when another thread was first, with itself
-    if (f.elsewhere.compare_exchange_strong(known, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
-      known = made;
-    } else {
-      release_remote(*made);
-    }
+    known = f.elsewhere.put(made);
+    if (known != made) release_remote(*made);
   }
   return *known;
 }
@@ -46,14 +40,14 @@ inline remote& remote_of(flow& f) {
 /// The same with a reference for the caller.
 inline remote& reach(flow& f) {
   remote& known = remote_of(f);
-  known.references.fetch_add(1, std::memory_order_relaxed);  // the flow holds one meanwhile
+  known.references.add();  // the flow holds one meanwhile
   return known;
 }
 
 /// The start_word of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
 inline start_word* start_of(flow& f) noexcept {
   if (f.pool == nullptr) return nullptr;
-  remote* const r = f.elsewhere.load(std::memory_order_acquire);  // [E5]
+  remote* const r = f.elsewhere.get();
   return r != nullptr ? &r->start : nullptr;
 }
 
@@ -66,18 +60,18 @@ inline async::detail::loop_core* known_core_of(flow& f) noexcept {
   return f.core;
 }
 
-/// True when no message to the flow is on its way, nor the task that starts it.
+/// True when no message to the flow is on its way, nor the task that starts it. New ones are made by those who have the
+/// flow.
 inline bool is_unreached(flow& f) noexcept {
-  remote* const r = f.elsewhere.load(std::memory_order_relaxed);
-  // [E12] acquire, pairs with [E4]: what the last message did; new ones are made by those who have the flow
-  return r == nullptr || r->references.load(std::memory_order_acquire) == 1;
+  remote* const r = f.elsewhere.get_own();
+  return r == nullptr || r->references.is_last();
 }
 
 /// The flow goes; on the loop's thread, or when no message can be under way.
 inline void forget_remote(flow& f) noexcept {
-  remote* const r = f.elsewhere.load(std::memory_order_relaxed);  // nobody else uses the flow any more
+  remote* const r = f.elsewhere.get_own();
   if (r == nullptr) return;
-  f.elsewhere.store(nullptr, std::memory_order_relaxed);
+  f.elsewhere.clear();
   r->target = nullptr;
   release_remote(*r);
 }

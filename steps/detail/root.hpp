@@ -21,8 +21,7 @@ using async::detail::loop_entry;
 /// True when something outside of its block belongs to the flow. Asked by who has it.
 inline bool has_more(const flow& f) noexcept {
   const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.elsewhere.load(std::memory_order_relaxed))) !=
-         0;  // relaxed: made by others before
+  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.elsewhere.get_own())) != 0;
 }
 [[gnu::noinline]] inline void drop_more(flow& f) noexcept {
   if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
@@ -177,14 +176,14 @@ inline void wait_for_cancel(const flow& f) noexcept {
 
 inline void queue_start(flow& f) {
   start_task task(f);  // before others can look for its word
-  f.show_execution();
+  f.active.show();
   try {
     f.pool->submit(std::move(task));
   } catch (...) {
     start_word& word = *start_of(f);
     if (word.hold() == start_word::held::yes) {
       word.cancel();
-      f.active.store(0, std::memory_order_relaxed);  // nobody else has it
+      f.active.hide_unseen();  // nobody else has it
     } else {
       wait_for_cancel(f);
     }
@@ -200,13 +199,13 @@ inline void queue_start(flow& f) {
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);
-  f.show_execution();
+  f.active.show();
   try {
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
     throw Error(errors::InternalError, "the flow's event loop has gone");
   } catch (...) {
-    f.active.store(0, std::memory_order_relaxed);  // nobody else has seen it
+    f.active.hide_unseen();  // nobody else has seen it
     throw;
   }
 }
@@ -217,7 +216,7 @@ inline void queue_start(flow& f) {
       [[likely]] {
     const async::detail::owner_entry here(*f.core);
     if (here && f.core->ready().try_reserve()) [[likely]] {
-      f.show_execution();
+      f.active.show();
       return start_with_place(f);
     }
   }

@@ -6,14 +6,15 @@
 #include <new>      // for placement new
 #include <utility>  // for exchange
 
-#include "async/detail/block_cache.hpp"  // for free_block
-#include "async/detail/loop_host.hpp"    // for loop_host
-#include "async/detail/pool_core.hpp"    // for pool_core, this_pool
-#include "steps/detail/branch_list.hpp"  // for branch_list, copy_exception
-#include "steps/detail/branch_word.hpp"  // for branch_word
-#include "steps/detail/end_message.hpp"  // for end_message
-#include "steps/detail/engine.hpp"       // for resume, raise
-#include "steps/detail/retire.hpp"       // for help_branches
+#include "async/detail/block_cache.hpp"      // for free_block
+#include "async/detail/loop_host.hpp"        // for loop_host
+#include "async/detail/pool_core.hpp"        // for pool_core, this_pool
+#include "async/detail/reference_count.hpp"  // for reference_count
+#include "steps/detail/branch_list.hpp"      // for branch_list, copy_exception
+#include "steps/detail/branch_word.hpp"      // for branch_word
+#include "steps/detail/end_message.hpp"      // for end_message
+#include "steps/detail/engine.hpp"           // for resume, raise
+#include "steps/detail/retire.hpp"           // for help_branches
 
 /// parallel() of a flow on a pool: each branch is offered to all workers, and runs on the loop of the one that takes
 /// it.
@@ -45,7 +46,7 @@ struct spread : scope {
       branch.burst = parent.burst;
       branch.pool = parent.pool;
       branch.core = parent.core;  // until it has a loop of its own
-      branch_word(branch.active).offer();
+      branch_word(branch.active.of_branch()).offer();
       branch.list_prev = nullptr;
       b = std::exchange(branch.list_next, last);
       last = &branch;
@@ -79,7 +80,7 @@ struct spread : scope {
   }
   /// The message in the branch has come: it is to begin on this loop or, when it has begun, to end.
   static void told(flow& b) {
-    branch_word word(b.active);
+    branch_word word(b.active.of_branch());
     if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
     b.told = true;
     word.has_ended() ? of(b).count_down() : cancel_here(b);
@@ -90,7 +91,7 @@ struct spread : scope {
   /// Gives the branch its loop, unless its parent has disposed of it meanwhile. In a turn of the loop.
   static bool is_wanted(flow& b, async::detail::loop_core& core) noexcept {
     const bool here = std::exchange(b.core, &core) == &core;
-    switch (branch_word(b.active).bind(here)) {
+    switch (branch_word(b.active.of_branch()).bind(here)) {
       case branch_word::binding::wanted:
         return true;
       case branch_word::binding::free:
@@ -112,7 +113,7 @@ struct spread : scope {
       flow* first = nullptr;
       // Relaxed, both: who is first only matters to the branch itself until it sends the news; they keep a count.
       if (all.failed.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed)) {
-        all.left.fetch_add(1, std::memory_order_relaxed);
+        all.left.add();
       }
     }
     settle(b);
@@ -125,14 +126,14 @@ struct spread : scope {
     if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
       all.parent().core->push(all.failed_news);
     }
-    if (branch_word(b.active).end(b.told, async::detail::current_loop == all.parent().core)) all.count_down();
+    if (branch_word(b.active.of_branch()).end(b.told, async::detail::current_loop == all.parent().core))
+      all.count_down();
   }
   static constexpr flow_ops branch_ops{&end, &ended, &told};
 
   /// A branch less, or news that have come.
   void count_down() noexcept {
-    // [E15] acq_rel, pairs with itself: what the branches did is seen by who sees the last
-    if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!left.drop()) return;
     async::detail::loop_core& core = *parent().core;
     if (async::detail::current_loop == &core) {
       over();
@@ -167,7 +168,7 @@ struct spread : scope {
     is_stopping = true;
     for (flow** at = &branches.first; *at != nullptr;) {
       flow& b = **at;
-      const branch_word::request how = branch_word(b.active).ask_to_end();
+      const branch_word::request how = branch_word(b.active.of_branch()).ask_to_end();
       if (how == branch_word::request::dispose) {
         *at = b.list_next;
         dispose(b);
@@ -235,7 +236,7 @@ struct spread : scope {
     clear_remains(b);
     destroy_state(b);
     forget_remote(b);
-    if (branch_word(b.active).disposed()) free_memory(b);
+    if (branch_word(b.active.of_branch()).disposed()) free_memory(b);
   }
   static void free_memory(flow& b) noexcept {
     std::destroy_at(&b);
@@ -255,7 +256,7 @@ struct spread : scope {
   }
 
   branch_list& branches;
-  async::detail::atomic<std::uint32_t> left;
+  async::detail::reference_count left;
   async::detail::atomic<flow*> failed{nullptr};
   news over_news;
   news failed_news;

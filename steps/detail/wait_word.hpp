@@ -3,7 +3,8 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/atomics.hpp"  // for atomic
+#include "async/detail/atomics.hpp"          // for atomic
+#include "async/detail/reference_count.hpp"  // for reference_count
 
 namespace steps::detail {
 
@@ -39,17 +40,14 @@ class wait_word {
   bool is_open() const noexcept { return state_.load(std::memory_order_relaxed) == open; }
 
   /// One more token or message; the caller has one meanwhile.
-  void share() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void share() noexcept { references_.add(); }
   /// True: it was the last, and the caller frees what they share.
-  bool release() noexcept {
-    // [X1] acq_rel, pairs with itself: whoever frees it has seen what the others did
-    return references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  }
+  bool release() noexcept { return references_.drop(); }
 
  private:
   enum : std::uint32_t { open, won, closed };
 
-  async::detail::atomic<std::uint32_t> references_{2};  // the step's and the first token's
+  async::detail::reference_count references_{2};  // the step's and the first token's
   async::detail::atomic<std::uint32_t> state_{open};
 };
 

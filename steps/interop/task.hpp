@@ -2,15 +2,14 @@
 // floor: 10
 #pragma once
 #include <coroutine>    // for coroutine_handle, suspend_always
-#include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception, terminate
 #include <future>       // for future
 #include <optional>     // for optional
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/atomics.hpp"            // for atomic
 #include "steps/interop/detail/operation.hpp"  // for operation_awaiter, hosted_promise
+#include "steps/interop/detail/task_word.hpp"  // for task_word
 
 namespace steps::interop {
 
@@ -133,16 +132,12 @@ inline constexpr bool is_future<std::shared_future<T>> = true;
 
 /// What tasks of all types have in common.
 struct task_promise_base : hosted_promise {
-  enum : std::uint32_t { running, awaited, finished };
-
   struct final_awaiter {
     bool await_ready() const noexcept { return false; }
     template <class P>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
       const std::coroutine_handle<> next = ended.promise().continuation;
-      // [R4] acq_rel, pairs with [R5]: publishes the result, receives the continuation
-      if (ended.promise().state.exchange(finished, std::memory_order_acq_rel) == awaited) return next;
-      return std::noop_coroutine();
+      return ended.promise().word.end() ? next : std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
@@ -169,7 +164,7 @@ struct task_promise_base : hosted_promise {
   }
 
   std::coroutine_handle<> continuation;
-  async::detail::atomic<std::uint32_t> state{running};
+  task_word word;
   std::exception_ptr error;
 };
 
@@ -245,10 +240,7 @@ class [[nodiscard]] task {
       promise.home = detail::host_of(parent);
       promise.continuation = parent;
       coroutine.resume();
-      std::uint32_t expected = promise_type::running;
-      // [R5] acq_rel, pairs with [R4]: publishes the continuation, or receives the result
-      return promise.state.compare_exchange_strong(expected, promise_type::awaited, std::memory_order_acq_rel,
-                                                   std::memory_order_acquire);
+      return promise.word.await();
     }
     T await_resume() { return coroutine.promise().take(); }
 

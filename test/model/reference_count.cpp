@@ -61,11 +61,32 @@ struct added : rl::test_suite<added, 3> {
   void after() { check(ends[0] + ends[1] + ends[2] == 1, "it ends once"); }
 };
 
+/// One who keeps his own reference goes on with it when the others have let go.
+struct alone : rl::test_suite<alone, 3> {
+  counted it{3};
+  unsigned seen = 0;
+  unsigned ends[3] = {};
+  void thread(unsigned index) {
+    it.use(index);
+    if (index != 0) {
+      ends[index] = it.drop();
+      return;
+    }
+    while (!it.references.is_last()) async::detail::yield_thread();
+    for (unsigned i = 1; i != 3; ++i) seen += it.used[i].get();
+  }
+  void after() {
+    check(seen == 14, "what the others have done is seen");
+    check(ends[1] + ends[2] == 0 && it.drop(), "it ends with the last");
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   model::runner run("reference_count", argc, argv);
   run.check<three_holders>("three holders let go of what they have used");
   run.check<added>("a holder gives references to others");
+  run.check<alone>("a holder waits until the others have let go");
   return run.result();
 }

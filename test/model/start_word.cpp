@@ -4,12 +4,14 @@
 // puts a mistake on record or destroys it, and threads that cancel it.
 #include "relacy_runner.hpp"
 
+#include "steps/detail/active_word.hpp"
 #include "steps/detail/start_word.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
 using async::detail::yield_thread;
 using model::check;
+using steps::detail::active_word;
 using steps::detail::start_word;
 
 namespace {
@@ -19,7 +21,7 @@ constexpr unsigned most = 3;  // executions
 /// A flow, as far as who may touch it is concerned, and the pool's queue with a place for each of its tasks.
 struct flow {
   start_word word;
-  atomic<unsigned> active{0};
+  active_word active;
   cell<unsigned> core{0};     // the loop
   cell<unsigned> touched{0};  // all that only one thread at a time may touch
   atomic<std::uint32_t> tasks[most];
@@ -38,20 +40,20 @@ struct flow {
   void settle(unsigned thread) {
     touch(thread);
     ++ends[thread];
-    active.store(0, std::memory_order_release);
+    active.hide();
   }
 
   // --- the owner's ---
 
   void execute(unsigned number) {
-    if (active.load(std::memory_order_acquire) != 0) {
+    if (active.is_seen()) {
       misuse();
       return tasks[number].store(nothing, std::memory_order_release);
     }
     touch(0);
     ++executions;
     const std::uint32_t task = core.get() == 0 ? word.queue() : message;
-    active.store(1, std::memory_order_release);
+    active.show();
     tasks[number].store(task, std::memory_order_release);
   }
   void misuse() {
@@ -67,9 +69,14 @@ struct flow {
         ++refused;
     }
   }
+  /// tool()
+  void look() {
+    if (active.is_seen() && !word.is_bound()) return;
+    check(core.get() <= 1, "the loop can be read when it is known");
+  }
   void destroy() {
-    if (active.load(std::memory_order_acquire) != 0 && !cancel_unstarted(0)) check(core.get() == 1, "it has its loop");
-    while (active.load(std::memory_order_acquire) != 0) yield_thread();
+    if (active.is_seen() && !cancel_unstarted(0)) check(core.get() == 1, "it has its loop");
+    while (active.is_seen()) yield_thread();
     touch(0);
   }
 
@@ -85,7 +92,7 @@ struct flow {
     return true;
   }
   void cancel(unsigned thread) {
-    if (active.load(std::memory_order_acquire) == 0 || cancel_unstarted(thread)) return;
+    if (!active.is_seen() || cancel_unstarted(thread)) return;
     check(core.get() == 1, "a flow that is bound has its loop");
   }
 
@@ -114,6 +121,7 @@ struct life : rl::test_suite<life<Executions, Cancels>, 3> {
   void thread(unsigned index) {
     if (index == 0) {
       for (unsigned i = 0; i != Executions; ++i) f.execute(i);
+      f.look();
       f.destroy();
     } else if (index == 1) {
       for (unsigned i = 0; i != Executions; ++i) f.take(1, i);

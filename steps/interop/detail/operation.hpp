@@ -4,7 +4,6 @@
 #include <concepts>     // for derived_from
 #include <coroutine>    // for coroutine_handle
 #include <cstddef>      // for size_t
-#include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, make_exception_ptr
 #include <functional>   // for reference_wrapper
 #include <future>       // for future_error
@@ -13,13 +12,13 @@
 #include <type_traits>  // for conditional_t
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/atomics.hpp"       // for atomic
-#include "async/detail/block_cache.hpp"   // for allocate_block, free_block
-#include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/loop_owner.hpp"    // for thread_token
-#include "async/detail/loop_ref.hpp"      // for loop_ref
-#include "async/detail/pending_call.hpp"  // for unseen_by_tsan
-#include "steps/detail/engine.hpp"        // for make_ready
+#include "async/detail/block_cache.hpp"             // for allocate_block, free_block
+#include "async/detail/config.hpp"                  // for ASYNC_TSAN
+#include "async/detail/loop_owner.hpp"              // for thread_token
+#include "async/detail/loop_ref.hpp"                // for loop_ref
+#include "async/detail/pending_call.hpp"            // for unseen_by_tsan
+#include "steps/detail/engine.hpp"                  // for make_ready
+#include "steps/interop/detail/operation_word.hpp"  // for operation_word
 
 /// What a coroutine waits for, between the coroutine and whoever will end the wait.
 namespace steps::interop::detail {
@@ -51,19 +50,14 @@ host* host_of(std::coroutine_handle<P> coroutine) noexcept {
 
 /// A wait of one coroutine, shared by its awaiter and the trigger that ends it.
 ///
-/// Words  state: waiting -> finished by the trigger, or abandoned when the coroutine has been destroyed.
-///
 /// A coroutine that is no step goes on where its trigger fires, which may be before the function that began the
 /// operation has returned. Only a trigger that fires inside that function, on the same stack, resumes nothing: the
 /// coroutine goes on when the function has returned.
 struct operation_base : async::detail::message {
-  enum : std::uint32_t { waiting, finished, abandoned };
-
   explicit operation_base(void (*d)(operation_base&) noexcept) noexcept : message(&arrived), destroy(d) {}
 
   void release() noexcept {
-    // [R1] acq_rel, pairs with itself: whoever destroys it has seen what the others did
-    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(*this);
+    if (word.drop()) destroy(*this);
   }
 
   /// By the awaiter, before the trigger is given away, which publishes this.
@@ -81,10 +75,8 @@ struct operation_base : async::detail::message {
 
   /// By the trigger, which is no more then: the outcome is stored.
   void finish() noexcept {
-    // [R2] acq_rel, pairs with [R3]: publishes the outcome
-    const std::uint32_t was = state.exchange(finished, std::memory_order_acq_rel);
     if (is_start()) fired_at_start = true;
-    if (was == abandoned || is_start()) return release();
+    if (is_start() || !word.is_wanted()) return release();
     if (!loop) return resume_here();
     if (hosted && async::detail::current_loop == loop.get() && home != nullptr && is_parked(*home)) {
       return arrived(*this, async::detail::delivery::on_loop);
@@ -96,12 +88,11 @@ struct operation_base : async::detail::message {
   /// By the awaiter: the coroutine is being destroyed; where it is resumed otherwise, and so not while it is.
   void abandon() noexcept {
     home = nullptr;
-    // [R3] acq_rel, pairs with [R2]: a trigger that comes later leaves the coroutine alone
-    state.exchange(abandoned, std::memory_order_acq_rel);
+    word.abandon();
     release();
   }
-  /// False: nobody waits for the outcome. Relaxed: a hint.
-  bool is_wanted() const noexcept { return state.load(std::memory_order_relaxed) != abandoned; }
+  /// False: nobody waits for the outcome.
+  bool is_wanted() const noexcept { return word.is_wanted(); }
 
   static bool is_parked(const host& h) noexcept {
     const steps::detail::flow& f = *h.step->flow_;
@@ -122,9 +113,7 @@ struct operation_base : async::detail::message {
     self.release();
   }
 
-  /// Of the awaiter, of the function that begins the operation, and of the trigger, whose goes to the message.
-  async::detail::atomic<std::uint32_t> references{3};
-  async::detail::atomic<std::uint32_t> state{waiting};
+  operation_word word;  // the trigger's reference goes to the message
   std::coroutine_handle<> coroutine;
   host* home = nullptr;  // the loop thread's; null: the coroutine is no step, or has been destroyed
   bool hosted = false;

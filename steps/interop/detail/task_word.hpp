@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 0
+#pragma once
+#include <cstdint>  // for uint32_t
+
+#include "async/detail/atomics.hpp"  // for atomic
+
+namespace steps::interop::detail {
+
+/// On what a coroutine and the one that awaits it agree: who goes on with the latter. The coroutine may end on another
+/// thread, and before the call that has resumed it returns.
+class task_word {
+ public:
+  /// The coroutine has ended; its frame may be gone when this has returned. True: the caller resumes who awaits it.
+  bool end() noexcept {
+    // [R4] acq_rel, pairs with [R5]: publishes the result; receives both frames from the thread that began to wait
+    return word_.exchange(ended, std::memory_order_acq_rel) == awaited;
+  }
+  /// The call that has resumed the coroutine has returned. False: it has ended, and the caller goes on; else both
+  /// frames are those of another thread from here on.
+  bool await() noexcept {
+    std::uint32_t expected = running;
+    // [R5] release, pairs with [R4]: the last that this thread did with the frames; acquire on failure: the result
+    return word_.compare_exchange_strong(expected, awaited, std::memory_order_release, std::memory_order_acquire);
+  }
+
+ private:
+  enum : std::uint32_t { running, awaited, ended };
+
+  async::detail::atomic<std::uint32_t> word_{running};
+};
+
+}  // namespace steps::interop::detail
