@@ -100,8 +100,11 @@ class IAsyncSteps : public detail::step {
   /// Adds a step that passes these results on.
   template <class... A>
   IAsyncSteps& successStep(A&&... results) {
-    using kind = detail::result_step<IAsyncSteps, detail::stored_t<A>...>;
-    return append<kind>(0, std::forward<A>(results)...);
+    if constexpr (detail::are_results<A...>) {
+      using kind = detail::result_step<IAsyncSteps, detail::stored_t<A>...>;
+      append<kind>(0, std::forward<A>(results)...);
+    }
+    return *this;
   }
 
   /// Adds a step that waits for a future and passes its value on; its exception is the step's error. When the future
@@ -162,7 +165,7 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps& forEach(C&& container, F&& f, LoopLabel label = {}) {
     if constexpr (std::is_array_v<std::remove_reference_t<C>>) {
       return forEach(std::to_array(std::forward<C>(container)), std::forward<F>(f), label);
-    } else {
+    } else if constexpr (detail::has_elements<C>) {
       using body = detail::each<std::decay_t<C>, std::decay_t<F>>;
       static_assert(detail::is_step_function<std::decay_t<F>, typename body::arguments::first,
                                              typename body::arguments::second> &&
@@ -191,12 +194,14 @@ class IAsyncSteps : public detail::step {
   /// std::string. After the function has returned it ends the wait of a step that waits.
   template <class... A>
   void success(A&&... results) {
-    detail::flow& f = *flow_;
-    if (async::detail::current_loop == f.core && f.run_by == this && f.is_bare()) [[likely]] {
-      detail::put_results(f, std::forward<A>(results)...);
-      if (f.is_bare()) f.signal(detail::signal::done);
-    } else {
-      detail::late_success(*this, std::forward<A>(results)...);
+    if constexpr (detail::are_results<A...>) {
+      detail::flow& f = *flow_;
+      if (async::detail::current_loop == f.core && f.run_by == this && f.is_bare()) [[likely]] {
+        detail::put_results(f, std::forward<A>(results)...);
+        if (f.is_bare()) f.signal(detail::signal::done);
+      } else {
+        detail::late_success(*this, std::forward<A>(results)...);
+      }
     }
   }
   /// The same as success().
@@ -318,6 +323,7 @@ class IAsyncSteps : public detail::step {
   /// The same, and the last step's result or the error as a future; after cancel() a broken promise.
   template <class T = void>
   std::future<T> promise() {
+    static_assert(detail::is_future_type<T>);
     return detail::execute_with_promise<T>(*this);
   }
   /// Ends the flow where it is: cancel handlers, innermost first, no error handlers. On the loop's thread it has

@@ -89,6 +89,7 @@ template <class T = void, class F>
 std::future<T> post(async::threadpool& pool, F&& body) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
                 "the body of a flow is called as body(IAsyncSteps&)");
+  static_assert(detail::is_future_type<T>);
   auto* const promise = detail::flow_promise<T>::make();
   std::future<T> result;
   try {

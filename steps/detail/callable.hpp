@@ -2,6 +2,7 @@
 // floor: 1
 #pragma once
 #include <functional>   // for reference_wrapper
+#include <iterator>     // for begin, end
 #include <type_traits>  // for decay_t, is_invocable
 #include <utility>      // for forward
 
@@ -191,6 +192,37 @@ struct check_kept {
 /// True, or a compile-time message, for a callable that is handed over.
 template <class F>
 inline constexpr bool is_kept = check_kept<F>::ok;
+
+/// A: as the results came, references where they were no temporaries.
+template <class... A>
+struct check_result_values {
+  static constexpr bool ok =
+      ((std::is_constructible_v<stored_t<A>, A> && std::is_move_constructible_v<stored_t<A>>) && ...);
+  static_assert(ok, "results are copied or moved to the next step: what cannot be copied as success(std::move(value))");
+};
+/// True, or a compile-time message, for what is handed to success().
+template <class... A>
+inline constexpr bool are_results = check_result_values<A...>::ok;
+
+/// C: as the container came.
+template <class C>
+struct check_elements {
+  static constexpr bool ok =
+      requires(std::remove_reference_t<std::unwrap_reference_t<std::decay_t<C>>>& c) { std::begin(c) == std::end(c); };
+  static_assert(ok, "forEach() goes over a container, or over the one that a std::ref() is to");
+};
+/// True, or a compile-time message, for what is handed to forEach().
+template <class C>
+inline constexpr bool has_elements = check_elements<C>::ok;
+
+/// True, or a compile-time message, for the type of a future.
+template <class T>
+struct check_future {
+  static constexpr bool ok = std::is_void_v<T> || (std::is_object_v<T> && std::is_move_constructible_v<T>);
+  static_assert(ok, "the future of a flow has a type that can be moved, or void: no reference");
+};
+template <class T>
+inline constexpr bool is_future_type = check_future<T>::ok;
 
 template <class E>
 struct check_handler {
