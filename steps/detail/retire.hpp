@@ -3,14 +3,13 @@
 #pragma once
 #include <algorithm>  // for clamp
 #include <chrono>     // for microseconds
-#include <cstdint>    // for uint32_t
 #include <memory>     // for destroy_at
 #include <utility>    // for exchange
 
-#include "async/detail/atomics.hpp"      // for atomic, wait_on_word, wake_one
-#include "async/detail/loop_entry.hpp"   // for loop_entry
-#include "steps/detail/end_message.hpp"  // for end_message, attend_own_loops
-#include "steps/detail/root.hpp"         // for cancel_here, begin, forget_remote
+#include "async/detail/loop_entry.hpp"     // for loop_entry
+#include "steps/detail/end_message.hpp"    // for end_message, attend_own_loops
+#include "steps/detail/farewell_word.hpp"  // for farewell_word
+#include "steps/detail/root.hpp"           // for cancel_here, begin, forget_remote
 
 /// The end of flows whose owner lets go of them, on whatever thread.
 namespace steps::detail {
@@ -34,13 +33,9 @@ class farewell final : public end_message, public promise_base {
     promise_ = std::exchange(flow_.promise, this);
   }
   /// The destroyer waits until `deadline`. True: the flow is the destroyer's.
-  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
-    async::detail::wait_on_word(done_, 0, &deadline);
-    return done_.load(std::memory_order_acquire) != 0;  // [E8] acquire, pairs with [E7]
-  }
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
   void release() noexcept {
-    // [E9] acq_rel, pairs with itself: whoever frees it has seen the other's last access
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!word_.drop()) return;
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(farewell));
   }
@@ -54,16 +49,13 @@ class farewell final : public end_message, public promise_base {
   }
   void finish() noexcept {
     forget_remote(flow_);  // messages that are still to come have lost their target
-    // [E7] release, pairs with [E8]: the flow is the destroyer's from here on
-    done_.store(1, std::memory_order_release);
-    async::detail::wake_one(done_);
+    word_.finish();
     release();
   }
 
   flow& flow_;  // the loop thread's until the end
   promise_base* promise_ = nullptr;
-  async::detail::atomic<std::uint32_t> done_{0};
-  async::detail::atomic<std::uint32_t> references_{2};  // the destroyer's, and that of the message or of the flow
+  farewell_word word_;  // the other reference is the message's, then the flow's
 };
 
 /// Does what the message asks for when no thread is in the loop.

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A flow is destroyed on another thread than its loop's: the message that ends it is delivered in a turn of the loop,
+// or taken back by the destroyer when nobody drives the loop any more; then the flow is the destroyer's.
+#include "relacy_runner.hpp"
+
+#include "async/detail/inbox.hpp"
+#include "async/detail/loop_owner.hpp"
+#include "steps/detail/farewell_word.hpp"
+
+using async::detail::cell;
+using async::detail::delivery;
+using async::detail::inbox;
+using async::detail::loop_owner;
+using async::detail::message;
+using async::detail::wait_clock;
+using model::check;
+using steps::detail::farewell_word;
+
+namespace {
+
+struct flow {
+  cell<unsigned> ends{0};
+  cell<bool> destroyed{false};
+};
+
+struct farewell : message {
+  explicit farewell(flow& f) : message(&arrived), target(&f) {}
+  static void arrived(message& m, delivery) {
+    auto& self = static_cast<farewell&>(m);
+    self.target->ends.set(self.target->ends.get() + 1);
+    self.used.set(1);
+    self.word.finish();
+    self.release();
+  }
+  void release() {
+    if (!word.drop()) return;
+    used.set(2);
+    delete this;
+  }
+
+  farewell_word word;
+  flow* const target;
+  cell<unsigned> used{0};
+};
+
+/// Thread 0 drives the loop for a number of turns; thread 1 destroys the flow.
+template <unsigned Turns>
+struct destruction : rl::test_suite<destruction<Turns>, 2> {
+  static constexpr loop_owner::token thread_token[2] = {8, 16};
+
+  loop_owner owner;
+  inbox box;
+  flow f;
+
+  void deliver() {
+    for (message* m = box.take(); m != nullptr;) {
+      message& each = *std::exchange(m, m->next.get());
+      each.deliver(each, delivery::on_loop);
+    }
+  }
+  void before() { owner.leave(owner.enter(thread_token[0])); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (unsigned i = 0; i != Turns; ++i) {
+        const loop_owner::way turn = owner.enter(thread_token[0]);
+        check(turn != loop_owner::way::refused, "nobody else takes turns");
+        deliver();
+        owner.leave(turn);
+      }
+      return;
+    }
+    auto* const mine = new farewell(f);
+    box.push(*mine);
+    while (!mine->word.wait_until(wait_clock::now() + std::chrono::milliseconds(1))) {
+      const loop_owner::way claim = owner.claim(thread_token[1]);
+      if (claim != loop_owner::way::refused) {
+        deliver();
+        owner.leave(claim);
+      }
+      async::detail::yield_thread();
+    }
+    check(f.ends.get() == 1, "the flow has ended once");
+    f.ends.set(0);
+    f.destroyed.set(true);
+    mine->release();
+  }
+  void after() { check(f.destroyed.get(), "it is destroyed"); }
+};
+
+/// The loop's thread ends the flow; the destroyer only waits, and is woken.
+struct wake_up : rl::test_suite<wake_up, 2> {
+  farewell_word word;
+  cell<unsigned> ended{0};
+  unsigned freed[2] = {};
+
+  void thread(unsigned index) {
+    if (index == 0) {
+      ended.set(1);
+      word.finish();
+    } else {
+      while (!word.wait_until((wait_clock::time_point::max)())) async::detail::yield_thread();
+      check(ended.get() == 1, "what was done to the flow is seen");
+      ended.set(0);
+    }
+    freed[index] = word.drop();
+  }
+  void after() { check(freed[0] + freed[1] == 1, "one of both frees what they share"); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model::runner run("farewell_word", argc, argv);
+  run.check<wake_up>("the destroyer waits for the end");
+  run.check<destruction<0>>("a flow of a loop that nobody drives is destroyed");
+  run.check<destruction<1>>("a flow is destroyed during the last turn of its loop");
+  run.check<destruction<2>>("a flow is destroyed during the last turns of its loop");
+  return run.result();
+}
