@@ -19,7 +19,7 @@ namespace detail {
 /// message has arrived, which may be after the end of the flow.
 ///
 /// From ISync::enqueue() until it is granted or withdrawn it is the object's: `behind`, `before` and `stage` are for
-/// its queues. The timer is for use on the flow's loop; it is disarmed when the wait ends.
+/// its queues. The timer and the ring are for use on the flow's loop; the timer is disarmed when the wait ends.
 struct sync_ticket : ticket_base<sync_ticket, async::detail::loop_core>, async::detail::timer_node {
   sync_ticket(ISync& o, step& s) noexcept
       : ticket_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
@@ -35,6 +35,8 @@ struct sync_ticket : ticket_base<sync_ticket, async::detail::loop_core>, async::
   }
 
   unsigned stage = 0;
+  sync_ticket* ring_next = nullptr;  // null: in no ring
+  sync_ticket* ring_prev = nullptr;
   ISync& object;
   flow& waiting;
 };
@@ -65,6 +67,8 @@ class ISync {
   virtual entry go_on(detail::sync_ticket&, bool /*nested*/) noexcept { return entry::entered; }
   /// The ticket's timer has fired, on its flow's loop, while the flow waits for the message at the most.
   virtual void on_timer(detail::sync_ticket&) noexcept {}
+  /// The ticket's wait is over, on its flow's loop: it has been granted, or is about to be withdrawn.
+  virtual void end_wait(detail::sync_ticket&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
   /// Takes a ticket out of the queue, because its flow has been cancelled. False: it has been granted already.
@@ -89,10 +93,14 @@ struct sync_scope : scope {
   static void left(scope& base) noexcept {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_ticket* const t = std::exchange(self.ticket, nullptr)) {
-      t->core->timers().disarm(*t);
+      end_wait(*t);
       self.entered = t->give_up(self.object);
     }
     if (self.entered) self.object.leave(self.nested);
+  }
+  static void end_wait(sync_ticket& t) noexcept {
+    t.object.end_wait(t);
+    t.core->timers().disarm(t);
   }
   static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
 
@@ -125,7 +133,7 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
       result = object.enqueue(*place->ticket, place->nested);
     }
   } else {
-    f.core->timers().disarm(*place->ticket);
+    sync_scope::end_wait(*place->ticket);
     place->ticket->take_up();
     result = object.go_on(*place->ticket, place->nested);
   }

@@ -54,6 +54,7 @@ class Limiter final : public ISync {
     return result;
   }
   void on_timer(detail::sync_ticket& ticket) noexcept override { throttle_.on_timer(ticket); }
+  void end_wait(detail::sync_ticket& ticket) noexcept override { throttle_.end_wait(ticket); }
   void leave(bool nested) noexcept override { mutex_.leave(nested); }
   bool withdraw(detail::sync_ticket& ticket) noexcept override {
     if (ticket.stage == for_place) return mutex_.withdraw(ticket);

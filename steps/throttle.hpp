@@ -24,7 +24,8 @@ namespace steps {
 /// Order       first come, first served.
 /// Recursion   each entry counts, also of a flow that is inside.
 /// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
-/// Timers      of the loops of the flows that wait, while they wait; an idle Throttle has none.
+/// Timers      of the loops of the flows that wait: one for those that have come one after the other from one loop,
+///             while they wait; an idle Throttle has none.
 /// Threads     flows of any loops, whose clocks should agree. A waiting flow is woken on its own loop; no thread ever
 ///             blocks.
 /// Memory      a flow that has to wait takes a recycled block.
@@ -52,14 +53,17 @@ class Throttle final : public ISync {
   entry enqueue(detail::sync_ticket& ticket, bool /*nested*/) noexcept override {
     const auto now = ticket.core->now();
     time_point end;
+    detail::sync_ticket* other = nullptr;
     {
       const std::lock_guard lock(lock_);
       const entry result = enter(now);
       if (result != entry::must_queue) return result;
+      other = waiting_.latest_of(ticket.core);
       waiting_.push(ticket);
       end = end_;
     }
-    ticket.core->timers().arm(ticket, end);
+    join(ticket, other);  // which stays meanwhile, since it is of this loop
+    if (other == nullptr) ticket.core->timers().arm(ticket, end);
     return entry::queued;
   }
   void leave(bool) noexcept override {}
@@ -68,7 +72,7 @@ class Throttle final : public ISync {
     return waiting_.remove(ticket);
   }
 
-  /// Each flow that waits looks at the beginning of each period, and lets in whoever is first.
+  /// One flow of each ring looks at the beginning of each period, and lets in whoever is first, of any ring.
   void on_timer(detail::sync_ticket& ticket) noexcept override {
     const auto now = ticket.core->now();
     for (;;) {
@@ -83,16 +87,42 @@ class Throttle final : public ISync {
         waits = waiting_.is_in(ticket);
         end = end_;
       }
-      if (next == nullptr) {
-        if (waits) ticket.core->timers().arm(ticket, end);
-        return;
-      }
+      if (next == nullptr) return waits ? ticket.core->timers().arm(ticket, end) : pass_timer(ticket, end);
       next->grant();
     }
+  }
+  void end_wait(detail::sync_ticket& ticket) noexcept override {
+    if (ticket.ring_next == nullptr) return;
+    if (ticket.armed()) {
+      time_point end;
+      {
+        const std::lock_guard lock(lock_);
+        end = end_;
+      }
+      pass_timer(ticket, end);
+    }
+    ticket.ring_prev->ring_next = ticket.ring_next;
+    ticket.ring_next->ring_prev = ticket.ring_prev;
+    ticket.ring_next = ticket.ring_prev = nullptr;
   }
 
  private:
   using time_point = async::detail::loop_core::time_point;
+
+  // Tickets of one loop whose flows wait are in a ring, in the order of their coming, one of them with an armed timer.
+  // It is the loop's alone, so that the timer can go to another one when its flow goes on; those that are granted stay
+  // until then. One loop may have several rings.
+
+  static void join(detail::sync_ticket& ticket, detail::sync_ticket* behind) noexcept {
+    ticket.ring_prev = behind != nullptr ? behind : &ticket;
+    ticket.ring_next = behind != nullptr ? behind->ring_next : &ticket;
+    ticket.ring_next->ring_prev = ticket.ring_prev->ring_next = &ticket;
+  }
+  /// To the one before in its ring: before the first is the last, which will wait for longest.
+  static void pass_timer(detail::sync_ticket& from, time_point end) noexcept {
+    detail::sync_ticket& to = *from.ring_prev;
+    if (&to != &from && !to.armed()) to.core->timers().arm(to, end);
+  }
 
   /// A period follows the last one while flows enter or wait, else it begins when the next one enters.
   void renew(time_point now) noexcept {

@@ -109,6 +109,17 @@ class ticket_queue {
     return t;
   }
 
+  /// One of the last few that is of the same loop as a new one; null: there is none.
+  template <class Loop>
+  Ticket* latest_of(const Loop* loop) const noexcept {
+    Ticket* t = last_;
+    for (int looks = 8; t != nullptr && looks != 0; --looks) {
+      if (t->core == loop) return t;
+      t = t->before != t ? t->before : nullptr;
+    }
+    return nullptr;
+  }
+
   static bool is_in(const Ticket& t) noexcept { return t.before != nullptr; }
 
   /// Takes a ticket out, wherever it stands. False: it is not in the queue any more.

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+#include "steps/steps.hpp"
+#include "support/flows.hpp"
+
+// What a Throttle does for the flows that wait at it: who looks at the time, and who goes on when that one is gone.
+
+using async::event_loop;
+using steps::IAsyncSteps;
+using steps::Throttle;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Loops in virtual time, and flows on them that pass one throttle; `order` is who has come in, and when.
+template <class Flow>
+struct course {
+  explicit course(Throttle& t) : throttle(t) {}
+
+  void add(event_loop& loop) {
+    const std::size_t me = flows.size();
+    flows.push_back(std::make_unique<Flow>(loop));
+    flows.back()->sync(throttle, [this, me](IAsyncSteps&) {
+      order.push_back(me);
+      periods.push_back((clock.now() - begin) / 100ms);
+    });
+    flows.back()->execute();
+  }
+  void drain() {
+    for (bool more = true; more;) {
+      more = false;
+      for (event_loop* loop : {&one, &other}) {
+        const auto next = loop->iterate();
+        more = more || (next.have_work && next.delay.count() == 0);
+      }
+    }
+  }
+  void pass(std::chrono::milliseconds time) {
+    for (drain(); time.count() > 0; time -= 10ms) {
+      clock.advance(10ms);
+      drain();
+    }
+  }
+
+  async::manual_clock clock;
+  const async::manual_clock::time_point begin = clock.now();
+  event_loop one{clock};
+  event_loop other{clock};
+  Throttle& throttle;
+  std::vector<std::unique_ptr<Flow>> flows;
+  std::vector<std::size_t> order;
+  std::vector<long long> periods;
+};
+
+/// Counts how often its time is read.
+struct counted_clock {
+  operator async::time_source() noexcept {
+    return {[](void* self) noexcept {
+              auto& clock = *static_cast<counted_clock*>(self);
+              ++clock.reads;
+              return clock.now;
+            },
+            nullptr, this};
+  }
+  async::time_source::time_point now{1h};
+  int reads = 0;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("however many flows wait at a throttle, one looks at the time", Flow, STEPS_FLOWS) {
+  counted_clock clock;
+  event_loop loop(clock);
+  Throttle closed(0, 100ms, 100);
+  std::vector<std::unique_ptr<Flow>> flows;
+  const auto reads_per_period = [&] {
+    clock.reads = 0;
+    for (int period = 0; period < 10; ++period) {
+      clock.now += 110ms;
+      for (int turn = 0; turn < 3; ++turn) loop.iterate();
+    }
+    return clock.reads / 10;
+  };
+  const auto add = [&] {
+    flows.push_back(std::make_unique<Flow>(loop));
+    flows.back()->sync(closed, [](IAsyncSteps&) {});
+    flows.back()->execute();
+    loop.iterate();
+  };
+  add();
+  const int of_one = reads_per_period();
+  while (flows.size() < 50) add();
+  CHECK(reads_per_period() == of_one);
+  while (flows.size() > 1) flows.pop_back();  // the last to come first
+  CHECK(reads_per_period() == of_one);
+  flows.pop_back();
+  CHECK_FALSE(loop.iterate().have_work);
+}
+
+TEST_CASE_TEMPLATE("whoever of those that wait at a throttle is cancelled, and when, the others come in, one a period",
+                   Flow, STEPS_FLOWS) {
+  constexpr unsigned count = 4;  // that wait
+  for (const auto when : {0ms, 50ms, 100ms, 150ms, 200ms}) {
+    for (unsigned first = 0; first < 1U << count; ++first) {
+      for (unsigned second = 0; second < 1U << count; ++second) {
+        CAPTURE(when.count());
+        CAPTURE(first);
+        CAPTURE(second);
+        Throttle throttle(1, 100ms, 10);
+        course<Flow> c(throttle);
+        std::vector<bool> is_cancelled(count + 1, false);
+        const auto cancel = [&](unsigned which) {
+          for (unsigned i = 0; i < count; ++i) {
+            if ((which >> i & 1U) == 0) continue;
+            c.flows[i + 1]->cancel();
+            is_cancelled[i + 1] = true;
+          }
+        };
+        for (unsigned i = 0; i <= count; ++i) c.add(c.one);
+        c.drain();
+        // The second ones when the timer has fired perhaps, and who has been let in has not run yet.
+        c.one.deferred(when, [&] { cancel(first); });
+        c.one.deferred(when + 100ms, [&] { cancel(second); });
+        c.pass(1000ms);
+        for (std::size_t i = 1; i < c.order.size(); ++i) {
+          REQUIRE(c.order[i] > c.order[i - 1]);
+          REQUIRE(c.periods[i] > c.periods[i - 1]);
+        }
+        std::size_t next = 0;
+        for (unsigned i = 0; i <= count; ++i) {
+          const bool came_in = next < c.order.size() && c.order[next] == i;
+          if (came_in) ++next;
+          REQUIRE((came_in || is_cancelled[i]));
+          REQUIRE(static_cast<bool>(*c.flows[i]));
+        }
+        REQUIRE_FALSE(c.one.iterate().have_work);
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("flows of two loops wait at a throttle: all come in, in their order, whichever loop's are cancelled",
+                   Flow, STEPS_FLOWS) {
+  for (unsigned cancelled = 0; cancelled < 4; ++cancelled) {
+    for (unsigned mixed = 0; mixed < 64; ++mixed) {
+      CAPTURE(cancelled);
+      CAPTURE(mixed);
+      Throttle throttle(2, 100ms, 10);
+      course<Flow> c(throttle);
+      const auto is_on_other = [mixed](std::size_t i) { return i >= 2 && (mixed >> (i - 2) & 1U) != 0; };
+      for (std::size_t i = 0; i < 8; ++i) {
+        c.add(is_on_other(i) ? c.other : c.one);
+        c.drain();
+      }
+      c.pass(110ms);  // two of them are in
+      std::vector<std::size_t> expected{0, 1, 2, 3};
+      for (std::size_t i = 4; i < 8; ++i) {
+        if ((cancelled >> (is_on_other(i) ? 1U : 0U) & 1U) != 0) {
+          c.flows[i]->cancel();
+        } else {
+          expected.push_back(i);
+        }
+      }
+      c.pass(500ms);
+      // Two a period; those of two loops in any order.
+      for (std::size_t i = 0; i + 1 < c.order.size(); i += 2) std::sort(&c.order[i], &c.order[i] + 2);
+      REQUIRE(c.order == expected);
+      for (std::size_t i = 0; i < c.order.size(); ++i) REQUIRE(c.periods[i] == static_cast<long long>(i / 2));
+      REQUIRE_FALSE(c.one.iterate().have_work);
+      REQUIRE_FALSE(c.other.iterate().have_work);
+    }
+  }
+}
