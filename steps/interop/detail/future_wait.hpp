@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 10
 #pragma once
-#include <cstdint>   // for uint32_t
 #include <future>    // for future
 #include <memory>    // for destroy_at
 #include <optional>  // for optional
 #include <utility>   // for exchange, move
 
-#include "async/detail/atomics.hpp"            // for atomic
 #include "async/detail/block_cache.hpp"        // for allocate_block, free_block
 #include "async/detail/future_watch.hpp"       // for future_watcher, watchers_of, look_interval
 #include "async/detail/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop_ref.hpp"           // for loop_ref, message, timer_node
+#include "async/detail/reference_count.hpp"    // for reference_count
 #include "steps/interop/detail/operation.hpp"  // for trigger
 
 namespace steps::interop::detail {
@@ -117,16 +116,15 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     release();
   }
 
-  void share() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }  // the caller has one meanwhile
+  void share() noexcept { references_.add(); }
   void release() noexcept {
-    // [R6] acq_rel, pairs with itself: whoever frees it has seen what the others did
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!references_.drop()) return;
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(future_wait), alignof(future_wait));
   }
 
   /// The loop's, until the end; the awaiter's; that of a watcher in its list; that of a message under way.
-  async::detail::atomic<std::uint32_t> references_{1};
+  async::detail::reference_count references_;
   const async::detail::loop_ref loop_;
   const void* const state_;
   std::future<T> future_;
