@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 8
 #pragma once
-#include <chrono>       // for nanoseconds
+#include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
@@ -11,6 +11,7 @@
 #include <utility>      // for move, exchange, forward
 
 #include "async/detail/callback.hpp"    // for callback
+#include "async/detail/durations.hpp"   // for to_nanoseconds
 #include "async/detail/loop_core.hpp"   // for loop_core, time_source
 #include "async/detail/loop_entry.hpp"  // for loop_entry
 #include "async/task.hpp"               // for task
@@ -70,6 +71,9 @@ class event_loop {
 
   /// Runs `work` when at least `delay` has passed; at the next turn if it is not positive. Throws as immediate() does.
   handle deferred(std::chrono::nanoseconds delay, task work);
+  /// The same with any duration; one that nanoseconds cannot hold is as long as they can (292 years).
+  template <class Rep, class Period>
+  handle deferred(std::chrono::duration<Rep, Period> delay, task work);
 
   /// Runs `work` on the loop's thread soon, like immediate() without a handle; also on the loop's own thread it goes
   /// through the inbox, so that posts of all threads keep their order. Throws as immediate() does.
@@ -92,6 +96,11 @@ class event_loop {
 
   /// The same until `duration` has passed, at least one turn.
   void run_for(std::chrono::nanoseconds duration) { core_->run_until(after(duration)); }
+  /// The same with any duration, as deferred().
+  template <class Rep, class Period>
+  void run_for(std::chrono::duration<Rep, Period> duration) {
+    run_for(detail::to_nanoseconds(duration));
+  }
 
   /// Makes run() or run_for() return soon: what is ready may still run, the rest stays. When neither runs, the next one
   /// returns at once.
@@ -199,6 +208,11 @@ inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, t
   if (!entry) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
   if (core_->closing()) return {};
   return handle(detail::callback::deferred(*core_, after(delay), std::move(work)));
+}
+
+template <class Rep, class Period>
+event_loop::handle event_loop::deferred(std::chrono::duration<Rep, Period> delay, task work) {
+  return deferred(detail::to_nanoseconds(delay), std::move(work));
 }
 
 namespace detail {

@@ -2,7 +2,7 @@
 // floor: 3
 #pragma once
 #include <concepts>     // for constructible_from
-#include <cstddef>      // for byte, size_t
+#include <cstddef>      // for byte, nullptr_t, size_t
 #include <cstring>      // for memcpy, memset
 #include <functional>   // for invoke, bad_function_call
 #include <memory>       // for addressof, destroy_at
@@ -48,6 +48,8 @@ class task {
 
   /// An empty task.
   task() noexcept = default;
+  /// The same.
+  task(std::nullptr_t) noexcept {}  // NOLINT: implicit like std::function
 
   /// Moves or copies `f` in. A null function pointer makes an empty task.
   template <task_function F>
@@ -93,6 +95,8 @@ class task {
 
   /// True when there is a callable.
   explicit operator bool() const noexcept { return operations_ != nullptr; }
+  /// True when there is none.
+  friend bool operator==(const task& t, std::nullptr_t) noexcept { return t.operations_ == nullptr; }
 
   /// Destroys the callable and what it captured.
   void reset() noexcept {

@@ -42,7 +42,8 @@ struct threadpool_options {
   /// Which of them.
   overflow when_full = overflow::block;
 
-  /// Threads are called "name/0", "name/1", …; empty: the process's name is kept. Linux shows the first 15 bytes.
+  /// Threads are called "name/0", "name/1", …; empty: the process's name is kept. Linux has room for 15
+  /// bytes: of a longer name the end is cut, before the "/".
   std::string name{};
 
   /// Called on each worker thread before its first task, with its index.

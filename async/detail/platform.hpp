@@ -324,10 +324,17 @@ inline std::size_t usable_processors() noexcept {
   return (std::max)(count, std::size_t{1});
 }
 
-/// Names the calling thread for debuggers and profilers. Best effort: Linux keeps 15 bytes, some systems none.
+/// How long the name of a thread may be.
+#if defined(__linux__)
+inline constexpr int thread_name_length = 15;
+#else
+inline constexpr int thread_name_length = 63;
+#endif
+
+/// Names the calling thread for debuggers and profilers. Best effort: what is too long is cut; some systems have none.
 inline void set_thread_name(const char* name) noexcept {
 #if defined(__linux__)
-  char shortened[16] = {};
+  char shortened[thread_name_length + 1] = {};
   for (std::size_t i = 0; i < sizeof shortened - 1 && name[i] != 0; ++i) shortened[i] = name[i];
   ::pthread_setname_np(::pthread_self(), shortened);
 #elif defined(__APPLE__)

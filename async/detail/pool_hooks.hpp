@@ -7,7 +7,7 @@
 #include <utility>    // for move
 
 #include "async/detail/job.hpp"           // for job
-#include "async/detail/platform.hpp"      // for set_thread_name
+#include "async/detail/platform.hpp"      // for set_thread_name, thread_name_length
 #include "async/detail/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
 #include "async/detail/unhandled.hpp"     // for terminate_for
 #include "async/task.hpp"                 // for task
@@ -28,9 +28,11 @@ class pool_hooks {
   void started(std::size_t index) const noexcept {
     ASYNC_TRACE_THREAD(name_.empty() ? "worker" : name_.c_str(), index);
     if (!name_.empty()) {
-      char name[64];
-      std::snprintf(name, sizeof name, "%s/%zu", name_.c_str(), index);
-      set_thread_name(name);
+      char end[24];
+      const int length = std::snprintf(end, sizeof end, "/%zu", index);
+      char name[thread_name_length + 1];  // a name that is too long is cut, not the index
+      const int cut = thread_name_length - length;
+      if (std::snprintf(name, sizeof name, "%.*s%s", cut, name_.c_str(), end) > 0) set_thread_name(name);
     }
     call(start_, index);
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -339,4 +340,26 @@ TEST_CASE("cancelled by another thread after it has come to the loop, a callback
   loop.iterate();
   CHECK_FALSE(ran);
   CHECK(captured.use_count() == 1);
+}
+
+TEST_CASE("delays and limits are of any duration, also of more than nanoseconds can hold") {
+  manual_clock clock;
+  event_loop loop(clock);
+  std::string order;
+  const auto note = [&order](char c) { return [&order, c] { order += c; }; };
+  loop.deferred(std::chrono::hours::max(), note('-'));
+  loop.deferred(std::chrono::duration<double>(1e300), note('-'));
+  loop.deferred(std::chrono::duration<double>(0.5), note('2'));
+  loop.deferred(std::chrono::duration<float, std::milli>(2.5F), note('1'));
+  loop.deferred(std::chrono::duration<unsigned>(1), note('3'));
+  loop.deferred(std::chrono::hours::min(), note('0'));
+  loop.deferred(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN()), note('0'));
+  loop.run_for(std::chrono::duration<double>(1.5));
+  CHECK(order == "00123");
+  loop.run_for(std::chrono::hours::min());
+  loop.deferred(24h, [&] { loop.stop(); });
+  const auto begin = clock.now();
+  loop.run_for(std::chrono::hours::max());
+  CHECK(clock.now() - begin >= 24h);
+  CHECK(order == "00123");
 }

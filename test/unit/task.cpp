@@ -76,6 +76,17 @@ TEST_CASE("an empty task is false and throws bad_function_call when called") {
   CHECK_FALSE(from_null);
 }
 
+TEST_CASE("nullptr is an empty task") {
+  async::task t(nullptr);
+  CHECK(t == nullptr);
+  t = [] {};
+  CHECK(t != nullptr);
+  t = nullptr;
+  CHECK(nullptr == t);
+  t = {};
+  CHECK_FALSE(t);
+}
+
 TEST_CASE("a task runs what it holds, inline or in a block, and destroys it exactly once") {
   check_size<1>();
   check_size<32>();

@@ -289,13 +289,14 @@ TEST_CASE("hooks run on each thread, with its index; threads carry the pool's na
   {
     threadpool pool(std::move(options));
 #if defined(__linux__)
-    const std::string name = pool.post([] {
-                                   char text[16] = {};
-                                   pthread_getname_np(pthread_self(), text, sizeof text);
-                                   return std::string(text);
-                                 })
-                                 .get();
-    CHECK(name.substr(0, 7) == "crunch/");
+    const auto name_of_thread = [] {
+      char text[16] = {};
+      pthread_getname_np(pthread_self(), text, sizeof text);
+      return std::string(text);
+    };
+    CHECK(pool.post(name_of_thread).get().substr(0, 7) == "crunch/");
+    threadpool long_name({.threads = 1, .name = "number cruncher"});
+    CHECK(long_name.post(name_of_thread).get() == "number crunch/0");
 #endif
   }
   CHECK(started == std::multiset<std::size_t>{0, 1, 2});
