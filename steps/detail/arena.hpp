@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
+#include <memory>       // for align
 #include <new>          // for operator new, align_val_t
 #include <string_view>  // for string_view
 
@@ -127,10 +128,12 @@ inline void* results_of(flow& f) noexcept {
 /// Memory for results beyond the slot. Throws std::bad_alloc; a flow with fixed memory: Error.
 inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
   if (f.limit == nullptr) return async::detail::allocate_block(size, align);
-  if (size > f.limit->result_size || align > alignof(std::max_align_t)) {
+  void* memory = f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
+  std::size_t space = f.limit->result_size;
+  if (std::align(align, size, memory, space) == nullptr) {
     throw Error(errors::InternalError, "the results exceed nitro::MaxResultBytes");
   }
-  return f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
+  return memory;
 }
 inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align) noexcept {
   if (f.limit == nullptr) async::detail::free_block(memory, size, align);

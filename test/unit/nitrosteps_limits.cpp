@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -228,6 +229,22 @@ TEST_CASE("rule 35: MaxResultBytes") {
   CHECK(errors_of<flow_type>([](IAsyncSteps& asi) { asi.success(std::array<char, 65>()); }) ==
         twice("the results exceed nitro::MaxResultBytes"));
   CHECK(errors_of<flow_type>([](IAsyncSteps& asi) { asi.success(std::array<char, 64>()); }) == no_error);
+}
+
+TEST_CASE("rule 35: results of any alignment fit where there is room to align them") {
+  struct alignas(64) aligned {
+    int value = 5;
+  };
+  const auto pass = [](IAsyncSteps& asi) {
+    asi.successStep(aligned());
+    asi.add([](IAsyncSteps& inner, const aligned& a) {
+      if (reinterpret_cast<std::uintptr_t>(&a) % 64 != 0 || a.value != 5) inner.error("Misplaced");
+    });
+  };
+  CHECK(errors_of<NitroSteps<>>(pass) == no_error);
+  CHECK(errors_of<NitroSteps<nitro::BranchBytes<1024>>>([pass](IAsyncSteps& asi) { asi.parallel().add(pass); }) ==
+        no_error);
+  CHECK(errors_of<NitroSteps<nitro::MaxResultBytes<32>>>(pass) == twice("the results exceed nitro::MaxResultBytes"));
 }
 
 TEST_CASE("rule 35: MaxStateBytes") {
