@@ -3,19 +3,25 @@
 // async::threadpool when memory or threads run out: each failure is reported, nothing is lost, the pool goes on.
 #include <doctest/doctest.h>
 
+#include <unistd.h>  // for gettid
+
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <future>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/thread_failure.hpp"
+#include "support/thread_sleep.hpp"
+#include "support/wait_while.hpp"
 
 using async::threadpool;
 using async::threadpool_options;
@@ -186,6 +192,38 @@ TEST_CASE("a pool that cannot grow says so, keeps the threads that did start, an
     pool.configurepool(6);
     CHECK(pool.size() == 6);
   }
+}
+
+TEST_CASE("who waits for an idle pool while a thread cannot be started is told that it is idle") {
+  static std::atomic<int> phase{0};
+  static std::atomic<pid_t> waiter{0};
+  std::atomic<bool> has_ended{false};
+  threadpool_options options;
+  options.threads = 2;
+  options.on_thread_stop = [&has_ended](std::size_t) { has_ended = true; };
+  threadpool pool(std::move(options));
+  pool.configurepool(1);  // so that the second worker is known, and has no thread
+  testing::wait_while(has_ended, false);
+  std::thread waits([&pool] {
+    waiter = gettid();
+    testing::wait_while(phase, 0);
+    pool.wait_idle();
+    phase = 2;
+  });
+  testing::wait_while(waiter, pid_t{0});
+  {
+    fail_thread failing(0, [] {  // the new thread is counted, and does not sleep
+      phase = 1;
+      testing::wait_for_sleep_of(waiter);
+    });
+    CHECK_THROWS_AS(pool.configurepool(2), std::system_error);
+    ++failures;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (phase != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  CHECK(phase == 2);
+  pool.post([] {}).get();  // wakes it otherwise
+  waits.join();
 }
 
 TEST_CASE("a paused pool that cannot have a thread runs what it has accepted on the thread that ends it") {

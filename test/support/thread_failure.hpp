@@ -12,16 +12,21 @@
 ///
 ///   testing::fail_thread failing(k);   // the k-th thread from here on (0: the next one) and all later ones cannot
 ///   start
+///   testing::fail_thread failing(k, f);   // f() is called by who is refused a thread, before it learns of that
 namespace testing {
 
 namespace threads {
 inline constexpr std::size_t never = (std::numeric_limits<std::size_t>::max)();
 inline std::atomic<std::size_t> left{never};
+inline std::atomic<void (*)()> at_failure{nullptr};  // called before the refusal
 
 inline bool may_start() noexcept {
   std::size_t now = left.load(std::memory_order_relaxed);
   while (now != never) {
-    if (now == 0) return false;
+    if (now == 0) {
+      if (void (*const call)() = at_failure.load()) call();
+      return false;
+    }
     if (left.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) return true;
   }
   return true;
@@ -30,7 +35,10 @@ inline bool may_start() noexcept {
 
 class fail_thread {
  public:
-  explicit fail_thread(std::size_t after) { threads::left = after; }
+  explicit fail_thread(std::size_t after, void (*at_failure)() = nullptr) {
+    threads::at_failure = at_failure;
+    threads::left = after;
+  }
   ~fail_thread() { stop(); }
   fail_thread(const fail_thread&) = delete;
   fail_thread& operator=(const fail_thread&) = delete;
