@@ -215,8 +215,8 @@ class IAsyncSteps : public detail::step {
     errorNoThrow(code, info);
     throw detail::unwinding(code, info);
   }
-  /// The same without an exception, thirty times faster: return from the function then. A success() after it changes
-  /// nothing.
+  /// The same without an exception, more than ten times faster: return from the function then. A success() after it
+  /// changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
     detail::flow& f = *flow_;
     if (async::detail::current_loop == f.core && f.run_by == this && f.signal() != detail::signal::done) [[likely]] {

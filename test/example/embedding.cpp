@@ -63,7 +63,7 @@ class host {
 // [/host]
 
 // [read]
-/// A step that hands on what can be read from a socket. When it has been given up, it is as if it had not been.
+/// A step that hands on what can be read from a socket. When it is given up, the host forgets the socket.
 void read_from(steps::IAsyncSteps& asi, host& in, int socket) {
   auto done = asi.completion<std::string>();
   asi.setCancel([&in, socket](steps::IAsyncSteps&) { in.forget(socket); });
