@@ -24,6 +24,14 @@ namespace async {
 
 namespace detail {
 
+/// A future whose get() and wait() run tasks of the pool until `result` is there. Apart from the call that leads to it:
+/// std::async is dear to compile.
+template <class R>
+[[gnu::noinline]] std::future<R> helped(threadpool& pool, std::future<R> result) {
+  return std::async(std::launch::deferred,
+                    [&pool, inner = std::move(result)]() mutable -> R { return pool.wait(inner); });
+}
+
 /// Posts the call to the shared pool.
 template <class F, class... Args>
 async_future<F, Args...> post_call(F&& f, Args&&... args) {
@@ -33,9 +41,7 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
   pool.core().submit(std::move(call));
   // A callback of a loop must not block, nor run tasks: what it waits for, it awaits.
   if (threadpool::current() != &pool || current_loop != nullptr) return future;
-  return std::async(std::launch::deferred, [&pool, inner = std::move(future)]() mutable -> call_result<F, Args...> {
-    return pool.wait(inner);
-  });
+  return helped(pool, std::move(future));
 }
 
 }  // namespace detail

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// async::async in the place of std::async: a list of calls (support/async_calls.hpp), each compiled and run both ways.
+#include <doctest/doctest.h>
+
+#include "support/dropin.hpp"
+
+TEST_CASE("each call of lambdas and members has the type and the outcome that it has with std::async") {
+  const dropin::call list[] = {ASYNC_CALLS_OF_LAMBDAS_AND_MEMBERS(DROPIN_CALL)};
+  for (const dropin::call& each : list) dropin::compare(each);
+}
