@@ -25,7 +25,8 @@ namespace steps {
 /// from then on, for further executions, too: it never runs on two threads at a time.
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
-/// Lifetime    The loop or pool outlives the flow's execution. Destroying a flow that executes cancels it; on another
+/// Lifetime    The loop or pool outlives the flow's executions: a flow that is left over can only be destroyed.
+/// Destroying a flow that executes cancels it; on another
 ///             thread than the loop's the destructor waits until that has been done. A flow may be destroyed by a
 ///             callback of its own, or of its loop, or by the destructor of what its steps have captured: its memory
 ///             stays until that has returned, and its branches on other loops have ended. A callback may destroy flows

@@ -316,7 +316,7 @@ class IAsyncSteps : public detail::step {
   // --- on the root of a flow only ----------------------------------------------------------------------------------
 
   /// Starts the flow: its first step runs in the loop's next turn. When it has ended, steps may be added for another
-  /// execution. Throws Error when the loop has gone.
+  /// execution. The loop or pool is there. Throws std::bad_alloc, and Error when it is being destroyed.
   void execute() {
     if (detail::is_root_call(*this, "execute() of a step: it belongs to the root")) detail::execute(*flow_);
   }
