@@ -141,8 +141,8 @@ class threadpool {
 
   /// The future's result. Inside a task of the pool it runs other tasks meanwhile, and the flows of the worker's loop,
   /// to any depth, and so cannot deadlock; elsewhere it is future.get(). In a callback of an event loop, such as the
-  /// step of a flow, the loop cannot go on: await there. A future that something else than a task of this pool makes
-  /// ready is noticed within 8 ms.
+  /// step of a flow, the loop cannot go on: await there. A future that something else makes ready than a task or
+  /// a flow of this pool is noticed within 8 ms.
   template <class T>
   T wait(std::future<T>& future) {
     if (core_.is_inside()) {

@@ -340,6 +340,7 @@ class pool_core {
     } catch (...) {
       unhandled(std::current_exception());
     }
+    sleepers_.notify_event();  // a flow's future may be what a task waits for
     return true;
   }
   /// False: a loop of the worker has work. Brings `deadline` forward to that of the first timer.

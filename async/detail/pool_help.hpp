@@ -22,7 +22,7 @@ void pool_core::help_until(const Ready ready) {
     taken t;
     if (loops != nullptr && tasks_left == 0) {
       if (mind(*w, searching)) {
-        nap = first_nap;
+        if (loops->were_active()) nap = first_nap;  // else the turn has only ended a sleep
         if (ready()) break;
       }
       tasks_left = loops->tasks_per_look();

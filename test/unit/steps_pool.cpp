@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -236,4 +237,29 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
   group.wait();  // this thread helps
   paused.configurepool(1);
   CHECK_NOTHROW(result.get());
+}
+
+TEST_CASE("a task that waits for a flow on another worker is woken by its end") {
+  async::threadpool pool(2);
+  std::size_t woken = 0;
+  for (int i = 0; i < 20; ++i) {
+    std::uint64_t before = 0;
+    std::atomic<bool> started{false};
+    const int result = pool.post([&] {
+                             auto end = steps::post<int>(pool, [&](IAsyncSteps& asi) {
+                               started = true;
+                               asi.waitExternal();
+                               asi.tool().deferred(10ms, [&] {
+                                 before = pool.stats().wakes;
+                                 asi.success(7);
+                               });
+                             });
+                             while (!started) std::this_thread::yield();  // by the other worker
+                             return pool.wait(end);
+                           })
+                           .get();
+    CHECK(result == 7);
+    if (pool.stats().wakes != before) ++woken;
+  }
+  CHECK(woken > 0);  // not each time: it may be about to look by itself
 }

@@ -230,6 +230,21 @@ TEST_CASE("wait inside a task notices a future that the pool does not know") {
   other.join();
 }
 
+TEST_CASE("who waits long inside a task looks ever more seldom") {
+  threadpool pool(1);
+  const int looks = pool.post([&pool] {
+                          int count = 0;
+                          const auto end = std::chrono::steady_clock::now() + 400ms;
+                          pool.core().help_until([&count, end] {
+                            ++count;
+                            return std::chrono::steady_clock::now() >= end;
+                          });
+                          return count;
+                        })
+                        .get();
+  CHECK(looks < 5'000);  // 55 times in 400 ms it wakes, and looks a few times then
+}
+
 TEST_CASE("a bounded pool blocks, rejects, or runs the task on the caller") {
   using policy = threadpool_options::overflow;
   for (const policy when_full : {policy::block, policy::reject, policy::caller_runs}) {
