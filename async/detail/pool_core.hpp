@@ -254,11 +254,15 @@ class pool_core {
     hooks_.call(work);
   }
 
-  /// After the threads have gone: what slipped in, on the calling thread. True: there was something.
+  /// After the threads have gone: what slipped in, on the calling thread. True: there was something. What such a task
+  /// posts is run after it, by the same call.
   [[gnu::noinline]] bool run_left_over() noexcept {
+    if (left_over_of == this) return false;
     const inside here(this);
+    pool_core* const before = std::exchange(left_over_of, this);
     bool any = false;
     for (taken t; take(nullptr, t); any = true) run(nullptr, t);
+    left_over_of = before;
     return any;
   }
 

@@ -50,7 +50,7 @@ class pool_hooks {
   }
 
   /// Calls a task; an exception that leaves it is unhandled.
-  void call(task& work) const noexcept {
+  [[gnu::always_inline]] void call(task& work) const noexcept {
     try {
       work();
     } catch (...) {
@@ -59,7 +59,7 @@ class pool_hooks {
   }
 
   /// The hook, else a message and std::terminate.
-  void unhandled(std::exception_ptr error) const noexcept {
+  [[gnu::noinline]] void unhandled(std::exception_ptr error) const noexcept {
     if (unhandled_) return unhandled_(std::move(error));
     terminate_for(error, "async::threadpool: unhandled exception in a task");
   }

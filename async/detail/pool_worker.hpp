@@ -110,4 +110,7 @@ inline constinit thread_local worker* this_worker = nullptr;
 /// The pool whose task this thread runs; differs from this_worker's pool in a thread that helps another pool.
 inline constinit thread_local pool_core* this_pool = nullptr;
 
+/// The pool whose last tasks this thread runs, after the pool's threads have gone.
+inline constinit thread_local pool_core* left_over_of = nullptr;
+
 }  // namespace async::detail

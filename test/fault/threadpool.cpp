@@ -238,6 +238,25 @@ TEST_CASE("a paused pool that cannot have a thread runs what it has accepted on 
   CHECK(ran == 100);
 }
 
+TEST_CASE("a pool that ends without threads runs a long chain of tasks that post the next one") {
+  struct chain {
+    threadpool& pool;
+    std::size_t& left;
+    void operator()() const {
+      if (--left != 0) pool.execute(*this);
+    }
+  };
+  std::size_t left = 300000;
+  {
+    threadpool pool(std::size_t{0});
+    pool.execute(chain{pool, left});
+    fail_thread failing(0);
+    pool.stop();
+    ++failures;
+  }
+  CHECK(left == 0);
+}
+
 TEST_CASE("a task whose constructor throws is not posted") {
   threadpool pool(1);
   struct throws_on_copy {
