@@ -123,12 +123,14 @@ inline void start_here(flow& f) {
 /// The task that starts a flow on a pool: whichever worker takes it binds the flow to its loop, for good.
 class start_task {
  public:
-  explicit start_task(flow& f) : pool_(*f.pool), remote_(&reach(f)), number_(remote_->start.queue()) {}
+  explicit start_task(flow& f) : pool_(*f.pool), remote_(&reach(f)) { remote_->start.prepare(); }
   start_task(start_task&& other) noexcept
       : pool_(other.pool_), remote_(std::exchange(other.remote_, nullptr)), number_(other.number_) {}
   start_task& operator=(start_task&&) = delete;
   ~start_task() { let_go(); }
 
+  /// The flow is seen to execute.
+  void queue() noexcept { number_ = remote_->start.queue(); }
   void operator()() {
     const auto place = pool_.place_for_flow();
     async::detail::loop_core& core = place.loop.core();
@@ -163,7 +165,7 @@ class start_task {
 
   async::detail::pool_core& pool_;
   remote* remote_;
-  std::uint32_t number_;
+  std::uint32_t number_ = 0;
 };
 
 /// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
@@ -177,6 +179,7 @@ inline void wait_for_cancel(const flow& f) noexcept {
 inline void queue_start(flow& f) {
   start_task task(f);  // before others can look for its word
   f.active.show();
+  task.queue();
   try {
     f.pool->submit(std::move(task));
   } catch (...) {
@@ -225,7 +228,7 @@ inline void queue_start(flow& f) {
 
 /// Cancels a flow on its loop's thread; when it has returned it has happened.
 inline void cancel_here(flow& f) noexcept {
-  if (!f.executes()) return;
+  if (!f.is_seen_to_execute()) return;  // which may not have been given to the loop yet
   if (f.at == phase::running) return cancel_running(f);
   if (f.at != phase::idle) return cancel_now(f);
   f.signal(signal::cancel);  // begin() is still to come

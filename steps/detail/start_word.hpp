@@ -12,16 +12,22 @@ namespace steps::detail {
 ///
 /// Words       word_: [ execution:30 | state:2 ]. The number tells the task of one execution from those of cancelled
 ///             ones, which stay in the queue. A flow that is bound stays so, as does one that is never queued.
-/// Threads     queue(): the flow's owner; take(), bind(): the task's worker; the others: any.
+/// Threads     prepare(), queue(): the flow's owner; take(), bind(): the task's worker; the others: any.
 /// Progress    a thread that finds the flow held waits: for a few instructions, none of them a user's.
 class start_word {
  public:
   enum class held { yes, bound, idle };
 
-  /// The flow is about to be queued; returns the number for its task. Published with what says that it executes.
+  /// The flow is about to be queued, and not yet seen to execute. Published with what says that it does.
+  void prepare() noexcept {
+    // Relaxed, both: nobody else has it, nor can get it from here on.
+    word_.store((word_.load(std::memory_order_relaxed) & ~state) | idle, std::memory_order_relaxed);
+  }
+  /// It is seen to execute, and may be had: a thread that cancels an execution may find the next one. Returns the
+  /// number for its task.
   std::uint32_t queue() noexcept {
     const std::uint32_t number = (word_.load(std::memory_order_relaxed) >> 2) + 1;  // relaxed: nobody else has it
-    word_.store(number << 2 | queued, std::memory_order_relaxed);                   // relaxed: see above
+    word_.store(number << 2 | queued, std::memory_order_release);  // [E11] release, pairs with [E10]: the flow
     return number & (~std::uint32_t{0} >> 2);
   }
 

@@ -52,8 +52,10 @@ struct flow {
     }
     touch(0);
     ++executions;
-    const std::uint32_t task = core.get() == 0 ? word.queue() : message;
+    const bool waits = core.get() == 0;
+    if (waits) word.prepare();
     active.show();
+    const std::uint32_t task = waits ? word.queue() : message;
     tasks[number].store(task, std::memory_order_release);
   }
   void misuse() {
@@ -156,6 +158,27 @@ struct old_task : rl::test_suite<old_task, 2> {
   }
 };
 
+/// The owner cancels a flow before its start and executes it again, while another thread cancels it: that one may have
+/// seen the first execution, and find the second.
+struct late_cancel : rl::test_suite<late_cancel, 2> {
+  flow f;
+
+  void thread(unsigned index) {
+    if (index == 0) {
+      f.execute(0);
+      f.cancel(0);
+      f.execute(1);
+      f.destroy();
+    } else {
+      f.cancel(1);
+    }
+  }
+  void after() {
+    check(f.touched.get() == f.touches[0] + f.touches[1], "nobody was at the flow with another");
+    check(f.executions == f.ends[0] + f.ends[1], "each execution has ended once");
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -164,5 +187,6 @@ int main(int argc, char** argv) {
   run.check<life<2, 1>>("a flow is taken while it is executed twice, cancelled and destroyed");
   run.check<life<3, 2>>("a flow is taken while it is executed thrice, and cancelled twice");
   run.check<old_task>("a task of an execution that was cancelled starts nothing");
+  run.check<late_cancel>("a thread cancels an execution, and finds the next", {.bound = 3});
   return run.result();
 }
