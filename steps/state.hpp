@@ -99,6 +99,7 @@ class State {
 
   /// Calls f(ErrorCode) for an error that ends the root flow, unless it has a promise. Replaces the default: the
   /// loop's on_unhandled(), which ends the program unless it has a hook. Also gets the exceptions of cancel handlers.
+  /// The flow executes until f has returned: to execute it again, post that to its loop.
   template <class F>
   void set_unhandled_error(F&& f) {
     shared().unhandled_.set(std::forward<F>(f));
