@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 14
 #pragma once
+#include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for terminate
 #include <functional>   // for invoke
 #include <future>       // for future
-#include <iterator>     // for input_iterator
+#include <iterator>     // for input_iterator, iter_reference_t
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for invoke_result_t, decay_t
 #include <utility>      // for forward, move
@@ -16,6 +17,7 @@
 #include "async/detail/pending_call.hpp"  // for make_call
 #include "async/detail/pool_core.hpp"     // for pool_core
 #include "async/detail/pool_help.hpp"     // for help_until
+#include "async/task.hpp"                 // for task
 #include "async/threadpool_options.hpp"   // for threadpool_options, threadpool_stats
 
 namespace async {
@@ -55,8 +57,7 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 /// Threads     every member from any thread, also from the pool's own tasks where not said otherwise; construction and
 ///             destruction by one.
 /// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue.
-/// It
-///             makes a system call only when a sleeping worker must be woken.
+///             It makes a system call only when a sleeping worker must be woken.
 /// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and the
 ///             states of futures come from recycled blocks.
@@ -101,7 +102,7 @@ class threadpool {
   template <class F, class... A>
     requires async_callable<F, A...>
   void execute(F&& f, A&&... arguments) {
-    if constexpr (sizeof...(A) == 0) {
+    if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
       core_.submit(std::forward<F>(f));
     } else {
       core_.submit([f = std::decay_t<F>(std::forward<F>(f)),
@@ -113,8 +114,10 @@ class threadpool {
 
   /// execute(*first), execute(*++first), …, `count` times. If it throws, those before have been posted.
   template <std::input_iterator It>
+    requires async_callable<std::iter_reference_t<It>>
   void bulk_execute(It first, std::size_t count) {
-    for (; count != 0; --count, ++first) core_.submit(*first);
+    if (count == 0) return;
+    for (execute(*first); --count != 0;) execute(*++first);
   }
 
   /// Sets the number of workers and returns without waiting for running tasks: surplus workers end after their current
@@ -149,6 +152,11 @@ class threadpool {
       core_.help_until([&future] { return detail::is_ready(future); });
     }
     return future.get();
+  }
+  /// The same with a future that nobody keeps, such as that of wait(post(…)).
+  template <class T>
+  T wait(std::future<T>&& future) {
+    return wait(future);
   }
 
   /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. Flows

@@ -99,13 +99,6 @@ TEST_CASE("bulk_execute runs every callable of the range") {
   CHECK(sum == 5050);
 }
 
-TEST_CASE("options can be named in the constructor's call, without a warning of the others") {
-  threadpool pool(threadpool_options{.threads = 3});
-  CHECK(pool.size() == 3);
-  threadpool bounded({.threads = 1, .max_queue = 5, .when_full = threadpool_options::overflow::reject, .name = "few"});
-  CHECK(bounded.size() == 1);
-}
-
 TEST_CASE("n tasks that wait for each other run on an idle pool of n: no wake-up is lost") {
   for (std::size_t round = 0; round < testing::rounds(300); ++round) {
     constexpr int n = 4;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What a pool can be given: options, callables, ranges, futures.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <ranges>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "async/threadpool.hpp"
+
+using async::threadpool;
+using async::threadpool_options;
+
+TEST_CASE("bulk_execute reads no more than it is told to") {
+  std::istringstream stream("x y z");
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  const auto count = [&ran](const std::string&) { return [&ran] { ++ran; }; };
+  pool.bulk_execute(std::views::transform(std::views::istream<std::string>(stream), count).begin(), 2);
+  std::string next;
+  stream >> next;
+  CHECK(next == "z");
+  pool.wait_idle();
+  CHECK(ran == 2);
+}
+
+TEST_CASE("execute and bulk_execute copy what cannot be moved, as post does") {
+  struct immovable {
+    explicit immovable(std::atomic<int>& c) : calls(c) {}
+    immovable(const immovable& other) : calls(other.calls) {}
+    immovable(immovable&&) = delete;
+    void operator()() const { ++calls; }
+    void operator()(const immovable&) const { ++calls; }
+    std::atomic<int>& calls;
+  };
+  std::atomic<int> calls{0};
+  {
+    threadpool pool(1);
+    const immovable call(calls);
+    pool.execute(call);
+    pool.execute(call, call);
+    pool.bulk_execute(&call, 1);
+  }
+  CHECK(calls == 3);
+}
+
+TEST_CASE("wait takes a future that nobody keeps") {
+  threadpool pool(1);
+  CHECK(pool.wait(pool.post([] { return 5; })) == 5);
+  CHECK(pool.wait(pool.post([&] { return pool.wait(pool.post([] { return 6; })); })) == 6);
+}
+
+TEST_CASE("options can be named in the constructor's call, without a warning of the others") {
+  threadpool pool(threadpool_options{.threads = 3});
+  CHECK(pool.size() == 3);
+  threadpool bounded({.threads = 1, .max_queue = 5, .when_full = threadpool_options::overflow::reject, .name = "few"});
+  CHECK(bounded.size() == 1);
+}
