@@ -5,13 +5,17 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <future>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "steps/steps.hpp"
 #include "support/alloc_counter.hpp"
@@ -139,4 +143,39 @@ TEST_CASE("branches on several threads without memory: all end, and the flow wit
     return has_failed;
   });
   std::printf("figures: %zu injected failures\n", failures);
+}
+
+TEST_CASE("a flow that finds no memory when it begins, and that a step's destructor then destroys, says why it ended") {
+  async::event_loop loop;
+  std::vector<std::unique_ptr<steps::AsyncSteps>> others;
+  bool is_full = false;
+  while (!is_full) {  // until the loop has no place for one more that waits
+    others.push_back(std::make_unique<steps::AsyncSteps>(loop));
+    others.back()->add([](IAsyncSteps& asi) { asi.waitExternal(); });
+    const testing::no_memory here;
+    try {
+      others.back()->execute();
+    } catch (const std::bad_alloc&) {
+      is_full = true;
+    }
+  }
+  auto flow = std::make_unique<steps::AsyncSteps>(loop);
+  struct destroyer {
+    std::unique_ptr<steps::AsyncSteps>* what;
+    explicit destroyer(std::unique_ptr<steps::AsyncSteps>* w) : what(w) {}
+    destroyer(destroyer&& other) noexcept : what(std::exchange(other.what, nullptr)) {}
+    ~destroyer() {
+      if (what != nullptr) what->reset();
+    }
+  };
+  flow->add([end = destroyer(&flow)](IAsyncSteps& asi) { asi.success(1); });
+  std::future<int> result;
+  std::thread([&] { result = flow->promise<int>(); }).join();
+  {
+    const testing::no_memory here;
+    loop.iterate();
+  }
+  CHECK(flow == nullptr);
+  REQUIRE(result.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+  CHECK(outcome(result) == -1);
 }
