@@ -285,8 +285,12 @@ class loop_core {
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
 
   void deliver_messages() {
-    if (messages_.empty()) messages_.append(inbox_.take());
-    if (!messages_.empty()) deliver_taken();
+    if (messages_.empty()) {
+      message* const taken = inbox_.take();
+      if (taken == nullptr) return;
+      messages_.append(taken);
+    }
+    deliver_taken();
   }
   [[gnu::noinline]] void deliver_taken() {
     const bool stopped_before = stop_requested_;
