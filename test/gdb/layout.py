@@ -179,7 +179,7 @@ def flows_of(core, running=()):
     for flow_ in running:
         if flow_["core"] == core.address:
             add(flow_.address)
-    extension = pointer(core["extensions_"])
+    extension = pointer(core["extensions_"]["newest_"])
     while extension:
         if "parked_flows" in str(extension.dynamic_type):
             parked = extension.cast(extension.dynamic_type)["list"]
