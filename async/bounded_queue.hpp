@@ -23,6 +23,8 @@ struct bounded_queue_traits {
   static constexpr std::uint64_t first_ticket = 0;
   /// Called between claiming a slot and using it. Tests stop a thread there.
   static void claimed() noexcept {}
+  /// Called by an enqueue that finds no room, before it asks where the consumers are. Tests change the answer there.
+  static void looking() noexcept {}
 };
 
 /// Bounded multi-producer multi-consumer FIFO queue: a ring of slots, with calls that return at once and calls that

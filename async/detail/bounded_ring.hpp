@@ -353,8 +353,9 @@ class bounded_ring {
       if (is_closed(t)) return settle(true);
       if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return retry(t);
       if (hold_off<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
-      // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers
-      if (t - head_.load(std::memory_order_seq_cst) > mask_) return settle(false);
+      Traits::looking();
+      // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers; the head may be beyond t
+      if (head_.load(std::memory_order_seq_cst) + mask_ < t) return settle(false);
     }
   }
 

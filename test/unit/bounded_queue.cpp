@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <list>
@@ -19,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/live_count.hpp"
@@ -36,6 +38,14 @@ struct about_to_wrap : async::bounded_queue_traits {
 /// Tickets are about to reach the top bit that marks a closed queue, less what a program could ever use up.
 struct old : async::bounded_queue_traits {
   static constexpr std::uint64_t first_ticket = (std::uint64_t{1} << 62) - 3;
+};
+
+/// Lets something happen, once, while an enqueue looks whether there is room.
+struct interrupted : async::bounded_queue_traits {
+  static inline std::function<void()> act;
+  static void looking() noexcept {
+    if (const auto once = std::exchange(act, nullptr)) once();
+  }
 };
 
 template <class Queue, class... Args>
@@ -76,6 +86,18 @@ TEST_CASE("enqueue on a full queue returns false and leaves its arguments alone"
   CHECK(**q.dequeue() == 1);
   CHECK(q.enqueue(std::move(third)));
   CHECK(third == nullptr);
+}
+
+TEST_CASE("a queue that others fill and drain while an enqueue looks at it is not full") {
+  bounded_queue<int, interrupted> q(1);
+  q.enqueue(0);
+  interrupted::act = [&q] {
+    CHECK(q.dequeue());
+    CHECK(q.enqueue(1));
+    CHECK(q.dequeue());
+  };
+  CHECK(q.enqueue(2));
+  CHECK(*q.dequeue() == 2);
 }
 
 TEST_CASE("the capacity is rounded up to a power of two, and that many fit") {
