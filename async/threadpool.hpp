@@ -121,9 +121,9 @@ class threadpool {
   }
 
   /// Sets the number of workers and returns without waiting for running tasks: surplus workers end after their current
-  /// task, what they have queued is run by the others. 0 pauses the pool. If a thread cannot start, std::system_error
-  /// is thrown, those that did start stay and size() tells how many. Concurrent calls follow each other. Throws
-  /// stopped.
+  /// task, what they have queued is run by the others. 0 pauses the pool: what is posted from here on waits, but for a
+  /// task that a worker is just taking. If a thread cannot start, std::system_error is thrown, those that did start
+  /// stay and size() tells how many. Concurrent calls follow each other. Throws stopped.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
   /// How many workers are wanted.

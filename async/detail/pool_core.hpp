@@ -279,13 +279,14 @@ class pool_core {
     for (;;) {
       taken t;
       bool loops_rest = false;
-      const bool found = searching && take(&w, t);  // before a turn, whose end of the search would wake another for it
+      // before a turn, whose end of the search would wake another for it
+      const bool found = searching && !w.is_to_retire() && take(&w, t);
       if (!found && tasks_left == 0) {
         const bool turned = mind(w, searching);
         loops_rest = !turned || !w.loops.has_work();
         tasks_left = turned ? tasks_per_turn : w.loops.tasks_per_look();
       }
-      if (!found && w.retire.load(std::memory_order_relaxed)) {  // relaxed: leave() asks under the mutex
+      if (!found && w.is_to_retire()) {
         if (std::exchange(searching, false)) end_search();
         if (crew_.leave(w)) break;
       } else if (found || take(&w, t)) {

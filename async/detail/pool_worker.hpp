@@ -53,10 +53,13 @@ struct alignas(no_sharing) worker {
 
   static void wake(worker& w) noexcept { w.all.wake(w.bed); }
 
+  /// Own thread only: the crew wants it to end.
+  bool is_to_retire() const noexcept {
+    return retire.load(std::memory_order_relaxed);  // relaxed: leave() asks again, under the mutex
+  }
   /// Own thread only: the crew wants it to end, or to take loops over or give them away.
   bool is_called() const noexcept {
-    // relaxed, both: asked again under the mutex
-    return retire.load(std::memory_order_relaxed) || review.load(std::memory_order_relaxed);
+    return is_to_retire() || review.load(std::memory_order_relaxed);  // relaxed: asked again under the mutex
   }
 
   /// Counts on one of the own thread's counters.
@@ -74,8 +77,7 @@ struct alignas(no_sharing) worker {
   /// Own thread only: its newest job, in front of all else that it might do. Null: there is none, or it is time to look
   /// at the rest. The usual case of tasks that post tasks.
   job* next_own() noexcept {
-    // relaxed: asked again under the mutex
-    if ((turn + 1) % feed_share == 0 || retire.load(std::memory_order_relaxed)) return nullptr;
+    if ((turn + 1) % feed_share == 0 || is_to_retire()) return nullptr;
     ++turn;
     return own.pop();
   }

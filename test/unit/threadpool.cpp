@@ -122,6 +122,25 @@ TEST_CASE("a paused pool keeps its tasks and runs them when it grows") {
   CHECK(ran == 100);
 }
 
+TEST_CASE("workers that search for tasks find none of those that are posted when the pool has been paused") {
+  threadpool pool(4);
+  constexpr int rounds = 300;
+  int early = 0;  // a worker that has just made sure that the pool is not paused takes one
+  for (int i = 0; i < rounds; ++i) {
+    pool.configurepool(4);
+    pool.post([] {}).get();
+    pool.configurepool(0);
+    std::atomic<bool> ran{false};
+    pool.execute([&ran] { ran = true; });
+    for (int pause = 0; pause < 20; ++pause) std::this_thread::yield();
+    early += ran ? 1 : 0;
+    pool.configurepool(1);
+    pool.wait_idle();
+    REQUIRE(ran);
+  }
+  CHECK(early <= rounds / 10);
+}
+
 TEST_CASE("stop and the destructor run what a paused pool has accepted") {
   std::atomic<int> ran{0};
   {
