@@ -181,6 +181,7 @@ class Throttle final : public ISync {
     return throttle_.go_on(ticket, nested);
   }
   void on_timer(steps::detail::sync_ticket& ticket) noexcept override { throttle_.on_timer(ticket); }
+  void end_wait(steps::detail::sync_ticket& ticket) noexcept override { throttle_.end_wait(ticket); }
   void leave(bool nested) noexcept override { throttle_.leave(nested); }
   bool withdraw(steps::detail::sync_ticket& ticket) noexcept override { return throttle_.withdraw(ticket); }
 
