@@ -171,7 +171,9 @@ TEST_CASE("a timer that waits keeps no worker awake, however long each look at t
     while (!loops.wants_turn()) {
     }
     loops.turn();
-    std::this_thread::sleep_for(100us);
+    const auto then = async::detail::wait_clock::now();
+    while (async::detail::wait_clock::now() - then < 100us)
+      std::this_thread::sleep_for(100us);  // as the clock shows it
   }
   CHECK_FALSE(loops.has_work());
   CHECK(loops.wants_turn());  // between tasks it is time for the next look
