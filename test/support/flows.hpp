@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <doctest/doctest.h>
+
 #include <chrono>    // for nanoseconds
 #include <optional>  // for optional
 #include <string>    // for string
@@ -50,6 +52,18 @@ struct bench {
       clock.advance(std::chrono::milliseconds(1));
       drain();
     }
+  }
+
+  /// Lets time pass as the loop asks for it, which has to be waiting for something; returns the turns that it took.
+  int turns_in(std::chrono::nanoseconds time) {
+    const auto end = clock.now() + time;
+    int turns = 0;
+    for (; clock.now() < end; ++turns) {
+      const auto next = loop.iterate();
+      REQUIRE(next.have_work);
+      clock.advance(next.delay);
+    }
+    return turns;
   }
 
   async::manual_clock clock;

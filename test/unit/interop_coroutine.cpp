@@ -15,6 +15,7 @@
 
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
+#include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
@@ -28,23 +29,12 @@ using steps::interop::sleep_for;
 using steps::interop::start;
 using steps::interop::task;
 using testing::bench;
+using testing::other_coroutine;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct local : testing::live_count<local> {};
-
-/// A coroutine type of another library.
-struct other_coroutine {
-  struct promise_type {
-    other_coroutine get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_always final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
 
 template <class T>
 bool is_ready(const std::future<T>& f) {

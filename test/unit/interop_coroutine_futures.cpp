@@ -18,6 +18,7 @@
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "support/alloc_counter.hpp"
+#include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
@@ -30,23 +31,12 @@ using steps::interop::task;
 using steps::interop::when_ready;
 using testing::bench;
 using testing::lines;
+using testing::other_coroutine;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct local : testing::live_count<local> {};
-
-/// A coroutine type of another library, which may be destroyed while it waits.
-struct other_coroutine {
-  struct promise_type {
-    other_coroutine get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_always final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
 
 template <class T>
 bool is_ready(const std::future<T>& f) {
@@ -210,15 +200,7 @@ TEST_CASE("at other futures it looks seldom, and notices soon") {
   bench b;
   std::promise<int> promise;
   std::future<int> end = start(wait_for(b.loop, promise.get_future()));
-  const auto until = b.clock.now() + 1s;
-  int turns = 0;
-  while (b.clock.now() < until) {
-    const auto next = b.loop.iterate();
-    REQUIRE(next.have_work);
-    b.clock.advance(next.delay);
-    ++turns;
-  }
-  CHECK(turns < 250);
+  CHECK(b.turns_in(1s) < 250);
   promise.set_value(7);
   b.pass(12ms);
   REQUIRE(is_ready(end));
