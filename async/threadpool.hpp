@@ -199,11 +199,7 @@ class threadpool {
   detail::pool_core& core() noexcept { return core_; }
 
  private:
-  static threadpool_options options_for(std::size_t threads) {
-    threadpool_options options;
-    options.threads = threads;
-    return options;
-  }
+  static threadpool_options options_for(std::size_t threads) { return {.threads = threads}; }
 
   detail::pool_core core_;
 };

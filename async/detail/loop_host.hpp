@@ -47,9 +47,11 @@ class loop_host {
   loop_core& core() const noexcept { return core_; }
 
   /// True when turn() would find something to do without a look at the clock, as far as the host can know.
-  bool has_work() const noexcept {
+  bool has_work() const noexcept { return view_.has_work || is_called(); }
+  /// The same of what others have brought since the last turn; by any thread.
+  bool is_called() const noexcept {
     // relaxed: for once; sleep() looks for certain
-    return view_.has_work || core_.inbox_.has_messages() || core_.touched_.load(std::memory_order_relaxed);
+    return core_.inbox_.has_messages() || core_.touched_.load(std::memory_order_relaxed);
   }
   /// True when turn(true) may find more: a timer waits.
   bool has_timers() const noexcept { return view_.has_timers; }

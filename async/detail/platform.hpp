@@ -314,12 +314,13 @@ inline std::size_t affinity_cpus() noexcept {
 
 /// How many threads of this process can run at the same time: affinity mask and container quota counted; at least 1.
 inline std::size_t usable_processors() noexcept {
-  std::size_t count = std::thread::hardware_concurrency();
+  std::size_t count = 0;
+#if defined(__linux__) || defined(_WIN32)
+  count = platform::affinity_cpus();
+#endif
+  if (count == 0) count = std::thread::hardware_concurrency();  // which reads a file, on Linux
 #if defined(__linux__)
-  if (const std::size_t cpus = platform::affinity_cpus(); cpus != 0) count = cpus;
   if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
-#elif defined(_WIN32)
-  if (const std::size_t cpus = platform::affinity_cpus(); cpus != 0) count = cpus;
 #endif
   return (std::max)(count, std::size_t{1});
 }

@@ -9,20 +9,33 @@
 namespace async::detail {
 
 /// Counts who may have a task of a pool in hand: the pool's threads, and threads from outside that help. Tells whether
-/// nobody has, and none waits.
+/// nobody has, and none waits. A thread that has been started has nothing in hand until it comes.
 ///
 /// Word        [ changes:27 | helpers:20 | threads:17 ]; `changes` counts who comes and who goes.
 /// Threads     any.
 /// Progress    wait-free.
 class pool_census {
  public:
-  /// A thread is about to start.
-  void thread_comes() noexcept { come(one_thread); }
-  /// It has run its last task, or has not started after all.
+  /// A thread is about to be started. It is fresh until it comes.
+  void thread_starts() noexcept { fresh_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: read by who knows of it
+  /// It could not be started.
+  void no_thread_starts() noexcept { fresh_.fetch_sub(1, std::memory_order_relaxed); }  // relaxed: nothing to be seen
+  /// By the thread itself, before it looks for tasks.
+  void thread_comes() noexcept {
+    come(one_thread);
+    // [W16] release, pairs with [W17]: that it has come; not modelled: a modification of the word sees it anyway there
+    fresh_.fetch_sub(1, std::memory_order_release);
+  }
+  /// It has run its last task.
   void thread_goes() noexcept { go(one_thread); }
   /// A thread from outside is about to look for tasks.
   void helper_comes() noexcept { come(one_helper); }
   void helper_goes() noexcept { go(one_helper); }
+
+  /// Whether a thread has been started that has not come. Those that have come are seen by is_idle() after this.
+  bool has_fresh() const noexcept {
+    return fresh_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
+  }
 
   /// How many threads there are. Relaxed: a figure.
   std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
@@ -66,6 +79,7 @@ class pool_census {
   }
 
   atomic<std::uint64_t> word_{0};
+  atomic<std::uint32_t> fresh_{0};
 };
 
 }  // namespace async::detail

@@ -166,7 +166,7 @@ class pool_core {
     struct notifier {
       pool_core& pool;
       ~notifier() { pool.idle_.notify(); }
-    } const at_end{*this};  // a thread that was counted and could not be started is none
+    } const at_end{*this};  // when a thread could not be started, nobody waits for it
     crew_.configure(threads);
     sleepers_.notify();
   }
@@ -203,7 +203,7 @@ class pool_core {
 
   void wait_idle() {
     not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
-    idle_.wait([this] { return is_idle(); });
+    idle_.wait([this] { return !census_.has_fresh() && is_idle(); });
   }
 
   /// Runs every accepted task, then ends the threads, then cancels the flows that are left. Later calls wait for the
@@ -362,15 +362,16 @@ class pool_core {
     sleepers_.end_search([this]() noexcept { return has_work(); });
   }
 
-  bool is_idle() noexcept {
-    return census_.is_idle(sleepers_, [this]() noexcept { return has_work(); });
+  bool is_idle() noexcept {  // a loop that is called wakes its worker, unless that has not come yet
+    const auto work = [this]() noexcept { return has_work() || (census_.has_fresh() && crew_.is_called()); };
+    return census_.is_idle(sleepers_, work);
   }
 
   static std::uint64_t clock() noexcept { return std::uint64_t(wait_clock::now().time_since_epoch().count()); }
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
-    if (has_work() || census_.has_helpers()) return false;
+    if (has_work() || census_.has_helpers() || census_.has_fresh()) return false;
     std::size_t without = idle();
     crew_.any_of(0, [&without, now = clock()](const worker& w) noexcept {
       const std::uint64_t since = w.minding.load(std::memory_order_relaxed);  // relaxed: a guess

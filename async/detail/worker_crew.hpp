@@ -167,6 +167,12 @@ class worker_crew {
     return any_of(0, [](const worker& w) noexcept { return !w.own.empty(); });
   }
 
+  /// Whether others have brought work to a loop that its driver does not know of yet. Relaxed: a look.
+  bool is_called() const noexcept {
+    return any_of(0,
+                  [](const worker& w) noexcept { return w.home.host.is_called() && w.home.driver.get() != nullptr; });
+  }
+
   /// Adds up the workers' counters.
   void count(threadpool_stats& all) const noexcept {
     any_of(0, [&all](const worker& w) noexcept {
@@ -209,11 +215,14 @@ class worker_crew {
     }
     w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
     if (w.state == worker::life::vacant) {
-      census_.thread_comes();  // which is not idle at first
+      census_.thread_starts();
       try {
-        w.thread = std::thread([this, &w]() noexcept { body_(w); });
+        w.thread = std::thread([this, &w]() noexcept {
+          census_.thread_comes();
+          body_(w);
+        });
       } catch (...) {
-        census_.thread_goes();
+        census_.no_thread_starts();
         throw;
       }
       w.state = worker::life::running;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The wait for a pool without work: who says that it is idle knows that nobody has a task in hand, neither a thread
-// that has just been started or has ended, nor one from outside that helps; and who waits for it is woken.
+// that has just begun or ended, nor one from outside that helps; and who waits for it is woken.
 #include "relacy_runner.hpp"
 
 #include "async/detail/idle_gate.hpp"
@@ -79,8 +79,11 @@ struct pool {
     if (is_idle()) check(done.get() == 1, "the task has been run, and what it did can be seen");
   }
 
-  /// The life of a thread, which has been counted.
+  bool is_at_rest() { return !census.has_fresh() && is_idle(); }
+
+  /// The life of a thread.
   void live() {
+    census.thread_comes();
     while (retire.load(std::memory_order_relaxed) == 0) {
       if (run_one()) continue;
       all.announce(bed, false);
@@ -99,13 +102,14 @@ struct pool {
 /// Somebody posts a task and waits until the pool is idle, whose thread begins, runs it and falls asleep.
 struct wait : rl::test_suite<wait, 2> {
   pool p;
-  void before() { p.census.thread_comes(); }
+  void before() { p.census.thread_starts(); }
   void thread(unsigned index) {
     if (index == 0) return p.live();
     p.tasks.store(1, std::memory_order_release);
     p.all.notify();
-    p.gate.wait([this] { return p.is_idle(); });
+    p.gate.wait([this] { return p.is_at_rest(); });
     check(p.done.get() == 1, "the task has been run, and what it did can be seen");
+    check(p.all.idle().count() == 1, "the thread has come, and sleeps");
     p.retire.store(1, std::memory_order_relaxed);
     p.all.wake(p.bed);
   }
@@ -140,31 +144,30 @@ struct look_with_helpers : rl::test_suite<look_with_helpers, 3> {
   }
 };
 
-/// One look while a thread is started, takes the task, and ends.
+/// One look while two threads begin, one of which takes the task, and end.
 struct look_at_start : rl::test_suite<look_at_start, 3> {
   pool p;
-  atomic<unsigned> started{0};
-  void before() { p.tasks.store(1, std::memory_order_relaxed); }
+  void before() {
+    p.census.thread_starts();
+    p.census.thread_starts();
+    p.tasks.store(1, std::memory_order_relaxed);
+  }
   void thread(unsigned index) {
-    if (index == 0) {
-      p.census.thread_comes();
-      started.store(1, std::memory_order_release);
-    } else if (index == 1) {
-      while (started.load(std::memory_order_acquire) == 0) yield_thread();
-      p.run_one();
-      p.census.thread_goes();
-    } else {
-      p.must_be_done_when_idle();
-    }
+    if (index == 2) return p.must_be_done_when_idle();
+    p.census.thread_comes();
+    p.run_one();
+    p.census.thread_goes();
   }
 };
 
-/// One look while a thread is started, takes the task, and another one, which was asleep, ends: there are as many as
+/// One look while a thread begins, takes the task, and another one, which was asleep, ends: there are as many as
 /// before.
 struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   pool p;
   void before() {
     p.tasks.store(1, std::memory_order_relaxed);
+    p.census.thread_starts();
+    p.census.thread_starts();
     p.census.thread_comes();
     p.all.announce(p.bed, false);
   }
@@ -184,13 +187,13 @@ struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   }
 };
 
-/// A thread that was counted and could not be started: who waits is told.
+/// A thread that could not be started: who waits for it is told.
 struct failed_start : rl::test_suite<failed_start, 2> {
   pool p;
   void thread(unsigned index) {
-    if (index == 1) return p.gate.wait([this] { return p.is_idle(); });
-    p.census.thread_comes();
-    p.census.thread_goes();
+    if (index == 1) return p.gate.wait([this] { return p.is_at_rest(); });
+    p.census.thread_starts();
+    p.census.no_thread_starts();
     p.gate.notify();
   }
 };
@@ -202,8 +205,8 @@ int main(int argc, char** argv) {
   run.check<wait>("a wait for the end of a task, by who has posted it");
   run.check<wait_with_helper>("a wait for the end of a task that a helper takes");
   run.check<look_with_helpers>("a look while helpers come and go");
-  run.check<look_at_start>("a look while a thread is started and ends");
-  run.check<look_at_exchange>("a look while a thread is started and another one ends");
+  run.check<look_at_start>("a look while threads begin and end");
+  run.check<look_at_exchange>("a look while a thread begins and another one ends");
   run.check<failed_start>("a wait while a thread cannot be started");
   return run.result();
 }

@@ -299,6 +299,18 @@ TEST_CASE("what waits in the loops when the pool stops is destroyed without runn
   CHECK(ran == 0);
 }
 
+TEST_CASE("what is posted to a loop runs also when the pool stops before its threads have begun") {
+  int ran = 0;
+  for (int i = 0; i < 500; ++i) {
+    threadpool pool(2);
+    event_loop& loop = pool.loop(1);
+    loop.post([&ran, &loop] {
+      loop.post([&ran, &loop] { loop.post([&ran] { ++ran; }); });  // each in another turn
+    });
+  }
+  CHECK(ran == 500);
+}
+
 TEST_CASE("callbacks that never end do not keep the pool from stopping") {
   std::atomic<int> ran{0};
   {
