@@ -72,6 +72,7 @@ class Laboratory:
         self.root, self.compiler = root, compiler
         self.models = [path for path in list_files(root) if re.match(r"test/model/[^/]+\.cpp$", path)]
         self.seconds = {}
+        self.kills = {}  # (header, model) -> mutants
 
     def command(self, model, headers):
         folders = [headers, os.path.join(self.root, "test"), os.path.join(self.root, "test", "model")]
@@ -110,13 +111,24 @@ class Laboratory:
                 text = file.read()
             with open(path, "w", encoding="utf-8") as file:
                 file.write(mutant.apply(text))
-            for model in models:
+            for model in self.likeliest_first(mutant.path, models):
                 result = self.passes(model, folder, folder)
                 if result is None:
                     return f"does not compile with {model}"
                 if not result:
+                    self.kills[mutant.path, model] = self.kills.get((mutant.path, model), 0) + 1
                     return "killed"
         return "survived"
+
+    def likeliest_first(self, header, models):
+        """The model named like the header, then those that have killed mutants of it; the quick ones first."""
+        stem = os.path.splitext(os.path.basename(header))[0].removesuffix("_core")
+
+        def key(model):
+            named = os.path.splitext(os.path.basename(model))[0] == stem
+            return (not named, -self.kills.get((header, model), 0), self.seconds[model])
+
+        return sorted(models, key=key)
 
 
 def run(root, compiler, pattern="", jobs=1, say=print):
@@ -132,7 +144,6 @@ def run(root, compiler, pattern="", jobs=1, say=print):
     for header in sorted(set().union(*includes.values())):
         if re.search(pattern, header):
             models = [model for model in laboratory.models if header in includes[model]]
-            models.sort(key=laboratory.seconds.get)  # most mutants need one model only
             work += [(mutant, models) for mutant in mutants(Source(root, header))]
     killed = bad = alone = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
