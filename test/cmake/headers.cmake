@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 include_guard()
 
-# Headers, as their users meet them: each compiles alone and twice, without run-time type information; all of them
-# together with it, when min, max and other names are macros, in the next standard, and beside the real <windows.h> where
-# there is one. All are linked into one program, which fails on what is defined in two translation units.
+# Headers, as their users meet them: each compiles alone and twice, without run-time type information (not in a build for
+# another machine, whose standard library is that of one of the others); all of them together with it, when min, max and
+# other names are macros, in the next standard, and beside the real <windows.h> where there is one. All are linked into
+# one program, which fails on what is defined in two translation units.
 function(add_headers_layer)
   look_for_asio()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/headers)
@@ -29,6 +30,9 @@ function(add_headers_layer)
       list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<unistd|<pthread|/cancellation_signal")
       list(TRANSFORM included REPLACE " *//.*" "")
       list(APPEND standard ${included})
+      if(CMAKE_CROSSCOMPILING)
+        continue()
+      endif()
       string(REPLACE "/" "_" source ${name})
       set(source ${folder}/${source}.cpp)
       file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${name}\"\n#include \"${name}\" // again\n")

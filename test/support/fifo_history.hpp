@@ -47,8 +47,9 @@ inline std::string timeline(const std::vector<queue_call>& calls) {
     events.push_back({calls[i].end, true, i});
     threads = (std::max)(threads, calls[i].thread + 1);
   }
-  std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
-    return a.at != b.at ? a.at < b.at : !a.is_end && b.is_end;  // calls that touch overlap
+  std::sort(events.begin(), events.end(), [](const event& a, const event& b) {
+    if (a.at != b.at) return a.at < b.at;
+    return a.is_end != b.is_end ? b.is_end : a.call < b.call;  // calls that touch overlap
   });
   constexpr std::size_t none = ~std::size_t{0};
   struct lane {
