@@ -47,9 +47,14 @@ class fail_thread {
 
 }  // namespace testing
 
+/// Where a sanitizer stands in for it, linked into the program as clang does.
+extern "C" [[gnu::weak]] int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                               void* argument) noexcept {
   using function = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  static const auto next = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_create"));
+  static const auto next = __interceptor_pthread_create != nullptr
+                               ? &__interceptor_pthread_create
+                               : reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_create"));
   return testing::threads::may_start() ? next(thread, attributes, start, argument) : EAGAIN;
 }

@@ -109,9 +109,9 @@ TEST_CASE("timers of a worker's loop fire in order and never early, and handles 
 }
 
 TEST_CASE("neither tasks that post tasks nor callbacks that post callbacks starve the other, nor the timers") {
-  threadpool pool(1);
   std::atomic<bool> stop{false};
   std::atomic<int> tasks{0}, callbacks{0}, timers{0};
+  threadpool pool(1);
   const std::function<void()> task = [&] {
     ++tasks;
     if (!stop) pool.execute(task);
@@ -314,11 +314,11 @@ TEST_CASE("what is posted to a loop runs also when the pool stops before its thr
 TEST_CASE("callbacks that never end do not keep the pool from stopping") {
   std::atomic<int> ran{0};
   {
-    threadpool pool(2);
     const std::function<void()> again = [&] {
       ++ran;
       event_loop::current()->immediate(again);
     };
+    threadpool pool(2);
     pool.loop(0).post(again);
     pool.loop(1).post(again);
     while (ran < 1000) std::this_thread::yield();
