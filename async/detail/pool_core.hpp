@@ -291,18 +291,18 @@ class pool_core {
         if (crew_.leave(w)) break;
       } else if (found || take(&w, t)) {
         if (std::exchange(searching, false)) end_search();
-        w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
+        w.flows.end();
         run(&w, t);
         if (tasks_left != 0) --tasks_left;
         for (job* j; tasks_left != 0 && (j = w.next_own()) != nullptr; --tasks_left) run_job(&w, j);
       } else if (!loops_rest) {
         tasks_left = 0;
-        if (end_.is_closing()) {  // relaxed, all: see has_flows_only()
-          if (w.minding.load(std::memory_order_relaxed) == 0) w.minding.store(clock(), std::memory_order_relaxed);
+        if (end_.is_closing()) {
+          w.flows.go_on();
           idle_.notify();
         }
       } else {
-        w.minding.store(0, std::memory_order_relaxed);  // relaxed: see has_flows_only()
+        w.flows.end();
         searching = wait_for_work(w, searching);
         tasks_left = 0;
       }
@@ -367,20 +367,17 @@ class pool_core {
     return census_.is_idle(sleepers_, work);
   }
 
-  static std::uint64_t clock() noexcept { return std::uint64_t(wait_clock::now().time_since_epoch().count()); }
-  /// No task waits, and whoever does not sleep has found none for as long as flows may go on without waiting. A guess
+  /// No task waits, and whoever does not sleep has found none for as long as flows may go on, see flow_watch. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
     if (has_work() || census_.has_helpers() || census_.has_fresh()) return false;
     std::size_t without = idle();
-    crew_.any_of(0, [&without, now = clock()](const worker& w) noexcept {
-      const std::uint64_t since = w.minding.load(std::memory_order_relaxed);  // relaxed: a guess
-      if (since != 0 && now - since > static_cast<std::uint64_t>(flows_may_run.count())) ++without;
+    crew_.any_of(0, [&without](const worker& w) noexcept {
+      if (w.flows.are_all()) ++without;
       return false;
     });
     return without >= census_.threads();
   }
-  static constexpr wait_clock::duration flows_may_run = std::chrono::milliseconds(100);
   static constexpr unsigned tasks_per_turn = 16;
 
   void* const facade_;

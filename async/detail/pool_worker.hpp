@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 10
 #pragma once
+#include <chrono>   // for milliseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
 #include <new>      // for placement new
 #include <thread>   // for thread
 #include <utility>  // for forward, move
 
-#include "async/detail/atomics.hpp"         // for atomic
+#include "async/detail/atomics.hpp"         // for atomic, wait_clock
 #include "async/detail/backoff.hpp"         // for spin_habit
 #include "async/detail/block_cache.hpp"     // for allocate_block
 #include "async/detail/config.hpp"          // for no_sharing
@@ -41,6 +42,34 @@ struct boxed_task : job {
   }
 
   task work;
+};
+
+/// Whether a worker of a pool that stops has only flows left that go on without waiting: it has found no task for 100
+/// ms and 16 turns of its loops, of which a thread that was kept from running makes none.
+///
+/// Threads     are_all(): any, a guess; the others: the worker's.
+class flow_watch {
+ public:
+  /// After a turn, when there is no task and the loops have work.
+  void go_on() noexcept {
+    const wait_clock::time_point now = wait_clock::now();
+    if (turns_++ == 0) since_ = now;
+    if (turns_ > 16 && now - since_ > std::chrono::milliseconds(100)) {
+      all_.store(true, std::memory_order_relaxed);  // relaxed: a guess
+    }
+  }
+  /// The worker has a task, or its loops rest.
+  void end() noexcept {
+    if (turns_ == 0) return;
+    turns_ = 0;
+    all_.store(false, std::memory_order_relaxed);  // relaxed: a guess
+  }
+  bool are_all() const noexcept { return all_.load(std::memory_order_relaxed); }  // relaxed: a guess
+
+ private:
+  std::uint32_t turns_ = 0;
+  wait_clock::time_point since_{};
+  atomic<bool> all_{false};
 };
 
 /// What belongs to one of a pool's threads: the deque of the tasks that were posted on it, its event loop, its bed.
@@ -87,16 +116,16 @@ struct alignas(no_sharing) worker {
 
   pool_core& pool;
   const std::size_t index;
-  std::uint32_t turn = 0;            // own thread only
-  std::uint32_t random;              // own thread only
-  stealing_deque<job> own;           // what a thread leaves in it when it ends is stolen by the others
-  atomic<std::uint64_t> ran{0};      // written by the own thread
-  atomic<std::uint64_t> steals{0};   // written by the own thread
-  atomic<std::uint64_t> parks{0};    // written by the own thread
-  atomic<bool> retire{false};        // written under the crew's mutex, read by the own thread
-  atomic<bool> review{false};        // likewise: loops are to be taken over or given away
-  atomic<std::uint64_t> minding{0};  // written by the own thread while the pool stops: since when it has no task
-  spin_habit searches;               // own thread only
+  std::uint32_t turn = 0;           // own thread only
+  std::uint32_t random;             // own thread only
+  stealing_deque<job> own;          // what a thread leaves in it when it ends is stolen by the others
+  atomic<std::uint64_t> ran{0};     // written by the own thread
+  atomic<std::uint64_t> steals{0};  // written by the own thread
+  atomic<std::uint64_t> parks{0};   // written by the own thread
+  atomic<bool> retire{false};       // written under the crew's mutex, read by the own thread
+  atomic<bool> review{false};       // likewise: loops are to be taken over or given away
+  flow_watch flows;                 // written by the own thread while the pool stops
+  spin_habit searches;              // own thread only
   sleepers& all;
   sleepers::sleeper bed;  // where the own thread sleeps
   hosted_loop home;
