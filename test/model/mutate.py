@@ -100,6 +100,10 @@ class Laboratory:
         self.seconds.setdefault(model, time.monotonic() - started)
         return result
 
+    def passes_as_it_is(self, model):
+        with tempfile.TemporaryDirectory() as folder:
+            return self.passes(model, self.root, folder)
+
     def fate(self, mutant, models):
         """killed, survived, or why it could not be told."""
         with tempfile.TemporaryDirectory() as folder:
@@ -135,9 +139,9 @@ def run(root, compiler, pattern="", jobs=1, say=print):
     """Prints each mutant's fate; the number of orders that no model needs, or that could not be judged."""
     laboratory = Laboratory(root, compiler)
     includes = {model: laboratory.headers_of(model) for model in laboratory.models}
-    with tempfile.TemporaryDirectory() as folder:
-        for model in laboratory.models:
-            if not laboratory.passes(model, root, folder):
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for model, passes in zip(laboratory.models, pool.map(laboratory.passes_as_it_is, laboratory.models)):
+            if not passes:
                 say(f"{model} fails, or does not compile, without any mutation")
                 return 1
     work = []
