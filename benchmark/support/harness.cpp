@@ -163,7 +163,7 @@ class progress {
   double guessed_left_ = 0, guessed_done_ = 0, took_ = 0;
 };
 
-/// Google Benchmark's console output is replaced by the progress and by benchmark/report.
+/// Google Benchmark's console output is replaced by the progress and by benchmark/reporter.
 class silent_reporter : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }

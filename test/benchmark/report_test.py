@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Tests of benchmark/report on figures made up for each rule."""
+"""Tests of benchmark/reporter on figures made up for each rule."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import xml.dom.minidom
 
 sys.dont_write_bytecode = True
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-REPORT = os.path.join(ROOT, "benchmark", "report")
+REPORT = os.path.join(ROOT, "benchmark", "reporter")
 sys.path.insert(0, REPORT)
 
 import bars
@@ -137,7 +137,7 @@ class Report(unittest.TestCase):
     def test_the_markdown_table_has_a_row_for_each_contestant_and_a_column_for_each_workload(self):
         found = self.read(samples("async::queue", [10, 10]) + samples("peer", [25, 25])
                           + samples("async::queue", [4], "queue/pair") + [run("queue/pair/lossy/0", error_occurred=True)])
-        lines = text.markdown(list(found.values())).splitlines()
+        lines = text.family_table("queue", list(found.values())).splitlines()
         self.assertEqual(lines[0], "| queue | 1:1<br>ns/element | pair<br>ns |")
         self.assertEqual(lines[2:], ["| **async::queue** | **10.0** | **4.00** |", "| peer | 25.0 (2.50x) |  |",
                                      "| lossy |  | wrong results |"])
@@ -160,7 +160,7 @@ class Report(unittest.TestCase):
         out = os.path.join(self.folder, "out")
         shown = subprocess.run([sys.executable, REPORT, "--out", out, path], check=True, capture_output=True, text=True)
         self.assertIn("300x", shown.stdout)
-        self.assertEqual(sorted(os.listdir(out)), ["index.html", "pool.svg", "queue.svg", "results.json", "table.md", "table.txt"])
+        self.assertEqual(sorted(os.listdir(out)), ["README.md", "index.html", "pool.svg", "queue.svg", "results.json", "table.txt"])
         for name in ("queue.svg", "pool.svg"):
             with open(os.path.join(out, name), encoding="utf-8") as file:
                 svg = file.read()
@@ -237,7 +237,15 @@ class Report(unittest.TestCase):
                          "| **async::queue** | **10.0** |\n| peer | 25.0 (2.50x) |\n\n"
                          "![the unbounded queues' figures as bars](../results/queue.svg)\n\n<!-- /results -->\n\nbetween\n\n"
                          "<!-- results: nothing -->\n<!-- /results -->\n\nafter\n")
-        self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))), ["queue.svg", "results.json", "table.txt"])
+        self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))), ["README.md", "queue.svg", "results.json", "table.txt"])
+
+    def test_the_folder_shows_all_tables_and_plots_to_who_opens_it(self):
+        root = self.project(samples("async::queue", [10]) + samples("peer", [25]) + self.curve())
+        with open(os.path.join(root, "results", "README.md"), encoding="utf-8") as file:
+            shown = file.read()
+        for part in ("Some CPU, 3 processors", "Lib & Co 1.2", "| peer | 25.0 (4.55x) |", "(queue.svg)", "(table.txt)",
+                     "(results.json)", "| growth | |", "(growth.svg)"):
+            self.assertIn(part, shown)
 
     def test_publishing_removes_what_was_made_of_other_figures_and_nothing_else(self):
         root = self.project(samples("async::queue", [10]))
@@ -246,7 +254,7 @@ class Report(unittest.TestCase):
                 pass
         results.publish(root, "results", *figures.read([os.path.join(root, "results", "results.json")]))
         self.assertEqual(sorted(os.listdir(os.path.join(root, "results"))),
-                         ["other.svg", "queue.svg", "results.json", "table.txt"])
+                         ["README.md", "other.svg", "queue.svg", "results.json", "table.txt"])
 
     def test_publishing_again_from_what_was_published_changes_nothing(self):
         root = self.project(samples("async::queue", [1 / 3, 2, 12345.678901]) + self.curve()
@@ -278,7 +286,7 @@ class Report(unittest.TestCase):
         self.assertEqual(changed("results/other.svg", lambda old: old), [])
 
     def test_what_this_project_shows_is_what_was_measured(self):
-        self.assertEqual(results.differences(ROOT, "benchmark/results"), [], "python3 benchmark/report --publish")
+        self.assertEqual(results.differences(ROOT, "benchmark/report"), [], "python3 benchmark/reporter --publish")
 
 
 if __name__ == "__main__":

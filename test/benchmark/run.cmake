@@ -11,12 +11,12 @@ execute_process(
 message("${error}${output}")
 if(result EQUAL 0)
   foreach(file IN ITEMS queue.json pool.json steps.json flows.json queue.svg bounded.svg pool.svg flows.svg growth.svg
-          index.html results.json table.txt table.md)
+          index.html results.json table.txt README.md)
     if(NOT EXISTS ${WORK}/${file})
       message(FATAL_ERROR "benchmark/run wrote no ${file}")
     endif()
   endforeach()
-  execute_process(COMMAND python3 ${SOURCE}/benchmark/report --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
+  execute_process(COMMAND python3 ${SOURCE}/benchmark/reporter --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
                           ${WORK}/steps.json
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 elseif(error MATCHES "can't go on without")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Tests of benchmark/report/timeline.py on a trace made up for each rule."""
+"""Tests of benchmark/reporter/timeline.py on a trace made up for each rule."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 import xml.dom.minidom
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-TIMELINE = os.path.join(ROOT, "benchmark", "report", "timeline.py")
+TIMELINE = os.path.join(ROOT, "benchmark", "reporter", "timeline.py")
 
 
 def span(tid, name, ts, dur, **more):

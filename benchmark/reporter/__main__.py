@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSL-1.0
 """Makes tables, SVG plots and a web page from the JSON files that the benchmark programs write.
 
-usage: python3 benchmark/report [--out DIR] [--dark] [--assert-ratios] FILE.json...
-       python3 benchmark/report --publish [FILE.json...]
-       python3 benchmark/report --check
+usage: python3 benchmark/reporter [--out DIR] [--dark] [--assert-ratios] FILE.json...
+       python3 benchmark/reporter --publish [FILE.json...]
+       python3 benchmark/reporter --check
 
-Prints the table. With --out also writes table.txt, table.md, results.json, the plots and index.html there. Plots follow
-the reader's light or dark theme; --dark makes them dark for every reader.
---publish writes them to benchmark/results and fills the blocks of README.md and other texts that show them. Without
-files it does so from benchmark/results/results.json: after a change of the texts or of this program.
+Prints the table. With --out also writes README.md with the tables in Markdown, table.txt, results.json, the plots and
+index.html there. Plots follow the reader's light or dark theme; --dark makes them dark for every reader.
+--publish writes them to benchmark/report and fills the blocks of README.md and other texts that show them. Without
+files it does so from benchmark/report/results.json: after a change of the texts or of this program.
 --check fails unless all that is as --publish would leave it.
 --assert-ratios fails unless each workload has a time of ours and a ratio to it for a peer.
 """
@@ -23,7 +23,7 @@ import results
 from text import table
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PUBLISHED = "benchmark/results"
+PUBLISHED = "benchmark/report"
 
 
 def main():
@@ -41,7 +41,7 @@ def main():
     if options.check:
         differing = results.differences(options.root, PUBLISHED)
         if differing:
-            sys.exit(f"not as python3 benchmark/report --publish leaves it: {', '.join(differing)}")
+            sys.exit(f"not as python3 benchmark/reporter --publish leaves it: {', '.join(differing)}")
         return
     if not options.files and not options.publish:
         parser.error("which files?")

@@ -16,7 +16,7 @@ import bars
 import figures
 import lines
 from drawing import DARK, LIGHT
-from text import curve_tables, family_table, machine, machine_sentence, markdown, table
+from text import curve_tables, family_table, machine, machine_sentence, table
 
 OVERVIEW = ["queue/4:4", "bounded/4:4", "pool/futures 2:2", "pool/flood 2", "flows/short", "steps/alive"]
 ALT = {"overview": "a picture of each part's figures", "queue": "the unbounded queues' figures as bars",
@@ -24,7 +24,7 @@ ALT = {"overview": "a picture of each part's figures", "queue": "the unbounded q
        "steps": "the figures of flows on one thread as bars", "flows": "the figures of flows on pools as bars",
        "scaling": "time per item over the number of threads", "growth": "time per item over the number of items",
        "latency": "latencies from the median to the tail", "memory": "memory of elements, tasks and flows that wait"}
-OWN = {f"{name}.svg" for name in ALT} | {"table.txt", "results.json"}  # other files in the folder are left alone
+OWN = {f"{name}.svg" for name in ALT} | {"README.md", "table.txt", "results.json"}  # other files in the folder are left alone
 BLOCK = re.compile(r"(?P<open>^<!-- results: (?P<name>[\w-]+) -->\n).*?(?P<close>^<!-- /results -->$)",
                    re.MULTILINE | re.DOTALL)
 
@@ -81,18 +81,32 @@ pre {{ overflow-x: auto; font-size: 13px }} .wrong {{ color: var(--wrong) }}
 """
 
 
+def readme(pictures, workloads, context):
+    """All tables and plots, as they are seen by who opens the folder in a browser."""
+    families = dict.fromkeys(each.family for each in workloads)
+    parts = ["# What was measured\n", machine_sentence(context) + "\n",
+             "Medians, in brackets the ratio to ours: above 1, ours is faster or smaller. With the least and the most of\n"
+             "each figure: [table.txt](table.txt); as data: [results.json](results.json).\n"]
+    for name in dict.fromkeys([*pictures, *families]):
+        parts += [f"## {name}\n", family_table(name, workloads), curve_tables(name, workloads)]
+        if name in pictures:
+            parts.append(f"![{ALT.get(name, name)}]({name}.svg)\n")
+    return "\n".join(part for part in parts if part)
+
+
 def files(workloads, context, dark_only=False):
     """What belongs into the folder that texts link to: name -> content."""
-    made = {f"{name}.svg": svg for name, svg in plots(workloads, context, dark_only).items()}
+    pictures = plots(workloads, context, dark_only)
+    made = {f"{name}.svg": svg for name, svg in pictures.items()}
+    made["README.md"] = readme(pictures, workloads, context)
     made["table.txt"] = table(workloads, context) + "\n"
     made["results.json"] = figures.dump(workloads, context)
     return made
 
 
 def write(folder, workloads, context, dark_only=False):
-    """The folder with a page and the tables in Markdown besides, for one's own eyes."""
+    """The folder with a page besides, for one's own eyes."""
     made = files(workloads, context, dark_only)
-    made["table.md"] = markdown(workloads)
     made["index.html"] = page(plots(workloads, context, dark_only), workloads, context, table(workloads, context))
     put(folder, made)
 

@@ -126,14 +126,6 @@ def curve_tables(family, workloads):
     return "\n".join(tables)
 
 
-def markdown(workloads):
-    """All tables."""
-    families = list(dict.fromkeys(each.family for each in workloads))
-    tables = [made for family in families for made in (family_table(family, workloads),
-                                                       curve_tables(family, workloads)) if made]
-    return "\n".join(tables)
-
-
 def machine_sentence(context):
     """Where and how the figures were measured."""
     try:
