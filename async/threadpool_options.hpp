@@ -46,7 +46,9 @@ struct threadpool_options {
   /// bytes: of a longer name the end is cut, before the "/".
   std::string name{};
 
-  /// Called on each worker thread before its first task, with its index.
+  /// Called on each worker thread before its first task, with its index. This hook and the next are inside the pool:
+  /// threadpool::current(), the worker's own loop(index), posts, configurepool() are theirs to use; wait_idle() and
+  /// stop() throw as they do in a task. What the hook of one thread has begun, that of its successor finds ended.
   unique_function<void(std::size_t)> on_thread_start{};
   /// Called on each worker thread after its last task, with its index.
   unique_function<void(std::size_t)> on_thread_stop{};

@@ -48,7 +48,7 @@ class loop_host {
 
   /// True when turn() would find something to do without a look at the clock, as far as the host can know.
   bool has_work() const noexcept { return view_.has_work || is_called(); }
-  /// The same of what others have brought since the last turn; by any thread.
+  /// The same of what others have brought since the last turn, the former host included; by any thread.
   bool is_called() const noexcept {
     // relaxed: for once; sleep() looks for certain
     return core_.inbox_.has_messages() || core_.touched_.load(std::memory_order_relaxed);
@@ -81,13 +81,17 @@ class loop_host {
   bool sleep(loop_core::time_point& deadline) {
     const hosted_turn scope(core_, view_);
     if (core_.has_work()) return false;
+    core_.touched_.store(false, std::memory_order_relaxed);  // who comes in from here on ends the sleep
     core_.settle_timers();
     deadline = (std::min)(deadline, core_.timers_.next_deadline());
     return core_.inbox_.sleep(true);
   }
 
-  /// Lets another thread become the host.
-  void release() noexcept { core_.disown(); }
+  /// Lets another thread become the host, who is called if there is work.
+  void release() noexcept {
+    if (view_.has_work) core_.touched_.store(true, std::memory_order_relaxed);  // relaxed: see is_called()
+    core_.disown();
+  }
 
   // --- the end: by a thread that has stopped all hosts ---
 

@@ -37,6 +37,8 @@ class pool_census {
     return fresh_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
   }
 
+  /// Whether there is a thread, or a helper. Relaxed: a guess.
+  bool has_anybody() const noexcept { return has_fresh() || threads() != 0 || has_helpers(); }
   /// How many threads there are. Relaxed: a figure.
   std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
   /// Relaxed: a guess.

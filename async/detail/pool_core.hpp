@@ -186,7 +186,9 @@ class pool_core {
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
   event_loop& loop(std::size_t index) const {
-    if (index >= size()) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
+    const worker* const own = own_worker();  // which is not wanted yet when it begins, and no more when it ends
+    const bool is_own = own != nullptr && own->index == index;
+    if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
     return crew_.loop(index).loop;
   }
 
@@ -206,19 +208,18 @@ class pool_core {
     idle_.wait([this] { return !census_.has_fresh() && is_idle(); });
   }
 
-  /// Runs every accepted task, then ends the threads, then cancels the flows that are left. Later calls wait for the
-  /// first.
+  /// Runs every accepted task, ends the threads, cancels the flows that are left. Later calls wait for the first.
   void stop() {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
     end_.begin();
-    crew_.close(has_work());
+    crew_.close([this]() noexcept { return has_work() || census_.has_anybody(); });
     feed_.close();
     if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
     end_.finish();
-    const inside here(this);
-    crew_.end_loops([this]() noexcept { return run_left_over(); });
+    const left_alone here(this);
+    crew_.end_loops([this]() noexcept { return run_all(); });
   }
 
  private:
@@ -228,9 +229,14 @@ class pool_core {
   struct inside {
     explicit inside(pool_core* pool) noexcept : before(std::exchange(this_pool, pool)) {}
     inside(const inside&) = delete;
-    inside& operator=(const inside&) = delete;
     ~inside() { this_pool = before; }
     pool_core* const before;
+  };
+  /// The same when the threads have gone: what is posted meanwhile is run by this thread, not inside the post.
+  struct left_alone : inside {
+    explicit left_alone(pool_core* pool) noexcept : inside(pool), outer(std::exchange(left_over_of, pool)) {}
+    ~left_alone() { left_over_of = outer; }
+    pool_core* const outer;
   };
 
   void ended(worker* w) noexcept {
@@ -254,15 +260,15 @@ class pool_core {
     hooks_.call(work);
   }
 
-  /// After the threads have gone: what slipped in, on the calling thread. True: there was something. What such a task
-  /// posts is run after it, by the same call.
-  [[gnu::noinline]] bool run_left_over() noexcept {
-    if (left_over_of == this) return false;
-    const inside here(this);
-    pool_core* const before = std::exchange(left_over_of, this);
+  /// What slipped in while the threads went. What such a task posts is run after it, by the same call.
+  [[gnu::noinline]] void run_left_over() noexcept {
+    if (left_over_of == this) return;
+    const left_alone here(this);
+    run_all();
+  }
+  bool run_all() noexcept {
     bool any = false;
     for (taken t; take(nullptr, t); any = true) run(nullptr, t);
-    left_over_of = before;
     return any;
   }
 
@@ -308,11 +314,11 @@ class pool_core {
       }
     }
     this_worker = nullptr;
-    this_pool = nullptr;
     home_loop = nullptr;
     sleepers_.notify();  // for what is left in its deque
     idle_.notify();
     hooks_.stopping(index);
+    this_pool = nullptr;
   }
 
   /// Searches a while, if that pays, or waits for an answer to what its loops have sent; sleeps. True: it searches.
@@ -362,21 +368,18 @@ class pool_core {
     sleepers_.end_search([this]() noexcept { return has_work(); });
   }
 
-  bool is_idle() noexcept {  // a loop that is called wakes its worker, unless that has not come yet
-    const auto work = [this]() noexcept { return has_work() || (census_.has_fresh() && crew_.is_called()); };
-    return census_.is_idle(sleepers_, work);
+  bool is_idle() noexcept {  // who has announced sleep, or has not come yet, may not know that its loop is called
+    return census_.is_idle(sleepers_, [this]() noexcept {
+      return has_work() || (hooks_.has_start() && census_.has_fresh()) || crew_.is_called();
+    });
   }
 
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on, see flow_watch. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
     if (has_work() || census_.has_helpers() || census_.has_fresh()) return false;
-    std::size_t without = idle();
-    crew_.any_of(0, [&without](const worker& w) noexcept {
-      if (w.flows.are_all()) ++without;
-      return false;
-    });
-    return without >= census_.threads();
+    const std::size_t with_flows = crew_.with_flows_only();
+    return with_flows != 0 && with_flows + idle() >= census_.threads();  // else is_idle() knows better
   }
   static constexpr unsigned tasks_per_turn = 16;
 

@@ -37,6 +37,8 @@ class pool_hooks {
     call(start_, index);
   }
   void stopping(std::size_t index) const noexcept { call(stop_, index); }
+  /// Whether threads that begin call a function of users, which may do anything.
+  bool has_start() const noexcept { return static_cast<bool>(start_); }
 
   /// Runs one task of the pool, and destroys it.
   void run(task& work) const noexcept {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 10
 #pragma once
-#include <chrono>   // for milliseconds
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint64_t
-#include <new>      // for placement new
-#include <thread>   // for thread
-#include <utility>  // for forward, move
+#include <algorithm>  // for min
+#include <chrono>     // for milliseconds
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <new>        // for placement new
+#include <thread>     // for thread
+#include <utility>    // for exchange, forward, move
 
 #include "async/detail/atomics.hpp"         // for atomic, wait_clock
 #include "async/detail/backoff.hpp"         // for spin_habit
@@ -44,31 +45,33 @@ struct boxed_task : job {
   task work;
 };
 
-/// Whether a worker of a pool that stops has only flows left that go on without waiting: it has found no task for 100
-/// ms and 16 turns of its loops, of which a thread that was kept from running makes none.
+/// Whether a worker of a pool that stops has only flows left that go on without waiting: it has found no task in turns
+/// of its loops that took 100 ms, of which no more than 5 ms count for one: the thread may have been kept from running.
 ///
 /// Threads     are_all(): any, a guess; the others: the worker's.
 class flow_watch {
  public:
   /// After a turn, when there is no task and the loops have work.
   void go_on() noexcept {
+    constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
-    if (turns_++ == 0) since_ = now;
-    if (turns_ > 16 && now - since_ > std::chrono::milliseconds(100)) {
-      all_.store(true, std::memory_order_relaxed);  // relaxed: a guess
-    }
+    if (std::exchange(going_, true)) spent_ += (std::min)(now - last_, most_of_one);
+    last_ = now;
+    if (spent_ > std::chrono::milliseconds(100)) all_.store(true, std::memory_order_relaxed);  // relaxed: a guess
   }
   /// The worker has a task, or its loops rest.
   void end() noexcept {
-    if (turns_ == 0) return;
-    turns_ = 0;
+    if (!going_) return;
+    going_ = false;
+    spent_ = {};
     all_.store(false, std::memory_order_relaxed);  // relaxed: a guess
   }
   bool are_all() const noexcept { return all_.load(std::memory_order_relaxed); }  // relaxed: a guess
 
  private:
-  std::uint32_t turns_ = 0;
-  wait_clock::time_point since_{};
+  bool going_ = false;
+  wait_clock::time_point last_{};
+  wait_clock::duration spent_{};
   atomic<bool> all_{false};
 };
 
@@ -133,6 +136,7 @@ struct alignas(no_sharing) worker {
   hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive
   life state = life::vacant;     // guarded by the crew's mutex
   std::thread thread;            // guarded by the crew's mutex; to be joined unless vacant
+  std::thread before;            // its thread that has ended, which the next one joins before it begins
 };
 
 /// The worker whose thread this is.

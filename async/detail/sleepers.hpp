@@ -153,7 +153,10 @@ class basic_sleepers {
     std::uint64_t word;
     std::size_t count() const noexcept { return static_cast<std::size_t>(word >> idle_shift & field); }
   };
-  idleness idle() const noexcept { return {word_.load(std::memory_order_relaxed)}; }  // relaxed: see is_still()
+  idleness idle() const noexcept {
+    // [S3] acquire, pairs with [S1]: what those who sleep knew of, who looks for work after this knows of, too
+    return {word_.load(std::memory_order_acquire)};
+  }
   /// Whether all those still are, without a break. What the caller looked at before, it saw as they will see it.
   bool is_still(idleness then) noexcept {
     const idleness at_present{change(0)};
@@ -179,8 +182,8 @@ class basic_sleepers {
 
   /// Every change of the word but begin_search()'s; returns what it was.
   std::uint64_t change(std::uint64_t by) noexcept {
-    // [S1] acq_rel, pairs with itself and [S2]: changes have one order, and a later one sees what was published
-    // before an earlier one; not modelled: the light and heavy fences of the model order as much
+    // [S1] acq_rel, pairs with itself, [S2] and [S3]: changes have one order, and a later one sees what was published
+    // before an earlier one
     return word_.fetch_add(by, std::memory_order_acq_rel);
   }
 

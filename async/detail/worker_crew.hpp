@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 11
 #pragma once
-#include <cstddef>       // for size_t
-#include <memory>        // for unique_ptr
-#include <mutex>         // for mutex
-#include <stdexcept>     // for length_error
-#include <system_error>  // for system_error
-#include <thread>        // for thread
-#include <utility>       // for move
-#include <vector>        // for vector
+#include <cstddef>    // for size_t
+#include <memory>     // for unique_ptr
+#include <mutex>      // for mutex
+#include <stdexcept>  // for length_error
+#include <thread>     // for thread
+#include <utility>    // for move
+#include <vector>     // for vector
 
 #include "async/detail/atomics.hpp"         // for atomic
 #include "async/detail/pool_census.hpp"     // for pool_census
@@ -46,41 +45,26 @@ class worker_crew {
 
   // --- threads -------------------------------------------------------------------------------------------------------
 
-  /// Sets the number of wanted workers. Does not wait for running tasks, only for threads that are about to end.
-  /// Throws stopped; std::length_error and std::bad_alloc, then nothing has changed; what starting a thread throws,
-  /// then those that did start stay.
+  /// Sets the number of wanted workers. Does not wait for running tasks, nor for threads that end: the next thread of
+  /// the same worker joins them before it begins. Throws stopped; std::length_error and std::bad_alloc, then nothing
+  /// has changed; what starting a thread throws, then those that did start stay.
   void configure(std::size_t threads) {
     if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
-    joiner ended;  // joins after the mutex is unlocked: a thread may still be in destructors of its user's
     const std::lock_guard lock(mutex_);
     if (is_closed_) throw stopped();
-    make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
-    ended.threads.reserve(members_.size());
-    for (const auto& w : members_) {
-      if (w->state != worker::life::ended) continue;
-      if (w->thread.get_id() == std::this_thread::get_id()) continue;  // called by its stop hook
-      ended.threads.push_back(std::move(w->thread));
-      w->state = worker::life::vacant;
-    }
-    std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
-    for (; wanted > threads; --wanted) retire(wanted - 1);
-    struct placer {
-      worker_crew& crew;
-      ~placer() { crew.place_orphans(); }
-    } const at_end{*this};
-    for (; wanted < threads; ++wanted) start(wanted);
+    configure_locked(threads);
   }
 
-  /// No configure() from here on. With `needs_one`, a paused crew gets one worker, if a thread can be had.
-  void close(bool needs_one) noexcept {
-    if (needs_one && size() == 0) {
-      try {
-        configure(1);
-      } catch (...) {  // who stops the pool runs the tasks
-      }
-    }
+  /// No configure() from here on. A paused crew gets one worker if needs_one(), and a thread can be had.
+  template <class NeedsOne>
+  void close(NeedsOne needs_one) noexcept {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
+    if (size() != 0 || !needs_one()) return;
+    try {
+      configure_locked(1);
+    } catch (...) {  // who stops the pool runs the tasks
+    }
   }
 
   /// Retires all workers and joins their threads. After close().
@@ -137,6 +121,17 @@ class worker_crew {
       for (const auto& w : members_) again = w->home.host.drain() || again;
     }
     for (const auto& w : members_) w->home.host.core().close();
+    static_cast<void>(more_tasks());
+  }
+
+  /// How many workers have nothing but flows that never wait, see flow_watch. A guess.
+  std::size_t with_flows_only() const noexcept {
+    std::size_t found = 0;
+    any_of(0, [&found](const worker& w) noexcept {
+      if (w.flows.are_all()) ++found;
+      return false;
+    });
+    return found;
   }
 
   // --- work ----------------------------------------------------------------------------------------------------------
@@ -184,14 +179,18 @@ class worker_crew {
   }
 
  private:
-  struct joiner {
-    std::vector<std::thread> threads;
-    ~joiner() {
-      for (std::thread& t : threads) t.join();
-    }
-  };
-
   // All of these under the mutex.
+
+  void configure_locked(std::size_t threads) {
+    make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
+    std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
+    for (; wanted > threads; --wanted) retire(wanted - 1);
+    struct placer {
+      worker_crew& crew;
+      ~placer() { crew.place_orphans(); }
+    } const at_end{*this};
+    for (; wanted < threads; ++wanted) start(wanted);
+  }
 
   void make_workers(std::size_t count) {
     while (members_.size() < count) {
@@ -209,20 +208,19 @@ class worker_crew {
   /// Makes worker number `last` a wanted one.
   void start(std::size_t last) {
     worker& w = *members_[last];
-    if (w.state == worker::life::ended) {  // configure() has left it alone: it is this thread
-      throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
-                              "async::threadpool: configurepool() by a thread that ends, for itself");
-    }
     w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
-    if (w.state == worker::life::vacant) {
+    if (w.state != worker::life::running) {
       census_.thread_starts();
+      w.before = std::move(w.thread);
       try {
         w.thread = std::thread([this, &w]() noexcept {
+          if (w.before.joinable()) w.before.join();
           census_.thread_comes();
           body_(w);
         });
       } catch (...) {
         census_.no_thread_starts();
+        w.thread = std::move(w.before);
         throw;
       }
       w.state = worker::life::running;

@@ -187,6 +187,32 @@ struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   }
 };
 
+/// One look while a thread ends a task that has waited until another one, who is no thread of the pool, has posted the
+/// next: one of the two tasks is there all the time, until the second has been run.
+struct look_after_post : rl::test_suite<look_after_post, 3> {
+  pool p;
+  atomic<unsigned> posted{0};
+  void before() {
+    p.census.thread_starts();
+    p.census.thread_comes();
+  }
+  void thread(unsigned index) {
+    if (index == 2) return p.must_be_done_when_idle();
+    if (index == 1) {
+      p.tasks.store(1, std::memory_order_release);
+      p.all.notify();
+      posted.store(1, std::memory_order_release);
+      return;
+    }
+    while (posted.load(std::memory_order_acquire) == 0) yield_thread();
+    p.all.announce(p.bed, false);
+    const bool found = p.has_work();
+    check(found, "the last look finds the task");
+    if (p.all.cancel(p.bed)) p.all.end_search([]() noexcept { return false; });
+    p.run_one();
+  }
+};
+
 /// A thread that could not be started: who waits for it is told.
 struct failed_start : rl::test_suite<failed_start, 2> {
   pool p;
@@ -207,6 +233,7 @@ int main(int argc, char** argv) {
   run.check<look_with_helpers>("a look while helpers come and go");
   run.check<look_at_start>("a look while threads begin and end");
   run.check<look_at_exchange>("a look while a thread begins and another one ends");
+  run.check<look_after_post>("a look while a task ends that has seen the next one posted");
   run.check<failed_start>("a wait while a thread cannot be started");
   return run.result();
 }

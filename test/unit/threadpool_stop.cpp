@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A pool that stops at a bad moment, and hooks that use the pool: what does not wait goes on to its end.
+#include <doctest/doctest.h>
+
+#include <atomic>      // for atomic
+#include <chrono>      // for hours
+#include <exception>   // for exception_ptr
+#include <functional>  // for function
+#include <future>      // for promise, future
+#include <system_error>
+#include <thread>   // for yield
+#include <utility>  // for exchange, move
+
+#include "async/threadpool.hpp"
+
+using async::event_loop;
+using async::threadpool;
+using async::threadpool_options;
+
+namespace {
+
+/// A callback that posts the next one, until none is left.
+struct chain {
+  event_loop* loop;
+  int left;
+  std::atomic<int>* ran;
+  void operator()() {
+    ++*ran;
+    if (--left > 0) loop->post(chain{loop, left, ran});
+  }
+};
+
+void await(const std::atomic<int>& count, int wanted) {
+  while (count < wanted) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("a chain of callbacks that is posted when the worker falls asleep is run when the pool stops at once") {
+  for (int i = 0; i < 300; ++i) {
+    std::atomic<int> ran{0};
+    threadpool pool(1);
+    event_loop& loop = pool.loop(0);
+    while (pool.idlesize() == 0) {
+    }
+    loop.post(chain{&loop, 5, &ran});
+    pool.stop();
+    REQUIRE(ran == 5);
+  }
+}
+
+TEST_CASE("what a loop has to do when the pool is paused goes on when it grows, also when it stops at once") {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<int> ran{0};
+    threadpool pool(1);
+    event_loop& loop = pool.loop(0);
+    const std::function<void()> next = [&] {
+      if (++ran < 3'000) loop.immediate(next);
+    };
+    loop.post(next);
+    await(ran, 1);
+    pool.configurepool(0);
+    pool.wait_idle();
+    pool.configurepool(1);
+    pool.stop();
+    REQUIRE(ran == 3'000);
+  }
+}
+
+TEST_CASE("a paused pool that stops drives its loops for a task that waits for a callback") {
+  std::promise<void> promise;
+  std::future<void> future = promise.get_future();
+  std::atomic<int> waits{0}, waited{0}, ended{0};
+  threadpool_options options{.threads = 2};
+  options.on_thread_stop = [&ended](std::size_t) { ++ended; };
+  threadpool pool(std::move(options));
+  event_loop &first = pool.loop(0), &second = pool.loop(1);
+  const auto wait_at_second = [&] {
+    if (event_loop::current() != &second || waits != 0) return;
+    ++waits;
+    pool.wait(future);
+    ++waited;
+  };
+  while (waits == 0) {
+    pool.execute(wait_at_second);
+    std::this_thread::yield();
+  }
+  pool.configurepool(0);
+  await(ended, 1);  // nobody drives the first loop
+  first.post([&] { promise.set_value(); });
+  pool.stop();
+  CHECK(waited == 1);
+}
+
+TEST_CASE("the start hook of a worker can use the worker's loop, also when the pool ends at once") {
+  std::atomic<int> failed{0}, ran{0};
+  for (int i = 0; i < 100; ++i) {
+    threadpool_options options{.threads = 2};
+    options.on_thread_start = [&ran](std::size_t index) {
+      event_loop& loop = threadpool::current()->loop(index);
+      loop.post(chain{&loop, 3, &ran});
+    };
+    options.on_unhandled = [&failed](const std::exception_ptr&) { ++failed; };
+    const threadpool pool(std::move(options));
+  }
+  CHECK(failed == 0);
+  CHECK(ran == 100 * 2 * 3);
+}
+
+TEST_CASE("stop hooks can resize the pool at the same time") {
+  std::atomic<int> there{0}, back{0};
+  threadpool* known = nullptr;
+  threadpool_options options{.threads = 2};
+  options.on_thread_stop = [&](std::size_t) {
+    if (++there > 2) return;
+    await(there, 2);
+    known->configurepool(0);
+    ++back;
+  };
+  threadpool pool(std::move(options));
+  known = &pool;
+  pool.wait_idle();
+  pool.configurepool(0);
+  await(back, 2);
+  pool.stop();
+  CHECK(there == 2);
+}
+
+TEST_CASE("a stop hook can have a thread started that follows its own") {
+  std::atomic<int> ended{0}, ran{0};
+  threadpool* known = nullptr;
+  threadpool_options options{.threads = 1};
+  options.on_thread_stop = [&](std::size_t) {
+    if (++ended == 1) known->configurepool(1);
+  };
+  threadpool pool(std::move(options));
+  known = &pool;
+  pool.configurepool(0);
+  await(ended, 1);
+  pool.execute([&ran] { ++ran; });
+  await(ran, 1);
+  pool.stop();
+  CHECK(ended == 2);
+}
+
+TEST_CASE("the start hook of a worker's next thread follows the stop hook of the one before") {
+  std::atomic<int> in_use{0}, overlaps{0}, started{0};
+  std::atomic<bool> stopping{false}, grown{false};
+  threadpool_options options{.threads = 1};
+  options.on_thread_start = [&](std::size_t) {
+    if (++in_use != 1) ++overlaps;
+    ++started;
+  };
+  options.on_thread_stop = [&](std::size_t) {
+    stopping = true;
+    while (!grown) std::this_thread::yield();
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();  // a next thread has time to begin
+    --in_use;
+  };
+  threadpool pool(std::move(options));
+  pool.wait_idle();
+  pool.configurepool(0);
+  while (!stopping) std::this_thread::yield();
+  pool.configurepool(1);
+  grown = true;
+  await(started, 2);
+  CHECK(overlaps == 0);
+}
+
+TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, and what it posts is run") {
+  std::atomic<int> refused{0}, ran{0};
+  threadpool_options options{.threads = 1};
+  options.on_thread_stop = [&](std::size_t) {
+    threadpool* const pool = threadpool::current();
+    REQUIRE(pool != nullptr);
+    try {
+      pool->stop();
+    } catch (const std::system_error&) {
+      ++refused;
+    }
+    pool->execute([&ran] { ++ran; });
+  };
+  threadpool pool(std::move(options));
+  pool.stop();
+  CHECK(refused == 1);
+  CHECK(ran == 1);
+}
+
+TEST_CASE("a task that is posted while stop() drops what the loops hold is not run inside the post") {
+  bool posting = false, inside = false;
+  int ran = 0;
+  threadpool pool(1);
+  struct poster {
+    explicit poster(std::function<void()> f) : post(std::move(f)) {}
+    poster(poster&& other) noexcept : post(std::exchange(other.post, nullptr)) {}
+    ~poster() {
+      if (post) post();
+    }
+    std::function<void()> post;
+  };
+  pool.loop(0).deferred(std::chrono::hours(1), [p = poster([&] {
+                                                  posting = true;
+                                                  pool.execute([&] {
+                                                    inside = posting;
+                                                    ++ran;
+                                                  });
+                                                  posting = false;
+                                                })] { static_cast<void>(p); });
+  pool.stop();
+  CHECK_FALSE(inside);
+  CHECK(ran == 1);
+}
