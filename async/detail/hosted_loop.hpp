@@ -109,20 +109,27 @@ class driven_loops {
       must_turn_ = true;
     }
   }
-  /// Calls give(loop) for those that should go, according to leaves(loop).
-  template <class Leaves, class Give>
-  void remove(Leaves leaves, Give give) {
+  /// Takes those out that should go, according to leaves(loop); returns them as a list. They are to be released.
+  template <class Leaves>
+  hosted_loop* take(Leaves leaves) noexcept {
+    hosted_loop* taken = nullptr;
     for (hosted_loop** at = &first_; *at != nullptr;) {
       hosted_loop& h = **at;
       if (!leaves(h)) {
         at = &h.next;
         continue;
       }
-      *at = std::exchange(h.next, nullptr);
-      h.host.release();
-      give(h);
+      *at = std::exchange(h.next, std::exchange(taken, &h));
     }
+    return taken;
   }
+
+  /// Lets go of a list of loops; of all here, if nothing else is said, which the next turn() takes hold of again. Waits
+  /// for whoever is in one of them, so under no lock that he may need.
+  static void release(hosted_loop* list) noexcept {
+    for (; list != nullptr; list = list->next) list->host.release();
+  }
+  void release() noexcept { release(first_); }
 
  private:
   /// Between tasks, timers are looked at every 20 to 50 microseconds, or after each longer task.

@@ -6,7 +6,7 @@
 #include <mutex>      // for mutex
 #include <stdexcept>  // for length_error
 #include <thread>     // for thread
-#include <utility>    // for move
+#include <utility>    // for exchange, move
 #include <vector>     // for vector
 
 #include "async/detail/atomics.hpp"         // for atomic
@@ -80,10 +80,13 @@ class worker_crew {
 
   /// By the thread of `w`, when it is to retire. True: it ends and touches `w` no more. False: it is wanted again.
   bool leave(worker& w) noexcept {
+    w.loops.release();
     const std::lock_guard lock(mutex_);
     if (!w.retire.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
-    take_given(w);
-    w.loops.remove([](const hosted_loop&) noexcept { return true; }, [this](hosted_loop& h) noexcept { orphan(h); });
+    take_given(w);                                                // whose new host it has not become
+    for (hosted_loop* list = w.loops.take([](const hosted_loop&) noexcept { return true; }); list != nullptr;) {
+      orphan(*std::exchange(list, list->next));
+    }
     place_orphans();
     w.state = worker::life::ended;
     census_.thread_goes();
@@ -92,10 +95,17 @@ class worker_crew {
 
   /// By the thread of `w`, between turns of its loops, when it is to review them.
   void review(worker& w) noexcept {
+    hosted_loop* list = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      take_given(w);
+      list = w.loops.take([this, &w](const hosted_loop& h) noexcept { return &h.home != &w && is_wanted(h.home); });
+    }
+    if (list == nullptr) return;
+    driven_loops::release(list);
     const std::lock_guard lock(mutex_);
-    take_given(w);
-    w.loops.remove([this, &w](const hosted_loop& h) noexcept { return &h.home != &w && is_wanted(h.home); },
-                   [](hosted_loop& h) noexcept { give(h, h.home); });
+    while (list != nullptr) orphan(*std::exchange(list, list->next));
+    place_orphans();
   }
 
   /// The loop of worker number `index` modulo the number of those that ever were; there is one after configure().

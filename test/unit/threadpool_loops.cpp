@@ -183,7 +183,7 @@ TEST_CASE("a timer that waits keeps no worker awake, however long each look at t
   CHECK(loops.has_work());  // a turn ends the sleep
   loops.turn();
   CHECK(handle.cancel());
-  loops.remove([](const auto&) { return true; }, [](auto&) {});
+  async::detail::driven_loops::release(loops.take([](const auto&) { return true; }));
 }
 
 TEST_CASE("a post to the loop of a sleeping worker wakes that one and no other") {

@@ -3,16 +3,18 @@
 // A pool that stops at a bad moment, and hooks that use the pool: what does not wait goes on to its end.
 #include <doctest/doctest.h>
 
-#include <atomic>      // for atomic
-#include <chrono>      // for hours
-#include <exception>   // for exception_ptr
-#include <functional>  // for function
-#include <future>      // for promise, future
-#include <system_error>
-#include <thread>   // for yield
-#include <utility>  // for exchange, move
+#include <atomic>        // for atomic
+#include <chrono>        // for hours
+#include <exception>     // for exception_ptr
+#include <functional>    // for function
+#include <future>        // for promise, future
+#include <memory>        // for make_unique
+#include <system_error>  // for system_error
+#include <thread>        // for yield
+#include <utility>       // for exchange, move
 
 #include "async/threadpool.hpp"
+#include "steps/asyncsteps.hpp"
 
 using async::event_loop;
 using async::threadpool;
@@ -185,6 +187,32 @@ TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, an
   pool.stop();
   CHECK(refused == 1);
   CHECK(ran == 1);
+}
+
+TEST_CASE("a cancel handler that a thread outside calls can resize the pool whose worker is about to end") {
+  std::atomic<int> busy{0}, go{0}, cancelled{0};
+  threadpool pool(1);
+  auto flow = std::make_unique<steps::AsyncSteps>(pool);
+  flow->add([&](steps::IAsyncSteps& asi) {
+    asi.setCancel([&](steps::IAsyncSteps&) {  // by the thread that destroys the flow, since the worker is busy
+      pool.configurepool(0);
+      ++go;
+      for (int i = 0; i < 2'000; ++i) {  // meanwhile the worker ends
+        pool.configurepool(0);
+        std::this_thread::yield();
+      }
+      ++cancelled;
+    });
+    asi.waitExternal();
+    pool.execute([&] {
+      ++busy;
+      await(go, 1);
+    });
+  });
+  flow->execute();
+  await(busy, 1);
+  flow.reset();
+  CHECK(cancelled == 1);
 }
 
 TEST_CASE("a task that is posted while stop() drops what the loops hold is not run inside the post") {
