@@ -5,6 +5,7 @@
 #include <cstdint>  // for uint32_t
 #include <utility>  // for forward
 
+#include "steps/detail/retire.hpp"       // for help_branches
 #include "steps/detail/root.hpp"         // for destroy_flow
 #include "steps/detail/spread.hpp"       // for spread
 #include "steps/detail/step_record.hpp"  // for ops_of
@@ -57,7 +58,10 @@ struct group_step : Face {
   }
 
   static void help(step& s) noexcept {
-    if (auto* const spread_out = static_cast<group_step&>(s).all) spread_out->help();
+    auto& self = static_cast<group_step&>(s);
+    if (self.all != nullptr) return self.all->help();
+    flow* const only = self.branches.first;  // several on this loop have none on others
+    if (only != nullptr && only->list_next == nullptr) help_branches(*only);
   }
 
   /// A branch has ended.
@@ -89,7 +93,7 @@ struct group_step : Face {
     } else {
       limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
     }
-    if (is_held(parent) && self.branches.first == nullptr) let_go(parent);
+    if (is_halfway(parent) && self.branches.first == nullptr) let_go(parent);
   }
   static constexpr flow_ops ops{&end, &release};
 

@@ -168,6 +168,11 @@ inline step* leave_level(flow& f, step& s) noexcept {
 /// A cancelled flow whose end waits for that of a branch, which is in a callback further up the stack.
 inline bool is_held(const flow& f) noexcept { return f.at == phase::parked && f.signal() == signal::cancel; }
 
+/// The same, or an error on its way outwards that waits so.
+inline bool is_halfway(const flow& f) noexcept {
+  return f.holds != 0 && f.at == phase::parked && (f.signal() == signal::cancel || f.signal() == signal::error);
+}
+
 /// Ends everything from the innermost step `s` on: timers, cancel handlers, memory; innermost first. The flow may be
 /// gone then; or it is held.
 [[gnu::noinline]] inline void finish_cancel(flow& f, step* s) noexcept {
@@ -187,7 +192,9 @@ inline bool is_held(const flow& f) noexcept { return f.at == phase::parked && f.
 
 /// One reason less to hold the end of a flow.
 inline void let_go(flow& f) noexcept {
-  if (--f.holds != 0 || !is_held(f)) return;
+  const bool waits = is_halfway(f);
+  if (--f.holds != 0 || !waits) return;
+  if (f.signal() == signal::error) return make_ready(f, signal::error);
   f.at = phase::running;
   finish_cancel(f, f.cur);
 }

@@ -246,7 +246,7 @@ struct flow : async::detail::runnable, async::detail::message {
   bool has_place = false;     // a place in the loop's ready queue is reserved
   bool told = false;          // a branch: no request to cancel it is still to come
   bool doomed = false;        // the root is gone: release when the callback has returned
-  std::uint8_t holds = 0;     // reasons that hold its end when it is cancelled
+  std::uint8_t holds = 0;     // reasons that hold its end by a cancel or an error
   std::uint16_t burst = 100;  // steps in a row
   step root;                  // its parent: of a branch, the parallel() step; else null
 };

@@ -217,7 +217,7 @@ struct spread : scope {
     if (is_stopping) return;  // who stops them goes on
     free_branches();
     flow& f = parent();
-    if (is_held(f)) {
+    if (is_halfway(f)) {
       let_go(f);
     } else if (f.at == phase::parked) {
       make_ready(f, f.signal() == signal::error ? signal::error : signal::done);

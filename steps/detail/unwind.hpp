@@ -51,6 +51,13 @@ inline bool handled(flow& f, step& s, step*& next) {
   return false;
 }
 
+/// The error waits until a branch has ended, which waits for its own on other loops; see let_go().
+[[gnu::noinline, gnu::cold]] inline step* hold_error(flow& f) noexcept {
+  f.signal(signal::error);
+  f.at = phase::parked;
+  return nullptr;
+}
+
 /// Takes the pending error outwards from `s`, the innermost active step, whose sub-steps are gone. Returns what is to
 /// run next; null: the flow has ended, and may be gone.
 [[gnu::noinline]] inline step* unwind(flow& f, step* s) {
@@ -62,6 +69,8 @@ inline bool handled(flow& f, step& s, step*& next) {
       cancel_scopes(f, *s);
       if (f.signal() == signal::cancel) return s;
       ::new (static_cast<void*>(&f.pending)) pending_error{error};
+      if (f.holds != 0) [[unlikely]]
+        return hold_error(f);
     }
     if (f.pending.target == s) {
       if (f.pending.code == errors::LoopBreak) s->flags_ &= static_cast<std::uint16_t>(~record_flag::again);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "steps/steps.hpp"
+#include "support/live_count.hpp"
+#include "support/wait_while.hpp"
+
+// A parallel() of one branch stays on its flow's loop; the branches of that branch are on several.
+
+using async::threadpool;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+constexpr int workers = 3;
+
+/// Each worker has one of the inner branches, which all wait.
+struct inner_branches {
+  template <class OnCancel>
+  void build(IAsyncSteps& only, OnCancel on_cancel) {
+    home = std::this_thread::get_id();
+    auto& branches = only.parallel();
+    for (int i = 0; i < workers; ++i) {
+      branches.add([this, on_cancel, h = held()](IAsyncSteps& branch) {
+        ++alive;
+        branch.setCancel([this, on_cancel](IAsyncSteps&) {
+          on_cancel();
+          --alive;
+        });
+        --missing;
+        while (missing > 0) std::this_thread::yield();
+      });
+    }
+  }
+  void await_all() const {
+    while (missing > 0) std::this_thread::yield();
+  }
+
+  std::thread::id home;
+  std::atomic<int> missing{workers};
+  std::atomic<int> alive{0};
+};
+
+}  // namespace
+
+TEST_CASE("an error of the step around an only branch waits for the branches of that branch on other loops") {
+  threadpool pool(workers);
+  for (int round = 0; round < 3; ++round) {
+    inner_branches inner;
+    std::atomic<IAsyncSteps*> group{nullptr};
+    std::atomic<int> at_handler{-1};
+    // A branch that is alive when the handler runs is so until then; else it ends a little later, to be seen.
+    const auto end_late = [&] {
+      if (std::this_thread::get_id() == inner.home) return;
+      const auto limit = std::chrono::steady_clock::now() + 30ms;
+      while (at_handler == -1 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    };
+    auto flow = std::make_unique<steps::AsyncSteps>(pool);
+    flow->add([&](IAsyncSteps& asi) {
+      auto& outer = asi.parallel([&](IAsyncSteps& step, ErrorCode code) {
+        at_handler = inner.alive.load();
+        if (round == 0 && code == "Outside") step.success();
+      });
+      outer.add([&](IAsyncSteps& only) { inner.build(only, end_late); });
+      group = &outer;
+    });
+    auto end = flow->promise<void>();
+    inner.await_all();
+    if (round == 2) {
+      flow.reset();
+      CHECK(inner.alive == 0);
+      CHECK_THROWS_AS(end.get(), std::future_error);
+      continue;
+    }
+    group.load()->errorNoThrow("Outside");
+    if (round == 0) {
+      end.get();
+    } else {
+      CHECK_THROWS_AS(end.get(), steps::Error);
+    }
+    CHECK(at_handler == 0);
+    CHECK(inner.alive == 0);
+  }
+  pool.wait_idle();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a flow is cancelled while its error waits for the branches of an only branch") {
+  threadpool pool(workers);
+  inner_branches inner;
+  std::atomic<IAsyncSteps*> group{nullptr};
+  std::atomic<bool> cancelled{false};
+  std::atomic<int> handled{0}, outermost{0};
+  steps::AsyncSteps flow{pool};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) { ++outermost; });
+    auto& outer = asi.parallel([&](IAsyncSteps&, ErrorCode) { ++handled; });
+    outer.add([&](IAsyncSteps& only) {
+      inner.build(only, [&] {
+        if (std::this_thread::get_id() != inner.home) testing::wait_while(cancelled, false);
+      });
+    });
+    group = &outer;
+  });
+  auto end = flow.promise<void>();
+  inner.await_all();
+  group.load()->errorNoThrow("Outside");
+  flow.cancel();  // comes to the flow's loop after the error
+  cancelled = true;
+  CHECK_THROWS_AS(end.get(), std::future_error);
+  CHECK(inner.alive == 0);
+  CHECK(outermost == 1);
+  CHECK(handled <= 1);
+}
+
+TEST_CASE("a flow is destroyed on a paused pool while the branches of its only branch wait on other loops") {
+  threadpool pool(workers);
+  inner_branches inner;
+  std::atomic<int> cancelled{0};
+  auto flow = std::make_unique<steps::AsyncSteps>(pool);
+  flow->add([&](IAsyncSteps& asi) {
+    auto& outer = asi.parallel();
+    outer.add([&](IAsyncSteps& only) { inner.build(only, [&] { ++cancelled; }); });
+  });
+  flow->execute();
+  inner.await_all();
+  pool.wait_idle();
+  pool.configurepool(0);
+  pool.wait_idle();
+  flow.reset();
+  CHECK(cancelled == workers);
+  CHECK(inner.alive == 0);
+  CHECK(held::live() == 0);
+}
