@@ -7,6 +7,7 @@
 #include <utility>    // for exchange
 
 #include "async/detail/loop_entry.hpp"     // for loop_entry
+#include "async/detail/loop_ref.hpp"       // for loop_ref
 #include "steps/detail/end_message.hpp"    // for end_message, attend_own_loops
 #include "steps/detail/farewell_word.hpp"  // for farewell_word
 #include "steps/detail/root.hpp"           // for cancel_here, begin, forget_remote
@@ -70,8 +71,9 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 /// of the flow that is running on another thread, which may meanwhile wait for flows on a loop that this thread is in.
 [[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
   using std::chrono::microseconds;
+  const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
   auto* const wait = ::new (async::detail::allocate_block(sizeof(farewell))) farewell(f);
-  if (f.core->push(*wait)) {
+  if (loop.push(*wait)) {
     // The loops may be driven by nobody any more, or by this very thread, which no message tells: look now and then.
     constexpr microseconds shortest(50);
     constexpr microseconds longest(5'000);
@@ -79,10 +81,11 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
     microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
     while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
       attend_own_loops();
-      if (is_host || pause == longest) claim(*f.core, f, *wait);
+      if (is_host || pause == longest) claim(*loop.get(), f, *wait);
       pause = std::clamp(2 * pause, shortest, longest);
     }
-  } else {  // the loop has cancelled its flows
+  } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
+    wait_for_cancel(f);
     wait->release();
   }
   wait->release();

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -180,4 +181,67 @@ TEST_CASE_TEMPLATE(
   CHECK(flow == nullptr);
   CHECK(captured::live() == 0);
   CHECK_THROWS_AS(end.get(), std::future_error);
+}
+
+namespace {
+
+/// Part of a step: says that the loop drops it, and waits a little until it is not the last, or `stop` is set.
+struct dropped_slowly {
+  dropped_slowly(std::atomic<int>& s, int says, const std::atomic<bool>& u) noexcept
+      : stage(&s), says_stage(says), until(&u) {}
+  dropped_slowly(dropped_slowly&& other) noexcept
+      : stage(std::exchange(other.stage, nullptr)), says_stage(other.says_stage), until(other.until) {}
+  ~dropped_slowly() {
+    if (stage == nullptr) return;
+    *stage = says_stage;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (!*until && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  }
+
+  std::atomic<int>* stage;
+  int says_stage;
+  const std::atomic<bool>* until;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a flow that is destroyed while its loop goes stays until the loop has dropped its start", Flow,
+                   AsyncSteps, steps::NitroSteps<>) {
+  std::optional<event_loop> loop(std::in_place);
+  std::atomic<int> stage{0};
+  std::atomic<bool> all_given{false}, is_gone{false};
+  const auto await_stage = [&stage](int n) {
+    while (stage < n) std::this_thread::yield();
+  };
+  Flow waiting{*loop};
+  waiting.add([&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) {
+      stage = 1;
+      await_stage(2);
+    });
+  });
+  waiting.execute();
+  loop->iterate();
+  bool dropped_first = false;
+  std::thread other([&] {
+    Flow first{*loop}, second{*loop};
+    std::optional<Flow> last(std::in_place, *loop);
+    first.add([part = dropped_slowly(stage, 3, all_given)](IAsyncSteps&) { static_cast<void>(part); });
+    second.add([part = dropped_slowly(stage, 4, is_gone)](IAsyncSteps&) { static_cast<void>(part); });
+    last->add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
+    await_stage(1);  // the loop is going
+    first.execute();
+    stage = 2;
+    await_stage(3);  // it drops the first, and has taken no messages since: it refuses them from there on
+    second.execute();
+    last->execute();
+    all_given = true;
+    await_stage(4);  // it drops the second
+    last.reset();
+    dropped_first = captured::live() == 0 && !is_gone.exchange(true);
+  });
+  loop.reset();
+  CHECK(captured::live() == 0);
+  other.join();
+  CHECK(dropped_first);
 }
