@@ -3,10 +3,11 @@
 #pragma once
 #include <cstddef>  // for byte, size_t
 #include <cstdint>  // for uint32_t
+#include <memory>   // for destroy_at
 #include <utility>  // for forward
 
 #include "steps/detail/retire.hpp"       // for help_branches
-#include "steps/detail/root.hpp"         // for destroy_flow
+#include "steps/detail/root.hpp"         // for has_more, drop_more
 #include "steps/detail/spread.hpp"       // for spread
 #include "steps/detail/step_record.hpp"  // for ops_of
 
@@ -36,7 +37,7 @@ struct group_step : Face {
   static void run(step& s) {
     flow& f = *s.flow_;
     auto& self = static_cast<group_step&>(s);
-    clear_results(f);
+    take_none(f);
     s.flags_ |= record_flag::begun;
     if (self.branches.first == nullptr) return;
     if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
@@ -70,9 +71,21 @@ struct group_step : Face {
     flow& parent = *self.flow_;
     if (b.signal() == signal::error) [[unlikely]]
       return fail_with(self, parent, b);
+    if (b.tag != nullptr || has_more(b)) [[unlikely]]
+      return end_with_more(self, parent, b);
+    leave_loop(b);
+    give_back(b);
+    if (self.branches.first == nullptr && parent.at == phase::parked) make_ready(parent, signal::done);
+  }
+  /// What the branch leaves has destructors, which are users' functions and may cancel the parent.
+  [[gnu::noinline]] static void end_with_more(group_step& self, flow& parent, flow& b) {
+    ++parent.holds;
     leave_loop(b);
     release(b);
-    if (self.branches.first == nullptr && parent.at == phase::parked) make_ready(parent, signal::done);
+    if (self.branches.first == nullptr && parent.at == phase::parked && !is_halfway(parent)) {
+      make_ready(parent, signal::done);
+    }
+    let_go(parent);
   }
   /// The first error cancels the others at once; then the parallel() step has its turn.
   [[gnu::noinline]] static void fail_with(group_step& self, flow& parent, flow& b) {
@@ -84,16 +97,23 @@ struct group_step : Face {
     let_go(parent);
   }
   static void release(flow& b) noexcept {
-    limits* const limit = b.limit;
     group_step& self = of(b);
     flow& parent = *self.flow_;
-    destroy_flow(b);
+    const bool is_awaited = self.branches.first == nullptr && is_halfway(parent);  // before destructors of users
+    if (has_more(b)) [[unlikely]]
+      drop_more(b);
+    give_back(b);
+    if (is_awaited) let_go(parent);
+  }
+  /// Of a branch that has nothing outside of its block.
+  static void give_back(flow& b) noexcept {
+    limits* const limit = b.limit;
+    std::destroy_at(&b);
     if (limit == nullptr) [[likely]] {
       async::detail::free_block(&b, branch_block);
     } else {
       limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
     }
-    if (is_halfway(parent) && self.branches.first == nullptr) let_go(parent);
   }
   static constexpr flow_ops ops{&end, &release};
 

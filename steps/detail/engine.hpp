@@ -125,12 +125,27 @@ inline bool is_halted(flow& f) noexcept {
   return s != nullptr && s->holder == f.cur && s->ops != nullptr && s->ops->halt != nullptr && s->ops->halt(*s);
 }
 
+/// Drops the results of a flow that waits, or is queued; their destructors are users' functions. False: the flow has
+/// been cancelled by one of them, and may be gone.
+[[gnu::noinline]] inline bool drop_results(flow& f) noexcept {
+  const std::uint32_t was = f.signal();
+  const phase at = std::exchange(f.at, phase::running);
+  destroy_results(f);
+  f.at = at;
+  const bool goes_on = f.signal() != signal::cancel;
+  f.signal(was);
+  if (!goes_on) cancel_now(f);
+  return goes_on;
+}
+
 /// Raises an error at the innermost active step from outside the flow's callbacks, or at the step that runs. False: an
-/// error or a cancel is under way already. On the loop's thread.
+/// error or a cancel is under way already. True also when the destructor of a result has cancelled the flow, which may
+/// be gone then. On the loop's thread.
 [[gnu::noinline]] inline bool raise(flow& f, ErrorCode code, std::string_view info = {},
                                     step* target = nullptr) noexcept {
   const std::uint32_t was = f.signal();
   if (was == signal::error || was == signal::cancel || (f.at == phase::running && f.run_by == nullptr)) return false;
+  if (f.tag != nullptr && f.at != phase::running && !drop_results(f)) return true;
   set_error(f, code, info, target);
   if (f.at == phase::parked) {
     if (!is_halted(f)) make_ready(f, signal::error);

@@ -159,7 +159,7 @@ struct await_step final : Face {
     auto& self = static_cast<await_step&>(s);
     flow& f = *s.flow_;
     s.flags_ |= record_flag::begun;
-    clear_results(f);
+    take_none(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
     if (!async::detail::is_ready(self.future) && !self.is_ready_after_all(f, s)) {
       self.watch->arm_again();

@@ -69,13 +69,18 @@ inline State& state_of(flow& f) {
   return code;
 }
 
-/// Makes `code` the error of the flow; results are dropped. `target`: the loop that a break or continue is for.
+/// Makes `code` the error of the flow; results are dropped, unless the destructor of one of them cancels it. `target`:
+/// the loop that a break or continue is for.
 inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept {
   if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
     code = keep_texts(f, code, info);
-  clear_results(f);
+  bool goes_on = true;
+  if (f.tag != nullptr) [[unlikely]] {
+    destroy_results(f);
+    goes_on = f.signal() != signal::cancel;
+  }
   ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
-  f.signal(signal::error);
+  if (goes_on) f.signal(signal::error);
 }
 
 /// A handler has recovered.

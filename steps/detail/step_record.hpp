@@ -52,17 +52,30 @@ auto take_results(flow& f) {
   return Wanted::move_out(results_of(f));
 }
 
+/// Drops the results before a step that takes none. Their destructors are users' functions: when one of them cancels
+/// the flow, this throws, past what the step would do, to who runs it.
+[[gnu::noinline]] inline void drop_or_leave(flow& f) {
+  destroy_results(f);
+  if (f.signal() == signal::cancel) throw unwinding(errors::InternalError);
+}
+inline void take_none(flow& f) {
+  if (f.tag != nullptr) [[unlikely]]
+    drop_or_leave(f);
+}
+
 /// Calls a step function with the results of the step before; Fixed are what a loop passes in front of them.
 template <class Face, class F, class... P, class... Fixed>
 void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... fixed) {
   if constexpr (sizeof...(P) == 0) {
-    clear_results(f);
+    take_none(f);
     function(asi, std::forward<Fixed>(fixed)...);
   } else {
     using wanted = pack<wanted_value<P>...>;
     if (f.tag != &wanted::tag && (f.tag == nullptr || !begins_with(*f.tag, wanted::tag))) [[unlikely]]
       return mismatch(f, wanted::tag);
     auto values = take_results<wanted>(f);
+    if (f.signal() == signal::cancel) [[unlikely]]
+      return;  // by the destructor of what it has not taken
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<I>(values))...);
     }(std::index_sequence_for<P...>());
@@ -94,7 +107,7 @@ struct result_step final : Face {
   explicit result_step(A&&... a) : values(std::forward<A>(a)...) {}
 
   static void run(step& s) {
-    clear_results(*s.flow_);
+    take_none(*s.flow_);
     std::apply([&s](T&... v) { static_cast<Face&>(s).success(std::move(v)...); }, static_cast<result_step&>(s).values);
   }
 

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "async/detail/platform.hpp"
+#include "async/threadpool.hpp"
+#include "steps/mutex.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+
+// Rules 17 and 19, where users' functions end the flow that has called them: a step its flow, a result's destructor the
+// flow that drops it, a result's constructor the promise.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A result that cancels or destroys a flow when it is dropped.
+template <class Flow>
+class ender : testing::live_count<ender<Flow>> {
+ public:
+  ender(std::unique_ptr<Flow>& flow, bool destroys) noexcept : flow_(&flow), destroys_(destroys) {}
+  ender(ender&& other) noexcept
+      : testing::live_count<ender>(other), flow_(std::exchange(other.flow_, nullptr)), destroys_(other.destroys_) {}
+  ~ender() {
+    if (flow_ == nullptr) return;
+    destroys_ ? flow_->reset() : (*flow_)->cancel();
+  }
+  using testing::live_count<ender<Flow>>::live;
+
+ private:
+  std::unique_ptr<Flow>* flow_;
+  bool destroys_;
+};
+
+/// The same as an exception, of which a flow keeps the last.
+template <class Flow>
+struct ending_error : std::exception {
+  explicit ending_error(ender<Flow>&& e) noexcept : by(std::move(e)) {}
+  ender<Flow> by;
+};
+
+/// A flow that one of its results is to end.
+template <class Flow>
+struct ending_flow {
+  explicit ending_flow(bool d) : destroys(d) {}
+
+  ender<Flow> result() { return ender<Flow>(flow, destroys); }
+  /// A step that must not run.
+  auto too_late() {
+    return [this](IAsyncSteps&) { ++late; };
+  }
+  auto handled_too_late() {
+    return [this](IAsyncSteps&, ErrorCode) { ++late; };
+  }
+  template <class Build>
+  void run(Build build) {
+    flow->add(
+        [this, build](IAsyncSteps& asi) {
+          asi.setCancel([this](IAsyncSteps&) { ++cancelled; });
+          build(asi);
+        },
+        handled_too_late());
+    flow->add(too_late());
+    end = flow->template promise<void>();
+    b.pass(20ms);
+  }
+  void check() {
+    CHECK(late == 0);
+    CHECK(cancelled == 1);
+    CHECK(ender<Flow>::live() == 0);
+    CHECK(b.unhandled.empty());
+    CHECK((flow == nullptr) == destroys);
+    if (flow != nullptr) CHECK(static_cast<bool>(*flow));
+    REQUIRE(end.wait_for(0s) == std::future_status::ready);
+    CHECK_THROWS_AS(end.get(), std::future_error);
+  }
+
+  bool destroys;
+  bench b;
+  std::unique_ptr<Flow> flow = std::make_unique<Flow>(b.loop);
+  std::future<void> end;
+  int late = 0, cancelled = 0;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 17: a branch's result ends the flow when it is dropped", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    for (const int waiting : {0, 2}) {
+      ending_flow<Flow> f(destroys);
+      f.run([&](IAsyncSteps& asi) {
+        auto& branches = asi.parallel();
+        branches.add([&](IAsyncSteps& branch) { branch.success(f.result()); });
+        for (int i = 0; i < waiting; ++i) branches.add([](IAsyncSteps& branch) { branch.waitExternal(); });
+      });
+      f.check();
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: an object, or the last exception, of a branch ends the flow", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    for (const bool throws : {false, true}) {
+      for (const int waiting : {0, 2}) {
+        ending_flow<Flow> f(destroys);
+        f.run([&](IAsyncSteps& asi) {
+          auto& branches = asi.parallel();
+          branches.add(
+              [&](IAsyncSteps& branch) {
+                if (throws) throw ending_error<Flow>(f.result());
+                branch.template stack<ender<Flow>>(f.result());
+              },
+              [](IAsyncSteps& branch, ErrorCode) { branch.success(); });
+          for (int i = 0; i < waiting; ++i) branches.add([](IAsyncSteps& branch) { branch.waitExternal(); });
+        });
+        f.check();
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a result ends the flow that waits with it for a mutex, and times out", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ending_flow<Flow> f(destroys);
+    steps::Mutex mutex;
+    Flow holder{f.b.loop};
+    holder.sync(mutex, [](IAsyncSteps& asi) { asi.waitExternal(); });
+    holder.execute();
+    f.b.drain();
+    f.run([&](IAsyncSteps& asi) {
+      asi.setTimeout(5ms);
+      asi.add([&](IAsyncSteps& step) { step.success(f.result()); });
+      asi.sync(mutex, f.too_late());
+    });
+    f.check();
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a result ends the flow that is queued with it, and times out", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ending_flow<Flow> f(destroys);
+    f.run([&](IAsyncSteps& asi) {
+      asi.setTimeout(1ms);
+      asi.add([&](IAsyncSteps& step) { step.success(f.result()); });
+      asi.add([&](IAsyncSteps&, const ender<Flow>&) { f.b.clock.advance(1ms); });
+      asi.add([&](IAsyncSteps& step) { step.success(f.result()); });
+      asi.relinquish();
+      asi.add(f.too_late());
+    });
+    f.check();
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a result ends the flow where the next step does not take it, and does not run", Flow,
+                   STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    for (int what = 0; what < 7; ++what) {
+      CAPTURE(what);
+      ending_flow<Flow> f(destroys);
+      async::threadpool pool(1);
+      std::future<int> ready = pool.post([] { return 1; });
+      f.run([&](IAsyncSteps& asi) {
+        asi.add([&](IAsyncSteps& step) { step.success(1, f.result()); });
+        switch (what) {
+          case 0:
+            asi.add(f.too_late());
+            break;
+          case 1:  // takes the number only
+            asi.add([&](IAsyncSteps&, int) { ++f.late; });
+            break;
+          case 2:  // cannot take them
+            asi.add([&](IAsyncSteps&, std::string) { ++f.late; }, f.handled_too_late());
+            break;
+          case 3:
+            asi.parallel(f.handled_too_late()).add(f.too_late());
+            break;
+          case 4:
+            asi.successStep(2);
+            break;
+          case 5:
+            asi.await(std::move(ready));
+            break;
+          default:
+            asi.repeat(2, [&](IAsyncSteps&, std::size_t) { ++f.late; });
+        }
+        asi.add(f.too_late());
+      });
+      f.check();
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a result ends the flow of the step that fails after it has passed it", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ending_flow<Flow> f(destroys);
+    f.run([&](IAsyncSteps& asi) {
+      asi.add(
+          [&](IAsyncSteps& step) {
+            step.success(f.result());
+            throw std::runtime_error("after success()");
+          },
+          f.handled_too_late());
+    });
+    f.check();
+  }
+}
