@@ -325,6 +325,14 @@ inline std::size_t usable_processors() noexcept {
   return (std::max)(count, std::size_t{1});
 }
 
+/// True when std::call_once() can be called again after its function has thrown: in libstdc++ it waits for ever where
+/// pthread_once() is that of winpthreads or of ThreadSanitizer.
+#if defined(__GLIBCXX__) && (defined(_WIN32) || ASYNC_TSAN)
+inline constexpr bool call_once_may_throw = false;
+#else
+inline constexpr bool call_once_may_throw = true;
+#endif
+
 /// How long the name of a thread may be.
 #if defined(__linux__)
 inline constexpr int thread_name_length = 15;

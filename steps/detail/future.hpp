@@ -11,7 +11,7 @@
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/future_watch.hpp"  // for watchers_of, is_ready, look_interval
+#include "async/detail/future_watch.hpp"  // for watchers_of, is_ready, set_value_or_error
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
 #include "steps/detail/remote.hpp"        // for settle
@@ -56,7 +56,7 @@ class flow_promise final : public promise_base {
       });
       if (!value.has_value()) error = exception_of(f);
       settle(f);
-      error == nullptr ? promise_.set_value(std::move(*value)) : fail(std::move(error));
+      error == nullptr ? async::detail::set_value_or_error(promise_, std::move(*value)) : fail(std::move(error));
     }
     drop();
   }

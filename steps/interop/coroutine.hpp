@@ -14,7 +14,7 @@
 
 #include "async/detail/block_cache.hpp"             // for block_allocator
 #include "async/detail/config.hpp"                  // for ASYNC_TSAN
-#include "async/detail/future_watch.hpp"            // for shared_state_of, tell_watchers_of
+#include "async/detail/future_watch.hpp"            // for set_value_or_error, tell_watchers_of
 #include "async/detail/pending_call.hpp"            // for unseen_by_tsan
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/threadpool.hpp"                     // for threadpool
@@ -73,7 +73,8 @@ detached finish_with(std::promise<T> end, task<T> work) {
   } else if constexpr (std::is_void_v<T>) {
     end.set_value();
   } else {
-    end.set_value(std::move(*value));
+    std::promise<T> last = std::move(end);
+    async::detail::set_value_or_error(last, std::move(*value));
   }
   async::detail::tell_watchers_of(state);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "async/detail/platform.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
@@ -316,6 +317,39 @@ TEST_CASE("a future that is made ready while its wait is cancelled, times out, o
   pool.wait_idle();
   pool.stop();
   CHECK(local::live() == 0);
+}
+
+namespace {
+
+/// Fails when it is moved for the last time that it can be.
+struct fragile {
+  explicit fragile(int m) noexcept : moves_left(m) {}
+  fragile(fragile&& other) : moves_left(other.moves_left - 1) {
+    if (moves_left == 0) throw std::runtime_error("not moved");
+  }
+  int moves_left;
+};
+
+task<fragile> make_fragile(int moves) { co_return fragile(moves); }
+
+}  // namespace
+
+TEST_CASE("the constructor of a coroutine's value throws, and the future of start() is ready with the exception") {
+  int failed = 0;
+  for (int moves = 1; moves < 12; ++moves) {
+    std::future<fragile> result = start(make_fragile(moves));
+    REQUIRE(is_ready(result));
+    try {
+      result.get();
+    } catch (const std::runtime_error&) {
+      ++failed;
+    } catch (const std::future_error&) {
+      CHECK_FALSE(async::detail::call_once_may_throw);
+      ++failed;
+    }
+  }
+  CHECK(failed >= 3);
+  CHECK(failed < 11);
 }
 
 TEST_CASE("every allocation fails once: the wait throws std::bad_alloc or ends, and nothing is left") {

@@ -95,6 +95,15 @@ struct ending_flow {
   int late = 0, cancelled = 0;
 };
 
+/// Fails when it is moved for the last time that it can be.
+struct fragile {
+  explicit fragile(int m) noexcept : moves_left(m) {}
+  fragile(fragile&& other) : moves_left(other.moves_left - 1) {
+    if (moves_left == 0) throw std::runtime_error("not moved");
+  }
+  int moves_left;
+};
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("rule 17: a branch's result ends the flow when it is dropped", Flow, STEPS_FLOWS) {
@@ -216,4 +225,31 @@ TEST_CASE_TEMPLATE("rule 17: a result ends the flow of the step that fails after
     });
     f.check();
   }
+}
+
+TEST_CASE_TEMPLATE("rule 19: the constructor of the flow's result throws, and the future is ready with the exception",
+                   Flow, STEPS_FLOWS) {
+  int failed = 0, passed = 0;
+  for (int moves = 1; moves < 12; ++moves) {
+    bench b;
+    Flow flow{b.loop};
+    flow.add([moves](IAsyncSteps& asi) { asi.success(fragile(moves)); });
+    auto result = flow.template promise<fragile>();
+    b.drain();
+    REQUIRE(result.wait_for(0s) == std::future_status::ready);
+    try {
+      result.get();
+      ++passed;
+    } catch (const std::runtime_error& e) {
+      CHECK(std::string(e.what()) == "not moved");
+      ++failed;
+    } catch (const std::future_error&) {
+      CHECK_FALSE(async::detail::call_once_may_throw);
+      ++failed;
+    }
+    CHECK(static_cast<bool>(flow));
+    CHECK(b.unhandled.empty());
+  }
+  CHECK(failed >= 3);  // into the slot, out of it, into the future
+  CHECK(passed >= 3);
 }
