@@ -221,7 +221,8 @@ inline void cancel_now(flow& f) noexcept {
   f.signal(signal::cancel);
   for (scope* s = f.scopes; s != nullptr;) {
     const step& owner = *s->holder;
-    cancel_scopes(f, owner);
+    cancel_scopes(f, owner, s);
+    if (f.run_by == nullptr) return;  // a step is just being ended: those around it follow when that is done
     while (s != nullptr && s->holder == &owner) s = s->outer;
   }
 }

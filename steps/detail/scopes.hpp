@@ -51,11 +51,11 @@ inline void leave_scopes(flow& f, const step& owner) noexcept {
 
 /// Disarms the timers of a step in error or cancelled, then calls its cancel handlers, newest first. Errors of the
 /// handlers are reported. Other scopes stay.
-[[gnu::noinline]] inline void cancel_scopes(flow& f, const step& owner) noexcept {
-  for (scope* s = f.scopes; s != nullptr && s->holder == &owner; s = s->outer) {
+[[gnu::noinline]] inline void cancel_scopes(flow& f, const step& owner, scope* newest) noexcept {
+  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
     if (s->ops != nullptr && s->ops->what == scope_ops::kind::timer) std::exchange(s->ops, nullptr)->leave(*s);
   }
-  for (scope* s = f.scopes; s != nullptr && s->holder == &owner; s = s->outer) {
+  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
     if (s->ops == nullptr || s->ops->what != scope_ops::kind::cancel) continue;
     const scope_ops* const ops = std::exchange(s->ops, nullptr);
     try {
@@ -66,6 +66,8 @@ inline void leave_scopes(flow& f, const step& owner) noexcept {
     ops->leave(*s);
   }
 }
+/// The same for the innermost step.
+inline void cancel_scopes(flow& f, const step& owner) noexcept { cancel_scopes(f, owner, f.scopes); }
 
 /// A cancel handler; Face is IAsyncSteps.
 template <class Face, class F>

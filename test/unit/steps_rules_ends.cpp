@@ -106,6 +106,42 @@ struct fragile {
 
 }  // namespace
 
+TEST_CASE_TEMPLATE("rule 17: cancel() by a step has called the cancel handlers of all steps around when it returns",
+                   Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    for (const bool in_handler : {false, true}) {
+      bench b;
+      lines seen;
+      auto flow = std::make_unique<Flow>(b.loop);
+      const auto note = [&seen](std::string what) { return [&seen, what](IAsyncSteps&) { seen.push_back(what); }; };
+      const auto end = [&] {
+        destroys ? flow.reset() : flow->cancel();
+        seen.push_back("returned");
+      };
+      flow->add([&](IAsyncSteps& outer) {
+        outer.setCancel(note("outer"));
+        outer.add([&](IAsyncSteps& between) {
+          between.setTimeout(1h);
+          between.add(
+              [&](IAsyncSteps& inner) {
+                inner.setCancel(note("inner"));
+                if (in_handler) inner.error("Error");
+                end();
+                inner.add(note("sub-step"));
+              },
+              [&](IAsyncSteps&, ErrorCode) { end(); });
+        });
+        outer.add(note("next"));
+      });
+      flow->execute();
+      b.pass(2ms);
+      // An error calls the cancel handler of the step before its error handler.
+      CHECK(seen == lines{"inner", "outer", "returned"});
+      CHECK((flow == nullptr) == destroys);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 17: a branch's result ends the flow when it is dropped", Flow, STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     for (const int waiting : {0, 2}) {
