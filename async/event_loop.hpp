@@ -167,10 +167,8 @@ class event_loop::handle {
   /// started by the loop's thread, which is not disturbed. Refers to none then. What the callback has captured is
   /// destroyed before it returns on the loop's thread, else soon, on the loop's thread.
   bool cancel() noexcept {
-    if (callback_ == nullptr) return false;
-    const bool result = callback_->cancel();
-    reset();
-    return result;
+    const handle taken(std::move(*this));  // which may end with what the callback has captured
+    return taken.callback_ != nullptr && taken.callback_->cancel();
   }
 
   /// True while the callback has neither started nor been cancelled. From another thread than the loop's the answer may

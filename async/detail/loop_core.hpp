@@ -147,7 +147,10 @@ class loop_core {
       if (look && timed) read_turn_time();
       if (!stop_requested_) fire_timers(look);
       if (!stop_requested_) run_ready();
-      if (look && timed && turn_time_ >= deadline) return;
+      if (look && timed && turn_time_ >= deadline) {
+        stop_requested_ = false;  // it was for this run
+        return;
+      }
       if (!stop_requested_ && !has_work()) sleep(deadline);
     }
   }

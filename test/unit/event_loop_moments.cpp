@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What comes at an awkward moment: while something else ends.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+
+using async::event_loop;
+using async::manual_clock;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Lives as long as the callback of its time limit.
+struct session {
+  explicit session(bool& e) : ended(e) {}
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+  ~session() { ended = true; }
+
+  bool& ended;
+  event_loop::handle limit{};
+};
+
+}  // namespace
+
+TEST_CASE("a handle may end with what the callback that it cancels has captured") {
+  event_loop loop;
+  const auto cancel_last = [&loop] {
+    bool ended = false;
+    auto owned = std::make_shared<session>(ended);
+    session& only = *owned;
+    only.limit = loop.deferred(1h, [s = std::move(owned)] {});
+    CHECK_FALSE(ended);
+    CHECK(only.limit.cancel());
+    CHECK(ended);
+  };
+  cancel_last();
+  loop.immediate(cancel_last);
+  loop.iterate();
+}
+
+TEST_CASE("what a handle is given while it cancels stays with it") {
+  event_loop loop;
+  int calls = 0;
+  event_loop::handle handle;
+  const auto renew = [&](int*) { handle = loop.immediate([&calls] { ++calls; }); };
+  int nothing = 0;
+  handle = loop.deferred(1h, [at_end = std::unique_ptr<int, decltype(renew)>(&nothing, renew)] {});
+  CHECK(handle.cancel());
+  CHECK(handle);
+  loop.iterate();
+  CHECK(calls == 1);
+  CHECK_FALSE(handle);
+}
+
+TEST_CASE("stop() in the last turn of a run_for() ends that one, and not the next") {
+  manual_clock clock;
+  event_loop loop(clock);
+  bool has_stopped = false;
+  loop.deferred(1ms, [&clock] { clock.advance(20ms); });
+  loop.deferred(5ms, [&] {
+    loop.stop();
+    has_stopped = true;
+  });
+  loop.run_for(10ms);
+  REQUIRE(has_stopped);
+
+  bool has_run = false;
+  loop.deferred(1ms, [&has_run] { has_run = true; });
+  loop.run_for(5ms);
+  CHECK(has_run);
+}
