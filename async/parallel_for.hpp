@@ -118,7 +118,7 @@ class shared_loop {
       void* block = nullptr;
       try {
         block = allocate_block(sizeof(helper), alignof(helper));
-        pool_.submit_job(::new (block) helper(*this));
+        pool_.submit_job(::new (block) helper(*this), false);
       } catch (...) {
         if (block != nullptr) free_block(block, sizeof(helper), alignof(helper));
         references_.undo_add();
@@ -189,7 +189,7 @@ class shared_loop {
 template <class I, class F>
 class parallel_loop final : public shared_loop {
  public:
-  parallel_loop(pool_core& pool, I first, std::uint64_t count, F& f, std::size_t grain) noexcept
+  parallel_loop(pool_core& pool, const I& first, std::uint64_t count, F& f, std::size_t grain) noexcept
       : shared_loop(pool, count, grain), first_(first), f_(f) {}
 
  private:
@@ -216,7 +216,7 @@ class parallel_loop final : public shared_loop {
     free_block(this, sizeof(parallel_loop), alignof(parallel_loop));
   }
 
-  const I first_;
+  const I& first_;  // parallel_for's, as is f_: helpers that come too late may be the last to go
   F& f_;
 };
 

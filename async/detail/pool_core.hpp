@@ -71,19 +71,19 @@ class pool_core {
     }
   }
 
-  /// The same for a job; the caller keeps it if this throws.
-  void submit_job(job* j) {
+  /// The same for a job, which the caller keeps if this throws; run at once where it `may_wait` not for a full feed.
+  void submit_job(job* j, bool may_wait = true) {
     if (worker* const w = own_worker()) {
       w->own.push(j);
       sleepers_.notify();
     } else {
-      submit_from_outside(task([j] { j->run(j); }));
+      submit_from_outside(task([j] { j->run(j); }), may_wait);
     }
   }
 
-  void submit_from_outside(task work) {
+  void submit_from_outside(task work, bool may_wait = true) {
     if (!is_inside() && end_.has_begun()) return refuse(work);
-    if (!(is_inside() ? feed_.try_put(work) : feed_.put(work))) return hooks_.call(work);  // a task does not block
+    if (is_inside() || !may_wait ? !feed_.try_put(work) : !feed_.put(work)) return hooks_.call(work);  // no task blocks
     sleepers_.notify();
     if (end_.is_over()) run_left_over();
   }

@@ -4,16 +4,21 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/task_group.hpp"
@@ -218,4 +223,60 @@ TEST_CASE("the body may be move-only and is called where it stands, not copied")
   std::atomic<int> sum{0};
   parallel_for(pool, 0, 100, [&sum, p = std::make_unique<int>(2)](int) { sum += *p; });
   CHECK(sum == 200);
+}
+
+TEST_CASE(
+    "a full queue does not hold the loop up: its thread makes the calls, whatever the pool does with other posts") {
+  using overflow = async::threadpool_options::overflow;
+  for (const overflow when_full : {overflow::block, overflow::reject, overflow::caller_runs}) {
+    threadpool pool({.threads = 1, .max_queue = 2, .when_full = when_full});
+    std::optional<testing::occupied> busy(std::in_place, pool, 1U);
+    for (int i = 0; i < 2; ++i) pool.execute([] {});
+    std::atomic<int> calls{0};
+    std::future<void> loop = std::async(std::launch::async, [&] { parallel_for(pool, 0, 100, [&](int) { ++calls; }); });
+    CHECK(loop.wait_for(20s) == std::future_status::ready);
+    busy.reset();
+    loop.get();
+    CHECK(calls == 100);
+  }
+}
+
+/// An iterator that owns a part of what it walks over.
+struct owning_iterator {
+  using value_type = int;
+  using difference_type = std::ptrdiff_t;
+  using reference = int&;
+  using pointer = int*;
+  using iterator_category = std::random_access_iterator_tag;
+
+  std::shared_ptr<std::vector<int>> all;
+  difference_type at = 0;
+
+  int& operator*() const { return (*this)[0]; }
+  int& operator[](difference_type n) const { return (*all)[static_cast<std::size_t>(at + n)]; }
+  owning_iterator& operator+=(difference_type n) {
+    at += n;
+    return *this;
+  }
+  owning_iterator& operator-=(difference_type n) { return *this += -n; }
+  owning_iterator& operator++() { return *this += 1; }
+  owning_iterator& operator--() { return *this -= 1; }
+  owning_iterator operator++(int) { return std::exchange(*this, *this + 1); }
+  owning_iterator operator--(int) { return std::exchange(*this, *this - 1); }
+  friend owning_iterator operator+(owning_iterator i, difference_type n) { return i += n; }
+  friend owning_iterator operator+(difference_type n, owning_iterator i) { return i += n; }
+  friend owning_iterator operator-(owning_iterator i, difference_type n) { return i -= n; }
+  friend difference_type operator-(const owning_iterator& a, const owning_iterator& b) { return a.at - b.at; }
+  friend bool operator==(const owning_iterator& a, const owning_iterator& b) { return a.at == b.at; }
+  friend auto operator<=>(const owning_iterator& a, const owning_iterator& b) { return a.at <=> b.at; }
+};
+
+TEST_CASE("no copy of an iterator outlives the loop, though a helper that comes too late does") {
+  threadpool pool(1);
+  const testing::occupied busy(pool, 1);
+  const auto all = std::make_shared<std::vector<int>>(100, 1);
+  std::atomic<int> sum{0};
+  parallel_for(pool, owning_iterator{all, 0}, owning_iterator{all, 100}, [&](int i) { sum += i; });
+  CHECK(sum == 100);
+  CHECK(all.use_count() == 1);
 }
