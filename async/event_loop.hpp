@@ -6,7 +6,7 @@
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
 #include <functional>   // for bad_function_call, invoke
-#include <memory>       // for make_unique
+#include <memory>       // for make_shared
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
@@ -116,7 +116,7 @@ class event_loop {
   /// the program with a message. By the owner, outside of run() and iterate() or in a callback.
   template <std::invocable<std::exception_ptr> F>
   void on_unhandled(F&& hook) {
-    core_->set_unhandled(std::make_unique<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
+    core_->set_unhandled(std::make_shared<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
   }
 
   /// Gives unused memory back to the system; returns the bytes. By the owner.

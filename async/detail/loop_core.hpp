@@ -7,7 +7,7 @@
 #include <cstdint>    // for uint32_t
 #include <cstdio>     // for fprintf
 #include <exception>  // for exception_ptr, terminate
-#include <memory>     // for unique_ptr
+#include <memory>     // for shared_ptr
 #include <stdexcept>  // for logic_error
 #include <utility>    // for move, exchange
 
@@ -115,9 +115,10 @@ class loop_core {
   /// Gives `error` to the hook, whose exceptions pass through, else ends the program.
   void unhandled(std::exception_ptr error) {
     if (unhandled_ == nullptr || (closing_ && !hosted_)) terminate_for(error);
-    (*unhandled_)(std::move(error));
+    const std::shared_ptr<unhandled_hook> hook = unhandled_;  // which may set another
+    (*hook)(std::move(error));
   }
-  void set_unhandled(std::unique_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
+  void set_unhandled(std::shared_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
 
   // --- for whoever drives the loop ---
 
@@ -381,7 +382,7 @@ class loop_core {
   bool hosted_ = false;  // a loop_host drives it
   ready_queue ready_;
   loop_extensions extensions_;
-  std::unique_ptr<unhandled_hook> unhandled_;
+  std::shared_ptr<unhandled_hook> unhandled_;
   task wake_;  // called by any thread, between inbox::push() and woken()
   timer_queue<wait_clock> timers_;
 };

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -75,4 +76,21 @@ TEST_CASE("stop() in the last turn of a run_for() ends that one, and not the nex
   loop.deferred(1ms, [&has_run] { has_run = true; });
   loop.run_for(5ms);
   CHECK(has_run);
+}
+
+TEST_CASE("a hook for unhandled exceptions may set another one, and goes on with what it has captured") {
+  event_loop loop;
+  const auto captured = std::make_shared<int>(1);
+  int by_first = 0;
+  int by_second = 0;
+  loop.on_unhandled([&, captured](std::exception_ptr) {
+    loop.on_unhandled([&by_second](std::exception_ptr) { ++by_second; });
+    by_first += static_cast<int>(captured.use_count());
+  });
+  CHECK(captured.use_count() == 2);
+  for (int i = 0; i < 3; ++i) loop.post([] { throw 1; });
+  loop.iterate();
+  CHECK(by_first == 2);  // it is still there
+  CHECK(by_second == 2);
+  CHECK(captured.use_count() == 1);
 }
