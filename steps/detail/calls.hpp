@@ -2,6 +2,7 @@
 // floor: 14
 #pragma once
 #include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t
 #include <future>       // for future
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
@@ -77,12 +78,22 @@ inline step& stack_owner(step& s, std::size_t size) {
   return is_root ? f.root : s;
 }
 
+/// make_scope() of what take_limited() has taken, which is given back when the payload's constructor throws.
+template <class T, class... Args>
+T& make_limited(flow& f, step& owner, std::uint32_t limits::* what, Args&&... args) {
+  try {
+    return make_scope<T>(f, owner, std::forward<Args>(args)...);
+  } catch (...) {
+    if (f.limit != nullptr) ++(f.limit->*what);
+    throw;
+  }
+}
+
 template <class T, class... Args>
 T& make_object(step& s, Args&&... args) {
-  step& owner = stack_owner(s, round_up(sizeof(object_scope<T>), granule) + alignof(object_scope<T>));
-  flow& f = *owner.flow_;
-  T& object = make_scope<object_scope<T>>(f, owner, std::forward<Args>(args)...).object;
-  return object;
+  using made = object_scope<T>;
+  step& owner = stack_owner(s, round_up(sizeof(made), granule) + alignof(made));
+  return make_limited<made>(*owner.flow_, owner, &limits::stack_allocs, std::forward<Args>(args)...).object;
 }
 
 inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
@@ -105,7 +116,7 @@ void set_cancel(step& s, F&& function) {
     return;
   }
   scope* const newest = f.scopes;
-  make_scope<made>(f, s, std::forward<F>(function));
+  make_limited<made>(f, s, &limits::cancels, std::forward<F>(function));
   hold_open(f);
   for (scope* old = newest; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops != nullptr && old->ops->what == scope_ops::kind::cancel) std::exchange(old->ops, nullptr)->leave(*old);

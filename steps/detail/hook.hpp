@@ -2,17 +2,20 @@
 // floor: 0
 #pragma once
 #include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uint32_t
 #include <memory>       // for destroy_at
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, exchange
 
+#include "async/detail/atomics.hpp"      // for atomic
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 
 namespace steps::detail {
 
-/// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block.
+/// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block. One that is
+/// replaced by itself stays until its call has returned.
 ///
-/// Threads     as a plain object.
+/// Threads     set(): one, while no other calls; calls: any, at the same time.
 /// Exceptions  set() passes on what the callable's constructor throws; the hook is empty then. A call passes on what
 ///             the callable throws.
 template <class... Args>
@@ -23,45 +26,90 @@ class hook {
   hook() noexcept = default;
   hook(const hook&) = delete;
   hook& operator=(const hook&) = delete;
-  ~hook() { reset(); }
+  ~hook() { drop(std::exchange(current_, {})); }
 
   template <class F>
   void set(F&& f) {
     using callable = std::decay_t<F>;
-    reset();
-    if constexpr (fits<callable>) {
-      callable_ = ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
+    if (calls_.load(std::memory_order_relaxed) != 0 && current_.target != nullptr) {  // relaxed: this thread's
+      void* const node = async::detail::allocate_block(sizeof(replaced));
+      replaced_ = ::new (node) replaced{std::exchange(current_, {}), replaced_};
     } else {
-      void* const block = async::detail::allocate_block(sizeof(callable), alignof(callable));
+      drop(std::exchange(current_, {}));
+    }
+    void* target = storage_;
+    if (is_inside<callable>()) {
+      target = ::new (target) callable(std::forward<F>(f));
+      is_taken_ = true;
+    } else {
+      target = async::detail::allocate_block(sizeof(callable), alignof(callable));
       try {
-        callable_ = ::new (block) callable(std::forward<F>(f));
+        target = ::new (target) callable(std::forward<F>(f));
       } catch (...) {
-        async::detail::free_block(block, sizeof(callable), alignof(callable));
+        async::detail::free_block(target, sizeof(callable), alignof(callable));
         throw;
       }
     }
-    call_ = [](void* target, Args... args) { (*static_cast<callable*>(target))(std::forward<Args>(args)...); };
-    destroy_ = [](void* target) noexcept {
-      std::destroy_at(static_cast<callable*>(target));
-      if constexpr (!fits<callable>) async::detail::free_block(target, sizeof(callable), alignof(callable));
-    };
+    current_ = {[](void* t, Args... args) { (*static_cast<callable*>(t))(std::forward<Args>(args)...); },
+                [](void* t, bool is_block) noexcept {
+                  std::destroy_at(static_cast<callable*>(t));
+                  if (is_block) async::detail::free_block(t, sizeof(callable), alignof(callable));
+                },
+                target};
   }
 
-  void reset() noexcept {
-    call_ = nullptr;
-    if (const auto destroy = std::exchange(destroy_, nullptr)) destroy(callable_);
+  explicit operator bool() const noexcept { return current_.target != nullptr; }
+  void operator()(Args... args) const {
+    const calling here(*this);
+    current_.call(current_.target, std::forward<Args>(args)...);
   }
-
-  explicit operator bool() const noexcept { return call_ != nullptr; }
-  void operator()(Args... args) const { call_(callable_, std::forward<Args>(args)...); }
 
  private:
-  template <class F>
-  static constexpr bool fits = sizeof(F) <= inline_size && alignof(F) <= alignof(void*);
+  struct held {
+    void (*call)(void*, Args...) = nullptr;
+    void (*destroy)(void*, bool is_block) noexcept = nullptr;
+    void* target = nullptr;  // null: there is none
+  };
+  struct replaced {
+    held what;
+    replaced* before;
+  };
 
-  void (*call_)(void*, Args...) = nullptr;
-  void (*destroy_)(void*) noexcept = nullptr;
-  void* callable_ = nullptr;
+  /// A call; the last one to return drops those that have been replaced meanwhile.
+  struct calling {
+    // Relaxed, as the next: set() and drop_replaced() are for a thread that knows of no other one's calls.
+    explicit calling(const hook& h) noexcept : called(h) { h.calls_.fetch_add(1, std::memory_order_relaxed); }
+    ~calling() {
+      if (called.calls_.fetch_sub(1, std::memory_order_relaxed) == 1 && called.replaced_ != nullptr) [[unlikely]]
+        called.drop_replaced();
+    }
+    calling(const calling&) = delete;
+    calling& operator=(const calling&) = delete;
+    const hook& called;
+  };
+
+  template <class F>
+  bool is_inside() const noexcept {
+    return sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && !is_taken_;
+  }
+  void drop(held what) const noexcept {
+    if (what.target == nullptr) return;
+    const bool is_block = what.target != storage_;
+    what.destroy(what.target, is_block);
+    if (!is_block) is_taken_ = false;
+  }
+  [[gnu::noinline]] void drop_replaced() const noexcept {
+    while (replaced* const r = replaced_) {
+      replaced_ = r->before;
+      drop(r->what);
+      async::detail::free_block(r, sizeof(replaced));
+    }
+  }
+
+  held current_;
+  mutable async::detail::atomic<std::uint32_t> calls_{0};
+  mutable bool is_taken_ = false;         // storage_
+  mutable replaced* replaced_ = nullptr;  // newest first
   alignas(void*) std::byte storage_[inline_size];
 };
 

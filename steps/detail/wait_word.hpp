@@ -23,19 +23,16 @@ class wait_word {
     // [X2] acquire, pairs with [X3]: the winner writes the result that a winner before it has taken back
     return state_.compare_exchange_strong(expected, won, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  /// The winner could not store its result; the wait goes on.
+  /// The winner could not store its result; the wait goes on, unless the step has closed it meanwhile.
   void take_back() noexcept {
-    // [X3] release, pairs with [X2]
-    state_.store(open, std::memory_order_release);
+    std::uint32_t expected = won;
+    // [X3] release, pairs with [X2]; failure is relaxed, nobody wins any more
+    state_.compare_exchange_strong(expected, open, std::memory_order_release, std::memory_order_relaxed);
   }
   /// The winner could not send its result: there is no loop any more.
   void refused() noexcept { state_.store(closed, std::memory_order_relaxed); }  // nothing is handed over
-  /// The step does not wait any more.
-  void close() noexcept {
-    std::uint32_t expected = open;
-    state_.compare_exchange_strong(expected, closed, std::memory_order_relaxed,  // nothing is handed over
-                                   std::memory_order_relaxed);
-  }
+  /// The step does not wait any more. A token that has won keeps its result for itself until it has sent it.
+  void close() noexcept { state_.store(closed, std::memory_order_relaxed); }  // nothing is handed over
   /// As far as this thread can know.
   bool is_open() const noexcept { return state_.load(std::memory_order_relaxed) == open; }
 

@@ -175,8 +175,9 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
 ///             strand. The destructor waits for the one under way; it must not be called in it.
 /// Progress    a turn is a handler of the io_context; a loop without work is none: io_context::run() returns when there
 ///             are neither handlers nor timers, even if a flow still waits for another thread. Hold a work guard then.
-/// Exceptions  std::bad_alloc. What leaves the loop's turn comes out of io_context::run(). std::terminate() is called
-///             when there is no memory for the handler that another thread's post needs.
+/// Exceptions  std::bad_alloc. What leaves the loop's turn comes out of io_context::run(); the next run() goes on with
+///             the loop. std::terminate() is called when there is no memory for the handler that another thread's post
+///             needs.
 /// Lifetime    ends before the io_context's.
 class asio_loop : public async::event_loop {
  public:
@@ -200,7 +201,7 @@ class asio_loop : public async::event_loop {
     void turn() {
       const std::lock_guard lock(mutex);
       if (loop == nullptr) return;
-      const async::event_loop::cycle_result next = loop->iterate();
+      const async::event_loop::cycle_result next = iterate();
       if (!next.have_work) return static_cast<void>(timer.cancel());  // it would keep the io_context running
       if (next.delay == next.delay.zero()) return wake();
       timer.expires_after(next.delay);
@@ -208,6 +209,16 @@ class asio_loop : public async::event_loop {
           boost::asio::bind_executor(strand, [self = shared_from_this()](const boost::system::error_code& replaced) {
             if (!replaced) self->turn();
           }));
+    }
+
+    /// What leaves the turn cuts it short, and with it what would have said when the next one is due.
+    async::event_loop::cycle_result iterate() {
+      try {
+        return loop->iterate();
+      } catch (...) {
+        wake();
+        throw;
+      }
     }
 
     boost::asio::strand<boost::asio::io_context::executor_type> strand;

@@ -5,8 +5,10 @@
 
 #include <boost/asio.hpp>  // 1.74 forgets <utility>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -288,4 +290,23 @@ TEST_CASE("what an asio_loop lets go of at its end may post to it") {
     io.poll();  // the flow waits, the loop sleeps
   }
   CHECK(cancelled == 1);
+}
+
+TEST_CASE("what leaves a turn of an asio_loop comes out of run(), and the loop goes on with the next run()") {
+  asio::io_context io;
+  asio_loop loop{io};
+  loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });
+  int ran = 0;
+  loop.immediate([] { throw std::runtime_error("first"); });
+  loop.immediate([&] { ++ran; });
+  loop.deferred(2ms, [] { throw std::runtime_error("second"); });
+  loop.deferred(4ms, [&] { ++ran; });
+  CHECK_THROWS_WITH_AS(io.run(), "first", std::runtime_error);
+  CHECK_THROWS_WITH_AS(io.run(), "second", std::runtime_error);
+  io.run();
+  CHECK(ran == 2);
+  std::thread([&] { loop.post([&] { ++ran; }); }).join();
+  io.restart();
+  io.run();
+  CHECK(ran == 3);
 }

@@ -161,6 +161,19 @@ TEST_CASE("rule 35: MaxStackAllocs, also when the exception is swallowed") {
         }) == no_error);
 }
 
+TEST_CASE("rule 35: what could not be made, because its constructor has thrown, does not count") {
+  struct refusing {
+    refusing() = default;
+    refusing(const refusing&) { throw steps::Error("Refused", ""); }
+    void operator()() const {}
+  };
+  const refusing pattern;
+  const std::string expected = join({"Refused: ", "after", "Refused: ", "after"});
+  CHECK(errors_of<NitroSteps<nitro::MaxStackAllocs<1>>>([&](IAsyncSteps& asi) { asi.stack<refusing>(pattern); }) ==
+        expected);
+  CHECK(errors_of<NitroSteps<nitro::MaxCancels<1>>>([&](IAsyncSteps& asi) { asi.setCancel(pattern); }) == expected);
+}
+
 TEST_CASE("rule 35: MaxParallel counts the branches that have not ended") {
   using flow_type = NitroSteps<nitro::MaxParallel<2>>;
   bool ran = false;

@@ -204,3 +204,26 @@ TEST_CASE_TEMPLATE("rule 32: flows of two loops pass one mutex in turn, each on 
   CHECK(inside == static_cast<int>(rounds) * flows);
   CHECK(strangers == 0);
 }
+
+TEST_CASE_TEMPLATE("rule 20: a step that ends while a token fails to store its result is not waited for any more", Flow,
+                   STEPS_FLOWS) {
+  struct refusing {
+    explicit refusing(IAsyncSteps* f) {
+      if (f == nullptr) return;
+      f->cancel();
+      throw steps::Error("Refused", "");
+    }
+    refusing(refusing&&) noexcept = default;
+  };
+  testing::bench b;
+  Flow flow{b.loop};
+  steps::completion<refusing> token;
+  flow.add([&](IAsyncSteps& asi) { token = asi.completion<refusing>(); });
+  flow.execute();
+  b.drain();
+  CHECK(token);
+  CHECK_THROWS_AS(token.success(&flow), steps::Error);
+  CHECK_FALSE(token);
+  CHECK_FALSE(token.success(nullptr));
+  CHECK_FALSE(token.error("E"));
+}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <exception>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -13,6 +15,7 @@
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
+using testing::counted;
 using testing::lines;
 
 TEST_CASE_TEMPLATE("rule 13: an unhandled error goes to the promise, else the flow's hook, else the loop's, once", Flow,
@@ -139,4 +142,56 @@ TEST_CASE_TEMPLATE("rule 15: the forms that do not throw raise no exception and 
   b.drain();
   CHECK(seen == lines{"returned", "returned", "returned", "E"});
   CHECK(exceptions == 0);
+}
+
+TEST_CASE_TEMPLATE("a hook that replaces itself stays until it has returned", Flow, STEPS_FLOWS) {
+  const std::string text = "a text that is too long for a string without memory of its own";
+  bench b;
+  lines seen;
+  {
+    Flow flow{b.loop};
+    steps::State& state = flow.state();
+    const auto note = [&seen](const std::string& line) { seen.push_back(line); };
+    SUBCASE("a small one") {
+      state.set_unhandled_error([&, own = std::make_unique<std::string>(text), object = counted()](ErrorCode) {
+        state.set_unhandled_error([&](ErrorCode) { note("another"); });
+        state.set_unhandled_error([&](ErrorCode code) { note(std::string(code)); });
+        note(*own);
+      });
+    }
+    SUBCASE("a large one") {
+      state.set_unhandled_error([&, own = text, object = counted()](ErrorCode) {
+        state.set_unhandled_error([&, own](ErrorCode code) { note(std::string(code)); });
+        note(own);
+      });
+    }
+    SUBCASE("that throws") {
+      state.set_unhandled_error([&, own = text, object = counted()](ErrorCode) {
+        state.set_unhandled_error([&](ErrorCode code) { note(std::string(code)); });
+        note(own);
+        throw own;
+      });
+    }
+    SUBCASE("the trace") {
+      state.set_unhandled_error([&](ErrorCode) {});
+      state.set_catch_trace([&, own = text, object = counted()](const std::exception&) {
+        state.set_catch_trace([&](const std::exception& e) { note(e.what()); });
+        note(own);
+      });
+    }
+    SUBCASE("the loop's") {
+      b.loop.on_unhandled([&, own = text, object = counted()](const std::exception_ptr&) {
+        b.loop.on_unhandled([&](const std::exception_ptr&) { note("another"); });
+        b.loop.on_unhandled([&](const std::exception_ptr&) { note("E"); });
+        note(own);
+      });
+    }
+    for (int i = 0; i < 3; ++i) {
+      CHECK(counted::alive == (i == 0 ? 1 : 0));
+      flow.add([](IAsyncSteps& asi) { asi.error("E"); });
+      flow.execute();
+      b.drain();
+    }
+  }
+  CHECK(seen == lines{text, "E", "E"});
 }
