@@ -38,10 +38,10 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
   auto call = make_call(std::forward<F>(f), std::forward<Args>(args)...);
   async_future<F, Args...> future = call.get_future();
   threadpool& pool = threadpool::shared();
-  pool.core().submit(std::move(call));
   // A callback of a loop must not block, nor run tasks: what it waits for, it awaits.
-  if (threadpool::current() != &pool || current_loop != nullptr) return future;
-  return helped(pool, std::move(future));
+  if (threadpool::current() == &pool && current_loop == nullptr) future = helped(pool, std::move(future));
+  pool.core().submit(std::move(call));  // last: what can fail has not called anything
+  return future;
 }
 
 }  // namespace detail

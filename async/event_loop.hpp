@@ -196,6 +196,7 @@ inline event_loop::handle event_loop::immediate(task work) {
 [[gnu::noinline]] inline event_loop::handle event_loop::immediate_between_turns(task&& work) {
   const detail::loop_entry entry(*core_, detail::loop_entry::who::owner);
   if (!entry) return handle(detail::callback::sent(*core_, std::move(work)));
+  if (core_->closing()) return {};
   return handle(detail::callback::immediate(*core_, std::move(work)));
 }
 

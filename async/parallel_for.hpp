@@ -32,7 +32,8 @@ inline constexpr std::size_t auto_grain = 0;
 
 /// What parallel_for counts or walks: an integer type but bool, or a random-access iterator.
 template <class I>
-concept parallel_index = (std::integral<I> && !std::same_as<I, bool>) || std::random_access_iterator<I>;
+concept parallel_index = (std::integral<I> && !std::same_as<I, bool> && sizeof(I) <= sizeof(std::uint64_t)) ||
+                         std::random_access_iterator<I>;
 
 /// What parallel_for calls: with the integer, with the element or, if that cannot be, with the iterator.
 template <class F, class I>

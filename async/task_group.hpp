@@ -171,20 +171,23 @@ class task_group {
 
   void abandon() noexcept {
     const int exceptions = std::uncaught_exceptions();
-    const int known = std::exchange(exceptions_outside, exceptions);
-    if (exceptions > known) cancel();
+    const int outside = std::exchange(exceptions_outside, exceptions);
+    const bool is_left_by_exception = exceptions > (std::max)(outside, exceptions_before_);
+    if (is_left_by_exception) cancel();
     try {
       wait();
     } catch (...) {
-      if (exceptions <= known) pool_->unhandled(std::current_exception());
+      if (!is_left_by_exception) pool_->unhandled(std::current_exception());
     }
-    exceptions_outside = known;
+    exceptions_outside = outside;
   }
 
   /// Exceptions on their way on this thread that tasks which are run meanwhile have nothing to do with.
   static inline constinit thread_local int exceptions_outside = 0;
 
   detail::pool_core* const pool_;
+  const int exceptions_before_ =
+      std::uncaught_exceptions();  // of a destructor, say, that waits for a task with a group
   detail::join_state<failure> state_;
 };
 

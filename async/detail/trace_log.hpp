@@ -52,7 +52,7 @@ class basic_trace_log {
     session_.store(0, std::memory_order_relaxed);  // relaxed: nobody reads a log of a session that is over
     if (capacity != capacity_ || slots_ == nullptr) {
       slots_.reset();
-      if (capacity != 0) slots_.reset(new (std::nothrow) slot[capacity + 1]{});
+      if (capacity + 1 > 1) slots_.reset(new (std::nothrow) slot[capacity + 1]{});
       capacity_ = slots_ == nullptr ? 0 : capacity;
     }
     count_.store(0, std::memory_order_relaxed);  // relaxed: published with the session

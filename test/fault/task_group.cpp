@@ -128,3 +128,29 @@ TEST_CASE("async without memory throws and calls nothing") {
   }
   CHECK(failures >= 1);
 }
+
+TEST_CASE("an asynchronous call made inside a task without memory throws before anything is called") {
+  bool has_failed = true;
+  int failures = 0;
+  for (std::size_t k = 0; has_failed; ++k) {
+    std::atomic<int> called{0};
+    bool threw = false;
+    async::async([&] {
+      async::async([] {}).get();
+      fail_alloc failing(k);
+      try {
+        auto result = async::async([&called, padding = large{}] { called += 1 + padding.bytes[0]; });
+        failing.stop();
+        result.get();
+      } catch (const std::bad_alloc&) {
+        threw = true;
+      }
+      failing.stop();
+      has_failed = failing.has_failed();
+    }).get();
+    threadpool::shared().wait_idle();
+    REQUIRE(called == (threw ? 0 : 1));
+    failures += threw ? 1 : 0;
+  }
+  CHECK(failures >= 2);
+}

@@ -69,3 +69,33 @@ TEST_CASE("a thread that waits for a long task sleeps") {
     CHECK(used < 60ms);
   }
 }
+
+TEST_CASE("a destructor that waits while an exception is on its way: groups of tasks that run meanwhile skip nothing") {
+  threadpool pool(1);
+  int calls = 0;
+  bool inner_is_skipped = false;
+  std::future<void> outer = pool.post([&] {
+    std::future<void> other = pool.post([&] {
+      {
+        task_group group(pool);
+        for (int i = 0; i < 10; ++i) group.run([&calls] { ++calls; });
+      }
+      try {
+        task_group group(pool);
+        group.run([&inner_is_skipped] { inner_is_skipped = false; });
+        inner_is_skipped = true;
+        throw 2;
+      } catch (int) {
+      }
+    });
+    const struct waits {
+      threadpool& pool;
+      std::future<void>& other;
+      ~waits() { pool.wait(other); }
+    } at_end{pool, other};
+    throw 1;
+  });
+  CHECK_THROWS_AS(outer.get(), int);
+  CHECK(calls == 10);
+  CHECK(inner_is_skipped);  // its own scope was left by an exception
+}
