@@ -264,6 +264,25 @@ struct empties_at_ends : rl::test_suite<empties_at_ends, 2> {
   void after() { model::check(found[0] || found[1], "one finds the other's element"); }
 };
 
+/// A look at the size while others come and go, to a segment that the looker has not seen.
+struct looked_at : rl::test_suite<looked_at, 2> {
+  queue q;
+  ledger seen[1];
+  void before() {
+    q.enqueue(11);
+    seen[0].take(q);
+  }
+  void thread(unsigned index) {
+    if (index == 1) return model::check(q.approx_size() <= 3, "no more than are put in");
+    q.enqueue(12);
+    seen[0].take(q);
+    q.enqueue(13);
+    q.enqueue(14);
+    seen[0].take(q);
+  }
+  void after() { model::check(q.approx_size() == 1 && seen[0].count == 3, "one is left"); }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -281,5 +300,6 @@ int main(int argc, char** argv) {
   run.check<empties_of_two_queues<0>>("empty is empty, across two queues");
   run.check<empties_of_two_queues<1>>("empty is empty, across two queues that were polled");
   run.check<empties_at_ends>("empty is empty, across two queues at the ends of segments");
+  run.check<looked_at>("a look at the size");
   return run.result();
 }
