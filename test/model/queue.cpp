@@ -269,15 +269,15 @@ struct looked_at : rl::test_suite<looked_at, 2> {
   queue q;
   ledger seen[1];
   void before() {
-    q.enqueue(11);
+    q.enqueue(11U);
     seen[0].take(q);
   }
   void thread(unsigned index) {
     if (index == 1) return model::check(q.approx_size() <= 3, "no more than are put in");
-    q.enqueue(12);
+    q.enqueue(12U);
     seen[0].take(q);
-    q.enqueue(13);
-    q.enqueue(14);
+    q.enqueue(13U);
+    q.enqueue(14U);
     seen[0].take(q);
   }
   void after() { model::check(q.approx_size() == 1 && seen[0].count == 3, "one is left"); }
