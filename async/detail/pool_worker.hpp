@@ -115,8 +115,6 @@ struct alignas(no_sharing) worker {
   }
   static constexpr std::uint32_t feed_share = 61;  // of so many turns, one begins with the tasks from outside
 
-  enum class life : unsigned char { vacant, running, ended };
-
   pool_core& pool;
   const std::size_t index;
   std::uint32_t turn = 0;           // own thread only
@@ -134,8 +132,8 @@ struct alignas(no_sharing) worker {
   hosted_loop home;
   driven_loops loops;            // own thread only
   hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive
-  life state = life::vacant;     // guarded by the crew's mutex
-  std::thread thread;            // guarded by the crew's mutex; to be joined unless vacant
+  bool has_thread = false;       // guarded by the crew's mutex: one that has not noticed that it is to retire
+  std::thread thread;            // guarded by the crew's mutex; the latest
   std::thread before;            // its thread that has ended, which the next one joins before it begins
 };
 

@@ -83,12 +83,9 @@ class worker_crew {
     w.loops.release();
     const std::lock_guard lock(mutex_);
     if (!w.retire.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
-    take_given(w);                                                // whose new host it has not become
-    for (hosted_loop* list = w.loops.take([](const hosted_loop&) noexcept { return true; }); list != nullptr;) {
-      orphan(*std::exchange(list, list->next));
-    }
-    place_orphans();
-    w.state = worker::life::ended;
+    take_given(w);                                                // which it has not hosted yet
+    hand_on(w.loops.take([](const hosted_loop&) noexcept { return true; }));
+    w.has_thread = false;
     census_.thread_goes();
     return true;
   }
@@ -104,8 +101,7 @@ class worker_crew {
     if (list == nullptr) return;
     driven_loops::release(list);
     const std::lock_guard lock(mutex_);
-    while (list != nullptr) orphan(*std::exchange(list, list->next));
-    place_orphans();
+    hand_on(list);
   }
 
   /// The loop of worker number `index` modulo the number of those that ever were; there is one after configure().
@@ -219,7 +215,7 @@ class worker_crew {
   void start(std::size_t last) {
     worker& w = *members_[last];
     w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
-    if (w.state != worker::life::running) {
+    if (!w.has_thread) {
       census_.thread_starts();
       w.before = std::move(w.thread);
       try {
@@ -233,7 +229,7 @@ class worker_crew {
         w.thread = std::move(w.before);
         throw;
       }
-      w.state = worker::life::running;
+      w.has_thread = true;
     }
     wanted_.store(last + 1, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
@@ -277,6 +273,11 @@ class worker_crew {
       driver->review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
       worker::wake(*driver);
     }
+  }
+  /// Finds drivers for loops that have been released.
+  void hand_on(hosted_loop* list) noexcept {
+    while (list != nullptr) orphan(*std::exchange(list, list->next));
+    place_orphans();
   }
   static void take_given(worker& w) noexcept {
     w.review.store(false, std::memory_order_relaxed);  // relaxed: written under the mutex
