@@ -89,8 +89,8 @@ function(add_programs layer timeout)
     # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
     file(STRINGS ${source} args REGEX "^// args:")
     string(REGEX REPLACE "^// args: *" "" args "${args}")
-    string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}")
     separate_arguments(args UNIX_COMMAND "${args}")
+    string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}") # which may have spaces in it
     cmake_path(REPLACE_EXTENSION source LAST_ONLY py OUTPUT_VARIABLE script)
     if(EXISTS ${script})
       register_test(${name} ${layer} ${timeout} ${Python3_EXECUTABLE} ${script} ${CMAKE_CROSSCOMPILING_EMULATOR}

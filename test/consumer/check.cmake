@@ -42,8 +42,9 @@ endfunction()
 
 if(HOW STREQUAL "install")
   file(REMOVE_RECURSE ${WORK})
+  # A full path for the headers is what some distributions give.
   execute(${configure} -S ${SOURCE} -B ${WORK}/install -DASYNCSTEPS_TESTS=OFF -DASYNCSTEPS_BENCHMARKS=OFF
-          -DCMAKE_INSTALL_PREFIX=${WORK}/prefix)
+          -DCMAKE_INSTALL_PREFIX=${WORK}/prefix -DCMAKE_INSTALL_INCLUDEDIR=${WORK}/prefix/include)
   execute(${CMAKE_COMMAND} --install ${WORK}/install)
   file(RENAME ${WORK}/prefix ${prefix})
   foreach(part IN ITEMS async steps)
@@ -69,11 +70,15 @@ elseif(HOW STREQUAL "pkgconfig")
   execute(${CXX} -std=c++20 -Wall -Werror ${folder}/first.cpp ${folder}/second.cpp ${flags} -o ${WORK}/with_pkgconfig)
   run(${WORK}/with_pkgconfig)
 elseif(HOW STREQUAL "tests")
-  # The tests are a project of their own, for those who package the library.
-  execute(${configure} -S ${SOURCE}/test -B ${WORK}/tests -DCMAKE_PREFIX_PATH=${prefix}
-          -DASYNCSTEPS_TEST_LAYERS=unit)
-  execute(${CMAKE_COMMAND} --build ${WORK}/tests --target unit.config)
-  execute(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/tests -R "^unit.config$" --no-tests=error)
+  # The tests are a project of their own, for those who package the library; here in a folder with spaces in its name.
+  set(tests "${WORK}/a folder of tests")
+  file(REMOVE_RECURSE ${tests})
+  file(MAKE_DIRECTORY ${tests})
+  file(CREATE_LINK ${SOURCE} ${tests}/source SYMBOLIC)
+  execute(${configure} -S ${tests}/source/test -B ${tests}/build -DCMAKE_PREFIX_PATH=${prefix}
+          "-DASYNCSTEPS_TEST_LAYERS=unit\\;example" "-DASYNCSTEPS_TEST_ONLY=^unit.config$|^example.pipeline$")
+  execute(${CMAKE_COMMAND} --build ${tests}/build)
+  execute(${CMAKE_CTEST_COMMAND} --test-dir ${tests}/build --no-tests=error)
 elseif(HOW STREQUAL "fetch")
   # A repository of what the source tree holds, committed or not, with a tag as that of a release.
   set(origin ${WORK}/origin)
