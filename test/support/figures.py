@@ -12,6 +12,7 @@ layer are added up.
 import collections
 import os
 import re
+import signal
 import sys
 
 PATTERNS = [
@@ -65,6 +66,9 @@ def report(folder):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for ctest, whose last words go through here
+    for stream in sys.stdin, sys.stdout:
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # what a test prints may be any bytes
     for line in sys.stdin:
         if re.match(r"^\d+% tests passed, ", line):
             report(sys.argv[1])

@@ -4,6 +4,7 @@
 
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -61,6 +62,14 @@ class Figures(unittest.TestCase):
             figures.report(folder)
         self.assertIn("  unit               1 test, 7 cases, 1,000 assertions\n", said.getvalue())
         self.assertEqual(len(said.getvalue().splitlines()), 6)  # one of them empty
+
+    def test_any_bytes_pass_through(self):
+        printed = b"caf\xc3\xa9, and no UTF-8: \xff\xe9\n100% tests passed, 0 tests failed out of 1\n"
+        for encoding in ("utf-8:strict", "ascii"):
+            with tempfile.TemporaryDirectory() as folder:
+                ran = subprocess.run([sys.executable, figures.__file__, folder], input=printed, capture_output=True,
+                                     check=False, env={**os.environ, "PYTHONIOENCODING": encoding})
+            self.assertEqual((ran.stdout, ran.stderr), (printed, b""))
 
 
 if __name__ == "__main__":
