@@ -32,6 +32,17 @@
 #define ASYNC_ASAN 0
 #endif
 
+/// ASYNC_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp. What
+/// that relies on is the same in the releases from 11 to 15. Define it as 0, for a whole program, to have the
+/// standard's way.
+#ifndef ASYNC_DIRECT_PROMISES
+#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
+#define ASYNC_DIRECT_PROMISES 1
+#else
+#define ASYNC_DIRECT_PROMISES 0
+#endif
+#endif
+
 /// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.
 #ifdef NDEBUG
 #define ASYNC_ASSERT(condition) static_cast<void>(0)

@@ -6,12 +6,10 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t, uintptr_t
 #include <cstring>    // for memcpy
-#include <exception>  // for exception_ptr
-#include <future>     // for future_status, promise
+#include <future>     // for future_status
 #include <memory>     // for addressof
-#include <utility>    // for exchange, forward, move
+#include <utility>    // for exchange
 
-#include "async/detail/platform.hpp"    // for call_once_may_throw
 #include "async/detail/watch_list.hpp"  // for watch_list
 
 /// Being told that a std::future is ready, which std::future itself offers no way for: those who complete a promise of
@@ -41,19 +39,6 @@ inline watch_list& watchers_of(const void* state) noexcept {
 
 /// By who has made a promise's shared state ready.
 inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
-
-/// Gives a promise its value. An exception of the value's constructor becomes the future's; where the standard library
-/// offers no way for that, the future is ready when the promise is destroyed, which breaks it.
-template <class T, class V>
-void set_value_or_error(std::promise<T>& promise, V&& value) noexcept {
-  std::exception_ptr error;
-  try {
-    return promise.set_value(std::forward<V>(value));
-  } catch (...) {
-    error = std::current_exception();
-  }
-  if constexpr (call_once_may_throw) promise.set_exception(std::move(error));
-}
 
 /// True when get() does not wait for another thread: also when the future is deferred, and get() runs it.
 template <class Future>

@@ -13,6 +13,7 @@
 
 #include "async/detail/block_cache.hpp"   // for allocate_block, free_block, block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
+#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail
 #include "async/detail/future_watch.hpp"  // for shared_state_of, tell_watchers_of
 #include "async/task.hpp"                 // for fits_in_task
 
@@ -79,15 +80,16 @@ class pending_call {
     try {
       if constexpr (std::is_void_v<R>) {
         invoke();
-        promise_.set_value();
+        return fulfil(promise_);
+      } else if constexpr (fulfil_may_throw) {
+        return fulfil(promise_, invoke());
       } else {
-        promise_.set_value(invoke());
+        return fulfil_or_fail(promise_, invoke());
       }
-      return;
     } catch (...) {
       error = std::current_exception();
     }
-    promise_.set_exception(std::move(error));  // after the catch block, which holds a reference of its own
+    fail(promise_, std::move(error));  // after the catch block, which holds a reference of its own
   }
 
   /// Breaks the promise of a call that is not made any more.

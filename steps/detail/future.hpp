@@ -11,7 +11,8 @@
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/future_watch.hpp"  // for watchers_of, is_ready, set_value_or_error
+#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail
+#include "async/detail/future_watch.hpp"  // for watchers_of, is_ready
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
 #include "steps/detail/remote.hpp"        // for settle
@@ -42,7 +43,7 @@ class flow_promise final : public promise_base {
     if constexpr (std::is_void_v<T>) {
       if (failed) error = exception_of(f);
       settle(f);
-      error == nullptr ? promise_.set_value() : fail(std::move(error));
+      error == nullptr ? async::detail::fulfil(promise_) : fail(std::move(error));
     } else {
       std::optional<T> value;
       guarded(f, [&] {
@@ -56,7 +57,7 @@ class flow_promise final : public promise_base {
       });
       if (!value.has_value()) error = exception_of(f);
       settle(f);
-      error == nullptr ? async::detail::set_value_or_error(promise_, std::move(*value)) : fail(std::move(error));
+      error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
     }
     drop();
   }
@@ -79,7 +80,7 @@ class flow_promise final : public promise_base {
 #if ASYNC_TSAN
     const async::detail::unseen_by_tsan quiet;
 #endif
-    promise_.set_exception(std::move(error));
+    async::detail::fail(promise_, std::move(error));
   }
   void destroy() noexcept {
 #if ASYNC_TSAN

@@ -14,7 +14,8 @@
 
 #include "async/detail/block_cache.hpp"             // for block_allocator
 #include "async/detail/config.hpp"                  // for ASYNC_TSAN
-#include "async/detail/future_watch.hpp"            // for set_value_or_error, tell_watchers_of
+#include "async/detail/fulfil.hpp"                  // for fulfil, fulfil_or_fail, fail
+#include "async/detail/future_watch.hpp"            // for tell_watchers_of
 #include "async/detail/pending_call.hpp"            // for unseen_by_tsan
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/threadpool.hpp"                     // for threadpool
@@ -69,12 +70,12 @@ detached finish_with(std::promise<T> end, task<T> work) {
     const async::detail::unseen_by_tsan quiet;
 #endif
     std::promise<T> last = std::move(end);
-    last.set_exception(std::move(error));
+    async::detail::fail(last, std::move(error));
   } else if constexpr (std::is_void_v<T>) {
-    end.set_value();
+    async::detail::fulfil(end);
   } else {
     std::promise<T> last = std::move(end);
-    async::detail::set_value_or_error(last, std::move(*value));
+    async::detail::fulfil_or_fail(last, std::move(*value));
   }
   async::detail::tell_watchers_of(state);
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "async/async.hpp"
-#include "async/detail/platform.hpp"
+#include "async/detail/fulfil.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
@@ -344,7 +344,7 @@ TEST_CASE("the constructor of a coroutine's value throws, and the future of star
     } catch (const std::runtime_error&) {
       ++failed;
     } catch (const std::future_error&) {
-      CHECK_FALSE(async::detail::call_once_may_throw);
+      CHECK_FALSE(async::detail::fulfil_may_throw);
       ++failed;
     }
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "async/detail/platform.hpp"
+#include "async/detail/fulfil.hpp"
 #include "async/threadpool.hpp"
 #include "steps/mutex.hpp"
 #include "support/flows.hpp"
@@ -280,7 +280,7 @@ TEST_CASE_TEMPLATE("rule 19: the constructor of the flow's result throws, and th
       CHECK(std::string(e.what()) == "not moved");
       ++failed;
     } catch (const std::future_error&) {
-      CHECK_FALSE(async::detail::call_once_may_throw);
+      CHECK_FALSE(async::detail::fulfil_may_throw);
       ++failed;
     }
     CHECK(static_cast<bool>(flow));
