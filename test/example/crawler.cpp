@@ -84,17 +84,22 @@ class crawler {
 
 int main(int argc, char** argv) {
   const std::string first = argc > 2 ? argv[2] : "steps/steps.hpp";
-  const std::size_t threads = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : async::usable_concurrency();
+  const int threads = argc > 3 ? std::atoi(argv[3]) : static_cast<int>(async::usable_concurrency());
+  if (argc > 5 || threads < 1) {
+    std::fputs("usage: crawler [FOLDER [FIRST_PAGE [THREADS [TRACE_FILE]]]]\n", stderr);
+    return 2;
+  }
   site pages(argc > 1 ? argv[1] : ".");
   const async::trace session;
   page_list found;
   {
-    async::threadpool pool(threads);
+    async::threadpool pool(static_cast<std::size_t>(threads));
     found = crawler(pages).crawl(pool, first);
   }
   if (argc > 4) {
     std::ofstream file(argv[4]);
     session.write(file);
+    if (!file.flush()) return std::perror(argv[4]), 1;
   }
 
   for (const auto& [page, why] : found) {

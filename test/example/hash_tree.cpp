@@ -100,12 +100,15 @@ double time_of(digests (*hash)(const std::vector<fs::path>&), const std::vector<
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const fs::path folder = argc > 1 ? argv[1] : "/usr/include";
+  int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
+  if (argc > 3 || rounds < 1) return std::fputs("usage: hash_tree [FOLDER [ROUNDS]]\n", stderr), 2;
   const std::vector<fs::path> files = files_below(folder);
+  if (files.empty()) return std::fprintf(stderr, "hash_tree: no files below %s\n", folder.string().c_str()), 1;
   const digests expected = hash_in_a_loop(files);  // also has the files read from the disk, which is not compared
   double loop = HUGE_VAL, with_std = HUGE_VAL, with_async = HUGE_VAL;
-  for (int rounds = argc > 2 ? std::atoi(argv[2]) : 3; rounds > 0; --rounds) {
+  for (; rounds > 0; --rounds) {
     loop = (std::min)(loop, time_of(hash_in_a_loop, files, expected));
     with_std = (std::min)(with_std, time_of(hash_with_std_async, files, expected));
     with_async = (std::min)(with_async, time_of(hash_with_async_async, files, expected));
@@ -115,4 +118,7 @@ int main(int argc, char** argv) {
   std::printf("  async::async  %9.1f ms on %zu threads\n", with_async, async::threadpool::shared().size());
   std::printf("async::async is %.1f times as fast as std::async.\n", with_std / with_async);
   return with_async < HUGE_VAL ? 0 : 1;
+} catch (const fs::filesystem_error& error) {  // no such folder
+  std::fprintf(stderr, "hash_tree: %s\n", error.what());
+  return 1;
 }

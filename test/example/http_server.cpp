@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <list>
 #include <string>
 #include <utility>
@@ -43,7 +44,13 @@ class server {
   server(asio::io_context& io, unsigned short port)
       : loop_(io), acceptor_(io, {asio::ip::address_v4::loopback(), port}), signals_(io, SIGINT, SIGTERM) {
     accepting_.loop([this](IAsyncSteps& each) {
-      each.add([this](IAsyncSteps& asi) { acceptor_.async_accept(asio_token(asi, acceptor_)); });
+      each.add([this](IAsyncSteps& asi) { acceptor_.async_accept(asio_token(asi, acceptor_)); },
+               [](IAsyncSteps& failed, ErrorCode) {  // "Too many open files": others will be closed
+                 failed.add([](IAsyncSteps& asi) {
+                   asi.tool().deferred(100ms, [done = asi.completion()] { done.success(); });
+                 });
+                 failed.add([](IAsyncSteps& asi) { asi.continueLoop(); });
+               });
       each.add([this](IAsyncSteps&, tcp::socket socket) {
         connections_.remove_if([](const connection& c) { return !c.socket.is_open(); });
         serve(connections_.emplace_back(loop_, std::move(socket)));
@@ -89,6 +96,7 @@ class server {
       c.told = {http::status(r.status), c.asked.version(), std::move(r.body)};
       c.told.keep_alive(c.asked.keep_alive() && !stopping_);
       c.told.prepare_payload();
+      if (c.asked.method() == http::verb::head) c.told.body().clear();  // its length only
       write.setTimeout(10s);
       http::async_write(c.socket, c.told, asio_token(write, c.socket));
     });
@@ -110,11 +118,16 @@ class server {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  const int port = argc > 1 ? std::atoi(argv[1]) : 8080;  // 0: one that is free
+  if (argc > 2 || port < 0 || port > 65'535) return std::fputs("usage: http_server [PORT]\n", stderr), 2;
   asio::io_context io;
-  server s(io, static_cast<unsigned short>(argc > 1 ? std::atoi(argv[1]) : 8080));
+  server s(io, static_cast<unsigned short>(port));
   std::printf("listening on http://127.0.0.1:%d\n", s.port());
   std::fflush(stdout);
   io.run();  // until a signal has come and the last request has been answered
   std::printf("%zu requests on %zu connections\n", s.requests, s.accepted);
+} catch (const std::exception& error) {  // the port is in use
+  std::fprintf(stderr, "http_server: %s\n", error.what());
+  return 1;
 }

@@ -7,6 +7,7 @@ Where wrk is installed, it asks as fast as it can for two seconds besides.
 
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -82,8 +83,24 @@ def raw(port, text):
 def what_curl_does_not_send(port):
     expect("nonsense", raw(port, b"who is there\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 400 Bad Request")
     expect("half a head", raw(port, b"GET / HTTP/1.1\r\nHost:"), b"")  # closed after a time
+    head = raw(port, b"HEAD /user/ann HTTP/1.1\r\nConnection: close\r\n\r\n")
+    expect("the head alone", (b"Content-Length: 42\r\n" in head, head[-4:]), (True, b"\r\n\r\n"))
     both = raw(port, b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nConnection: close\r\n\r\n")
     expect("two at once", re.findall(rb"no (/.) here", both), [b"/a", b"/b"])
+
+
+def more_connections_than_files(server, port, url):
+    files = f"/proc/{server.pid}/fd"
+    old = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    most = len(os.listdir(files)) + 5
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (most, old[1]))
+    many = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(20)]
+    while len(os.listdir(files)) < most:
+        pass
+    for connection in many:
+        connection.close()
+    expect("after too many", curl(f"{url}/nothing"), "no /nothing here\n")
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, old)
 
 
 def stop(server, url):
@@ -118,6 +135,7 @@ def main():
         if WRK:
             as_fast_as_it_can(url)
         what_curl_does_not_send(int(port))
+        more_connections_than_files(server, int(port), url)
         stop(server, url)
     finally:
         server.kill()

@@ -104,7 +104,7 @@ std::string error_of_missing(async::threadpool& pool, steps::AsyncTool& tool) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   async::threadpool pool;
   steps::AsyncTool tool;
   std::vector<fs::path> files;
@@ -117,4 +117,7 @@ int main(int argc, char** argv) {
   const std::string error = error_of_missing(pool, tool);
   std::printf("%zu words in %zu files; a missing one: %s\n", words, files.size(), error.c_str());
   return words == expected && error == "CannotRead" ? 0 : 1;
+} catch (const std::exception& error) {  // no such folder, or a file that cannot be read
+  std::fprintf(stderr, "interop_coroutine: %s\n", error.what());
+  return 1;
 }

@@ -96,7 +96,12 @@ void be_client(IAsyncSteps& asi, server& s, int number, int requests) {
 
 int main(int argc, char** argv) {
   const int clients = argc > 1 ? std::atoi(argv[1]) : 500, requests = argc > 2 ? std::atoi(argv[2]) : 4;
-  server s(argc > 3 ? std::atoi(argv[3]) : static_cast<int>(async::usable_concurrency()));
+  const int threads = argc > 3 ? std::atoi(argv[3]) : static_cast<int>(async::usable_concurrency());
+  if (argc > 4 || clients < 1 || requests < 1 || threads < 1) {
+    std::fputs("usage: server [CLIENTS [REQUESTS_OF_EACH [THREADS]]]\n", stderr);
+    return 2;
+  }
+  server s(threads);
 
   const auto begin = std::chrono::steady_clock::now();
   // [clients]
