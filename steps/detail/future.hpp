@@ -7,7 +7,7 @@
 #include <memory>       // for allocator_arg, destroy_at
 #include <optional>     // for optional
 #include <type_traits>  // for is_void_v
-#include <utility>      // for move
+#include <utility>      // for exchange, move
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
@@ -104,7 +104,10 @@ struct watch_block final : wait_block, async::detail::future_watcher {
   }
   static void arrived(async::detail::message& m, async::detail::delivery how) {
     auto& self = static_cast<watch_block&>(m);
-    if (how == async::detail::delivery::on_loop && self.waiting != nullptr) look_again(*self.waiting);
+    if (how == async::detail::delivery::on_loop && self.waiting != nullptr) {
+      self.is_listed = false;
+      look_again(*self.waiting);
+    }
     self.release();
   }
   static void destroyed(wait_block& b) noexcept {
@@ -116,6 +119,8 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     flow& f = *s.flow_;
     if (f.at == phase::parked && f.cur == &s) make_ready(f, signal::rerun);
   }
+
+  bool is_listed = true;  // the loop's: it has not been told, as far as the loop knows
 };
 
 /// The step's side of it.
@@ -131,7 +136,18 @@ struct watch_scope : scope, async::detail::timer_node {
     }
     async::detail::watchers_of(state).add(*block, state);
   }
-  void arm_again() noexcept { holder->flow_->core->timers().arm_after(*this, interval.next()); }
+  /// After it has been told of another future, whose state had lain where this one's does. False: it has not.
+  bool listen_again() noexcept {
+    if (block == nullptr || std::exchange(block->is_listed, true)) return false;
+    block->word.share();
+    async::detail::watchers_of(state).add(*block, state);
+    return true;
+  }
+  void arm_again() noexcept {
+    auto& timers = holder->flow_->core->timers();
+    timers.disarm(*this);  // who is told finds it armed
+    timers.arm_after(*this, interval.next());
+  }
   static void due(timer_node& node) {
     step& s = *static_cast<watch_scope&>(node).holder;
     if (!s.flow_->core->closing()) watch_block::look_again(s);
@@ -180,9 +196,12 @@ struct await_step final : Face {
   }
 
   bool is_ready_after_all(flow& f, step& s) {
-    if (watch != nullptr) return false;
-    watch = &make_scope<watch_scope>(f, s, async::detail::shared_state_of(future));
-    watch->listen();
+    if (watch == nullptr) {
+      watch = &make_scope<watch_scope>(f, s, async::detail::shared_state_of(future));
+      watch->listen();
+    } else if (!watch->listen_again()) {
+      return false;
+    }
     return async::detail::is_ready(future);
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "async/detail/future_watch.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
@@ -130,6 +131,31 @@ TEST_CASE_TEMPLATE("rule 34: who awaits a future of this library is told, withou
   flow.execute();
   run_timeless(b, flow);
   CHECK(seen == lines{"post", "thrown: ", "async", "shared", "flow", "Failed: "});
+}
+
+TEST_CASE_TEMPLATE("rule 34: who is told of another future, which lay at the same address, goes on waiting", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  std::promise<int> promise;
+  std::future<int> future = promise.get_future();
+  const void* const state = async::detail::shared_state_of(future);
+  int got = 0;
+  Flow flow{b.loop};
+  flow.await(std::move(future));
+  flow.add([&](IAsyncSteps&, int n) { got = n; });
+  flow.execute();
+  b.drain();
+  for (int i = 0; i < 3; ++i) {
+    async::detail::tell_watchers_of(state);
+    b.drain();
+  }
+  CHECK(b.turns_in(1s) < 250);
+  async::detail::tell_watchers_of(state);
+  b.drain();
+  promise.set_value(7);
+  async::detail::tell_watchers_of(state);
+  run_timeless(b, flow);
+  CHECK(got == 7);
 }
 
 TEST_CASE_TEMPLATE("rule 34: who awaits a flow is told of its end and of its cancel, on the same loop too", Flow,
