@@ -4,11 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/task_group.hpp"
@@ -129,4 +131,53 @@ TEST_CASE("await(pool, ...) of a pool that refuses the call is an error of the s
   });
   CHECK(result.get() == async::stopped().what());
   CHECK(held::live() == 0);
+}
+
+namespace {
+
+/// Calls a function when it is moved for the third time: into the flow, whose wait it ends.
+struct acts_on_move {
+  explicit acts_on_move(std::function<void()> f) : act(std::move(f)) {}
+  acts_on_move(acts_on_move&& other) : act(std::move(other.act)), moves(other.moves + 1) {
+    if (moves == 2) act();
+  }
+  std::function<void()> act;
+  int moves = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the trace, or the result, of a call ends the flow that waits for it") {
+  threadpool pool(1);
+  for (const bool destroys : {false, true}) {
+    for (const bool throws : {false, true}) {
+      testing::bench b;
+      testing::lines seen;
+      auto flow = std::make_unique<steps::AsyncSteps>(b.loop);
+      const auto end = [&] {
+        seen.push_back("ends");
+        destroys ? flow.reset() : flow->cancel();
+      };
+      flow->state().set_catch_trace([&](const std::exception&) { end(); });
+      flow->add([&, h = held()](IAsyncSteps& asi) {
+        asi.setCancel([&] { seen.push_back("cancelled"); });
+        asi.add(
+            [&](IAsyncSteps& step) {
+              if (throws) return void(step.await(pool, [] { throw std::runtime_error("thrown"); }));
+              step.add([&](IAsyncSteps& inner) {
+                auto done = inner.completion<acts_on_move>();
+                pool.execute([done, &end] { done.success(acts_on_move(end)); });
+              });
+            },
+            [&](IAsyncSteps&, ErrorCode) { seen.push_back("handled"); });
+        asi.add([&](IAsyncSteps&) { seen.push_back("went on"); });
+      });
+      flow->execute();
+      while (held::live() != 0) b.drain();
+      b.drain();
+      CHECK(seen == testing::lines{"ends", "cancelled"});
+      CHECK((destroys ? flow == nullptr : static_cast<bool>(*flow)));
+      CHECK(b.unhandled.empty());
+    }
+  }
 }
