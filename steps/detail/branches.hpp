@@ -48,6 +48,7 @@ struct group_step : Face {
     for (flow* b = self.branches.first; b != nullptr; b = b->list_next) {
       b->core = f.core;
       b->pool = f.pool;
+      b->run = f.run;
       b->active.show_unseen();  // no other thread knows it
       if (b->signal() == signal::none && f.core->ready().try_reserve()) {
         start_with_place(*b);
@@ -107,6 +108,8 @@ struct group_step : Face {
   }
   /// Of a branch that has nothing outside of its block.
   static void give_back(flow& b) noexcept {
+    if (b.run != &resume) [[unlikely]]
+      end_turn_of(b);
     limits* const limit = b.limit;
     std::destroy_at(&b);
     if (limit == nullptr) [[likely]] {

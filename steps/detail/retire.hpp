@@ -91,6 +91,44 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
   wait->release();
 }
 
+/// A flow that may be a branch on a loop of its own, or within one, has a turn on this thread: callbacks may destroy
+/// the root that it belongs to, on whose loop another thread is.
+struct branch_turn {
+  explicit branch_turn(const flow& b) noexcept;
+  ~branch_turn();
+  branch_turn(const branch_turn&) = delete;
+  branch_turn& operator=(const branch_turn&) = delete;
+  const flow* branch;  // null: it is none, or has ended
+  branch_turn* const outer;
+};
+inline constinit thread_local branch_turn* branch_turns = nullptr;
+inline branch_turn::branch_turn(const flow& b) noexcept
+    : branch(b.root.parent_ != nullptr ? &b : nullptr), outer(std::exchange(branch_turns, this)) {}
+inline branch_turn::~branch_turn() { branch_turns = outer; }
+
+/// The branch is about to go, perhaps in its turn.
+inline void end_turn_of(const flow& b) noexcept {
+  for (branch_turn* turn = branch_turns; turn != nullptr; turn = turn->outer) {
+    if (turn->branch == &b) turn->branch = nullptr;
+  }
+}
+
+/// resume() of such a branch.
+inline void resume_branch(async::detail::runnable& r) {
+  const branch_turn here(static_cast<flow&>(r));
+  resume(r);
+}
+
+/// True when the flow waits for a branch that is in a callback on this thread.
+inline bool is_in_branch_of(const flow& f) noexcept {
+  for (const branch_turn* turn = branch_turns; turn != nullptr; turn = turn->outer) {
+    const flow* at = turn->branch;
+    while (at != nullptr && at != &f) at = at->root.parent_ != nullptr ? at->root.parent_->flow_ : nullptr;
+    if (at != nullptr) return true;
+  }
+  return false;
+}
+
 /// retire() of a flow that executes, or to which a message is on its way.
 [[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
@@ -107,6 +145,10 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
       return true;
     }
     if (is_in_turn) return false;  // what it waits for may wait for this callback
+  }
+  if (is_in_branch_of(f)) {
+    on_loop_of(f, [](flow& target) { cancel_here(target); });
+    return false;
   }
   retire_elsewhere(f);
   return true;

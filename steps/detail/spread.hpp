@@ -14,7 +14,7 @@
 #include "steps/detail/branch_word.hpp"      // for branch_word
 #include "steps/detail/end_message.hpp"      // for end_message
 #include "steps/detail/engine.hpp"           // for resume, raise
-#include "steps/detail/retire.hpp"           // for help_branches
+#include "steps/detail/retire.hpp"           // for help_branches, branch_turn
 
 /// parallel() of a flow on a pool: each branch is offered to all workers, and runs on the loop of the one that takes
 /// it.
@@ -43,6 +43,7 @@ struct spread : scope {
     for (flow* b = list.first; b != nullptr;) {  // turns the list round: a worker takes its own newest job first
       flow& branch = *b;
       branch.ops = &branch_ops;
+      branch.run = &resume_branch;
       branch.burst = parent.burst;
       branch.pool = parent.pool;
       branch.core = parent.core;  // until it has a loop of its own
@@ -83,10 +84,14 @@ struct spread : scope {
     branch_word word(b.active.of_branch());
     if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
     b.told = true;
-    word.has_ended() ? of(b).count_down() : cancel_here(b);
+    if (word.has_ended()) return of(b).count_down();
+    const branch_turn here(b);
+    cancel_here(b);
   }
   static void begin_branch(flow& b, async::detail::loop_core& core) {
-    if (is_wanted(b, core)) start_here(b);
+    if (!is_wanted(b, core)) return;
+    const branch_turn here(b);
+    start_here(b);
   }
   /// Gives the branch its loop, unless its parent has disposed of it meanwhile. In a turn of the loop.
   static bool is_wanted(flow& b, async::detail::loop_core& core) noexcept {
@@ -121,6 +126,7 @@ struct spread : scope {
   /// The branch has ended in any way. Its error and state stay for the parent to see, on the parent's loop.
   static void ended(flow& b) noexcept {
     spread& all = of(b);
+    end_turn_of(b);
     clear_remains(b);
     forget_remote(b);
     if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
@@ -178,6 +184,7 @@ struct spread : scope {
       if (how == branch_word::request::send) {
         if (b.core == parent().core) {
           b.told = true;
+          const branch_turn here(b);
           cancel_here(b);
         } else {
           b.core->push(b);
@@ -205,25 +212,30 @@ struct spread : scope {
   branches_are after_stop() noexcept {
     is_stopping = false;
     if (!is_over) return branches_are::ending;
-    free_branches();
     flow& f = parent();
-    if (!is_held(f)) return branches_are::over;
-    let_go(f);  // a cancel handler has cancelled it
+    const branch_turn here(f);
+    free_branches();
+    if (!is_held(f)) {
+      --f.holds;
+      return branches_are::over;
+    }
+    let_go(f);  // a cancel handler has cancelled it, or a destructor
     return branches_are::over_and_parent_gone;
   }
   /// All branches have ended, and their news have come.
   void over() noexcept {
     is_over = true;
     if (is_stopping) return;  // who stops them goes on
-    free_branches();
     flow& f = parent();
-    if (is_halfway(f)) {
-      let_go(f);
-    } else if (f.at == phase::parked) {
-      make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
-    }
+    const branch_turn here(f);
+    free_branches();
+    if (f.signal() != signal::none) return let_go(f);
+    --f.holds;
+    if (f.at == phase::parked) make_ready(f, signal::done);
   }
+  /// What they have thrown has destructors, which are users' functions and may cancel the parent: it is held.
   void free_branches() noexcept {
+    if (flow& f = parent(); !is_halfway(f)) ++f.holds;  // else for this end
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
       destroy_state(*b);
@@ -232,7 +244,10 @@ struct spread : scope {
   }
   /// Of a branch that nobody has taken; what is in a queue is its bare memory.
   static void dispose(flow& b) noexcept {
-    drop_built(b);
+    {
+      const branch_turn here(b);
+      drop_built(b);
+    }
     clear_remains(b);
     destroy_state(b);
     forget_remote(b);
