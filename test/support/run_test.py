@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Tests of test/run: what it asks of its tools, which are replaced by scripts that note how they were called."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+TEST = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+CMAKE = """\
+case $1 in
+  --version) echo "cmake version 3.25.1"; exit ;;
+  --fresh) mkdir -p "$5" && touch "$5/build.ninja" ;;
+esac
+echo "cmake $*" >>"$CALLS"
+"""
+CTEST = """\
+echo "ctest $*" >>"$CALLS"
+echo "100% tests passed, 0 tests failed out of 1"
+"""
+COMPILER = """\
+while read -r line; do case $line in *"<${LACKING:-nothing}"*) exit 1 ;; esac; done
+case "$*" in *-dumpversion*) echo 19 ;; esac
+"""
+TOOLS = {"cmake": CMAKE, "ctest": CTEST, "g++": COMPILER, "clang++-19": COMPILER, "ninja": "", "valgrind": ""}
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.calls = os.path.join(folder.name, "calls")
+        self.tools = os.path.join(folder.name, "tools")
+        self.project = os.path.join(folder.name, "a project")
+        os.makedirs(os.path.join(self.project, "test/support"))
+        for name in ("run", "support/figures.py"):
+            shutil.copy(os.path.join(TEST, name), os.path.join(self.project, "test", name))
+        os.mkdir(self.tools)
+        for name, text in TOOLS.items():
+            with open(os.path.join(self.tools, name), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+                file.write("#!/bin/bash\n" + text)
+
+    def run_it(self, *arguments, project=None, **more):
+        """Its exit code, its errors, and what it has called."""
+        path = self.tools + os.pathsep + os.environ["PATH"]
+        environment = {key: value for key, value in os.environ.items() if key not in ("CI", "CXX")}
+        environment.update(PATH=path, CALLS=self.calls, **more)
+        with open(self.calls, "w", encoding="utf-8"):
+            pass
+        ran = subprocess.run([os.path.join(project or self.project, "test/run"), "--no-install", *arguments], env=environment,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        with open(self.calls, encoding="utf-8") as file:
+            return ran.returncode, ran.stderr, file.read().splitlines()
+
+    def assert_configures(self, expected, calls):
+        self.assertEqual([call.split(" ")[5] for call in calls if call.startswith("cmake --fresh")], expected, calls)
+
+    def test_a_tree_is_configured_once(self):
+        code, errors, calls = self.run_it()
+        self.assertEqual((code, errors), (0, ""))
+        self.assert_configures([".build/release"], calls)
+        self.assertRegex("\n".join(calls), r"cmake --build .build/release --parallel \d+\nctest ")
+        code, errors, calls = self.run_it()
+        self.assertEqual((code, errors), (0, ""))
+        self.assert_configures([], calls)
+
+    def test_other_arguments_configure_it_anew(self):
+        self.run_it()
+        self.assert_configures([".build/release"], self.run_it(CXX="clang++-19")[2])
+
+    def test_what_is_there_by_now_is_looked_for(self):
+        self.assert_configures([".build/release"], self.run_it(LACKING="relacy/")[2])
+        self.assert_configures([], self.run_it(LACKING="relacy/")[2])
+        self.assert_configures([".build/release"], self.run_it()[2])
+
+    def test_a_copy_builds_itself(self):
+        self.run_it()
+        copy = self.project + " 2"
+        shutil.copytree(self.project, copy)
+        self.assert_configures([".build/release"], self.run_it(project=copy)[2])
+
+    def test_it_does_not_go_on_without_what_all_need(self):
+        code, errors, calls = self.run_it(LACKING="doctest/")
+        self.assertEqual((code, errors, calls), (1, "test/run: can't go on without doctest-dev\n", []))
+
+    def test_a_failing_build_fails(self):
+        for tool, failing in (("cmake", CMAKE + "[[ $1 != --build ]]"), ("ctest", CTEST + "exit 8"), ("cmake", CMAKE + "false")):
+            with self.subTest(failing):
+                with open(os.path.join(self.tools, tool), "w", encoding="utf-8") as file:
+                    file.write("#!/bin/bash\n" + failing)
+                shutil.rmtree(os.path.join(self.project, ".build"), ignore_errors=True)
+                self.assertNotEqual(self.run_it()[0], 0)
+
+    def test_arguments(self):
+        for arguments, said in ((["--tsan", "--asan"], "test/run: --tsan or --asan, not both\n"),
+                                (["--filter"], "--filter needs a regular expression\n"),
+                                (["--no-such"], "test/run: unknown option --no-such\n")):
+            with self.subTest(arguments):
+                code, errors, calls = self.run_it(*arguments)
+                self.assertIn(said, errors)
+                self.assertNotEqual(code, 0)
+                self.assertEqual(calls, [])
+        self.assertIn("--schedule-random", self.run_it("--tsan", "--", "--schedule-random")[2][-1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
