@@ -8,7 +8,7 @@
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <optional>     // for optional
 #include <type_traits>  // for is_assignable_v
-#include <utility>      // for forward, move
+#include <utility>      // for declval, forward, move
 
 #include "async/detail/atomics.hpp"       // for wait_clock
 #include "async/detail/backoff.hpp"       // for backoff
@@ -44,8 +44,8 @@ struct bounded_queue_traits {
 /// Threads     every member from any thread, except construction and destruction: no other call may be running (one
 ///             that has handed over its element but has not returned still is).
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it holds up those who need
-///             that slot; they wait for it. All else does not wait. Constructors and assignments of T run in that
-///             window and must not use the queue.
+///             that slot; they wait for it. All else does not wait. Constructors, assignments and destructors of T,
+///             and iterators of bulks, run in that window and must not use the queue.
 /// Exceptions  a throwing constructor: nothing is enqueued; its place, and those of what a bulk had still to construct,
 ///             count as taken until all before them has been dequeued. A throwing assignment on the way out: the
 ///             element is gone, the exception passes. Arguments are moved from only by a call that succeeds or throws.
@@ -133,7 +133,7 @@ class bounded_queue {
   /// Moves up to `max` of the oldest elements to *out and its successors; returns how many. 0: empty (or `max` is 0).
   /// Fewer than `max`: no more were ready. When an assignment throws, that element is gone and no other is lost.
   template <class Out>
-    requires std::indirectly_writable<Out, T&&>
+    requires std::is_assignable_v<decltype(*std::declval<Out&>()), T&&>
   std::size_t bulk_dequeue(Out out, std::size_t max) {
     std::size_t taken = 0;
     if (max == 0) return 0;

@@ -23,7 +23,7 @@ struct queue_traits {
   /// After another thread was faster: about the time that it needs to be gone (180 ns).
   static constexpr unsigned lost_race_pauses = 8;
   /// How long a dequeue waits, in doubling rounds up to 64 pauses, before it passes over an element that has a place
-  /// but is not finished.
+  /// but is not finished; and a round more for each 256 bytes of an element, which has to be moved then.
   static constexpr unsigned stall_rounds = 64;
   // Tests stop threads there.
   static void claimed() noexcept {}    ///< called after an enqueue has its place
@@ -43,7 +43,8 @@ struct queue_traits {
 /// Threads     every member from any thread, except construction, destruction and trim().
 /// Progress    lock-free, apart from the memory allocator: a consumer passes over a producer that has stopped in the
 ///             middle of an enqueue, and a stopped consumer holds nobody up. If T's move constructor may throw,
-///             elements enqueued after the one of a stopped producer wait for it; is_always_lock_free is false then.
+///             a dequeue waits for a stopped producer whose turn it is, so that T's constructors and iterators must not
+///             dequeue; is_always_lock_free is false then.
 /// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. On std::bad_alloc the
 ///             arguments are untouched, unless a consumer had passed over this enqueue: then its element is gone.
 ///             bulk_enqueue: the elements before the failing one are enqueued. dequeue: what T's assignment throws; the
@@ -81,10 +82,10 @@ class queue {
     try {
       ::new (at.home->storage(at.slot)) T(std::forward<Args>(args)...);
     } catch (...) {
-      core::make_void(*at.home, at.slot, 1, at.word);
+      core_.give_up(*at.home, at.slot, 1, at.word);
       throw;
     }
-    if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(*at.home, at.slot, at.word);
+    if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(at);
     if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
   }
 
@@ -122,12 +123,12 @@ class queue {
           if (!core_.publish(*at.home, filled, at.word)) [[unlikely]] {
             core::make_void(*at.home, slot, left, at.word);  // later elements must not overtake this one
             left = 0;
-            enqueue_again(*at.home, filled, at.word);
+            enqueue_again({at.home, at.word, filled, 1});
           }
           if (count != 0) ++first;  // not beyond the last one: a stream would wait for more
         }
       } catch (...) {
-        core::make_void(*at.home, slot, left, at.word);
+        core_.give_up(*at.home, slot, left, at.word);
         throw;
       }
       if (at.slot <= core::pre_link_slot && core::pre_link_slot < slot) core_.pre_link(*at.home, at.word);
@@ -169,8 +170,14 @@ class queue {
 
  private:
   /// A place that a consumer has passed over is given up; its element gets another.
-  void enqueue_again(typename core::segment& home, std::uint32_t slot, std::uint64_t use) {
-    if constexpr (core::can_skip) enqueue(core_.take_back(home, slot, use));
+  void enqueue_again(typename core::place at) {
+    if constexpr (core::can_skip) {
+      for (bool kept = false; !kept;) {
+        at = core_.claim_again(at);
+        kept = core_.publish(*at.home, at.slot, at.word);
+        if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
+      }
+    }
   }
 
   core core_;

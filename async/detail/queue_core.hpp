@@ -5,6 +5,7 @@
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <memory>       // for addressof, destroy_at
+#include <new>          // for placement new, bad_alloc
 #include <type_traits>  // for is_nothrow_move_constructible_v
 #include <utility>      // for move
 
@@ -35,14 +36,15 @@ class queue_core {
 
   // State bytes in a use of phase p: p: ready; p|4: done; p|6: void; anything with another phase: empty.
   static constexpr unsigned done = 4, void_and_done = 6;
-  // Skip marks: version * 4 + one of these; another version counts as no mark.
-  static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
   static_assert(lines != 0 && lines << layout::shift <= word::slot_mask,
                 "async::queue: Traits::slot_bits are too few for a segment of T");
 
  public:
   using segment = detail::segment<T, lines>;
+  static constexpr std::uint64_t pending = segment::pending, skipped = segment::skipped, kept = segment::kept;
   static constexpr bool can_skip = std::is_nothrow_move_constructible_v<T>;
+  /// Rounds of 64 pauses. One for 256 bytes is several times what it takes to move them into a new segment.
+  static constexpr unsigned patience = Traits::stall_rounds + static_cast<unsigned>(sizeof(T) / 256);
   /// The slot whose producer makes the next segment.
   static constexpr std::uint32_t pre_link_slot = static_cast<std::uint32_t>(lines / 2) << layout::shift;
 
@@ -62,6 +64,7 @@ class queue_core {
   }
 
   void reserve(std::size_t elements) {
+    if (elements / segment::capacity > word::index_mask) throw std::bad_alloc();
     // Half of the last one: in its middle the next one is made.
     for (std::size_t room = segment::before(pre_link_slot); room < elements; room += segment::capacity) {
       segments_.release(segments_.allocate());
@@ -100,6 +103,17 @@ class queue_core {
     for (; count != 0; --count, slot = segment::after(slot)) set_state(g, slot, word::phase(w) | void_and_done);
   }
 
+  /// An element that leaves its slot: destroyed, and the slot given up, also when its receiver throws.
+  struct done_guard {
+    segment& home;
+    std::uint32_t slot;
+    unsigned phase;
+    ~done_guard() {
+      std::destroy_at(std::addressof(home.value(slot)));
+      set_state(home, slot, phase | done);
+    }
+  };
+
   /// Takes the next free slots of one segment, at most `most`.
   place claim(std::size_t most) {
     for (;;) {
@@ -128,17 +142,17 @@ class queue_core {
     Traits::published();
     if constexpr (can_skip) {
       light_fence();  // pairs with pass_over_stalled()'s heavy fence: it sees the value, or this thread its mark
-      if (g.skips.load(std::memory_order_relaxed) != 0) return was_kept(g, slot, w);  // relaxed: the fence orders it
+      if (g.skips.load(std::memory_order_relaxed) != 0) return g.was_kept(slot, word::version(w));  // relaxed: fenced
     }
     return true;
   }
 
-  T take_back(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
-    T& value = g.value(slot);
-    T out(std::move(value));
-    std::destroy_at(std::addressof(value));
-    set_state(g, slot, word::phase(w) | done);
-    return out;
+  /// Moves a value that was passed over straight to a slot claimed anew. Throws std::bad_alloc, then the value is gone.
+  place claim_again(const place& old) {
+    const done_guard finish{*old.home, old.slot, word::phase(old.word)};
+    const place at = claim(1);
+    ::new (at.home->storage(at.slot)) T(std::move(old.home->value(old.slot)));
+    return at;
   }
 
   // --- segments ------------------------------------------------------------------------------------------------------
@@ -195,17 +209,6 @@ class queue_core {
   }
 
   // --- dequeue -------------------------------------------------------------------------------------------------------
-
-  /// The taken element: destroyed, and its slot given up, also when the receiver throws.
-  struct done_guard {
-    segment& home;
-    std::uint32_t slot;
-    unsigned phase;
-    ~done_guard() {
-      std::destroy_at(std::addressof(home.value(slot)));
-      set_state(home, slot, phase | done);
-    }
-  };
 
   struct hold_off_tag {};
   using hold_off = detail::hold_off<hold_off_tag, 0>;
@@ -285,26 +288,40 @@ class queue_core {
     return count;
   }
 
+  bool is_void(std::uint64_t w) const noexcept {
+    // [Q8]. not modelled: receives nothing that is looked at
+    const unsigned state = segments_.find(word::index(w)).state(word::slot(w)).load(std::memory_order_acquire);
+    return (state & (done | 1)) == (done | word::phase(w));
+  }
+
   /// How many slots from the head `h` on are void, which the next dequeue passes over; at most `most`.
   std::size_t voids_at(const std::uint64_t h, std::size_t most) const noexcept {
     std::size_t count = 0;
     for (std::uint64_t w = h; count != most;) {
-      segment& g = segments_.find(word::index(w));
       const std::uint32_t slot = word::slot(w);
       if (slot >= segment::slot_count) {
         // [Q10]. not modelled: the segment was linked before the model's light fence of an enqueue that the head shows
-        const std::uint64_t n = g.next.load(std::memory_order_acquire);
+        const std::uint64_t n = segments_.find(word::index(w)).next.load(std::memory_order_acquire);
         if (word::version(n) != word::version(w) || word::index(n) == 0) break;
         w = start_of(n);
         continue;
       }
-      // [Q8]. not modelled: a count, that is right when nobody else is here
-      const unsigned state = g.state(slot).load(std::memory_order_acquire);
-      if ((state & (done | 1)) != (done | word::phase(w))) break;
+      if (!is_void(w)) break;
       w += segment::after(slot) - slot;
       ++count;
     }
     return head_.load(std::memory_order_relaxed) == h ? count : 0;  // relaxed: only whether the view is stale
+  }
+
+  /// make_void(), and moves the head over the void slots that it stands at: without a dequeue, too, none pile up.
+  void give_up(segment& g, std::uint32_t from, std::size_t count, std::uint64_t w) noexcept {
+    make_void(g, from, count, w);
+    for (;;) {
+      std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+      const std::uint32_t slot = word::slot(h);
+      if (slot >= segment::slot_count ? !advance_head(h) : !is_void(h)) return;
+      if (slot < segment::slot_count) advance(h, h - slot + segment::after(slot));
+    }
   }
 
   bool advance(std::uint64_t& h, std::uint64_t next) noexcept {
@@ -321,26 +338,13 @@ class queue_core {
   // its place in the order was still free. Marks carry the version of the use, so that none is ever taken for one of a
   // later use.
 
-  /// After the value was published: whether the slot's element is taken at this place.
-  bool was_kept(segment& g, std::uint32_t slot, std::uint64_t w) noexcept {
-    atomic<std::uint64_t>* const marks = g.find_marks();
-    if (marks == nullptr) return true;
-    const std::uint64_t version = word::version(w) << 2;
-    // relaxed, both: the fence before orders them, and one word holds the one verdict on a slot
-    std::uint64_t mark = marks[slot].load(std::memory_order_relaxed);
-    if (mark == (version | pending) &&
-        marks[slot].compare_exchange_strong(mark, version | kept, std::memory_order_relaxed)) {
-      return true;
-    }
-    return mark != (version | skipped);
-  }
-
   bool is_kept(segment& g, std::uint32_t slot, std::uint64_t h) noexcept {
     // Between the state and the mark: pairs with pass_over_stalled()'s heavy fence. Without it a consumer could see the
     // element of a producer that another one has skipped, and not the mark. not modelled: takes a producer and two
     // consumers that change turns six times
     light_fence();
-    return g.skips.load(std::memory_order_relaxed) == 0 || was_kept(g, slot, h);  // relaxed: the fence orders it
+    return g.skips.load(std::memory_order_relaxed) == 0 ||
+           g.was_kept(slot, word::version(h));  // relaxed: the fence orders it
   }
 
   void pass_over_stalled(segment& g, std::uint32_t slot, std::uint64_t h, std::uint64_t next) noexcept {
@@ -349,7 +353,7 @@ class queue_core {
       // relaxed: the value is not touched
       return ((g.state(slot).load(std::memory_order_relaxed) ^ phase) & 1) != 0;
     };
-    for (unsigned round = 0; round < Traits::stall_rounds; ++round) {
+    for (unsigned round = 0; round < patience; ++round) {
       if (!is_empty()) return;
       pause_for(round < 6 ? 1U << round : 64U);
     }

@@ -74,6 +74,23 @@ struct segment {
     delete[] fresh;
     return old;
   }
+
+  // Skip marks: version * 4 + one of these; another version counts as no mark.
+  static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
+
+  /// After the value was published, and a fence: whether the slot's element is taken at this place.
+  bool was_kept(std::uint32_t slot, std::uint64_t version) noexcept {
+    atomic<std::uint64_t>* const all = find_marks();
+    if (all == nullptr) return true;
+    version <<= 2;
+    // relaxed, both: the fence before orders them, and one word holds the one verdict on a slot
+    std::uint64_t mark = all[slot].load(std::memory_order_relaxed);
+    if (mark == (version | pending) &&
+        all[slot].compare_exchange_strong(mark, version | kept, std::memory_order_relaxed)) {
+      return true;
+    }
+    return mark != (version | skipped);
+  }
 };
 
 /// The segments of one queue: found by index, recycled through a free list, given back to the system by trim() and the

@@ -293,7 +293,7 @@ TEST_CASE("bulk_dequeue takes what is there, in order, and says how many") {
   CHECK(q.bulk_dequeue(out.begin(), 1) == 0);
 }
 
-TEST_CASE("bulks take any iterator: lists, moves, inserters") {
+TEST_CASE("bulks take any iterator: lists, moves, inserters, proxies") {
   bounded_queue<std::string> q(8);
   std::list<std::string> from{"a", "b", "c"};
   CHECK(q.bulk_enqueue(std::make_move_iterator(from.begin()), 3) == 3);
@@ -301,6 +301,11 @@ TEST_CASE("bulks take any iterator: lists, moves, inserters") {
   std::vector<std::string> to;
   CHECK(q.bulk_dequeue(std::back_inserter(to), 8) == 3);
   CHECK(to == std::vector<std::string>{"a", "b", "c"});
+  bounded_queue<bool> bits(2);  // an iterator with a proxy
+  std::vector<bool> flags{true, false, false};
+  CHECK(bits.bulk_enqueue(flags.begin(), 2) == 2);
+  CHECK(bits.bulk_dequeue(flags.begin() + 1, 2) == 2);
+  CHECK(flags == std::vector<bool>{true, true, false});
 }
 
 TEST_CASE("a bulk reads no more of a stream than it is told to, or has room for") {

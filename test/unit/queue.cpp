@@ -233,6 +233,20 @@ TEST_CASE("what has thrown does not count once the elements before it are out") 
   CHECK(q.empty());
 }
 
+TEST_CASE("what has thrown takes no memory, however often, without a dequeue") {
+  async::queue<tracked, tiny> q;
+  const std::vector<int> in(50, 7);
+  testing::alloc_counter counted;
+  for (int i = 0; i < 1000; ++i) {
+    tracked::throw_at = 0;
+    CHECK_THROWS_AS((i % 2 == 0 ? q.enqueue(0) : q.bulk_enqueue(in.begin(), in.size())), std::runtime_error);
+  }
+  CHECK(counted.live() <= 3);  // segments
+  CHECK(q.empty());
+  q.enqueue(1);
+  CHECK(q.dequeue()->value == 1);
+}
+
 TEST_CASE("a throwing assignment on the way out passes on, and the element is gone") {
   async::queue<tracked> q;
   q.enqueue(-1);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -111,6 +112,16 @@ TEST_CASE("a reserved queue allocates nothing until it holds as many elements") 
     for (std::size_t i = 0; i < reserve; ++i) q.enqueue(i);
     CHECK(counted.calls() == 0);
   }
+}
+
+TEST_CASE("a queue cannot be reserved for more elements than it can hold, and takes no memory to find out") {
+  constexpr std::size_t most = (std::numeric_limits<std::size_t>::max)();
+  testing::alloc_counter counted;
+  CHECK_THROWS_AS((async::queue<wide, few>(31)), std::bad_alloc);
+  CHECK_THROWS_AS(async::queue<int>{most}, std::bad_alloc);
+  CHECK(counted.calls() < 20);
+  CHECK(counted.live() == 0);
+  async::queue<wide, few> fits(28);
 }
 
 TEST_CASE("a small element takes a byte more than its size, up to the last segment") {

@@ -4,8 +4,12 @@
 // order when they go on, however often the segment that they stopped in has been used since.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -74,6 +78,21 @@ bool ends(Call call, stopped_thread& otherwise) {
 }
 
 using words = std::vector<int>;
+
+template <std::size_t Size>
+struct large {
+  explicit large(int v) noexcept { std::memset(bytes, v, Size); }
+  char bytes[Size];
+};
+/// Takes elements of any size, and keeps their last byte.
+struct last_byte {
+  template <std::size_t Size>
+  last_byte& operator=(const large<Size>& from) noexcept {
+    value = from.bytes[Size - 1];
+    return *this;
+  }
+  char value = 0;
+};
 
 }  // namespace
 
@@ -197,6 +216,44 @@ TEST_CASE("a consumer that stops with its element holds up nobody, and its slot 
   consumer.release();
   CHECK(out.value == 1);
   CHECK(item::live() == 1);
+}
+
+TEST_CASE("an element that is passed over goes from slot to slot: it may be larger than a stack") {
+  struct alignas(128) moved {
+    explicit moved(int v) noexcept : value(v) {}
+    moved(moved&& other) noexcept : value(other.value), moves(other.moves + 1) {}
+    int value;
+    int moves = 0;
+  };
+  async::queue<moved, stops> q;
+  for (int round = 0; round < 10; ++round) {  // in both slots of a segment
+    stopped_thread producer(claimed, [&] { q.enqueue(round); });
+    CHECK_FALSE(q.dequeue());
+    producer.release();
+    const auto out = q.dequeue();
+    REQUIRE(out);
+    CHECK(out->value == round);
+    CHECK(out->moves == 2);  // the other one out of the queue
+  }
+}
+
+TEST_CASE("a dequeue passes over nobody who needs no longer than it takes to move an element") {
+  using clock = std::chrono::steady_clock;
+  constexpr std::size_t size = std::size_t{4} << 20;
+  const auto from = std::make_unique<large<size>>(1);
+  clock::duration move = clock::duration::max();
+  for (int i = 0; i < 5; ++i) {
+    const auto start = clock::now();
+    const auto to = std::make_unique<large<size>>(*from);
+    move = (std::min)(move, clock::now() - start);
+    REQUIRE(to->bytes[size - 1] == 1);
+  }
+  async::queue<large<size>, stops> q;
+  stopped_thread producer(claimed, [&] { q.enqueue(1); });
+  last_byte out;
+  const auto start = clock::now();
+  CHECK_FALSE(q.dequeue(out));
+  CHECK(clock::now() - start > move);
 }
 
 TEST_CASE("if elements cannot be taken back, consumers wait for a stopped producer: nothing is lost or out of order") {
