@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 17
 #pragma once
+#include <algorithm>    // for min
 #include <cstddef>      // for byte, size_t, max_align_t
 #include <cstdint>      // for uint32_t
 #include <cstdio>       // for fprintf
@@ -49,7 +50,7 @@ struct MaxStateBytes {};
 /// Length of error codes that are no literals, and of error_info(); what is longer is cut.
 template <std::uint32_t N>
 struct MaxErrorText {};
-/// Steps that run in a row before other flows of the loop have their turn.
+/// Steps that run in a row before other flows of the loop have their turn: at most 65,535.
 template <std::uint32_t N>
 struct BurstSize {};
 
@@ -88,6 +89,8 @@ struct limit_values<std::tuple<Default...>, Given...> {
   template <template <std::uint32_t> class Limit>
   static constexpr std::uint32_t of = limit_value<Limit, Given..., Default...>::value;
 
+  static constexpr std::uint16_t burst =
+      static_cast<std::uint16_t>((std::min)(of<nitro::BurstSize>, std::uint32_t{0xFFFF}));
   static constexpr std::size_t texts = 2 * (std::size_t{of<nitro::MaxErrorText>} + 1);
   static constexpr fixed_branch branch{
       static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
@@ -155,7 +158,7 @@ class NitroSteps final : public IAsyncSteps {
     flow_ = ::new (static_cast<void*>(memory_))
         detail::flow(&flow_functions, core, values::arena, &detail::resume, &detail::begin);
     flow_->limit = &limit_;
-    flow_->burst = values::template of<nitro::BurstSize>;
+    flow_->burst = values::burst;
   }
 
   void destroy() noexcept {

@@ -33,7 +33,7 @@ namespace steps {
 class Throttle final : public ISync {
  public:
   Throttle() noexcept : Throttle(1) {}
-  /// `max` 0: nobody is ever let in.
+  /// `max` 0: nobody is ever let in, whatever the period.
   explicit Throttle(std::size_t max) noexcept : Throttle(max, std::chrono::seconds(1)) {}
   template <class Rep, class Period>
   Throttle(std::size_t max, std::chrono::duration<Rep, Period> period, std::size_t max_queue = 0) noexcept
@@ -63,7 +63,7 @@ class Throttle final : public ISync {
       end = end_;
     }
     join(ticket, other);  // which stays meanwhile, since it is of this loop
-    if (other == nullptr) ticket.core->timers().arm(ticket, end);
+    if (other == nullptr && max_ != 0) ticket.core->timers().arm(ticket, end);
     return entry::queued;
   }
   void leave(bool) noexcept override {}

@@ -104,6 +104,13 @@ void* allocate_record(flow& f) {
   }
 }
 
+/// Gives back the memory of a record, `before` on, whose constructor has thrown. What that has added by itself lies
+/// behind it: padding stays in its place then.
+inline void take_back_record(flow& f, void* memory, std::size_t size, std::byte* before) noexcept {
+  if (f.top == static_cast<std::byte*>(memory) + size) return set_top(f, before);
+  ::new (memory) record{static_cast<std::uint32_t>(size), 0, 0};
+}
+
 /// The first record at or behind `at` that is a step; null at `end`.
 inline step* next_step(std::byte* at, const std::byte* end) noexcept {
   while (at != end) {

@@ -73,7 +73,7 @@ inline step& stack_owner(step& s, std::size_t size) {
   }
   if (is_root && f.ended) clear_remains(f);
   if (f.limit != nullptr && !take_limited(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
-    throw unwinding(errors::InternalError, f.state->error_info());
+    throw unwinding(errors::InternalError, info_of(f));
   }
   return is_root ? f.root : s;
 }
@@ -111,16 +111,30 @@ void set_cancel(step& s, F&& function) {
   if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
   using made = cancel_scope<Face, std::decay_t<F>>;
   flow& f = *s.flow_;
-  if (f.limit != nullptr && !take_limited(f, &limits::cancels, round_up(sizeof(made), granule) + alignof(made),
-                                          "the flow exceeds nitro::MaxCancels")) {
-    return;
+  scope* old = f.scopes;
+  while (old != nullptr && old->holder == &s && !(old->ops != nullptr && old->ops->what == scope_ops::kind::cancel)) {
+    old = old->outer;
   }
-  scope* const newest = f.scopes;
-  make_limited<made>(f, s, &limits::cancels, std::forward<F>(function));
+  const bool replaces = old != nullptr && old->holder == &s;
+  std::uint32_t* const left = f.limit != nullptr ? &f.limit->cancels : nullptr;
+  if (left != nullptr) {
+    if (replaces) ++*left;  // the old one's place
+    if (!take_limited(f, &limits::cancels, round_up(sizeof(made), granule) + alignof(made),
+                      "the flow exceeds nitro::MaxCancels")) {
+      if (replaces) --*left;
+      return;
+    }
+  }
+  try {
+    make_scope<made>(f, s, std::forward<F>(function));
+  } catch (...) {
+    if (left != nullptr && !replaces) ++*left;
+    throw;
+  }
   hold_open(f);
-  for (scope* old = newest; old != nullptr && old->holder == &s; old = old->outer) {
-    if (old->ops != nullptr && old->ops->what == scope_ops::kind::cancel) std::exchange(old->ops, nullptr)->leave(*old);
-  }
+  if (!replaces) return;
+  if (left != nullptr) --*left;
+  std::exchange(old->ops, nullptr)->leave(*old);
 }
 
 /// Makes the running step wait for a completion.
@@ -132,7 +146,7 @@ Block& make_wait(step& s) {
   flow& f = *s.flow_;
   if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(wait_scope)) {
     misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, f.state->error_info());
+    throw unwinding(errors::InternalError, info_of(f));
   }
   auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);
   try {

@@ -13,26 +13,37 @@ namespace steps::detail {
 
 /// A step's function has returned with a signal that is not the common one.
 [[gnu::noinline]] inline step* after_signal(flow& f, step& s) {
-  switch (f.signal()) {
-    case signal::wait:
-      park(f);
-      return nullptr;
-    case signal::error:
-      drop_added(f);
-      return unwind(f, &s);
-    default:  // cancelled by its own function
-      drop_added(f);
-      finish_cancel(f, &s);
-      return nullptr;
+  if (f.signal() == signal::wait) {
+    park(f);
+    return nullptr;
   }
+  drop_added(f);  // whose destructors may cancel the flow
+  if (f.signal() == signal::error) return unwind(f, &s);
+  finish_cancel(f, &s);
+  return nullptr;
+}
+
+/// True when the step has a scope that it waits for.
+inline bool awaits(const flow& f, const step& s) noexcept {
+  const scope* at = f.scopes;
+  while (at != nullptr && at->holder == &s && !(at->ops != nullptr && at->ops->awaited)) at = at->outer;
+  return at != nullptr && at->holder == &s;
 }
 
 /// relinquish() came before all sub-steps: the step ends, or they run, when its turn comes again.
-inline void give_way(flow& f, step& s) noexcept {
-  if (f.first == nullptr) return make_ready(f, signal::done);
-  s.sub_end_ = f.top;
-  f.cur = f.first;
-  make_ready(f, signal::rerun);
+inline step* give_way(flow& f, step& s) {
+  if (f.first != nullptr) {
+    s.sub_end_ = f.top;
+    f.cur = f.first;
+    make_ready(f, signal::rerun);
+    return nullptr;
+  }
+  if (awaits(f, s)) [[unlikely]] {
+    set_error(f, errors::InternalError, "relinquish() of a step that waits for its completion()");
+    return after_signal(f, s);
+  }
+  make_ready(f, signal::done);
+  return nullptr;
 }
 
 /// Runs one step. Returns what is to run next; null: nothing, the flow waits, or has ended and may be gone.
@@ -55,11 +66,7 @@ inline void give_way(flow& f, step& s) noexcept {
     f.signal(signal::none);
     return end_run(f, s);
   }
-  if (said == signal::yield) {
-    give_way(f, s);
-    return nullptr;
-  }
-  return after_signal(f, s);
+  return said == signal::yield ? give_way(f, s) : after_signal(f, s);
 }
 
 /// What a queued flow begins its turn with.
@@ -70,7 +77,12 @@ inline step* enter(flow& f, std::uint32_t why) {
     f.ops->end(f);
     return nullptr;
   }
-  return why == signal::done ? end_step(f, *f.cur) : unwind(f, f.cur);  // error
+  if (why == signal::done) return end_step(f, *f.cur);
+  if (f.cur == &f.root) {
+    drop_root_steps(f);  // of a branch that a mistake has ended before its start; else there are none
+    if (f.signal() == signal::cancel) return finish_cancel(f, &f.root), nullptr;
+  }
+  return unwind(f, f.cur);
 }
 
 /// Called by the loop's ready queue.
@@ -95,20 +107,39 @@ inline void resume(async::detail::runnable& r) {
   }
 }
 
-/// Gets a flow ready for its first turn, on the loop's thread; returns what that begins with. Throws std::bad_alloc.
+/// Calls users' functions, such as destructors, for a flow that is in none of its turns. False: one of them has
+/// cancelled the flow, which may be gone.
+template <class Call>
+bool call_outside(flow& f, Call&& call) noexcept {
+  const std::uint32_t was = f.signal();
+  const phase at = std::exchange(f.at, phase::running);
+  call();
+  f.at = at;
+  if (f.signal() != signal::cancel) return true;
+  f.signal(was);
+  cancel_now(f);
+  return false;
+}
+
+/// Gets a flow ready for its first turn, on the loop's thread; returns what that begins with. None: the flow has ended,
+/// and may be gone. Throws std::bad_alloc.
 inline std::uint32_t prepare(flow& f) {
   f.core->ready().reserve(1);
   f.has_place = true;
   f.root.sub_end_ = f.top;
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   f.cur = &f.root;
-  const bool broken = f.signal() == signal::error;  // by a mistake in building it
-  if (broken) drop_root_steps(f);
-  return broken ? signal::error : signal::start;
+  if (f.signal() != signal::error) return signal::start;
+  // By a mistake in building it. A branch drops its steps in its first turn: this one is its parent's.
+  const bool goes_on = f.root.parent_ != nullptr || call_outside(f, [&f] { drop_root_steps(f); });
+  return goes_on ? signal::error : signal::none;
 }
 
 /// Starts an execution on the loop's thread. Throws std::bad_alloc.
-inline void start(flow& f) { make_ready(f, prepare(f)); }
+inline void start(flow& f) {
+  const std::uint32_t why = prepare(f);
+  if (why != signal::none) make_ready(f, why);
+}
 
 /// The same for a flow that nothing is wrong with, whose place is reserved.
 inline void start_with_place(flow& f) noexcept {
@@ -125,22 +156,27 @@ inline bool is_halted(flow& f) noexcept {
   return s != nullptr && s->holder == f.cur && s->ops != nullptr && s->ops->halt != nullptr && s->ops->halt(*s);
 }
 
-/// Drops the results of a flow that waits, or is queued; their destructors are users' functions. False: the flow has
-/// been cancelled by one of them, and may be gone.
+/// Drops the results of a flow that waits, or is queued. Returns as call_outside() does.
 [[gnu::noinline]] inline bool drop_results(flow& f) noexcept {
-  const std::uint32_t was = f.signal();
-  const phase at = std::exchange(f.at, phase::running);
-  destroy_results(f);
-  f.at = at;
-  const bool goes_on = f.signal() != signal::cancel;
-  f.signal(was);
-  if (!goes_on) cancel_now(f);
-  return goes_on;
+  return call_outside(f, [&f] { destroy_results(f); });
+}
+
+/// Drops the next step of a queued flow, which has not run, and those behind it: none of them is active.
+[[gnu::noinline]] inline void drop_next(flow& f) noexcept {
+  std::byte* const next = reinterpret_cast<std::byte*>(f.cur);
+  step* const parent = f.cur->parent_;
+  std::byte* const end = parent->sub_end_;
+  if (parent == &f.root) parent->sub_end_ = arena_of(f);  // none is left
+  f.cur = parent;
+  call_outside(f, [&f, next, end] {
+    drop_steps(f, next, end);
+    set_top(f, end);
+  });
 }
 
 /// Raises an error at the innermost active step from outside the flow's callbacks, or at the step that runs. False: an
-/// error or a cancel is under way already. True also when the destructor of a result has cancelled the flow, which may
-/// be gone then. On the loop's thread.
+/// error or a cancel is under way already. True also when the destructor of a result or step has cancelled the flow,
+/// which may be gone then. On the loop's thread.
 [[gnu::noinline]] inline bool raise(flow& f, ErrorCode code, std::string_view info = {},
                                     step* target = nullptr) noexcept {
   const std::uint32_t was = f.signal();
@@ -149,16 +185,10 @@ inline bool is_halted(flow& f) noexcept {
   set_error(f, code, info, target);
   if (f.at == phase::parked) {
     if (!is_halted(f)) make_ready(f, signal::error);
-  } else if (f.at == phase::queued) {
-    if (was == signal::start) {
-      drop_root_steps(f);
-    } else if (was == signal::rerun && (f.cur->flags_ & record_flag::begun) == 0) {
-      // cur is the next step, which has not run: it is none of the active ones
-      step* const parent = f.cur->parent_;
-      drop_steps(f, reinterpret_cast<std::byte*>(f.cur), parent->sub_end_);
-      set_top(f, parent->sub_end_);
-      f.cur = parent;
-    }
+  } else if (f.at == phase::queued && was == signal::start) {
+    call_outside(f, [&f] { drop_root_steps(f); });
+  } else if (f.at == phase::queued && was == signal::rerun && (f.cur->flags_ & record_flag::begun) == 0) {
+    drop_next(f);
   }
   return true;
 }
@@ -168,7 +198,7 @@ inline bool is_halted(flow& f) noexcept {
 [[gnu::noinline]] inline void misuse(flow& f, std::string_view what) noexcept {
   switch (f.at) {
     case phase::idle:
-      if (f.signal() != signal::error) set_error(f, errors::InternalError, what);
+      if (f.signal() != signal::error && f.signal() != signal::cancel) set_error(f, errors::InternalError, what);
       return;
     case phase::running:
       if (f.run_by == nullptr || f.signal() == signal::error || f.signal() == signal::cancel) return;

@@ -95,6 +95,8 @@ struct scope_ops {
   void (*leave)(struct scope& self) noexcept;
   /// An error is about to go outwards from the step, which waits. True: not yet; the scope makes the flow ready then.
   bool (*halt)(struct scope& self) noexcept = nullptr;
+  /// The step waits for it, and so cannot give way by relinquish().
+  bool awaited = false;
 };
 struct scope : record {
   scope* outer;  // the next older one

@@ -115,6 +115,7 @@ inline void start_here(flow& f) {
   } catch (...) {
     return begin_without_memory(f);
   }
+  if (why == signal::none) return;
   f.signal(why);
   f.at = phase::queued;
   resume(f);

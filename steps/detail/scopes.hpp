@@ -24,19 +24,21 @@ inline void enter_scope(flow& f, scope& s, std::size_t size, step& owner, const 
   f.scopes = &s;
 }
 
-/// A new scope of type T for a step. The payload's constructor may throw: nothing has changed then but the arena's top.
+/// A new scope of type T for a step. The payload's constructor is a user's function: it may make scopes and steps, and
+/// throw then; they stay.
 template <class T, class... Args>
 T& make_scope(flow& f, step& owner, Args&&... args) {
+  constexpr std::size_t size = round_up(sizeof(T), granule);
   std::byte* const before = f.top;
   void* const memory = allocate_record<T>(f);
   T* made;
   try {
     made = ::new (memory) T(std::forward<Args>(args)...);
   } catch (...) {
-    set_top(f, before);
+    take_back_record(f, memory, size, before);
     throw;
   }
-  enter_scope(f, *made, round_up(sizeof(T), granule), owner, T::ops);
+  enter_scope(f, *made, size, owner, T::ops);
   return *made;
 }
 

@@ -57,7 +57,8 @@ struct spread : scope {
     bool offered = false;
     for (flow* b = last; b != nullptr;) {
       flow& branch = *std::exchange(b, b->list_next);
-      if (parent.pool->offer(::new (static_cast<void*>(branch.slot)) offered_branch{{&taken}, &branch})) {
+      const bool is_sound = branch.signal() == signal::none;  // else its error lies in the slot
+      if (is_sound && parent.pool->offer(::new (static_cast<void*>(branch.slot)) offered_branch{{&taken}, &branch})) {
         if (!std::exchange(offered, true)) parent.pool->offered();
       } else {
         send(parent, branch);

@@ -150,16 +150,18 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
       return nullptr;
     }
   }
+  constexpr std::size_t size = round_up(sizeof(Step), granule);
   std::byte* const before = f.top;
+  void* const memory = allocate_record<Step>(f);
   Step* made;
   try {
-    made = ::new (allocate_record<Step>(f)) Step(std::forward<Args>(args)...);
+    made = ::new (memory) Step(std::forward<Args>(args)...);
   } catch (...) {
-    set_top(f, before);
+    take_back_record(f, memory, size, before);
     if (f.limit != nullptr) ++f.limit->steps;
     throw;
   }
-  made->size_ = static_cast<std::uint32_t>(round_up(sizeof(Step), granule));
+  made->size_ = static_cast<std::uint32_t>(size);
   made->flags_ = flags;
   made->extra_ = 0;
   made->ops_ = &ops_of<Step>::ops;

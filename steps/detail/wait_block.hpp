@@ -46,7 +46,7 @@ struct wait_block : async::detail::message {
 struct wait_scope : scope {
   explicit wait_scope(wait_block& b) noexcept : block(b) {}
   static void left(scope& self) noexcept { static_cast<wait_scope&>(self).block.close(); }
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left, nullptr, true};
 
   wait_block& block;
 };

@@ -319,3 +319,25 @@ TEST_CASE("co_await of a flow in a step: its value, its error, and its cancel wi
   CHECK(seen == lines{"6", "Inner", "why", "Timeout"});
   CHECK(cancelled);
 }
+
+TEST_CASE("a coroutine that gives way by relinquish() may end, and a wait after it is InternalError") {
+  bench b;
+  lines seen;
+  steps::AsyncSteps flow{b.loop};
+  flow.add(co([](IAsyncSteps& asi) -> task<> {
+    co_await steps::interop::sleep_for(asi.tool(), 1ms);
+    asi.relinquish();
+  }));
+  flow.add(co([&](IAsyncSteps& asi) -> task<> {
+             asi.relinquish();
+             co_await steps::interop::sleep_for(asi.tool(), 1ms);
+             seen.push_back("not reached");
+           }),
+           testing::noting(seen));
+  flow.add([&](IAsyncSteps&) { seen.push_back("end"); });
+  flow.execute();
+  b.pass(10ms);
+  CHECK(seen ==
+        lines{"InternalError: a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())", "end"});
+  CHECK(b.unhandled.empty());
+}

@@ -312,3 +312,57 @@ TEST_CASE("limits may be given in any order; those not given have their default"
   static_assert(sizeof(NitroSteps<nitro::MaxSteps<4>, nitro::MaxParallel<0>>) <
                 sizeof(NitroSteps<nitro::MaxSteps<8>, nitro::MaxParallel<2>>));
 }
+
+TEST_CASE("rule 35: a limit that is exceeded after an error changes nothing about that error") {
+  bench b;
+  lines seen;
+  NitroSteps<nitro::MaxStackAllocs<0>> flow{b.loop};
+  flow.add(
+      [](IAsyncSteps& asi) {
+        asi.errorNoThrow("E");
+        asi.stack<int>(1);
+      },
+      testing::noting(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"E: "});
+}
+
+TEST_CASE("rule 35: a cancel handler takes the place of the one that it replaces") {
+  struct not_copied {
+    not_copied() = default;
+    not_copied(const not_copied&) { throw 1; }
+    void operator()() const {}
+  };
+  bench b;
+  lines seen;
+  NitroSteps<nitro::MaxCancels<1>> flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        for (const char* name : {"one", "two", "three"}) asi.setCancel([&seen, name] { seen.push_back(name); });
+        const not_copied refused;
+        CHECK_THROWS_AS(asi.setCancel(refused), int);
+        asi.add([](IAsyncSteps& inner) { inner.setCancel([] {}); }, testing::noting(seen));
+        asi.add([](IAsyncSteps& inner) { inner.error("E"); });
+      },
+      testing::noting(seen));
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setCancel([&] { seen.push_back("free again"); });
+    asi.error("F");
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"InternalError: the flow exceeds nitro::MaxCancels", "three", "E: ", "free again"});
+  CHECK(b.unhandled == lines{"F"});
+}
+
+TEST_CASE_TEMPLATE("rule 35: a burst that is longer than any is one", Flow, NitroSteps<nitro::BurstSize<0xFFFF>>,
+                   NitroSteps<nitro::BurstSize<0x10000>>, NitroSteps<nitro::BurstSize<0xFFFFFFFF>>) {
+  bench b;
+  std::size_t rounds = 0;
+  Flow flow{b.loop};
+  flow.repeat(1000, [&](IAsyncSteps&, std::size_t) { ++rounds; });
+  flow.execute();
+  b.loop.iterate();
+  CHECK(rounds == 1000);
+}

@@ -360,3 +360,24 @@ TEST_CASE("branches go on and are cancelled while the pool is resized") {
   stop = true;
   resizer.join();
 }
+
+TEST_CASE("rule 5: a mistake in building a branch of a flow on a pool is the error of that branch") {
+  threadpool pool(2);
+  for (int what = 0; what < 3; ++what) {
+    steps::AsyncSteps flow{pool};
+    flow.add([what](IAsyncSteps& asi) {
+      auto& branches = asi.parallel([](IAsyncSteps& step, ErrorCode code) {
+        step.success(std::string(code) + ": " + std::string(step.state().error_info()));
+      });
+      branches.add([](IAsyncSteps&) {});
+      auto& inner = branches.parallel();
+      if (what == 0) inner.waitExternal();
+      if (what == 1) inner.setTimeout(1s);
+      if (what == 2) inner.breakLoopNoThrow();
+      branches.add([](IAsyncSteps&) {});
+    });
+    const std::string seen = flow.promise<std::string>().get();
+    CHECK(seen.starts_with("InternalError: "));
+    CHECK(seen.find("step") != std::string::npos);
+  }
+}

@@ -286,3 +286,33 @@ TEST_CASE_TEMPLATE("rule 33: relinquish() lets the other flows of the loop have 
   b.drain();
   CHECK(seen == lines{"one", "two", "two again", "one 1"});
 }
+
+TEST_CASE_TEMPLATE("rules 12, 24: a handler that raises LoopBreak or LoopCont again does not stop them", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.repeat(
+      3,
+      [&](IAsyncSteps& outer, std::size_t round) {
+        seen.push_back(std::to_string(round));
+        outer.loop([&, round](IAsyncSteps& asi) {
+          asi.add(
+              [&, round](IAsyncSteps& inner) {
+                inner.add(
+                    [round](IAsyncSteps& deep) { round == 0 ? deep.continueLoop("outer") : deep.breakLoop("outer"); },
+                    [](IAsyncSteps& deep, ErrorCode code) { deep.errorNoThrow(code, "once more"); });
+              },
+              [&](IAsyncSteps& inner, ErrorCode code) {
+                seen.emplace_back(code);
+                inner.error(code);
+              });
+        });
+      },
+      "outer");
+  flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"0", "LoopCont", "1", "LoopBreak", "after"});
+  CHECK(b.unhandled.empty());
+}

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -141,6 +142,20 @@ TEST_CASE_TEMPLATE("rule 33: success() after relinquish() is a mistake, an error
           asi.success();
           asi.relinquish();
         }) == "InternalError: add() after success()");
+  const std::string waits = "InternalError: relinquish() of a step that waits for its completion()";
+  steps::completion<> token;
+  CHECK(code_of([&](IAsyncSteps& asi) {
+          token = asi.completion<>();
+          asi.relinquish();
+        }) == waits);
+  CHECK_FALSE(token.success());
+  CHECK(code_of([&](IAsyncSteps& asi) {
+          asi.relinquish();
+          asi.stack<counted>();
+          token = asi.completion<>();
+          asi.setTimeout(1s);
+        }) == waits);
+  CHECK_FALSE(token.success());
   CHECK(code_of([](IAsyncSteps& asi) {
           asi.relinquish();
           asi.error("E", "info");
@@ -151,4 +166,16 @@ TEST_CASE_TEMPLATE("rule 33: success() after relinquish() is a mistake, an error
           asi.errorNoThrow("E", "info");
         }) == "E: info");
   CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 33: the hook for unhandled errors throws what a relinquish() has made of a wait") {
+  async::event_loop loop;
+  loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });
+  steps::AsyncSteps flow{loop};
+  flow.add([](IAsyncSteps& asi) {
+    asi.completion<>();
+    asi.relinquish();
+  });
+  flow.execute();
+  CHECK_THROWS_AS(loop.iterate(), steps::Error);
 }

@@ -180,3 +180,18 @@ TEST_CASE_TEMPLATE("flows of two loops wait at a throttle: all come in, in their
     }
   }
 }
+
+TEST_CASE_TEMPLATE("a throttle that lets nobody in wakes nobody to look, whatever its period", Flow, STEPS_FLOWS) {
+  for (const auto period : {0ns, 1ns, 1'000'000ns}) {
+    Throttle throttle(0, period, 2);
+    course<Flow> c(throttle);
+    c.add(c.one);
+    c.add(c.one);
+    c.one.iterate();
+    CHECK_FALSE(c.one.iterate().have_work);
+    c.flows[0]->cancel();
+    CHECK_FALSE(c.one.iterate().have_work);
+    c.pass(10ms);
+    CHECK(c.order.empty());
+  }
+}

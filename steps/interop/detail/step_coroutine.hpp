@@ -28,6 +28,10 @@ struct step_frame {
     steps::detail::flow& f = *asi.flow_;
     if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
     if (!coroutine.coroutine_.done()) {
+      if (f.signal() == steps::detail::signal::yield) {
+        return steps::detail::misuse(f,
+                                     "a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())");
+      }
       if (f.first != nullptr) {
         return steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
       }
@@ -35,7 +39,7 @@ struct step_frame {
     }
     if constexpr (std::is_void_v<T>) {
       coroutine.coroutine_.promise().take();
-      if (f.is_open() && f.first == nullptr) asi.success();
+      if (f.is_bare()) asi.success();
     } else {
       asi.success(coroutine.coroutine_.promise().take());
     }

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "support/flows.hpp"
+
+// What is called while the engine is at work on a flow uses that flow: constructors of stack() objects, destructors of
+// what dropped steps have captured. Rules 6 and 17; results are in steps_rules_ends.cpp.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Calls a function at its end, once.
+class on_end {
+ public:
+  explicit on_end(std::function<void()> f) : act_(std::move(f)) {}
+  on_end(on_end&& other) noexcept : act_(std::exchange(other.act_, nullptr)) {}
+  on_end(const on_end&) = delete;
+  on_end& operator=(const on_end&) = delete;
+  ~on_end() {
+    if (act_) act_();
+  }
+
+ private:
+  std::function<void()> act_;
+};
+
+/// A flow that what its steps have captured cancels, or destroys.
+template <class Flow>
+struct ended_flow {
+  explicit ended_flow(bool d) : destroys(d), flow(std::make_unique<Flow>(b.loop)) {}
+
+  void end() { destroys ? flow.reset() : flow->cancel(); }
+  auto ends_it() {
+    return [x = on_end([this] { end(); })](IAsyncSteps&) {};
+  }
+  auto notes_its_end() {
+    return [x = on_end([this] { seen.push_back("dropped"); })](IAsyncSteps&) {};
+  }
+  auto notes(const char* what) {
+    return [this, what](IAsyncSteps& asi, auto...) {
+      seen.push_back(what);
+      asi.success();
+    };
+  }
+  /// The flow has ended as by cancel(), and can be used again unless it is gone.
+  void check(const lines& expected) {
+    CHECK(seen == expected);
+    CHECK(b.unhandled.empty());
+    if (destroys) return;
+    flow->add([this](IAsyncSteps&) { seen.push_back("again"); });
+    flow->execute();
+    b.drain();
+    CHECK(seen.back() == "again");
+  }
+
+  bool destroys;
+  lines seen;
+  bench b;
+  std::unique_ptr<Flow> flow;
+};
+
+/// What constructors of stack() objects do before they throw.
+enum class before { making_an_object, adding_a_step, setting_a_timeout, setting_a_handler };
+
+struct throwing {
+  throwing(IAsyncSteps& asi, before what, lines& seen) {
+    const std::string text = "a text that is longer than what fits into a string";
+    switch (what) {
+      case before::making_an_object:
+        asi.stack<std::string>(text);
+        break;
+      case before::adding_a_step:
+        asi.add([text, &seen](IAsyncSteps&) { seen.push_back("sub"); });
+        break;
+      case before::setting_a_timeout:
+        asi.setTimeout(1s);
+        break;
+      case before::setting_a_handler:
+        asi.setCancel([text, &seen] { seen.push_back("cancel"); });
+    }
+    asi.error("Refused");
+  }
+  std::byte room[64]{};
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 6: the constructor of a stack() object adds to its step, and throws", Flow, STEPS_FLOWS) {
+  for (const auto what :
+       {before::making_an_object, before::adding_a_step, before::setting_a_timeout, before::setting_a_handler}) {
+    for (const bool steps_before : {false, true}) {
+      CAPTURE(static_cast<int>(what));
+      CAPTURE(steps_before);
+      bench b;
+      lines seen;
+      Flow flow{b.loop};
+      flow.add(
+          [&](IAsyncSteps& asi) {
+            if (steps_before) asi.add([text = std::string(60, 'x')](IAsyncSteps&) {});
+            asi.stack<throwing>(asi, what, seen);
+          },
+          [&](IAsyncSteps& asi, ErrorCode code) {
+            seen.emplace_back(code);
+            asi.stack<std::string>("another text that is longer than what fits into a string");
+            asi.add([&, text = std::string(60, 'y')](IAsyncSteps&) { seen.push_back(text.substr(0, 2)); });
+          });
+      flow.execute();
+      b.pass(2000ms);
+      lines expected{"Refused", "yy"};
+      if (what == before::setting_a_handler) expected.insert(expected.begin(), "cancel");
+      CHECK(seen == expected);
+      CHECK(b.unhandled.empty());
+
+      seen.clear();
+      flow.add([&](IAsyncSteps& asi) {
+        try {
+          asi.stack<throwing>(asi, what, seen);
+        } catch (const steps::Error&) {
+          seen.push_back("caught");
+        }
+        asi.stack<std::string>("another text that is longer than what fits into a string");
+      });
+      flow.execute();
+      b.drain();
+      CHECK(seen.front() == "caught");
+      CHECK(b.unhandled == lines{"Refused"});
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step has captured that an error drops",
+                   Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ended_flow<Flow> f(destroys);
+    f.flow->add(
+        [&](IAsyncSteps& asi) {
+          asi.setCancel([&] { f.seen.push_back("cancel"); });
+          asi.add(f.ends_it());
+          asi.errorNoThrow("E");
+        },
+        f.notes("handler"));
+    f.flow->add(f.notes("next"));
+    f.flow->execute();
+    f.b.drain();
+    f.check({"cancel"});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step has captured that a timeout drops",
+                   Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ended_flow<Flow> f(destroys);
+    f.flow->add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(1ms);
+          asi.add([](IAsyncSteps& step) { step.relinquish(); });
+          asi.add([&](IAsyncSteps& step) {
+            step.relinquish();
+            step.add(f.ends_it());
+            step.add(f.notes_its_end());
+            f.seen.push_back("gave way");
+          });
+        },
+        f.notes("handler"));
+    f.flow->execute();
+    f.b.loop.iterate();
+    f.b.loop.iterate();
+    CHECK(f.seen == lines{"gave way"});
+    f.b.clock.advance(2ms);
+    f.b.drain();
+    f.check({"gave way", "dropped"});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what its steps have captured that a mistake drops",
+                   Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    for (const bool before_start : {false, true}) {
+      CAPTURE(before_start);
+      ended_flow<Flow> f(destroys);
+      f.flow->add(f.ends_it());
+      f.flow->add(f.notes_its_end());
+      if (before_start) f.flow->setTimeout(1ms);
+      f.flow->execute();
+      if (!before_start) f.flow->execute();
+      f.b.drain();
+      f.check({"dropped"});
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a branch has captured that a mistake drops", Flow,
+                   STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ended_flow<Flow> f(destroys);
+    f.flow->add(
+        [&](IAsyncSteps& asi) {
+          asi.setCancel([&] { f.seen.push_back("cancel"); });
+          auto& outer = asi.parallel();
+          outer.add(f.notes_its_end());
+          auto& inner = outer.parallel();
+          inner.add(f.ends_it());
+          inner.waitExternal();
+          outer.add(f.notes_its_end());
+        },
+        f.notes("handler"));
+    f.flow->execute();
+    f.b.drain();
+    f.check({"dropped", "dropped", "cancel"});
+  }
+}
+
+TEST_CASE("rule 17: a flow is cancelled after a mistake between two of its steps: each is destroyed once") {
+  bench b;
+  int destroyed = 0;
+  const auto step = [&destroyed] { return [x = on_end([&destroyed] { ++destroyed; })](IAsyncSteps&) {}; };
+  steps::NitroSteps<steps::nitro::BurstSize<1>> flow{b.loop};
+  flow.add(step()).add(step()).add(step());
+  steps::AsyncSteps other{b.loop};
+  other.add([&](IAsyncSteps&) {
+    CHECK(destroyed == 1);
+    flow.execute();
+    flow.cancel();
+    CHECK(destroyed == 3);
+  });
+  flow.execute();
+  other.execute();
+  b.drain();
+  CHECK(destroyed == 3);
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled before its start, and used wrongly: nothing is raised", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  const auto note = [&](IAsyncSteps&) { seen.push_back("ran"); };
+  flow.add(note);
+  std::thread([&] { flow.execute(); }).join();
+  flow.cancel();
+  flow.add(note);
+  b.drain();
+  CHECK(seen.empty());
+  CHECK(b.unhandled.empty());
+  CHECK(static_cast<bool>(flow));
+}
