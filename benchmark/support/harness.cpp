@@ -2,6 +2,7 @@
 #include "harness.hpp"
 
 #include <benchmark/benchmark.h>  // for RegisterBenchmark, RunSpecifiedBenchmarks
+#include <sys/ioctl.h>            // for TIOCGWINSZ
 #include <sys/wait.h>             // for WIFEXITED
 #include <unistd.h>               // for isatty
 
@@ -134,9 +135,11 @@ class progress {
   void starting(const std::string& workload, const std::string& contestant) {
     if (!is_terminal_ && workload == workload_) return;
     workload_ = workload;
-    std::fprintf(stderr, "%s[%4zu/%zu] %-28s %-34s %s left%s", is_terminal_ ? "\r\033[K" : "", done_ + 1, samples_,
-                 workload.c_str(), is_terminal_ ? contestant.c_str() : "", time_left().c_str(),
-                 is_terminal_ ? "" : "\n");
+    char text[200];
+    std::snprintf(text, sizeof text, "[%4zu/%zu] %6s left  %-*s%s", done_ + 1, samples_, time_left().c_str(),
+                  is_terminal_ ? 30 : 0, workload.c_str(), is_terminal_ ? contestant.c_str() : "");
+    // A line that is longer than the terminal is wide would not be overwritten by the next one.
+    std::fprintf(stderr, is_terminal_ ? "\r\033[K%.*s" : "%.*s\n", width(), text);
     std::fflush(stderr);
   }
 
@@ -149,6 +152,11 @@ class progress {
   }
 
  private:
+  static int width() {
+    winsize window{};
+    return ::ioctl(2, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 ? window.ws_col - 1 : 200;
+  }
+
   std::string time_left() const {
     const double pace = took_ > 2 ? took_ / guessed_done_ : 1;
     const long seconds = std::lround(guessed_left_ * pace);
@@ -232,7 +240,13 @@ int run_program(int argc, char** argv, std::vector<workload> workloads) {
   add_machine();
   for (const auto& [library, version] : enroll::versions()) benchmark::AddCustomContext("version:" + library, version);
 
-  const std::regex filter(chosen.filter);
+  std::regex filter;
+  try {
+    filter = chosen.filter;
+  } catch (const std::regex_error& error) {
+    std::fprintf(stderr, "%s: --filter: %s\n", argv[0], error.what());
+    return 2;
+  }
   progress shown;
   double seconds = 0;
   for (std::size_t w = 0; w < all.workloads().size(); ++w) {

@@ -19,6 +19,11 @@ if(result EQUAL 0)
   execute_process(COMMAND python3 ${SOURCE}/benchmark/reporter --assert-ratios ${WORK}/queue.json ${WORK}/pool.json ${WORK}/flows.json
                           ${WORK}/steps.json
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${SOURCE}/benchmark/run --no-install --filter "[" --out ${WORK}
+                  OUTPUT_QUIET ERROR_VARIABLE error RESULT_VARIABLE result)
+  if(NOT result EQUAL 2 OR NOT error MATCHES ": --filter: ")
+    message(FATAL_ERROR "benchmark/run takes a filter that is no regular expression: ${result}\n${error}")
+  endif()
 elseif(error MATCHES "can't go on without")
   message("skipped: benchmark/run lacks something that it needs")
 else()
