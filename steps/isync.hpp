@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 10
+// floor: 11
 #pragma once
 #include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
+// floor: 12
 #pragma once
 #include <cstddef>  // for size_t
 #include <limits>   // for numeric_limits

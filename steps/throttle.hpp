@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
+// floor: 12
 #pragma once
 #include <chrono>   // for duration, nanoseconds, seconds
 #include <cstddef>  // for size_t

@@ -208,6 +208,13 @@ class flow_entry {
   on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
+/// success() of a waiting step: true when that is a mistake, which is known then.
+inline bool is_group(flow& f, const step& s) noexcept {
+  if ((s.flags_ & record_flag::is_group) == 0) return false;
+  misuse(f, "success() of a parallel() step");
+  return true;
+}
+
 /// asi.success(...) that is not the plain case of a running step.
 template <class... A>
 [[gnu::noinline]] void late_success(step& s, A&&... results) {
@@ -218,7 +225,7 @@ template <class... A>
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(
         f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
-          if (!waits(target, &s, epoch)) return;
+          if (!waits(target, &s, epoch) || is_group(target, s)) return;
           std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
         });
   }
@@ -229,7 +236,7 @@ template <class... A>
                                                   : "success() of a step with sub-steps");
   }
   if (f.at != phase::parked || f.cur != &s) return;
-  if ((s.flags_ & record_flag::is_group) != 0) return misuse(f, "success() of a parallel() step");
+  if (is_group(f, s)) return;
   resume_with(f, std::forward<A>(results)...);
 }
 

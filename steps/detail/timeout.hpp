@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 9
+// floor: 10
 #pragma once
 #include <chrono>   // for duration, nanoseconds
 #include <utility>  // for exchange
 
 #include "async/detail/timer_queue.hpp"  // for timer_node
 #include "steps/detail/engine.hpp"       // for raise, take_limited
+#include "steps/detail/remote.hpp"       // for misuse_anywhere
 
 /// Limits in time: a timer in the arena, in force for a step and its sub-steps.
 namespace steps::detail {
@@ -45,12 +46,17 @@ struct timeout_scope : scope, async::detail::timer_node {
   static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
 };
 
-/// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known.
-inline bool may_wait(step& s, std::string_view otherwise) noexcept {
+/// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known: it may
+/// be made by a branch on another loop. Throws std::bad_alloc there.
+inline bool may_wait(step& s, std::string_view literal) {
   flow& f = *s.flow_;
   if (f.run_by == &s && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
     return true;
-  if (f.run_by != &s || (s.flags_ & record_flag::handles) != 0 || f.signal() == signal::done) misuse(f, otherwise);
+  if (f.run_by != &s) {
+    misuse_anywhere(f, literal);
+  } else if ((s.flags_ & record_flag::handles) != 0 || f.signal() == signal::done) {
+    misuse(f, literal);
+  }
   return false;
 }
 

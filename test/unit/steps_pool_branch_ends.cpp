@@ -164,3 +164,60 @@ TEST_CASE("what branches have thrown ends their flow when it is destroyed") {
     }
   }
 }
+
+TEST_CASE("what a branch on another loop asks of the steps around it is a mistake, known on their loop") {
+  threadpool pool(2);
+  for (int call = 0; call < 7; ++call) {
+    const auto ask = [call](IAsyncSteps& around, IAsyncSteps& group) {
+      switch (call) {
+        case 0:
+          return around.setTimeout(1h);
+        case 1:
+          return around.setCancel([] {});
+        case 2:
+          return around.waitExternal();
+        case 3:
+          return void(around.completion<>());
+        case 4:
+          return void(around.add([](IAsyncSteps&) {}));
+        case 5:
+          return void(group.add([](IAsyncSteps&) {}));
+        default:
+          return group.success();
+      }
+    };
+    for (std::size_t round = testing::rounds(20); round != 0; --round) {
+      std::atomic<int> here{0};
+      std::atomic<bool> returned{false};
+      std::thread::id home, cancelled;
+      std::string error;
+      auto result = steps::post<bool>(pool, [&](IAsyncSteps& asi) {
+        asi.add(
+            [&](IAsyncSteps& around) {
+              home = std::this_thread::get_id();
+              around.tool().post([&] { returned = true; });  // this step's function has, by then
+              auto& group = around.parallel();
+              for (int i = 0; i < 2; ++i) {
+                group.add([&](IAsyncSteps& branch) {
+                  meet(here);
+                  if (std::this_thread::get_id() == home) {
+                    return branch.setCancel([&] { cancelled = std::this_thread::get_id(); });
+                  }
+                  while (!returned) std::this_thread::yield();
+                  branch.waitExternal();
+                  ask(around, group);
+                });
+              }
+              around.add([](IAsyncSteps& last) { last.success(false); });
+            },
+            [&](IAsyncSteps& step, ErrorCode code) {
+              error = code.c_str();
+              step.success(true);
+            });
+      });
+      CHECK(result.get());
+      CHECK(error == "InternalError");
+      CHECK(cancelled == home);
+    }
+  }
+}
