@@ -2,16 +2,18 @@
 // floor: 17
 #pragma once
 #include <exception>    // for current_exception
-#include <future>       // for future
+#include <future>       // for future, promise
 #include <type_traits>  // for decay_t, is_invocable_v
-#include <utility>      // for exchange, forward, move
+#include <utility>      // for forward, move
 
-#include "async/detail/loop_host.hpp"    // for loop_host
-#include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/threadpool.hpp"          // for threadpool
-#include "steps/detail/future.hpp"       // for flow_promise
-#include "steps/detail/pooled_flow.hpp"  // for pooled_flow
-#include "steps/iasyncsteps.hpp"         // for IAsyncSteps
+#include "async/detail/future_watch.hpp"  // for shared_state_of
+#include "async/detail/loop_host.hpp"     // for loop_host
+#include "async/detail/pending_call.hpp"  // for abandon
+#include "async/detail/pool_core.hpp"     // for pool_core
+#include "async/threadpool.hpp"           // for threadpool
+#include "steps/detail/future.hpp"        // for flow_promise, make_promise, refuse
+#include "steps/detail/pooled_flow.hpp"   // for pooled_flow
+#include "steps/iasyncsteps.hpp"          // for IAsyncSteps
 
 namespace steps {
 
@@ -22,15 +24,12 @@ template <class T, class F>
 class spawn_task {
  public:
   template <class G>
-  explicit spawn_task(async::detail::pool_core& pool, flow_promise<T>& p, G&& body)
-      : pool_(pool), promise_(&p), body_(std::forward<G>(body)) {}
-  spawn_task(spawn_task&& other) noexcept(std::is_nothrow_move_constructible_v<F>)
-      : pool_(other.pool_), promise_(other.promise_), body_(std::move(other.body_)) {
-    other.promise_ = nullptr;
-  }
+  explicit spawn_task(async::detail::pool_core& pool, std::promise<T>&& p, G&& body)
+      : pool_(pool), promise_(std::move(p)), body_(std::forward<G>(body)) {}
+  spawn_task(spawn_task&&) = default;
   spawn_task& operator=(spawn_task&&) = delete;
   ~spawn_task() {
-    if (promise_ != nullptr) promise_->drop();
+    if (async::detail::shared_state_of(promise_) != nullptr) async::detail::abandon(std::move(promise_));
   }
 
   void operator()() {
@@ -46,18 +45,20 @@ class spawn_task {
 
  private:
   flow* make(async::detail::loop_core& core) noexcept {
+    flow_promise<T>* end = nullptr;
     flow* f = nullptr;
     try {
+      end = flow_promise<T>::make(std::move(promise_));
       f = pooled_flow::make(&core);
       append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(body_),
                                                              no_handler());
     } catch (...) {
       if (f != nullptr) pooled_flow::release(*f);
-      std::exchange(promise_, nullptr)->refuse(std::current_exception());
+      refuse(end != nullptr ? end->give_back() : std::move(promise_), std::current_exception());
       return nullptr;
     }
+    f->promise = end;
     f->pool = &pool_;
-    f->promise = std::exchange(promise_, nullptr);
     f->doomed = true;
     f->cur = &f->root;
     f->active.show_unseen();  // published with the message, if there is one
@@ -65,7 +66,7 @@ class spawn_task {
   }
 
   async::detail::pool_core& pool_;
-  flow_promise<T>* promise_;
+  std::promise<T> promise_;
   F body_;
 };
 
@@ -84,21 +85,16 @@ class spawn_task {
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. An error of the flow: Error, or the exception that it came from, by the future.
 /// Shutdown    a flow that has not ended when the pool has run out of tasks and stops is cancelled: broken promise.
-/// Memory      recycled blocks: one for the flow, two for the promise.
+/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its end when it
+/// starts.
 template <class T = void, class F>
 std::future<T> post(async::threadpool& pool, F&& body) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
                 "the body of a flow is called as body(IAsyncSteps&)");
   static_assert(detail::is_future_type<T>);
-  auto* const promise = detail::flow_promise<T>::make();
-  std::future<T> result;
-  try {
-    result = promise->get_future();
-  } catch (...) {
-    promise->drop();
-    throw;
-  }
-  pool.core().submit(detail::spawn_task<T, std::decay_t<F>>(pool.core(), *promise, std::forward<F>(body)));
+  auto promise = detail::make_promise<T>();
+  std::future<T> result = promise.get_future();
+  pool.core().submit(detail::spawn_task<T, std::decay_t<F>>(pool.core(), std::move(promise), std::forward<F>(body)));
   return result;
 }
 

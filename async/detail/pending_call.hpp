@@ -41,6 +41,19 @@ struct unseen_by_tsan {
 };
 #endif
 
+/// Breaks the promise of what is not done any more.
+template <class R>
+[[gnu::noinline]] void abandon(std::promise<R>&& promise) noexcept {
+  const void* const state = shared_state_of(promise);
+  {
+#if ASYNC_TSAN
+    const unseen_by_tsan quiet;
+#endif
+    const std::promise<R> gone(std::move(promise));
+  }
+  tell_watchers_of(state);
+}
+
 /// A call to be made later, on another thread: what to call and with what, and the promise of its result.
 ///
 /// Copies are made as std::async makes them: in place, so that they need not be movable, and the call is made with
@@ -58,7 +71,7 @@ class pending_call {
   pending_call(pending_call&&) = default;
   pending_call& operator=(pending_call&&) = delete;
   ~pending_call() {
-    if (call_.has_value() && shared_state_of(promise_) != nullptr) abandon();
+    if (call_.has_value() && shared_state_of(promise_) != nullptr) abandon(std::move(promise_));
 #if ASYNC_TSAN
     const unseen_by_tsan quiet;
     const std::promise<R> gone(std::move(promise_));
@@ -90,18 +103,6 @@ class pending_call {
       error = std::current_exception();
     }
     fail(promise_, std::move(error));  // after the catch block, which holds a reference of its own
-  }
-
-  /// Breaks the promise of a call that is not made any more.
-  [[gnu::noinline]] void abandon() noexcept {
-    const void* const state = shared_state_of(promise_);
-    {
-#if ASYNC_TSAN
-      const unseen_by_tsan quiet;
-#endif
-      const std::promise<R> gone(std::move(promise_));
-    }
-    tell_watchers_of(state);
   }
 
   R invoke() {

@@ -10,7 +10,7 @@
 
 #include "steps/completion.hpp"        // for wait_scope
 #include "steps/detail/branches.hpp"   // for group_step
-#include "steps/detail/future.hpp"     // for flow_promise
+#include "steps/detail/future.hpp"     // for flow_promise, make_promise
 #include "steps/detail/loop_step.hpp"  // for find_loop, loop_step
 #include "steps/detail/timeout.hpp"    // for may_wait, hold_open
 
@@ -187,14 +187,15 @@ std::future<T> execute_with_promise(step& s) {
     misuse_anywhere(f, "promise() of a flow that executes");
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
-  auto* const promise = flow_promise<T>::make();
+  auto promise = make_promise<T>();
+  std::future<T> result = promise.get_future();
+  auto* const end = flow_promise<T>::make(std::move(promise));
+  f.promise = end;
   try {
-    f.promise = promise;
-    std::future<T> result = promise->get_future();
     execute(f);
     return result;
   } catch (...) {
-    if (std::exchange(f.promise, nullptr) != nullptr) promise->drop();  // else a cancel() has done so
+    if (std::exchange(f.promise, nullptr) != nullptr) end->drop();  // else a cancel() has done so
     throw;
   }
 }

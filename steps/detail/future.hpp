@@ -24,19 +24,39 @@
 namespace steps::detail {
 
 template <class T>
+std::promise<T> make_promise() {
+  return std::promise<T>(std::allocator_arg, async::detail::block_allocator<T>());
+}
+
+/// Makes the future ready with an error.
+template <class T>
+void refuse(std::promise<T>&& promise, std::exception_ptr error) noexcept {
+  const void* const state = async::detail::shared_state_of(promise);
+  {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    std::promise<T> last = std::move(promise);
+    async::detail::fail(last, std::move(error));
+  }
+  async::detail::tell_watchers_of(state);
+}
+
+template <class T>
 class flow_promise final : public promise_base {
  public:
-  static flow_promise* make() {
-    void* const block = async::detail::allocate_block(sizeof(flow_promise));
-    try {
-      return ::new (block) flow_promise;
-    } catch (...) {  // no memory for the shared state
-      async::detail::free_block(block, sizeof(flow_promise));
-      throw;
-    }
+  /// Throws std::bad_alloc; the promise is then as before.
+  static flow_promise* make(std::promise<T>&& promise) {
+    return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise(std::move(promise));
   }
 
-  std::future<T> get_future() { return promise_.get_future(); }
+  /// There is no flow.
+  std::promise<T> give_back() noexcept {
+    std::promise<T> promise = std::move(promise_);
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(flow_promise));
+    return promise;
+  }
 
   void end(flow& f, bool failed) override {
     std::exception_ptr error;
@@ -61,11 +81,6 @@ class flow_promise final : public promise_base {
     }
     drop();
   }
-  /// There is no flow.
-  void refuse(std::exception_ptr error) noexcept {
-    fail(std::move(error));
-    drop();
-  }
   void drop() noexcept override {
     const void* const state = async::detail::shared_state_of(promise_);
     destroy();
@@ -74,7 +89,7 @@ class flow_promise final : public promise_base {
   }
 
  private:
-  flow_promise() = default;
+  explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
 
   void fail(std::exception_ptr&& error) {
 #if ASYNC_TSAN
@@ -89,7 +104,7 @@ class flow_promise final : public promise_base {
     std::destroy_at(this);
   }
 
-  std::promise<T> promise_{std::allocator_arg, async::detail::block_allocator<T>()};
+  std::promise<T> promise_;
 };
 
 /// A wait for a std::future: told when the promise is this library's, and looking now and then, since it may be
