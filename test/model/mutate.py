@@ -82,7 +82,8 @@ class Laboratory:
         output = subprocess.run(
             [*self.command(model, self.root), "-MM"], capture_output=True, text=True, check=True
         ).stdout
-        paths = (os.path.relpath(os.path.realpath(path), os.path.realpath(self.root)) for path in output.split()[1:])
+        files = (path.replace("\\ ", " ") for path in re.split(r"(?<!\\)\s+", output.replace("\\\n", ""))[1:])
+        paths = (os.path.relpath(os.path.realpath(path), os.path.realpath(self.root)) for path in files)
         return {path for path in paths if re.match(r"(?:async|steps)/", path)}
 
     def passes(self, model, headers, folder):

@@ -44,7 +44,7 @@ int main() {
 
 class Mutation(unittest.TestCase):
     def fates(self, condition, header=HEADER, **more):
-        with tempfile.TemporaryDirectory() as root:
+        with tempfile.TemporaryDirectory(prefix="a project ") as root:
             model = MODEL.replace("CONDITION", condition)
             for path, text in {"async/a.hpp": header, "test/model/a.cpp": model, **more}.items():
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
