@@ -320,11 +320,12 @@ class loop_core {
   }
 
   void run_ready() {
-    std::uint32_t left = (std::min)(ready_.size(), turn_limit);
-    ran_since_clock_ += left;  // first, for a callback may throw
-    for (; left != 0; --left) {
+    const std::uint32_t count = ready_.begin_batch(turn_limit);
+    ran_since_clock_ += count;  // first, for a callback may throw
+    if (count == 0) return;
+    do {
       if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
-    }
+    } while (ready_.next_of_batch());
   }
 
   /// Deadlines for the timers that have none; turn_time_ is up to date then.

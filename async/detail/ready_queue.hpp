@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 2
 #pragma once
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t
-#include <limits>   // for numeric_limits
-#include <memory>   // for unique_ptr
-#include <new>      // for bad_array_new_length, nothrow
-#include <utility>  // for move
+#include <algorithm>  // for min
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint32_t
+#include <limits>     // for numeric_limits
+#include <memory>     // for unique_ptr
+#include <new>        // for bad_array_new_length, nothrow
+#include <utility>    // for move
 
 #include "async/detail/config.hpp"    // for ASYNC_ASSERT
 #include "async/detail/platform.hpp"  // for prefetch_for_write
@@ -31,6 +32,7 @@ struct runnable {
 /// A ring and not a list: with tens of thousands of runnables the cost is cache misses, and the addresses of those to
 /// come are known early only when they do not lie in the objects themselves.
 ///
+/// Batch       what was there at begin_batch(), although more is pushed, and some of it erased, while it is popped.
 /// Threads     the loop's only.
 /// Exceptions  only reserve() can fail: everything that may be queued has reserved its place before, so push() never
 ///             fails. erase() leaves a gap; a full ring with gaps is compacted.
@@ -83,12 +85,20 @@ class ready_queue {
 
   /// True when nothing is queued, gaps not counted; they are skipped.
   bool empty() noexcept {
-    while (head_ != tail_ && ring_[head_ & mask()] == nullptr) ++head_;
+    while (head_ != tail_ && ring_[head_ & mask()] == nullptr) {
+      ++head_;
+      if (batch_ > 1) --batch_;
+    }
     return head_ == tail_;
   }
 
   /// Places between the oldest and the newest, gaps included.
   std::uint32_t size() const noexcept { return tail_ - head_; }
+
+  /// The oldest, at most so many, become the batch; returns how many, gaps included. The first of them may be popped.
+  std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = (std::min)(size(), most); }
+  /// When one of the batch has been popped: true when another one may be.
+  bool next_of_batch() noexcept { return --batch_ != 0; }
 
   /// Removes the oldest; null: it was a gap. The queue has a size.
   runnable* pop() noexcept {
@@ -128,12 +138,21 @@ class ready_queue {
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }
   std::uint32_t mask() const noexcept { return capacity_ - 1; }
 
+  /// Before all gaps are taken out.
+  void forget_gaps_of_batch() noexcept {
+    const std::uint32_t left = (std::min)(batch_ == 0 ? 0 : batch_ - 1, size());
+    for (std::uint32_t at = head_, end = head_ + left; at != end; ++at) {
+      if (ring_[at & mask()] == nullptr) --batch_;
+    }
+  }
+
   [[gnu::noinline]] void grow(std::size_t wanted) {
     std::size_t larger = capacity_ == 0 ? minimum : std::size_t{capacity_} * 2;
     while (wanted > limit(larger)) larger *= 2;
     if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
     std::unique_ptr<runnable*[]> ring(new runnable* [larger] {});
     std::uint32_t count = 0;
+    forget_gaps_of_batch();
     for (; head_ != tail_; ++head_) {
       runnable* const r = ring_[head_ & mask()];
       if (r == nullptr) continue;
@@ -149,6 +168,7 @@ class ready_queue {
 
   [[gnu::noinline]] void compact() noexcept {
     std::uint32_t to = head_;
+    forget_gaps_of_batch();
     for (std::uint32_t from = head_; from != tail_; ++from) {
       runnable* const r = ring_[from & mask()];
       if (r == nullptr) continue;
@@ -163,6 +183,7 @@ class ready_queue {
   std::uint32_t capacity_ = 0;         // a power of two, or 0
   std::uint32_t head_ = 0;             // running positions; masked, they are places
   std::uint32_t tail_ = 0;
+  std::uint32_t batch_ = 0;  // places that are left of it, with that of the one that was popped last
   std::size_t reserved_ = 0;
   std::size_t limit_ = 0;  // limit(capacity_)
 };

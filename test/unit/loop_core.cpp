@@ -75,6 +75,52 @@ TEST_CASE("a runnable may erase its neighbour, which does not run") {
   CHECK(ran.empty());
 }
 
+TEST_CASE("a turn runs what was there when it began, although runnables are erased and the queue is rearranged") {
+  event_loop loop;
+  loop_core& core = core_of(loop);
+  int ran = 0;
+  int later = 0;
+  std::vector<std::unique_ptr<runner>> others;
+  std::vector<std::unique_ptr<runner>> made;
+  SUBCASE("because it is full") {
+    runner again(core, [&] { ++later; });
+    runner first(core, [&] {
+      for (int i = 0; i < 40; ++i) core.ready().erase(*others[static_cast<std::size_t>(i)]);
+      for (int i = 0; i < 100; ++i) {
+        core.ready().push(again);
+        core.ready().erase(again);
+      }
+      core.ready().push(again);
+    });
+    core.ready().push(first);
+    for (int i = 0; i < 50; ++i) {
+      core.ready().push(*others.emplace_back(std::make_unique<runner>(core, [&] { ++ran; })));
+    }
+    CHECK(core.turn().have_work);
+    CHECK(ran == 10);
+    CHECK(later == 0);
+    CHECK_FALSE(core.turn().have_work);
+    CHECK(later == 1);
+  }
+  SUBCASE("because it grows") {
+    runner first(core, [&] {
+      for (int i = 0; i < 40; ++i) core.ready().erase(*others[static_cast<std::size_t>(i)]);
+      for (int i = 0; i < 100; ++i) {
+        core.ready().push(*made.emplace_back(std::make_unique<runner>(core, [&] { ++later; })));
+      }
+    });
+    core.ready().push(first);
+    for (int i = 0; i < 50; ++i) {
+      core.ready().push(*others.emplace_back(std::make_unique<runner>(core, [&] { ++ran; })));
+    }
+    CHECK(core.turn().have_work);
+    CHECK(ran == 10);
+    CHECK(later == 0);
+    CHECK_FALSE(core.turn().have_work);
+    CHECK(later == 100);
+  }
+}
+
 TEST_CASE("messages are delivered on the loop in order, and only the first of a sleep wakes") {
   int woken = 0;
   event_loop loop([&] { ++woken; });

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -98,11 +100,13 @@ TEST_CASE("erasing and pushing the same runnables again and again needs no more 
   CHECK(pop(queue) == 0);
 }
 
-TEST_CASE("random use gives what a deque gives") {
+TEST_CASE("random use gives what a deque gives, and a batch is what was there when it began") {
   std::mt19937_64 random(testing::seed());
   ready_queue queue;
   std::vector<std::unique_ptr<entry>> entries;
   std::deque<int> expected;
+  std::size_t of_batch = 0;  // of those expected
+  bool in_batch = false;
   for (std::size_t i = 0; i < testing::rounds(200000); ++i) {
     const std::uint64_t what = random() % 16;
     if (what == 0 && entries.size() < 3000) {
@@ -116,13 +120,25 @@ TEST_CASE("random use gives what a deque gives") {
     } else if (what < 10 && !expected.empty()) {
       const auto victim = expected.begin() + static_cast<std::ptrdiff_t>(random() % expected.size());
       REQUIRE(queue.erase(*entries[static_cast<std::size_t>(*victim)]));
+      if (victim < expected.begin() + static_cast<std::ptrdiff_t>(of_batch)) --of_batch;
       expected.erase(victim);
     } else if (what < 14) {
+      if (in_batch) {
+        in_batch = queue.next_of_batch();
+      } else {
+        of_batch = expected.size();
+        in_batch = queue.begin_batch((std::numeric_limits<std::uint32_t>::max)()) != 0;
+      }
+      if (!in_batch) {
+        REQUIRE(of_batch == 0);
+      } else if (runnable* const r = queue.pop(); r != nullptr) {
+        REQUIRE(of_batch-- != 0);
+        REQUIRE(static_cast<entry*>(r)->number == expected.front());
+        expected.pop_front();
+      }
+    } else if (what == 14) {
       REQUIRE(queue.empty() == expected.empty());
-      if (expected.empty()) continue;
-      REQUIRE(pop(queue) == expected.front());
-      expected.pop_front();
-    } else if (what == 15 && expected.empty()) {
+    } else if (expected.empty()) {
       queue.trim();
     }
   }
