@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 6
 #pragma once
-#include <chrono>       // for duration, ceil
+#include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
@@ -13,6 +13,7 @@
 #include "async/detail/atomics.hpp"       // for wait_clock
 #include "async/detail/backoff.hpp"       // for backoff
 #include "async/detail/bounded_ring.hpp"  // for bounded_ring, ring_result
+#include "async/detail/durations.hpp"     // for to_nanoseconds, later
 #include "async/detail/wait_gate.hpp"     // for wait_gate
 
 namespace async {
@@ -170,11 +171,11 @@ class bounded_queue {
    public:
     template <class Rep, class Period>
     explicit deadline(std::chrono::duration<Rep, Period> limit) {
-      const double seconds = std::chrono::duration<double>(limit).count();
-      if (seconds >= 1e9) {
+      const std::chrono::nanoseconds time = detail::to_nanoseconds(limit);
+      if (time >= std::chrono::seconds(1'000'000'000)) {
         is_never_ = true;
-      } else if (seconds > 0) {
-        at_ = detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(limit);
+      } else if (time > time.zero()) {
+        at_ = detail::later(detail::wait_clock::now(), time);
       } else {
         has_passed_ = true;  // also for not-a-number
       }

@@ -11,7 +11,7 @@
 #include <utility>      // for move, exchange, forward
 
 #include "async/detail/callback.hpp"    // for callback
-#include "async/detail/durations.hpp"   // for to_nanoseconds
+#include "async/detail/durations.hpp"   // for to_nanoseconds, later
 #include "async/detail/loop_core.hpp"   // for loop_core, time_source
 #include "async/detail/loop_entry.hpp"  // for loop_entry
 #include "async/task.hpp"               // for task
@@ -138,9 +138,7 @@ class event_loop {
     if (!work) throw std::bad_function_call();
   }
   detail::loop_core::time_point after(std::chrono::nanoseconds delay) const noexcept {
-    const auto now = core_->now();
-    return delay >= (detail::loop_core::time_point::max)() - now ? (detail::loop_core::time_point::max)()
-                                                                 : now + (std::max)(delay, delay.zero());
+    return detail::later(core_->now(), (std::max)(delay, delay.zero()));
   }
 
   detail::loop_core* const core_;

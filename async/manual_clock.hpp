@@ -5,6 +5,7 @@
 #include <chrono>   // for nanoseconds
 #include <cstdint>  // for int64_t
 
+#include "async/detail/durations.hpp"  // for later
 #include "async/detail/loop_core.hpp"  // for time_source
 
 namespace async {
@@ -29,9 +30,13 @@ class manual_clock {
   /// The time that it shows.
   time_point now() const noexcept { return time_point(time_point::duration(now_.load(std::memory_order_relaxed))); }
 
-  /// Moves the time by `distance`.
+  /// Moves the time by `distance`, which is not negative, at most to its end.
   void advance(std::chrono::nanoseconds distance) noexcept {
-    now_.fetch_add(std::chrono::duration_cast<time_point::duration>(distance).count(), std::memory_order_relaxed);
+    auto seen = now_.load(std::memory_order_relaxed);
+    time_point::rep moved;
+    do {
+      moved = detail::later(time_point(time_point::duration(seen)), distance).time_since_epoch().count();
+    } while (!now_.compare_exchange_weak(seen, moved, std::memory_order_relaxed));
   }
 
   /// Moves the time to `until`, unless it is later already.

@@ -9,8 +9,10 @@ namespace async {
 struct time_source {
   using time_point = detail::wait_clock::time_point;  ///< a moment of the steady clock
 
-  time_point (*now)(void* self) noexcept = nullptr;  ///< null: the steady clock
-  /// What run() does instead of sleeping until a timer is due: moves the time there.
+  /// The time, which never goes back; null: the steady clock. By any thread that uses the loop.
+  time_point (*now)(void* self) noexcept = nullptr;
+  /// What run() does instead of sleeping until a timer is due: moves the time there. Null: run() sleeps, as long by the
+  /// steady clock.
   void (*skip_to)(void* self, time_point until) noexcept = nullptr;
   void* self = nullptr;  ///< what both are called with
 };

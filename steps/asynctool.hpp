@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 0
 #pragma once
-#include <chrono>     // for nanoseconds
+#include <chrono>     // for duration, nanoseconds
 #include <cstdio>     // for fprintf
 #include <exception>  // for terminate
 #include <stdexcept>  // for logic_error
@@ -58,6 +58,11 @@ class AsyncTool {
   Handle immediate(async::task work) { return loop_.immediate(std::move(work)); }
   /// See async::event_loop::deferred().
   Handle deferred(std::chrono::nanoseconds delay, async::task work) { return loop_.deferred(delay, std::move(work)); }
+  /// The same with any duration.
+  template <class Rep, class Period>
+  Handle deferred(std::chrono::duration<Rep, Period> delay, async::task work) {
+    return loop_.deferred(delay, std::move(work));
+  }
   /// See async::event_loop::post().
   void post(async::task work) { loop_.post(std::move(work)); }
   /// True on the thread that runs the loop.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 5
 #pragma once
-#include <algorithm>  // for min, max
+#include <algorithm>  // for min
 #include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t
@@ -12,6 +12,7 @@
 #include <utility>    // for move, exchange
 
 #include "async/detail/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/durations.hpp"        // for later, time_between
 #include "async/detail/inbox.hpp"            // for inbox, message, recurring_message
 #include "async/detail/loop_extension.hpp"   // for loop_extensions
 #include "async/detail/loop_owner.hpp"       // for loop_owner
@@ -275,7 +276,7 @@ class loop_core {
     cycle_result result{false, nanoseconds::zero()};
     if (!timers_.none_waiting()) {
       settle_timers();
-      result = {true, (std::max)(nanoseconds(timers_.next_deadline() - turn_time_), nanoseconds::zero())};
+      result = {true, time_between(turn_time_, timers_.next_deadline())};
     }
     if (wake_ && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
     return result;
@@ -345,8 +346,10 @@ class loop_core {
       parker_.park();
     } else if (source_.now == nullptr) {
       static_cast<void>(parker_.park_until(deadline));
-    } else {
+    } else if (source_.skip_to != nullptr) {
       source_.skip_to(source_.self, deadline);
+    } else {
+      static_cast<void>(parker_.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
     }
   }
 

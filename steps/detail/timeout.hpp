@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 10
 #pragma once
-#include <chrono>   // for duration, nanoseconds
-#include <utility>  // for exchange
+#include <algorithm>  // for max
+#include <chrono>     // for duration, nanoseconds
+#include <utility>    // for exchange
 
+#include "async/detail/durations.hpp"    // for to_nanoseconds
 #include "async/detail/timer_queue.hpp"  // for timer_node
 #include "steps/detail/engine.hpp"       // for raise, take_limited
 #include "steps/detail/remote.hpp"       // for misuse_anywhere
@@ -16,12 +18,7 @@ using nanoseconds = std::chrono::nanoseconds;
 /// Any duration as nanoseconds, rounded up; what does not fit is for ever, what is negative is nothing.
 template <class Rep, class Period>
 constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
-  using seconds = std::chrono::duration<long double>;
-  if (!(d > d.zero())) return nanoseconds::zero();
-  if (std::chrono::duration_cast<seconds>(d) >= std::chrono::duration_cast<seconds>((nanoseconds::max)())) {
-    return (nanoseconds::max)();
-  }
-  return std::chrono::ceil<nanoseconds>(d);
+  return (std::max)(async::detail::to_nanoseconds(d), nanoseconds::zero());
 }
 
 struct timeout_scope : scope, async::detail::timer_node {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 18
 #pragma once
-#include <chrono>       // for nanoseconds
+#include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
 #include <cstddef>      // for byte
 #include <exception>    // for exception_ptr
@@ -14,6 +14,7 @@
 
 #include "async/detail/block_cache.hpp"             // for block_allocator
 #include "async/detail/config.hpp"                  // for ASYNC_TSAN
+#include "async/detail/durations.hpp"               // for to_nanoseconds
 #include "async/detail/fulfil.hpp"                  // for fulfil, fulfil_or_fail, fail
 #include "async/detail/future_watch.hpp"            // for tell_watchers_of
 #include "async/detail/pending_call.hpp"            // for unseen_by_tsan
@@ -92,6 +93,11 @@ inline auto schedule(async::event_loop& loop) noexcept { return detail::loop_awa
 /// Goes on in a turn of the loop when at least `delay` has passed. Throws as schedule(loop) does.
 inline auto sleep_for(async::event_loop& loop, std::chrono::nanoseconds delay) noexcept {
   return detail::timer_awaiter(loop, delay);
+}
+/// The same with any duration.
+template <class Rep, class Period>
+auto sleep_for(async::event_loop& loop, std::chrono::duration<Rep, Period> delay) noexcept {
+  return detail::timer_awaiter(loop, async::detail::to_nanoseconds(delay));
 }
 
 /// Calls f(arguments...) as a task of the pool, with copies of both as std::async makes them, and goes on there with

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <ratio>
 #include <thread>
 #include <vector>
 
@@ -183,6 +184,7 @@ TEST_CASE("limits below zero, of no number, or beyond all time are understood") 
   wait((std::chrono::nanoseconds::max)());
   wait((std::chrono::hours::max)());
   wait(std::chrono::duration<double>(std::numeric_limits<double>::infinity()));
+  wait(std::chrono::duration<long long, std::ratio<1, 1193182>>(1193182LL * 3600 * 6));
 }
 
 TEST_CASE("close ends the waiting of consumers: false, once the queue is drained") {

@@ -27,6 +27,33 @@ TEST_CASE("a duration is as many nanoseconds, rounded up") {
   CHECK(to_nanoseconds(duration<char>(2)) == seconds(2));
 }
 
+TEST_CASE("units that are no whole number of nanoseconds are exact over the whole range") {
+  using thirds = duration<std::int64_t, std::ratio<1, 3>>;
+  using unsigned_thirds = duration<std::uint64_t, std::ratio<1, 3>>;
+  using samples = duration<std::int64_t, std::ratio<1, 44100>>;
+  using timer_ticks = duration<std::int64_t, std::ratio<1, 1193182>>;
+  CHECK(to_nanoseconds(thirds(1)) == nanoseconds(333'333'334));
+  CHECK(to_nanoseconds(thirds(-1)) == nanoseconds(-333'333'333));
+  CHECK(to_nanoseconds(thirds(3 * 9'223'372'036)) == seconds(9'223'372'036));
+  CHECK(to_nanoseconds(thirds(-3 * 9'223'372'036)) == seconds(-9'223'372'036));
+  CHECK(to_nanoseconds(thirds(3 * 9'223'372'037)) == longest);
+  CHECK(to_nanoseconds(thirds(-3 * 9'223'372'037)) == shortest);
+  CHECK(to_nanoseconds(unsigned_thirds(3 * 9'000'000'001U + 1)) == seconds(9'000'000'001) + nanoseconds(333'333'334));
+  CHECK(to_nanoseconds(samples(std::int64_t{44100} * 86400 * 365)) == hours(24 * 365));
+  CHECK(to_nanoseconds(timer_ticks(1193182 * std::int64_t{3600 * 6})) == hours(6));
+  CHECK(to_nanoseconds(timer_ticks((std::numeric_limits<std::int64_t>::max)())) == longest);
+  CHECK(to_nanoseconds(timer_ticks((std::numeric_limits<std::int64_t>::min)())) == shortest);
+  CHECK(to_nanoseconds(duration<int, std::ratio<1001, 30000>>(30)) == nanoseconds(1'001'000'000));
+  CHECK(to_nanoseconds(duration<std::uint64_t, std::pico>((std::numeric_limits<std::uint64_t>::max)())) ==
+        nanoseconds(18'446'744'073'709'552));
+  CHECK(to_nanoseconds(duration<std::int64_t, std::atto>(-1'999'999'999)) == nanoseconds(-1));
+  // a ratio whose parts cannot be multiplied with each other
+  CHECK(to_nanoseconds(duration<int, std::ratio<7, 999'999'999'989>>(0)) == nanoseconds(0));
+  const nanoseconds odd = to_nanoseconds(duration<std::int64_t, std::ratio<7, 999'999'999'989>>(1'000'000'000'000));
+  CHECK(odd > seconds(7));
+  CHECK(odd < seconds(7) + microseconds(1));
+}
+
 TEST_CASE("what nanoseconds cannot hold is the longest or the shortest, and not-a-number nothing") {
   CHECK(to_nanoseconds((nanoseconds::max)()) == longest);
   CHECK(to_nanoseconds(seconds(9'223'372'036)) == seconds(9'223'372'036));

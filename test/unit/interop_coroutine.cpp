@@ -265,7 +265,7 @@ TEST_CASE("they work in coroutines of other libraries, which may be destroyed wh
     steps::AsyncSteps flow{loop};
     flow.add([](IAsyncSteps& asi) { asi.success(1); });
     at += co_await execute<int>(flow);
-    co_await sleep_for(loop, 1h);
+    co_await sleep_for(loop, (std::chrono::hours::max)());
     at = 4;
   };
   const other_coroutine c = work(b.loop, reached);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Times and clocks at the ends of their range, and of unusual units.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <ratio>
+
+#include "async/bounded_queue.hpp"
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+#include "steps/asyncsteps.hpp"
+#include "steps/asynctool.hpp"
+
+using async::event_loop;
+using async::manual_clock;
+using namespace std::chrono;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Of a timer chip: nanoseconds times the denominator of its ratio are soon more than 64 bits hold.
+using chip_ticks = duration<std::int64_t, std::ratio<1, 1193182>>;
+constexpr chip_ticks six_hours{std::int64_t{1193182} * 3600 * 6};
+
+void skip(event_loop& loop, manual_clock& clock, nanoseconds time) {
+  loop.iterate();
+  clock.advance(time);
+  for (event_loop::cycle_result next{true, 0ns}; next.have_work && next.delay == 0ns;) next = loop.iterate();
+}
+
+}  // namespace
+
+TEST_CASE("a delay in any unit is as long as it says") {
+  manual_clock clock;
+  event_loop loop(clock);
+  int ran = 0;
+  loop.deferred(six_hours, [&] { ++ran; });
+  loop.deferred(chip_ticks((chip_ticks::max)()), [&] { ran += 10; });
+  loop.deferred(1h, [] {});
+  skip(loop, clock, 6h - 1us);
+  CHECK(ran == 0);
+  skip(loop, clock, 1ms);
+  CHECK(ran == 1);
+}
+
+TEST_CASE("a timeout of a step in any unit is as long as it says") {
+  manual_clock clock;
+  event_loop loop(clock);
+  steps::AsyncSteps flow(loop);
+  int timeouts = 0;
+  flow.add([](steps::IAsyncSteps& asi) { asi.setTimeout(six_hours); },
+           [&](steps::IAsyncSteps& asi, steps::ErrorCode) {
+             ++timeouts;
+             asi.success();
+           });
+  flow.execute();
+  loop.deferred(7h, [] {});
+  skip(loop, clock, 6h - 1us);
+  CHECK(timeouts == 0);
+  skip(loop, clock, 1ms);
+  CHECK(timeouts == 1);
+}
+
+TEST_CASE("a tool takes delays that nanoseconds cannot hold") {
+  steps::AsyncTool tool([] {});
+  bool ran = false;
+  const auto never = tool.deferred((hours::max)(), [&] { ran = true; });
+  tool.iterate();
+  CHECK_FALSE(ran);
+  CHECK(never);
+}
+
+TEST_CASE("a clock may begin anywhere") {
+  for (const auto start : {(manual_clock::time_point::min)(), manual_clock::time_point(-1h), manual_clock::time_point(),
+                           (manual_clock::time_point::max)() - 1h}) {
+    manual_clock clock(start);
+    event_loop loop(clock);
+    int ran = 0;
+    loop.deferred(10ms, [&] { ++ran; });
+    loop.deferred((nanoseconds::max)(), [&] { ran += 10; });
+    const auto next = loop.iterate();
+    CHECK(next.have_work);
+    CHECK(next.delay >= 10ms);
+    CHECK(next.delay < 11ms);
+    skip(loop, clock, 11ms);
+    CHECK(ran == 1);
+    loop.run_for(20min);
+    CHECK(clock.now() >= start + 20min);
+    CHECK(ran == 1);
+  }
+}
+
+TEST_CASE("a manual clock stops at the end of time") {
+  manual_clock clock;
+  event_loop loop(clock);
+  int ran = 0;
+  loop.deferred(24h * 365 * 100, [&] { ++ran; });
+  skip(loop, clock, (nanoseconds::max)());
+  CHECK(clock.now() == (manual_clock::time_point::max)());
+  CHECK(ran == 1);
+}
+
+TEST_CASE("run sleeps by the steady clock where a time source cannot be moved") {
+  async::time_source source;
+  source.now = [](void*) noexcept { return steady_clock::now() - 1h; };
+  event_loop loop(source);
+  const auto begin = steady_clock::now();
+  loop.deferred(20ms, [&] { loop.stop(); });
+  loop.run();
+  CHECK(steady_clock::now() - begin >= 20ms);
+  loop.run_for(5ms);
+  CHECK(steady_clock::now() - begin >= 25ms);
+}
