@@ -119,8 +119,11 @@ class event_loop {
     core_->set_unhandled(std::make_shared<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
   }
 
-  /// Gives unused memory back to the system; returns the bytes. By the owner.
-  std::size_t trim() noexcept { return core_->trim(); }
+  /// Gives unused memory back to the system; returns the bytes: 0 while another thread is in the loop. By the owner.
+  std::size_t trim() noexcept {
+    const detail::loop_entry here(*core_);
+    return here ? core_->trim() : 0;
+  }
 
  private:
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;

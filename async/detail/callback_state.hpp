@@ -60,14 +60,15 @@ class callback_state {
   bool release() noexcept {
     // [L10] acquire, pairs with [L11]: the last one sees what the others did
     if (word_.load(std::memory_order_acquire) / one == 1) return true;
-    // [L11] acq_rel, pairs with [L10] and itself
+    // [L11] acq_rel, pairs with [L10], [L22] and itself
     return word_.fetch_sub(one, std::memory_order_acq_rel) / one == 1;
   }
 
   /// release() by a handle in a turn of the callback's loop. While the loop's reference is the only other one, no other
   /// thread can touch the word.
   bool release_on_loop() noexcept {
-    if (word_.load(std::memory_order_relaxed) != 2 * one) return release();
+    // [L22] acquire, pairs with [L11]: what handles did that have gone, for their release ends with the store
+    if (word_.load(std::memory_order_acquire) != 2 * one) return release();
     word_.store(one, std::memory_order_relaxed);
     return false;
   }

@@ -5,9 +5,12 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include "async/detail/loop_entry.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
 
@@ -93,4 +96,24 @@ TEST_CASE("a hook for unhandled exceptions may set another one, and goes on with
   CHECK(by_first == 2);  // it is still there
   CHECK(by_second == 2);
   CHECK(captured.use_count() == 1);
+}
+
+TEST_CASE("trim leaves a loop alone that another thread is in") {
+  event_loop loop;
+  auto& core = async::detail::core_of(loop);
+  core.ready().reserve(10000);
+  core.ready().unreserve(10000);
+  std::promise<void> is_in;
+  std::promise<void> trimmed;
+  std::thread guest([&] {
+    const async::detail::loop_entry here(core);
+    CHECK(static_cast<bool>(here));
+    is_in.set_value();
+    trimmed.get_future().wait();
+  });
+  is_in.get_future().wait();
+  CHECK(loop.trim() == 0);
+  trimmed.set_value();
+  guest.join();
+  CHECK(loop.trim() > 0);
 }
