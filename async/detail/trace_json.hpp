@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 1
 #pragma once
-#include <algorithm>      // for sort
+#include <algorithm>      // for max, sort
 #include <cstddef>        // for size_t
 #include <cstdint>        // for uint64_t
 #include <cstdio>         // for snprintf
@@ -35,6 +35,22 @@ inline std::string_view short_name(std::string_view type) noexcept {
     begin = i + 2;
   }
   return is_wrapper ? type.substr(0, type.find('<')) : type;
+}
+
+/// Bytes of the character that a text begins with (Unicode 15, table 3-7); 0: none is well-formed.
+inline std::size_t utf8_length(std::string_view text) noexcept {
+  const auto at = [&text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = at(0);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  const unsigned lowest = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned highest = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (at(1) < lowest || at(1) > highest) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (at(i) < 0x80 || at(i) > 0xbf) return 0;
+  }
+  return length;
 }
 
 /// Writes what the logs hold in the JSON of the Trace Event Format: one process, a track for each thread, one for each
@@ -191,11 +207,21 @@ class trace_json {
                   static_cast<long long>((nanoseconds < 0 ? -nanoseconds : nanoseconds) % 1000));
     text_ += digits;
   }
+  /// JSON is in UTF-8; names of threads may be cut in the middle of a character, or in another encoding.
   void quote(std::string_view text) {
     text_ += '"';
-    for (const char c : text) {
+    while (!text.empty()) {
+      const char c = text.front();
+      const std::size_t length = utf8_length(text);
       if (c == '"' || c == '\\') text_ += '\\';
-      text_ += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      if (length == 0) {
+        text_ += '?';
+      } else if (static_cast<unsigned char>(c) < ' ') {
+        text_ += ' ';
+      } else {
+        text_ += text.substr(0, length);
+      }
+      text.remove_prefix((std::max)(length, std::size_t{1}));
     }
     text_ += '"';
   }

@@ -52,7 +52,8 @@ class basic_trace_log {
     session_.store(0, std::memory_order_relaxed);  // relaxed: nobody reads a log of a session that is over
     if (capacity != capacity_ || slots_ == nullptr) {
       slots_.reset();
-      if (capacity + 1 > 1) slots_.reset(new (std::nothrow) slot[capacity + 1]{});
+      constexpr std::size_t most = static_cast<std::size_t>(-1) / 2 / sizeof(slot);  // else new[] throws all the same
+      if (capacity != 0 && capacity < most) slots_.reset(new (std::nothrow) slot[capacity + 1]{});
       capacity_ = slots_ == nullptr ? 0 : capacity;
     }
     count_.store(0, std::memory_order_relaxed);  // relaxed: published with the session

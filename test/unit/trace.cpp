@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <map>
@@ -252,13 +253,37 @@ TEST_CASE("a full ring drops the oldest events and counts them") {
 }
 
 TEST_CASE("without room every event is dropped and counted") {
-  async::trace session(async::trace_options{.events_per_thread = 0});
-  async::threadpool pool(0);
-  async::task_group group(pool);
-  group.run([] {});
-  CHECK(group.wait());
-  CHECK(session.dropped() == 1);
-  CHECK(events(written(session), "X").empty());
+  constexpr auto most = static_cast<std::size_t>(-1);
+  for (const std::size_t room : {std::size_t{0}, most, most - 1, most / 2, most / sizeof(async::detail::trace_event)}) {
+    async::trace session(async::trace_options{.events_per_thread = room});
+    async::threadpool pool(0);
+    async::task_group group(pool);
+    group.run([] {});
+    CHECK(group.wait());
+    CHECK(session.dropped() == 1);
+    CHECK(events(written(session), "X").empty());
+  }
+}
+
+TEST_CASE("names of threads in any encoding, and those that are cut, are written in UTF-8") {
+  const auto is_written = [](const char* name, const std::string& as) {
+    async::trace session;
+    std::thread([name] {
+      async::trace::name_thread(name, 7);
+      async::event_loop loop;
+      loop.immediate([] {});
+      loop.iterate();
+    }).join();
+    for (const json& e : events(written(session), "M")) {
+      if (e["args"]["name"].text == as) return true;
+    }
+    return false;
+  };
+  CHECK(is_written("caf\xc3\xa9", "caf\xc3\xa9/7"));
+  CHECK(is_written("caf\xe9", "caf?/7"));
+  CHECK(is_written("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xff", "?? ??? ???? ?/7"));
+  CHECK(is_written("\xe2\x82\xac \xf0\x9f\x98\x80", "\xe2\x82\xac \xf0\x9f\x98\x80/7"));
+  CHECK(is_written("thirty bytes in front of this \xc3\xa9", "thirty bytes in front of this ?"));
 }
 
 TEST_CASE("a session records only what happens between its start and its end") {
