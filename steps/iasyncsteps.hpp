@@ -178,7 +178,8 @@ class IAsyncSteps : public detail::step {
     return forEach(std::vector<T>(elements), std::forward<F>(f), label);
   }
 
-  /// Adds a step that lets all other flows of the loop have their turn; results pass through.
+  /// Adds a step that lets the loop's other flows have their turn; results pass through. InternalError beside
+  /// completion().
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_bare() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
@@ -261,7 +262,7 @@ class IAsyncSteps : public detail::step {
       detail::hold_open(*flow_);
     }
   }
-  /// Makes the step wait, and returns the token that ends the wait from any thread.
+  /// Makes the step wait, and returns the token that ends the wait from any thread; with sub-steps there is no wait.
   template <class... T>
   steps::completion<T...> completion() {
     using token = steps::completion<T...>;
@@ -390,8 +391,9 @@ class IAsyncSteps : public detail::step {
       using kind = detail::loop_step<IAsyncSteps, detail::no_label, Body>;
       return append<kind>(flags, detail::no_label(), std::forward<A>(args)...);
     }
-    using kind = detail::loop_step<IAsyncSteps, detail::owned_label, Body>;
-    return append<kind>(flags, detail::owned_label(label), std::forward<A>(args)...);
+    using kind = detail::loop_step<IAsyncSteps, detail::kept_label, Body>;
+    if (auto* to = level()) detail::append_labelled<kind>(*to, flags, label, std::forward<A>(args)...);
+    return *this;
   }
 };
 

@@ -13,32 +13,44 @@ namespace steps::detail {
 
 /// A step's function has returned with a signal that is not the common one.
 [[gnu::noinline]] inline step* after_signal(flow& f, step& s) {
-  if (f.signal() == signal::wait) {
-    park(f);
-    return nullptr;
+  switch (f.signal()) {
+    case signal::wait:
+      park(f);
+      return nullptr;
+    case signal::error:
+      if (f.first == nullptr) return unwind(f, &s);
+      drop_added(f);  // whose destructors may cancel the flow
+      if (f.signal() == signal::error) return unwind(f, &s);
+      break;
+    default:  // cancelled by its own function
+      drop_added(f);
   }
-  drop_added(f);  // whose destructors may cancel the flow
-  if (f.signal() == signal::error) return unwind(f, &s);
   finish_cancel(f, &s);
   return nullptr;
 }
 
-/// True when the step has a scope that it waits for.
-inline bool awaits(const flow& f, const step& s) noexcept {
-  const scope* at = f.scopes;
+/// What the step waits for, a completion; null: nothing.
+inline scope* awaited_by(const flow& f, const step& s) noexcept {
+  scope* at = f.scopes;
   while (at != nullptr && at->holder == &s && !(at->ops != nullptr && at->ops->awaited)) at = at->outer;
-  return at != nullptr && at->holder == &s;
+  return at != nullptr && at->holder == &s ? at : nullptr;
+}
+
+/// The step has sub-steps, so it waits for nothing else.
+[[gnu::noinline]] inline void leave_waits(flow& f, const step& s) noexcept {
+  while (scope* const wait = awaited_by(f, s)) std::exchange(wait->ops, nullptr)->leave(*wait);
 }
 
 /// relinquish() came before all sub-steps: the step ends, or they run, when its turn comes again.
 inline step* give_way(flow& f, step& s) {
   if (f.first != nullptr) {
+    leave_waits(f, s);
     s.sub_end_ = f.top;
     f.cur = f.first;
     make_ready(f, signal::rerun);
     return nullptr;
   }
-  if (awaits(f, s)) [[unlikely]] {
+  if (awaited_by(f, s) != nullptr) [[unlikely]] {
     set_error(f, errors::InternalError, "relinquish() of a step that waits for its completion()");
     return after_signal(f, s);
   }
@@ -58,6 +70,8 @@ inline step* give_way(flow& f, step& s) {
   f.run_by = nullptr;
   const std::uint32_t said = f.signal();
   if (said <= signal::wait && f.first != nullptr) {
+    if (said != signal::none) [[unlikely]]
+      leave_waits(f, s);
     f.signal(signal::none);
     s.sub_end_ = f.top;
     return f.first;

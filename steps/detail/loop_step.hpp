@@ -2,8 +2,11 @@
 // floor: 10
 #pragma once
 #include <cstddef>      // for size_t
+#include <cstdint>      // for uint16_t, uint32_t
+#include <cstring>      // for memcpy
 #include <functional>   // for reference_wrapper
 #include <iterator>     // for begin, end
+#include <new>          // for bad_alloc
 #include <optional>     // for optional
 #include <string>       // for string
 #include <string_view>  // for string_view
@@ -33,14 +36,26 @@ class LoopLabel {
 
 namespace detail {
 
-/// What a loop keeps of its label: nothing, or a copy.
+/// What a loop keeps of its label: nothing, or a copy, which lies behind the step in the arena.
 struct no_label {
   std::string_view view() const noexcept { return {}; }
+  std::size_t bytes() const noexcept { return 0; }
 };
-struct owned_label {
-  explicit owned_label(LoopLabel l) : text(l.view()) {}
+struct kept_label {
+  struct source {
+    flow& of;
+    std::string_view text;
+    std::size_t bytes() const noexcept { return round_up(sizeof(record) + text.size(), granule); }
+  };
+  /// Throws std::bad_alloc.
+  explicit kept_label(const source& from) {
+    if (from.text.size() > std::size_t{1} << 30) throw std::bad_alloc();
+    auto* const head = ::new (allocate(from.of, from.bytes())) record{static_cast<std::uint32_t>(from.bytes()), 0, 0};
+    text = {static_cast<const char*>(std::memcpy(head + 1, from.text.data(), from.text.size())), from.text.size()};
+  }
   std::string_view view() const noexcept { return text; }
-  std::string text;
+
+  std::string_view text;
 };
 
 /// The label in front of the functor, where a break looks for it without knowing the loop's type.
@@ -56,6 +71,11 @@ struct loop_step final : loop_head<Face> {
     this->label_of = [](const loop_head<Face>& self) noexcept {
       return static_cast<const loop_step&>(self).label.view();
     };
+  }
+  /// What lies behind the step.
+  template <class L, class... A>
+  static std::size_t bytes_behind(const L& l, const A&...) noexcept {
+    return l.bytes();
   }
 
   static void run(step& s) {
@@ -178,6 +198,13 @@ struct each {
   std::size_t index = 0;
   F function;
 };
+
+/// Adds a loop with a label.
+template <class Step, class... A>
+void append_labelled(step& parent, std::uint16_t flags, LoopLabel label, A&&... args) {
+  append_step<Step>(parent, flags | record_flag::is_step, kept_label::source{*parent.flow_, label.view()},
+                    std::forward<A>(args)...);
+}
 
 /// The loop that a break or continue at `s` is for; null: there is none. Branches of parallel() are looked through.
 template <class Face>

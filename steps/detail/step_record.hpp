@@ -145,10 +145,9 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;
   if constexpr (!std::is_trivially_destructible_v<Step>) flags |= record_flag::destroys;
   if (f.limit != nullptr) [[unlikely]] {
-    if (!take_limited(f, &limits::steps, round_up(sizeof(Step), granule) + alignof(Step),
-                      "the flow exceeds nitro::MaxSteps")) {
-      return nullptr;
-    }
+    std::size_t room = round_up(sizeof(Step), granule) + alignof(Step);
+    if constexpr (requires { Step::bytes_behind(args...); }) room += Step::bytes_behind(args...);
+    if (!take_limited(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
   }
   constexpr std::size_t size = round_up(sizeof(Step), granule);
   std::byte* const before = f.top;

@@ -366,3 +366,29 @@ TEST_CASE_TEMPLATE("rule 35: a burst that is longer than any is one", Flow, Nitr
   b.loop.iterate();
   CHECK(rounds == 1000);
 }
+
+TEST_CASE("rule 35: the label of a loop takes memory of the flow") {
+  bench b;
+  lines seen;
+  NitroSteps<nitro::ArenaBytes<512>> flow{b.loop};
+  const std::string label(400, 'x');
+  const auto once = [&](IAsyncSteps& asi) {
+    seen.push_back("body");
+    asi.breakLoop(label);
+  };
+  flow.loop(once, label);
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"body"});
+
+  seen.clear();
+  flow.add([&](IAsyncSteps& asi) { asi.loop(once, label + label); }, testing::noting(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"InternalError: the flow exceeds nitro::ArenaBytes"});
+
+  flow.loop(once, label + label);
+  flow.execute();
+  b.drain();
+  CHECK(b.unhandled == lines{"InternalError"});
+}

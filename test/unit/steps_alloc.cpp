@@ -190,6 +190,26 @@ TEST_CASE("rule 35: an error that is thrown takes no memory but that of the exce
   CHECK(handled == 6 * 52);
 }
 
+TEST_CASE("rule 35: a loop keeps its label, of any length, in the object") {
+  bench b;
+  fixed_flow flow{b.loop};
+  std::size_t rounds = 0;
+  const alloc_counter counter;
+  for (int i = 0; i < 3; ++i) {
+    const auto inner = [&rounds](IAsyncSteps& asi, std::size_t) {
+      if (++rounds % 3 == 0) return asi.breakLoopNoThrow("the label of the outer loop, which is a long one");
+      asi.continueLoopNoThrow("the label of the inner loop, which is a long one");
+    };
+    flow.loop([&inner](IAsyncSteps& asi) { asi.repeat(9, inner, "the label of the inner loop, which is a long one"); },
+              "the label of the outer loop, which is a long one");
+    flow.execute();
+    b.drain();
+  }
+  CHECK(counter.calls() == 0);
+  CHECK(rounds == 9);
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE("rule 35: state() of a NitroSteps takes keys and nodes from the object") {
   bench b;
   steps::NitroSteps<steps::nitro::MaxStateBytes<512>> flow{b.loop};

@@ -227,3 +227,30 @@ TEST_CASE_TEMPLATE("rule 20: a step that ends while a token fails to store its r
   CHECK_FALSE(token.success(nullptr));
   CHECK_FALSE(token.error("E"));
 }
+
+TEST_CASE_TEMPLATE("rules 2, 20: a step with sub-steps does not wait for its completion(), of which calls are late",
+                   Flow, STEPS_FLOWS) {
+  for (const bool gives_way : {false, true}) {
+    testing::bench b;
+    Flow flow{b.loop};
+    steps::completion<int> outer;
+    steps::completion<int> inner;
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setTimeout(1s);
+      outer = asi.completion<int>();
+      if (gives_way) asi.add([](IAsyncSteps&) {}).relinquish();
+      asi.add([&](IAsyncSteps& step) { inner = step.completion<int>(); });
+    });
+    int result = 0;
+    flow.add([&](IAsyncSteps&, int x) { result = x; });
+    flow.execute();
+    b.drain();
+    CHECK_FALSE(static_cast<bool>(outer));
+    CHECK_FALSE(outer.success(1));
+    CHECK_FALSE(outer.error("E"));
+    CHECK(inner.success(2));
+    b.drain();
+    CHECK(result == 2);
+    CHECK(b.unhandled.empty());
+  }
+}
