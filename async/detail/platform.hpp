@@ -8,6 +8,7 @@
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint32_t
+#include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
 #include <thread>              // for hardware_concurrency
 
@@ -28,7 +29,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #elif defined(_WIN32)
 #include <malloc.h>
 
@@ -174,12 +174,15 @@ using wait_clock = std::chrono::steady_clock;
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                          const wait_clock::time_point* deadline = nullptr) noexcept {
   static_assert(sizeof(word) == sizeof(std::uint32_t), "a futex is a plain 32-bit word");
-  timespec until{};
+  struct {  // the kernel's timespec; the C library's may be larger on 32 bits
+    __kernel_long_t seconds, nanoseconds;
+  } until{};
   if (deadline != nullptr) {  // steady_clock is CLOCK_MONOTONIC, the clock of FUTEX_WAIT_BITSET
     const auto since = (std::max)(deadline->time_since_epoch(), wait_clock::duration::zero());
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-    until.tv_sec = static_cast<std::time_t>(seconds.count());
-    until.tv_nsec = static_cast<long>(std::chrono::nanoseconds(since - seconds).count());
+    constexpr std::chrono::seconds longest{(std::numeric_limits<__kernel_long_t>::max)()};
+    until.seconds = static_cast<__kernel_long_t>((std::min)(seconds, longest).count());
+    until.nanoseconds = static_cast<__kernel_long_t>(std::chrono::nanoseconds(since - seconds).count());
   }
   const long result = ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected,
                                 deadline != nullptr ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);

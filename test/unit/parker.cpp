@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
+//
+// With the times of the C library that last beyond 2038, which are larger than the kernel's on 32 bits.
+#define _FILE_OFFSET_BITS 64
+#define _TIME_BITS 64
 #include "async/detail/parker.hpp"
 
 #include <doctest/doctest.h>
@@ -6,6 +10,7 @@
 #include <chrono>
 #include <thread>
 
+#include "support/process_cpu_time.hpp"
 #include "support/scale.hpp"
 
 using async::detail::parker;
@@ -29,6 +34,20 @@ TEST_CASE("park_until without a permit returns false, never before its deadline"
   }
   CHECK_FALSE(p.park_until(wait_clock::time_point::min()));
   CHECK_FALSE(p.park_until(wait_clock::now() - 1h));
+}
+
+TEST_CASE("park_until sleeps until a deadline that is beyond what the system can count to") {
+  parker p;
+  for (const auto deadline : {wait_clock::now() + 24h * 36'525, (wait_clock::time_point::max)()}) {
+    std::thread other([&p] {
+      std::this_thread::sleep_for(300ms);
+      p.unpark();
+    });
+    const auto before = testing::process_cpu_time();
+    CHECK(p.park_until(deadline));
+    CHECK(testing::process_cpu_time() - before < 100ms);
+    other.join();
+  }
 }
 
 TEST_CASE("park_until takes a permit that comes in time and leaves none behind") {
