@@ -5,6 +5,10 @@
 #include <cstdio>   // for fprintf
 #include <cstdlib>  // for abort
 
+#if __cplusplus < 202002L
+#error "asyncsteps needs C++20: g++ 11, clang 16 or newer, with -std=c++20"
+#endif
+
 /// Version of the library, also the version of the CMake package and of the pkg-config files.
 #define ASYNC_VERSION_MAJOR 0
 #define ASYNC_VERSION_MINOR 1
