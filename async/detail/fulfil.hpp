@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 2
 #pragma once
-#include <exception>    // for exception_ptr, current_exception
-#include <future>       // for promise
+#include <exception>    // for exception_ptr, current_exception, make_exception_ptr
+#include <future>       // for promise, future_error
 #include <type_traits>  // for is_void_v
 #include <utility>      // for forward, move
 
@@ -73,6 +73,16 @@ void fail(std::promise<R>& promise, std::exception_ptr&& error) {
 #else
   promise.set_exception(std::move(error));
 #endif
+}
+
+/// What the future of a promise that is given up throws: std::future_error, or std::bad_alloc when there is no memory
+/// for one. The destructor of std::promise ends the program then, in libstdc++.
+inline std::exception_ptr broken_promise() noexcept {
+  try {
+    return std::make_exception_ptr(std::future_error(std::future_errc::broken_promise));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 /// fulfil(), where an exception of the value's constructor becomes the future's. Where the standard library offers no

@@ -13,7 +13,7 @@
 
 #include "async/detail/block_cache.hpp"   // for allocate_block, free_block, block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail
+#include "async/detail/fulfil.hpp"        // for fulfil, fail, broken_promise
 #include "async/detail/future_watch.hpp"  // for shared_state_of, tell_watchers_of
 #include "async/task.hpp"                 // for fits_in_task
 
@@ -49,7 +49,8 @@ template <class R>
 #if ASYNC_TSAN
     const unseen_by_tsan quiet;
 #endif
-    const std::promise<R> gone(std::move(promise));
+    std::promise<R> last(std::move(promise));
+    fail(last, broken_promise());
   }
   tell_watchers_of(state);
 }

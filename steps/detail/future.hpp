@@ -11,7 +11,7 @@
 
 #include "async/detail/block_cache.hpp"   // for block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail
+#include "async/detail/fulfil.hpp"        // for fulfil, fail, broken_promise
 #include "async/detail/future_watch.hpp"  // for watchers_of, is_ready
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
@@ -79,18 +79,23 @@ class flow_promise final : public promise_base {
       settle(f);
       error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
     }
-    drop();
+    go();
   }
   void drop() noexcept override {
-    const void* const state = async::detail::shared_state_of(promise_);
-    destroy();
-    async::detail::tell_watchers_of(state);
-    async::detail::free_block(this, sizeof(flow_promise));
+    fail(async::detail::broken_promise());
+    go();
   }
 
  private:
   explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
 
+  /// The future is ready.
+  void go() noexcept {
+    const void* const state = async::detail::shared_state_of(promise_);
+    destroy();
+    async::detail::tell_watchers_of(state);
+    async::detail::free_block(this, sizeof(flow_promise));
+  }
   void fail(std::exception_ptr&& error) {
 #if ASYNC_TSAN
     const async::detail::unseen_by_tsan quiet;

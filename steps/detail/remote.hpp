@@ -121,24 +121,17 @@ inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
   return f.at == phase::parked && f.cur == s && f.wait_number() == epoch;
 }
 
-/// Ends the wait of a flow for which functions of users have been called: constructors of results, the trace. What they
-/// have asked for, be it to cancel or to destroy the flow, happens here.
-inline void end_wait_of(flow& f) noexcept {
-  const std::uint32_t said = f.signal();
-  f.at = phase::parked;
-  if (said == signal::cancel) [[unlikely]] {
-    f.signal(signal::none);
-    return cancel_now(f);
-  }
-  make_ready(f, said == signal::error ? signal::error : signal::done);
+/// The end of a wait by what a call of users' functions leaves behind: results, or an error. They may cancel the flow.
+template <class Call>
+void resume_after(flow& f, Call&& call) noexcept {
+  if (!call_outside(f, [&f, &call] { guarded(f, call); })) return;
+  make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
 }
 
 /// The end of a wait by success, on the loop's thread.
 template <class... A>
 void resume_with(flow& f, A&&... results) {
-  f.at = phase::running;
-  guarded(f, [&] { put_results(f, std::forward<A>(results)...); });
-  end_wait_of(f);
+  resume_after(f, [&] { put_results(f, std::forward<A>(results)...); });
 }
 
 /// Permission to touch a flow, for as long as it lives: in its loop, in a pool's queue before the first step, or when
@@ -195,9 +188,7 @@ class flow_entry {
 
 /// The end of a wait by an exception of a call that the step has waited for, on the loop's thread.
 [[gnu::noinline]] inline void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
-  f.at = phase::running;
-  guarded(f, [&thrown] { std::rethrow_exception(thrown); });
-  end_wait_of(f);
+  resume_after(f, [&thrown] { std::rethrow_exception(thrown); });
 }
 
 /// Reports a mistake from any thread.

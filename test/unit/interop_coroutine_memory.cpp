@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <future>
 #include <new>
 #include <string>
 
@@ -94,4 +95,30 @@ TEST_CASE("every allocation fails once: the step's error is what std::bad_alloc 
     REQUIRE(k < 1'000);
   }
   CHECK(failed > 0);
+}
+
+TEST_CASE("a flow that is cancelled when there is no memory ends who waits for it") {
+  bench b;
+  int thrown = 0;
+  steps::AsyncSteps inner{b.loop}, outer{b.loop}, third{b.loop};
+  for (steps::AsyncSteps* flow : {&inner, &third}) flow->add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  outer.add(steps::interop::co([&](IAsyncSteps&) -> task<> {
+    try {
+      co_await execute(inner);
+    } catch (const std::exception&) {
+      ++thrown;
+    }
+  }));
+  outer.execute();
+  std::future<void> result = third.promise();
+  b.drain();
+  {
+    const testing::no_memory none;
+    inner.cancel();
+    third.cancel();
+  }
+  b.drain();
+  CHECK(thrown == 1);
+  CHECK(static_cast<bool>(outer));
+  CHECK_THROWS_AS(result.get(), std::exception);  // std::bad_alloc, or a broken promise where that needs none
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -155,6 +156,17 @@ TEST_CASE("a failure on the way to a call leaves nothing behind") {
     CHECK(token.use_count() == 1);
     if (!failing.has_failed()) break;
   }
+}
+
+TEST_CASE("a call that is dropped when there is no memory makes its future ready all the same") {
+  std::future<int> future;
+  {
+    auto call = make_call([] { return 1; });
+    future = call.get_future();
+    const testing::no_memory none;
+    const auto dropped = std::move(call);
+  }
+  CHECK_THROWS_AS(future.get(), std::exception);  // std::bad_alloc, or a broken promise where that needs no memory
 }
 
 TEST_CASE("an exception may be looked at by one thread while the other lets the call go") {

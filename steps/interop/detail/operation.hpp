@@ -4,9 +4,8 @@
 #include <concepts>     // for derived_from
 #include <coroutine>    // for coroutine_handle
 #include <cstddef>      // for size_t
-#include <exception>    // for exception_ptr, make_exception_ptr
+#include <exception>    // for exception_ptr
 #include <functional>   // for reference_wrapper
-#include <future>       // for future_error
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
 #include <type_traits>  // for conditional_t
@@ -14,6 +13,7 @@
 
 #include "async/detail/block_cache.hpp"             // for allocate_block, free_block
 #include "async/detail/config.hpp"                  // for ASYNC_TSAN
+#include "async/detail/fulfil.hpp"                  // for broken_promise
 #include "async/detail/loop_owner.hpp"              // for thread_token
 #include "async/detail/loop_ref.hpp"                // for loop_ref
 #include "async/detail/pending_call.hpp"            // for unseen_by_tsan
@@ -175,7 +175,7 @@ class trigger {
       operation_->release();
       return;
     }
-    finish(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));
+    finish(async::detail::broken_promise());
   }
 
   /// The value, which finish() publishes. Its constructor may throw.
