@@ -2,7 +2,7 @@
 // floor: 14
 #pragma once
 #include <cstddef>      // for size_t
-#include <cstdint>      // for uint32_t
+#include <cstdint>      // for uint32_t, uintptr_t
 #include <future>       // for future
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
@@ -106,35 +106,68 @@ inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   return made->memory();
 }
 
+/// The cancel handler of a step, and the place of one that has been replaced, if it takes such an object.
+struct cancel_places {
+  scope* present = nullptr;
+  scope* spare = nullptr;
+};
+[[gnu::noinline]] inline cancel_places cancel_places_of(const flow& f, const step& s, std::size_t size,
+                                                        std::size_t align) noexcept {
+  cancel_places found;
+  for (scope* at = f.scopes; at != nullptr && at->holder == &s; at = at->outer) {
+    if (at->ops != nullptr) {
+      if (at->ops->what == scope_ops::kind::cancel) found.present = at;
+    } else if (at->size_ >= size && reinterpret_cast<std::uintptr_t>(at) % align == 0) {
+      found.spare = at;
+    }
+  }
+  return found;
+}
+
+/// A scope in the place of one that has been left. On an exception nothing has changed.
+template <class T, class... Args>
+void remake_scope(scope& left, Args&&... args) {
+  const scope was = left;
+  try {
+    scope& made = *::new (static_cast<void*>(&left)) T(std::forward<Args>(args)...);
+    made = was;
+    made.ops = &T::ops;
+  } catch (...) {
+    ::new (static_cast<void*>(&left)) scope(was);
+    throw;
+  }
+}
+
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
   if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
   using made = cancel_scope<Face, std::decay_t<F>>;
+  constexpr std::size_t size = round_up(sizeof(made), granule);
   flow& f = *s.flow_;
-  scope* old = f.scopes;
-  while (old != nullptr && old->holder == &s && !(old->ops != nullptr && old->ops->what == scope_ops::kind::cancel)) {
-    old = old->outer;
-  }
-  const bool replaces = old != nullptr && old->holder == &s;
+  const auto [present, spare] = cancel_places_of(f, s, size, alignof(made));
   std::uint32_t* const left = f.limit != nullptr ? &f.limit->cancels : nullptr;
   if (left != nullptr) {
-    if (replaces) ++*left;  // the old one's place
-    if (!take_limited(f, &limits::cancels, round_up(sizeof(made), granule) + alignof(made),
+    if (present != nullptr) ++*left;  // its place
+    if (!take_limited(f, &limits::cancels, spare != nullptr ? 0 : size + alignof(made),
                       "the flow exceeds nitro::MaxCancels")) {
-      if (replaces) --*left;
+      if (present != nullptr) --*left;
       return;
     }
   }
   try {
-    make_scope<made>(f, s, std::forward<F>(function));
+    if (spare != nullptr) {
+      remake_scope<made>(*spare, std::forward<F>(function));
+    } else {
+      make_scope<made>(f, s, std::forward<F>(function));
+    }
   } catch (...) {
-    if (left != nullptr && !replaces) ++*left;
+    if (left != nullptr && present == nullptr) ++*left;
     throw;
   }
   hold_open(f);
-  if (!replaces) return;
+  if (present == nullptr) return;
   if (left != nullptr) --*left;
-  std::exchange(old->ops, nullptr)->leave(*old);
+  std::exchange(present->ops, nullptr)->leave(*present);
 }
 
 /// Makes the running step wait for a completion.

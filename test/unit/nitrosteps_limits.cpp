@@ -339,7 +339,12 @@ TEST_CASE("rule 35: a cancel handler takes the place of the one that it replaces
   NitroSteps<nitro::MaxCancels<1>> flow{b.loop};
   flow.add(
       [&](IAsyncSteps& asi) {
-        for (const char* name : {"one", "two", "three"}) asi.setCancel([&seen, name] { seen.push_back(name); });
+        for (const char* name : {"one", "two", "three"}) {
+          for (int i = 0; i < 1000; ++i) {
+            asi.setCancel([text = std::string(100, 'x')] {});
+            asi.setCancel([&seen, name] { seen.push_back(name); });
+          }
+        }
         const not_copied refused;
         CHECK_THROWS_AS(asi.setCancel(refused), int);
         asi.add([](IAsyncSteps& inner) { inner.setCancel([] {}); }, testing::noting(seen));
