@@ -12,6 +12,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+LAMBDA = r"main.*(?:\{lambda.*\}|\$_\d+)"  # as g++ and as clang name them
 ASK = r"#0 \(anonymous namespace\)::ask\(steps::IAsyncSteps&\) at program\.cpp:\d+ \[timeout\]"
 COMMANDS = {
     "asyncsteps loops": [
@@ -27,12 +28,12 @@ COMMANDS = {
         r"^loop 0x\w+ of thread 1: 4 flows$",
         rf"^  flow 0x\w+: parked, 1 step deep\n    {ASK}$",
         r"^  flow 0x\w+: parked, 1 step deep\n    #0 parallel_step \[parallel\]\n"
-        r"      branch 0x\w+: parked, 1 step deep\n        #0 main.*\{lambda.*\}.* \[timeout\]\n"
-        r"      branch 0x\w+: parked, 1 step deep\n        #0 main.*\{lambda.*\}",
+        r"      branch 0x\w+: parked, 1 step deep\n        #0 " + LAMBDA + r".* \[timeout\]\n"
+        r"      branch 0x\w+: parked, 1 step deep\n        #0 " + LAMBDA,
         rf"^  flow 0x\w+: parked, 3 steps deep\n    {ASK}, 1 to come\n"
-        r"    #1 main.*\{lambda.*\}.* \[loop\]\n    #2 main.*\{lambda.*\}.* \[timeout\], 1 to come$",
+        r"    #1 " + LAMBDA + r".* \[loop\]\n    #2 " + LAMBDA + r".* \[timeout\], 1 to come$",
         r"^  flow 0x\w+: queued, not begun$",
-        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    #0 main.*\{lambda.*\[timeout\]$",
+        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    #0 " + LAMBDA + r".* \[timeout\]$",
         rf"^loop 0x\w+ of thread \d: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    {ASK}$",
     ],
 }
@@ -42,8 +43,8 @@ VARIABLES = {
     "print texts": [r'= async::bounded_queue of 2 of 8 = \{"one", "two"\}$'],
     "print closed": [r"= async::bounded_queue of 0 of 4, closed$"],
     "print empty": [r"= async::task, empty$"],
-    "print small": [r"= async::task of main.*\{lambda\(\)#1\}$"],
-    "print large": [r"= async::task of main.*\{lambda\(\)#2\}, in a block$"],
+    "print small": [r"= async::task of main.*(?:\{lambda\(\)#1\}|\$_0)$"],
+    "print large": [r"= async::task of main.*(?:\{lambda\(\)#2\}|\$_1), in a block$"],
     "print loop": [r"= async::event_loop with 4 flows, 1 ready, 6 timers$"],
     "print pool": [r"= async::threadpool of 2 threads, 2 live, 0 tasks from outside waiting$"],
     "print idle": [r"= steps::AsyncSteps: idle$"],
@@ -55,7 +56,7 @@ VARIABLES = {
 }
 RUNNING = {
     "continue": [r"stop_in_a_step \(\)"],
-    "asyncsteps flows": [r"^  flow 0x\w+: running, 1 step deep\n    #0 main.*\{lambda.*\} at program\.cpp:\d+$"],
+    "asyncsteps flows": [r"^  flow 0x\w+: running, 1 step deep\n    #0 " + LAMBDA + r" at program\.cpp:\d+$"],
 }
 
 

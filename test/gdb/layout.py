@@ -210,8 +210,9 @@ def text_of(view):
 
 def place_of(name, run):
     """Where the lambda or function stands that is called by the code at `run`: " at FILE:LINE", or nothing."""
-    lambda_ = re.match(r"(.*)::\{lambda\((.*)\)#\d+\}$", name)
-    tries = [f"{name}::operator()({lambda_.group(2)}){const}" for const in (" const", "")] if lambda_ else [name]
+    lambda_ = re.match(r".*::(?:\{lambda\((.*)\)#\d+\}|\$_\d+)$", name)
+    of = "steps::IAsyncSteps&" if not lambda_ or lambda_.group(1) is None else lambda_.group(1)  # clang: does not say
+    tries = [f"{name}::operator()({of}){const}" for const in (" const", "")] if lambda_ else [name]
     starts = [symbol_address(function) for function in tries]
     start = next((address for address in starts if address), run)  # at `run`: inlined
     block = gdb.block_for_pc(start)
