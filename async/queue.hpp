@@ -6,7 +6,7 @@
 #include <new>          // for placement new
 #include <optional>     // for optional
 #include <type_traits>  // for is_nothrow_move_constructible_v, is_constructible_v
-#include <utility>      // for forward, move
+#include <utility>      // for exchange, forward, move
 
 #include "async/detail/queue_core.hpp"  // for queue_core
 
@@ -85,7 +85,7 @@ class queue {
       core_.give_up(*at.home, at.slot, 1, at.word);
       throw;
     }
-    if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(at);
+    if (!core_.publish(*at.home, at.slot, at.word)) enqueue_again(*at.home, at.word, at.slot, 0, 0);
     if (at.slot == core::pre_link_slot) core_.pre_link(*at.home, at.word);
   }
 
@@ -121,9 +121,8 @@ class queue {
           --left;
           --count;
           if (!core_.publish(*at.home, filled, at.word)) [[unlikely]] {
-            core::make_void(*at.home, slot, left, at.word);  // later elements must not overtake this one
-            left = 0;
-            enqueue_again({at.home, at.word, filled, 1});
+            const std::size_t rest = std::exchange(left, 0);
+            enqueue_again(*at.home, at.word, filled, slot, rest);
           }
           if (count != 0) ++first;  // not beyond the last one: a stream would wait for more
         }
@@ -169,9 +168,13 @@ class queue {
   void trim() { core_.trim(); }
 
  private:
-  /// A place that a consumer has passed over is given up; its element gets another.
-  void enqueue_again(typename core::place at) {
+  /// A place that a consumer has passed over is given up; its element gets another. So are the `count` slots of its
+  /// claim from `next` on: later elements must not overtake this one.
+  [[gnu::noinline]] void enqueue_again(typename core::segment& home, std::uint64_t use, std::uint32_t slot,
+                                       std::uint32_t next, std::size_t count) {
+    core::make_void(home, next, count, use);
     if constexpr (core::can_skip) {
+      typename core::place at{&home, use, slot, 1};
       for (bool kept = false; !kept;) {
         at = core_.claim_again(at);
         kept = core_.publish(*at.home, at.slot, at.word);

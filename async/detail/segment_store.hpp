@@ -79,7 +79,7 @@ struct segment {
   static constexpr std::uint64_t pending = 1, skipped = 2, kept = 3;
 
   /// After the value was published, and a fence: whether the slot's element is taken at this place.
-  bool was_kept(std::uint32_t slot, std::uint64_t version) noexcept {
+  [[gnu::noinline]] bool was_kept(std::uint32_t slot, std::uint64_t version) noexcept {
     atomic<std::uint64_t>* const all = find_marks();
     if (all == nullptr) return true;
     version <<= 2;
