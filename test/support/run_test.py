@@ -45,15 +45,16 @@ class Run(unittest.TestCase):
             with open(os.path.join(self.tools, name), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
                 file.write("#!/bin/bash\n" + text)
 
-    def run_it(self, *arguments, project=None, **more):
+    def run_it(self, *arguments, project=None, program="", **more):
         """Its exit code, its errors, and what it has called."""
         path = self.tools + os.pathsep + os.environ["PATH"]
         environment = {key: value for key, value in os.environ.items() if key not in ("CI", "CXX")}
         environment.update(PATH=path, CALLS=self.calls, **more)
         with open(self.calls, "w", encoding="utf-8"):
             pass
-        ran = subprocess.run([os.path.join(project or self.project, "test/run"), "--no-install", *arguments], env=environment,
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        project = project or self.project
+        ran = subprocess.run([program or os.path.join(project, "test/run"), "--no-install", *arguments], env=environment,
+                             cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         with open(self.calls, encoding="utf-8") as file:
             return ran.returncode, ran.stderr, file.read().splitlines()
 
@@ -84,9 +85,20 @@ class Run(unittest.TestCase):
         shutil.copytree(self.project, copy)
         self.assert_configures([".build/release"], self.run_it(project=copy)[2])
 
+    def test_it_finds_its_project_beside_one_of_CDPATH(self):
+        other = os.path.join(self.tools, "other")
+        os.makedirs(os.path.join(other, "test"))
+        code, errors, calls = self.run_it(program="test/run", CDPATH=other)
+        self.assertEqual((code, errors), (0, ""))
+        self.assert_configures([".build/release"], calls)
+        self.assertTrue(os.path.exists(os.path.join(self.project, ".build/release")))
+
     def test_it_does_not_go_on_without_what_all_need(self):
         code, errors, calls = self.run_it(LACKING="doctest/")
         self.assertEqual((code, errors, calls), (1, "test/run: can't go on without doctest-dev\n", []))
+        code, errors, calls = self.run_it(LACKING="relacy/", CI="true")
+        self.assertRegex(errors, r"^test/run: [\w-]+ is missing, and with CI=true nothing is skipped\n$")
+        self.assertEqual((code, calls), (1, []))
 
     def test_a_failing_build_fails(self):
         for tool, failing in (("cmake", CMAKE + "[[ $1 != --build ]]"), ("ctest", CTEST + "exit 8"), ("cmake", CMAKE + "false")):
