@@ -51,7 +51,8 @@ class event_loop {
 
   /// A loop for iterate() by another loop, which `wake` brings to call iterate() again. `wake` is called when something
   /// is handed in, or a callback is cancelled, after iterate() has said that nothing is to be done at once; by the
-  /// thread that does so, perhaps by two threads at a time. It must not throw, nor call the loop, nor destroy it.
+  /// thread that does so, perhaps by two threads at a time; and when iterate() throws what a hook has thrown. It must
+  /// not throw, nor call the loop, nor destroy it.
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
   /// A loop with a time of its own.

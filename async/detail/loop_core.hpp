@@ -129,12 +129,17 @@ class loop_core {
   void disown() noexcept { owner_.let_go(); }
 
   /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
-  /// once, the next push wakes the embedder, if there is one.
+  /// once, the next push wakes the embedder, if there is one; so does what leaves the pass.
   cycle_result turn() {
     const turn_scope scope(not_hosted());
-    deliver_messages();
-    fire_timers(true);
-    run_ready();
+    try {
+      deliver_messages();
+      fire_timers(true);
+      run_ready();
+    } catch (...) {
+      if (wake_) wake_();
+      throw;
+    }
     if (has_work() || inbox_.has_messages()) return {true, nanoseconds::zero()};
     return timers_.maybe_armed() || wake_ ? rest() : cycle_result{false, nanoseconds::zero()};
   }
@@ -145,7 +150,7 @@ class loop_core {
     const bool timed = deadline != (time_point::max)();
     while (!std::exchange(stop_requested_, false)) {
       deliver_messages();
-      const bool look = ran_since_clock_ >= clock_interval || (ready_.empty() && !timers_.any_due());
+      const bool look = ran_since_clock_ >= clock_interval_ || (ready_.empty() && !timers_.any_due());
       if (look && timed) read_turn_time();
       if (!stop_requested_) fire_timers(look);
       if (!stop_requested_) run_ready();
@@ -218,9 +223,6 @@ class loop_core {
   friend class loop_host;
   friend class hosted_turn;
 
-  /// While runnables are ready, the clock is read once for as many of them.
-  static constexpr std::uint32_t clock_interval = 64;
-
   struct turn_scope {
     explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
     template <class Refuse>
@@ -283,8 +285,10 @@ class loop_core {
   }
 
   void read_turn_time() noexcept {
-    turn_time_ = read_clock();
-    ran_since_clock_ = 0;
+    const time_point before = std::exchange(turn_time_, read_clock());
+    if (std::exchange(ran_since_clock_, 0) < clock_interval_) return;
+    const bool is_late = time_between(before, turn_time_) > std::chrono::microseconds(100);
+    clock_interval_ = is_late ? clock_interval_ / 4 + 1 : (std::min)(clock_interval_ * 2, 64U);
   }
 
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
@@ -323,10 +327,9 @@ class loop_core {
   void run_ready() {
     const std::uint32_t count = ready_.begin_batch(turn_limit);
     ran_since_clock_ += count;  // first, for a callback may throw
-    if (count == 0) return;
-    do {
+    for (bool more = count != 0; more; more = ready_.next_of_batch()) {
       if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
-    } while (ready_.next_of_batch());
+    }
   }
 
   /// Deadlines for the timers that have none; turn_time_ is up to date then.
@@ -341,6 +344,7 @@ class loop_core {
     settle_timers();
     deadline = (std::min)(deadline, timers_.next_deadline());
     if (!inbox_.sleep(false)) return;
+    clock_interval_ = 1;  // what comes next may take long
     ASYNC_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
       parker_.park();
@@ -378,8 +382,9 @@ class loop_core {
   loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
   const time_source source_;
   time_point turn_time_;
-  std::size_t ran_since_clock_ = 1;  // callbacks of any kind since turn_time_ was read
-  message_chain messages_;           // taken from the inbox, not yet delivered
+  std::size_t ran_since_clock_ = 1;   // callbacks of any kind since turn_time_ was read
+  std::uint32_t clock_interval_ = 1;  // after so many it is read again
+  message_chain messages_;            // taken from the inbox, not yet delivered
   int cancels_owed_ = 0;
   bool stop_requested_ = false;
   bool closing_ = false;

@@ -62,7 +62,7 @@ class loop_host {
     const hosted_turn scope(core_, view_);
     core_.touched_.store(false, std::memory_order_relaxed);  // what it tells of is done here
     core_.deliver_messages();
-    core_.fire_timers(look || core_.ran_since_clock_ >= loop_core::clock_interval ||
+    core_.fire_timers(look || core_.ran_since_clock_ >= core_.clock_interval_ ||
                       (core_.ready_.empty() && !core_.timers_.any_due()));
     core_.run_ready();
   }
@@ -83,6 +83,7 @@ class loop_host {
     if (core_.has_work()) return false;
     core_.touched_.store(false, std::memory_order_relaxed);  // who comes in from here on ends the sleep
     core_.settle_timers();
+    core_.clock_interval_ = 1;
     deadline = (std::min)(deadline, core_.timers_.next_deadline());
     return core_.inbox_.sleep(true);
   }

@@ -63,8 +63,10 @@ class trace_json {
   std::uint64_t add(const trace_log& log) {
     const std::size_t thread = ++threads_;
     const std::string name = log.name().empty() ? "thread/" + std::to_string(thread) : std::string(log.name());
-    const std::uint64_t dropped =
-        log.read([this, thread](const trace_event& e) { events_.push_back({e, thread, events_.size()}); });
+    const std::uint64_t dropped = log.read([this, thread](trace_event e) {
+      e.start = (std::max)(e.start, begin_);  // of one that began in an earlier session
+      events_.push_back({e, thread, events_.size()});
+    });
     open("M", "thread_name", thread);
     text_ += ",\"args\":{\"name\":";
     quote(name);

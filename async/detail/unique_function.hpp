@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 0
 #pragma once
-#include <concepts>     // for invocable
+#include <concepts>     // for invocable, constructible_from
+#include <cstddef>      // for nullptr_t
 #include <memory>       // for unique_ptr
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward
@@ -21,11 +22,16 @@ template <class... A>
 class unique_function<void(A...)> {
  public:
   unique_function() noexcept = default;
-  /// Moves or copies `f` in.
+  /// Moves or copies `f` in. A null pointer, or an empty std::function, makes an empty one.
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, unique_function> && std::invocable<std::decay_t<F>&, A...>)
-  unique_function(F&& f)  // NOLINT: implicit like std::function
-      : held_(std::make_unique<holder<std::decay_t<F>>>(std::forward<F>(f))) {}
+  unique_function(F&& f) {  // NOLINT: implicit like std::function
+    using callable = std::decay_t<F>;
+    if constexpr (std::constructible_from<callable, std::nullptr_t> && requires { f == nullptr; }) {
+      if (f == nullptr) return;
+    }
+    held_ = std::make_unique<holder<callable>>(std::forward<F>(f));
+  }
 
   /// Calls the callable, which must be there.
   void operator()(A... arguments) const { held_->call(std::forward<A>(arguments)...); }

@@ -201,7 +201,7 @@ class asio_loop : public async::event_loop {
     void turn() {
       const std::lock_guard lock(mutex);
       if (loop == nullptr) return;
-      const async::event_loop::cycle_result next = iterate();
+      const async::event_loop::cycle_result next = loop->iterate();   // which wakes when it throws
       if (!next.have_work) return static_cast<void>(timer.cancel());  // it would keep the io_context running
       if (next.delay == next.delay.zero()) return wake();
       timer.expires_after(next.delay);
@@ -209,16 +209,6 @@ class asio_loop : public async::event_loop {
           boost::asio::bind_executor(strand, [self = shared_from_this()](const boost::system::error_code& replaced) {
             if (!replaced) self->turn();
           }));
-    }
-
-    /// What leaves the turn cuts it short, and with it what would have said when the next one is due.
-    async::event_loop::cycle_result iterate() {
-      try {
-        return loop->iterate();
-      } catch (...) {
-        wake();
-        throw;
-      }
     }
 
     boost::asio::strand<boost::asio::io_context::executor_type> strand;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -116,4 +117,27 @@ TEST_CASE("trim leaves a loop alone that another thread is in") {
   trimmed.set_value();
   guest.join();
   CHECK(loop.trim() > 0);
+}
+
+TEST_CASE("an embedder is woken by what leaves iterate, and then by what is handed in") {
+  int woken = 0;
+  event_loop loop([&] { ++woken; });
+  loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });
+  int ran = 0;
+  loop.immediate([] { throw 1; });
+  loop.immediate([&] { ++ran; });
+  CHECK_THROWS_AS(loop.iterate(), int);
+  CHECK(woken == 1);
+  while (loop.iterate().have_work) {
+  }
+  CHECK(ran == 1);
+  CHECK(woken == 1);
+  loop.immediate([&] {
+    ++ran;
+    CHECK_THROWS_AS(loop.iterate(), std::logic_error);
+  });
+  CHECK(woken == 2);
+  loop.iterate();
+  CHECK(ran == 2);
+  CHECK(woken == 2);
 }

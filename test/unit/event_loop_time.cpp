@@ -113,3 +113,49 @@ TEST_CASE("run sleeps by the steady clock where a time source cannot be moved") 
   loop.run_for(5ms);
   CHECK(steady_clock::now() - begin >= 25ms);
 }
+
+TEST_CASE("callbacks that take long, and are always there, delay a timer by a turn or two") {
+  manual_clock clock;
+  event_loop loop(clock);
+  struct again {
+    event_loop& loop;
+    manual_clock& clock;
+    void operator()() const {
+      clock.advance(10ms);
+      loop.immediate(again{loop, clock});
+    }
+  };
+  loop.immediate(again{loop, clock});
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = clock.now();
+    loop.deferred(15ms, [&] { loop.stop(); });
+    loop.run();
+    CHECK(clock.now() - begin <= 40ms);
+  }
+  const auto begin = clock.now();
+  loop.run_for(15ms);
+  CHECK(clock.now() - begin <= 30ms);
+}
+
+TEST_CASE("callbacks that begin to take long soon have the clock looked at more often") {
+  manual_clock clock;
+  event_loop loop(clock);
+  struct again {
+    event_loop& loop;
+    manual_clock& clock;
+    nanoseconds& time;
+    void operator()() const {
+      clock.advance(time);
+      loop.immediate(again{loop, clock, time});
+    }
+  };
+  nanoseconds time = 100ns;
+  loop.immediate(again{loop, clock, time});
+  loop.run_for(1ms);
+  time = 10ms;
+  loop.run_for(2s);
+  const auto begin = clock.now();
+  loop.deferred(15ms, [&] { loop.stop(); });
+  loop.run();
+  CHECK(clock.now() - begin <= 40ms);
+}

@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <exception>
+#include <functional>
 #include <ranges>
 #include <sstream>
 #include <string>
@@ -58,4 +61,27 @@ TEST_CASE("options can be named in the constructor's call, without a warning of 
   CHECK(pool.size() == 3);
   threadpool bounded({.threads = 1, .max_queue = 5, .when_full = threadpool_options::overflow::reject, .name = "few"});
   CHECK(bounded.size() == 1);
+}
+
+TEST_CASE("a hook that is null, or an empty std::function, is none") {
+  threadpool_options options;
+  options.threads = 1;
+  void (*const no_function)(std::size_t) = nullptr;
+  options.on_thread_start = no_function;
+  options.on_thread_stop = std::function<void(std::size_t)>();
+  options.on_unhandled = std::function<void(std::exception_ptr)>();
+  CHECK_FALSE(options.on_thread_start);
+  CHECK_FALSE(options.on_thread_stop);
+  CHECK_FALSE(options.on_unhandled);
+  {
+    threadpool pool(std::move(options));
+    CHECK(pool.post([] { return 7; }).get() == 7);
+  }
+  std::atomic<int> started{0};
+  threadpool_options more;
+  more.threads = 1;
+  more.on_thread_start = std::function<void(std::size_t)>([&started](std::size_t) { ++started; });
+  more.on_thread_stop = [](std::size_t) {};
+  threadpool(std::move(more)).stop();
+  CHECK(started == 1);
 }

@@ -265,27 +265,6 @@ TEST_CASE("without room every event is dropped and counted") {
   }
 }
 
-TEST_CASE("names of threads in any encoding, and those that are cut, are written in UTF-8") {
-  const auto is_written = [](const char* name, const std::string& as) {
-    async::trace session;
-    std::thread([name] {
-      async::trace::name_thread(name, 7);
-      async::event_loop loop;
-      loop.immediate([] {});
-      loop.iterate();
-    }).join();
-    for (const json& e : events(written(session), "M")) {
-      if (e["args"]["name"].text == as) return true;
-    }
-    return false;
-  };
-  CHECK(is_written("caf\xc3\xa9", "caf\xc3\xa9/7"));
-  CHECK(is_written("caf\xe9", "caf?/7"));
-  CHECK(is_written("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xff", "?? ??? ???? ?/7"));
-  CHECK(is_written("\xe2\x82\xac \xf0\x9f\x98\x80", "\xe2\x82\xac \xf0\x9f\x98\x80/7"));
-  CHECK(is_written("thirty bytes in front of this \xc3\xa9", "thirty bytes in front of this ?"));
-}
-
 TEST_CASE("a session records only what happens between its start and its end") {
   async::threadpool pool(0);
   const auto run_one = [&pool] {
