@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <future>
 #include <map>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,7 +31,7 @@ namespace {
 class host {
  public:
   host() {
-    if (::pipe(wake_) != 0) std::perror("pipe");
+    if (::pipe(wake_) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
     for (const int end : wake_) ::fcntl(end, F_SETFL, O_NONBLOCK);
   }
   ~host() { ::close(wake_[0]), ::close(wake_[1]); }
