@@ -289,8 +289,8 @@ class queue_core {
   }
 
   bool is_void(std::uint64_t w) const noexcept {
-    // [Q8]. not modelled: receives nothing that is looked at
-    const unsigned state = segments_.find(word::index(w)).state(word::slot(w)).load(std::memory_order_acquire);
+    // relaxed: nothing is received
+    const unsigned state = segments_.find(word::index(w)).state(word::slot(w)).load(std::memory_order_relaxed);
     return (state & (done | 1)) == (done | word::phase(w));
   }
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "support/alloc_counter.hpp"
+#include "support/live_count.hpp"
 #include "support/scale.hpp"
 #include "support/traffic.hpp"
 
@@ -73,6 +75,47 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
   run_all<async::queue<std::uint64_t, disturbed>, true>(testing::rounds(100000));
   CHECK(disturbed::stalls > 100);
   std::printf("count: %u forced stalls\n", disturbed::stalls.load());
+}
+
+TEST_CASE("elements that fail to come into being are passed over by whoever comes by") {
+  struct fragile : testing::live_count<fragile> {
+    explicit fragile(std::uint64_t v) : value(v) {
+      if (v % 3 == 0) throw std::runtime_error("fragile");
+    }
+    fragile(fragile&&) noexcept = default;
+    fragile& operator=(fragile&&) noexcept = default;
+    std::uint64_t value;
+  };
+  const std::uint64_t each = testing::rounds(10'000);
+  async::queue<fragile, disturbed> q;
+  std::atomic<std::uint64_t> in{0};
+  std::atomic<std::uint64_t> out{0};
+  std::atomic<int> producing{2};
+  testing::run_threads(4, [&](std::size_t thread) {
+    if (thread < 2) {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        try {
+          const std::uint64_t batch[] = {i, i, 3};
+          if (i % 2 == 0) q.enqueue(i);
+          if (i % 2 == 1) q.bulk_enqueue(batch, 2);
+          in += i % 2 == 0 ? i : 2 * i;
+          q.bulk_enqueue(batch + 1, 2);  // fails at the second
+        } catch (const std::runtime_error&) {
+          in += i % 3 == 0 ? 0 : i;
+        }
+      }
+      --producing;
+    } else {
+      fragile value(1);
+      for (bool last = false; !last;) {
+        last = producing == 0;
+        while (q.dequeue(value)) out += value.value;
+      }
+    }
+  });
+  CHECK(in == out);
+  CHECK(q.empty());
+  CHECK(fragile::live() == 0);
 }
 
 TEST_CASE("memory stays flat over cycles of a million elements, and trim gives it back") {
