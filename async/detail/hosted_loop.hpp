@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // floor: 9
 #pragma once
+#include <algorithm>  // for max
 #include <cstdint>    // for uint32_t
 #include <exception>  // for exception_ptr
 #include <utility>    // for exchange
@@ -75,18 +76,18 @@ class driven_loops {
     rests_ = 0;
     must_turn_ = false;
     if (look) calls_ = 0;
-    loop_core::time_point before{};
-    if (first_ != nullptr) before = first_->host.core().turn_time();
+    const loop_core::time_point before = last_look();
     for (hosted_loop* h = first_; h != nullptr; h = h->next) {
       active_ = active_ || h->host.has_work();
       h->host.turn(look);
     }
-    if (look && first_ != nullptr) adapt(first_->host.core().turn_time() - before);
+    if (const loop_core::time_point now = last_look(); look && now != before) adapt(now - before);
   }
 
   /// Announces to the loops that the thread sleeps. False: there is something to do at once.
   bool sleep(loop_core::time_point& deadline) {
     must_turn_ = true;
+    calls_per_look_ = 1;  // the tasks that come next may take long
     for (hosted_loop* h = first_; h != nullptr; h = h->next) {
       if (!h->host.sleep(deadline)) return false;
     }
@@ -132,6 +133,14 @@ class driven_loops {
   void release() noexcept { release(first_); }
 
  private:
+  /// When a loop has looked at the clock, which those without timers do not.
+  loop_core::time_point last_look() const noexcept {
+    auto latest = (loop_core::time_point::min)();
+    for (const hosted_loop* h = first_; h != nullptr; h = h->next) {
+      latest = (std::max)(latest, h->host.core().turn_time());
+    }
+    return latest;
+  }
   /// Between tasks, timers are looked at every 20 to 50 microseconds, or after each longer task.
   void adapt(std::chrono::nanoseconds since_look) noexcept {
     if (since_look > std::chrono::microseconds(50)) {

@@ -325,3 +325,30 @@ TEST_CASE("callbacks that never end do not keep the pool from stopping") {
   }
   CHECK(ran >= 1000);
 }
+
+TEST_CASE("tasks that take long, after many short sleeps, let a timer wait for a few of them only") {
+  using clock = std::chrono::steady_clock;
+  threadpool pool(1);
+  for (int i = 0; i < 20; ++i) {
+    pool.post([] {}).get();
+    while (pool.idlesize() != 1) std::this_thread::yield();
+  }
+  std::atomic<bool> has_fired{false};
+  const clock::time_point due = clock::now() + 20ms;
+  int begun_late = 0;  // the worker's
+  for (int i = 0; i < 400; ++i) {
+    pool.execute([&] {
+      const clock::time_point begin = clock::now();
+      if (begin >= due && !has_fired) ++begun_late;
+      while (!has_fired && clock::now() < begin + 500us) {
+      }
+    });
+  }
+  std::promise<int> late;
+  pool.loop(0).deferred(due - clock::now(), [&] {
+    has_fired = true;
+    late.set_value(begun_late);
+  });
+  CHECK(late.get_future().get() <= 16);
+  pool.wait_idle();
+}
