@@ -38,8 +38,7 @@ template <class Face>
       misuse_anywhere(f, "add() to the root of a flow that executes");
       return nullptr;
     }
-    if (f.ended) clear_remains(f);
-    return &f.root;
+    return begin_anew(f) ? &f.root : nullptr;
   }
   if (f.run_by == &s) {
     if (f.is_open()) return &s;
@@ -71,7 +70,7 @@ inline step& stack_owner(step& s, std::size_t size) {
     misuse_anywhere(f, "stack() of a step that is not running");
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
   }
-  if (is_root && f.ended) clear_remains(f);
+  if (is_root && !begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
   if (f.limit != nullptr && !take_limited(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
     throw unwinding(errors::InternalError, info_of(f));
   }
@@ -220,6 +219,7 @@ std::future<T> execute_with_promise(step& s) {
     misuse_anywhere(f, "promise() of a flow that executes");
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
+  if (!begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
   auto promise = make_promise<T>();
   std::future<T> result = promise.get_future();
   auto* const end = flow_promise<T>::make(std::move(promise));

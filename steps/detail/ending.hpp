@@ -52,11 +52,23 @@ inline void park(flow& f) noexcept {
   f.core->ready().push(f);
 }
 
-/// Forgets a finished execution before the next one, or before the flow's end.
+/// Forgets a finished execution before the flow's end. The destructors of the root's objects are users' functions.
 inline void clear_remains(flow& f) noexcept {
-  f.ended = false;
+  const phase at = std::exchange(f.at, phase::running);
   leave_scopes(f, f.root);
+  f.at = at;
+  f.ended = false;
   set_top(f, f.root.sub_end_ = arena_of(f));
+}
+/// The same before the next execution. False, and the mistake is known: called by one of these destructors.
+inline bool begin_anew(flow& f) noexcept {
+  if (!f.ended) return true;
+  if (f.at == phase::running) {
+    set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
+    return false;
+  }
+  clear_remains(f);
+  return true;
 }
 
 [[gnu::noinline]] inline void hand_back_and_tell(flow& f) noexcept {

@@ -199,7 +199,7 @@ inline void queue_start(flow& f) {
 /// gone; the flow is idle then, its steps are as they were.
 [[gnu::noinline]] inline void execute_anyway(flow& f) {
   if (f.is_seen_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
-  if (f.ended) clear_remains(f);
+  if (!begin_anew(f)) return;
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);

@@ -30,7 +30,9 @@ inline bool handled(flow& f, step& s, step*& next) {
       next = &s;
       return true;
     case signal::error:  // the same or another: the handler's wins
-      if (f.pending.target == nullptr && f.pending.code == error.code) f.pending.target = error.target;
+      if (error.target != nullptr && f.pending.target == nullptr && f.pending.code == error.code) {
+        f.pending.target = error.target;
+      }
       drop_added(f);
       return false;
     case signal::done:

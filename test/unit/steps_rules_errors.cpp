@@ -282,3 +282,21 @@ TEST_CASE_TEMPLATE("rule 12: a handler may raise anew after a timeout or an erro
     }
   }
 }
+
+TEST_CASE_TEMPLATE("rule 11: a handler replaces a code that is no literal by a longer one", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.add([](IAsyncSteps& inner) { inner.errorNoThrow(std::string(30, 'a')); },
+                [](IAsyncSteps& inner, ErrorCode) { inner.errorNoThrow(std::string(100, 'b')); });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.emplace_back(code);
+        asi.success();
+      });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{std::string(100, 'b')});
+}

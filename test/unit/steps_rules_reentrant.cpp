@@ -257,3 +257,32 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled before its start, and used wron
   CHECK(b.unhandled.empty());
   CHECK(static_cast<bool>(flow));
 }
+
+TEST_CASE_TEMPLATE("rule 7: what the last execution has left uses its flow when it is destroyed: a mistake", Flow,
+                   STEPS_FLOWS) {
+  for (const bool executes : {false, true}) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    const auto note = [&](IAsyncSteps&) { seen.push_back("ran"); };
+    flow.template stack<on_end>([&] {
+      seen.push_back("left");
+      if (executes) return flow.execute();
+      flow.add(note);
+    });
+    flow.add(note);
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"ran"});
+    flow.add(note).add(note);
+    CHECK(seen == lines{"ran", "left"});
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"ran", "left"});
+    CHECK(b.unhandled == lines{"InternalError"});
+    flow.add(note);
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"ran", "left", "ran"});
+  }
+}
