@@ -52,21 +52,29 @@ inline void park(flow& f) noexcept {
   f.core->ready().push(f);
 }
 
-/// Forgets a finished execution before the flow's end. The destructors of the root's objects are users' functions.
-inline void clear_remains(flow& f) noexcept {
+/// The objects of the root have destructors, which are users' functions.
+[[gnu::noinline]] inline void leave_root_scopes(flow& f) noexcept {
   const phase at = std::exchange(f.at, phase::running);
   leave_scopes(f, f.root);
   f.at = at;
+}
+[[gnu::noinline, gnu::cold]] inline bool refuse_to_begin(flow& f) noexcept {
+  set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
+  return false;
+}
+
+/// Forgets a finished execution before the flow's end.
+inline void clear_remains(flow& f) noexcept {
+  if (f.scopes != nullptr) [[unlikely]]
+    leave_root_scopes(f);
   f.ended = false;
   set_top(f, f.root.sub_end_ = arena_of(f));
 }
 /// The same before the next execution. False, and the mistake is known: called by one of these destructors.
 inline bool begin_anew(flow& f) noexcept {
   if (!f.ended) return true;
-  if (f.at == phase::running) {
-    set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
-    return false;
-  }
+  if (f.at == phase::running) [[unlikely]]
+    return refuse_to_begin(f);
   clear_remains(f);
   return true;
 }
