@@ -26,13 +26,12 @@ namespace steps {
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
 /// Lifetime    The loop or pool outlives the flow's executions: a flow that is left over can only be destroyed.
-/// Destroying a flow that executes cancels it; on another
-///             thread than the loop's the destructor waits until that has been done. A flow may be destroyed by a
-///             callback of its own, or of its loop, or by the destructor of what its steps have captured: its memory
-///             stays until that has returned, and its branches on other loops have ended. A callback may destroy flows
-///             of other loops, too, whatever is done there at the same time: while it waits, its loop goes on to end
-///             what others destroy. Only flows whose own callbacks destroy each other wait for ever, as threads do that
-///             join each other.
+///             Destroying a flow that executes cancels it; on another thread than the loop's the destructor waits until
+///             that has been done. A flow may be destroyed by a callback of its own, also of a branch on another loop,
+///             or of its loop, or by the destructor of what its steps have captured: its memory stays until that has
+///             returned, and its branches on other loops have ended. A callback may destroy flows of other loops, too,
+///             whatever is done there at the same time: while it waits, its loop goes on to end what others destroy.
+///             Only flows whose own callbacks destroy each other wait for ever, as threads do that join each other.
 /// Memory      a recycled block of 448 bytes, which holds three or four steps; further ones in chunks of 512 bytes.
 ///             In the steady state a flow allocates nothing.
 class AsyncSteps final : public IAsyncSteps {

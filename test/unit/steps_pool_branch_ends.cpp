@@ -74,7 +74,10 @@ struct forked {
       asi.add([&](IAsyncSteps&) { went_on = true; });
     });
     flow->execute();
-    while (!ended || held::live() != 0) std::this_thread::sleep_for(100us);
+    while (!ended || held::live() != 0) {
+      if (IAsyncSteps* const group = ended ? nullptr : failing.exchange(nullptr)) group->errorNoThrow("Failed");
+      std::this_thread::sleep_for(100us);
+    }
     if (!destroys) flow.reset();
     pool.wait_idle();
     CHECK_FALSE(went_on);
@@ -89,6 +92,7 @@ struct forked {
   threadpool pool{2};
   std::unique_ptr<AsyncSteps> flow = std::make_unique<AsyncSteps>(pool);
   std::atomic<int> here{0};
+  std::atomic<IAsyncSteps*> failing{nullptr};  // a parallel() step that is to fail
   std::atomic<bool> begun{false}, ended{false}, went_on{false};
 };
 
@@ -124,11 +128,23 @@ TEST_CASE("a branch on another loop ends the flow: its steps, cancel handlers an
           for (int i = 0; i < 3; ++i) inner.add([](IAsyncSteps& b) { b.waitExternal(); });
         });
       });
+      run([](forked& f, IAsyncSteps& branch) {  // the same, cancelled
+        branch.add([&f](IAsyncSteps& step) {
+          step.setCancel([&f] { f.end(); });
+          auto& inner = step.parallel();
+          for (int i = 0; i < 3; ++i) {
+            inner.add([&f](IAsyncSteps& b) {
+              f.flow->cancel();
+              b.waitExternal();
+            });
+          }
+        });
+      });
       run([](forked& f, IAsyncSteps& branch) {  // what branches that nobody has taken have captured
-        branch.setTimeout(1ms);
         auto& inner = branch.parallel();
-        for (int i = 0; i < 8; ++i) {
-          inner.add([end = at_end([&f] { f.end(); })](IAsyncSteps& b) {
+        for (int i = 0; i < 64; ++i) {
+          inner.add([&f, &inner, i, end = at_end([&f] { f.end(); })](IAsyncSteps& b) {
+            if (i == 0) f.failing = &inner;
             std::this_thread::sleep_for(1ms);
             b.waitExternal();
           });
