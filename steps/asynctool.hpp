@@ -36,8 +36,8 @@ class AsyncTool {
   }
 
   /// A loop that another loop drives: `wake` makes that call iterate() soon. It is called by any thread, perhaps by two
-  /// at a time, when something is handed in after iterate() has said that there is nothing to be done at once. It must
-  /// not throw.
+  /// at a time, when something is handed in after iterate() has said that there is nothing to be done at once; and when
+  /// iterate() throws what a hook has thrown. It must not throw.
   explicit AsyncTool(async::task wake) : loop_(std::move(wake)) {}
 
   AsyncTool(const AsyncTool&) = delete;
