@@ -6,6 +6,7 @@
 #include <memory>       // for align
 #include <new>          // for operator new, align_val_t
 #include <string_view>  // for string_view
+#include <utility>      // for exchange
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
 #include "steps/detail/flow.hpp"         // for flow, record
@@ -146,12 +147,14 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
   if (f.limit == nullptr) async::detail::free_block(memory, size, align);
 }
 
-[[gnu::noinline]] inline void destroy_results(flow& f) noexcept {
-  const pack_tag* const tag = f.tag;
-  void* const values = results_of(f);
-  f.tag = nullptr;
+/// Destroys results that have been taken from the flow: they lie where they did.
+[[gnu::noinline]] inline void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
   if (tag->destroy != nullptr) tag->destroy(values);
   if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
+}
+[[gnu::noinline]] inline void destroy_results(flow& f) noexcept {
+  void* const values = results_of(f);
+  destroy_taken(f, std::exchange(f.tag, nullptr), values);
 }
 inline void clear_results(flow& f) noexcept {
   if (f.tag != nullptr) [[unlikely]]

@@ -166,7 +166,8 @@ void set_cancel(step& s, F&& function) {
   hold_open(f);
   if (present == nullptr) return;
   if (left != nullptr) --*left;
-  std::exchange(present->ops, nullptr)->leave(*present);
+  const scope_ops* const ops = std::exchange(present->ops, nullptr);
+  if (ops != nullptr) ops->leave(*present);  // else the function's constructor has cancelled the flow
 }
 
 /// Makes the running step wait for a completion.

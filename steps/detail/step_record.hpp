@@ -7,7 +7,7 @@
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for is_trivially_destructible_v
-#include <utility>      // for forward, index_sequence
+#include <utility>      // for exchange, forward, index_sequence
 
 #include "steps/detail/callable.hpp"  // for wanted_results
 #include "steps/detail/engine.hpp"    // for take_limited, misuse
@@ -47,9 +47,11 @@ template <class Wanted>
 auto take_results(flow& f) {
   struct cleaner {
     flow& f;
-    ~cleaner() { destroy_results(f); }
-  } const clean{f};
-  return Wanted::move_out(results_of(f));
+    void* values;
+    const pack_tag* tag;
+    ~cleaner() { destroy_taken(f, tag, values); }
+  } const taken{f, results_of(f), std::exchange(f.tag, nullptr)};
+  return Wanted::move_out(taken.values);
 }
 
 /// Drops the results before a step that takes none. Their destructors are users' functions: when one of them cancels

@@ -286,3 +286,53 @@ TEST_CASE_TEMPLATE("rule 7: what the last execution has left uses its flow when 
     CHECK(seen == lines{"ran", "left", "ran"});
   }
 }
+
+namespace {
+
+/// Calls a function when it is copied or moved, unless that is null.
+struct on_copy {
+  explicit on_copy(std::function<void()>* f) : act(f) {}
+  on_copy(const on_copy& other) : act(other.act) { call(); }
+  on_copy(on_copy&& other) noexcept : act(other.act) { call(); }
+  on_copy& operator=(const on_copy&) = delete;
+  ~on_copy() = default;
+  void operator()() const {}
+  void call() const {
+    if (*act) std::exchange(*act, nullptr)();
+  }
+  std::function<void()>* act;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed as its results are moved to a step", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    ended_flow<Flow> f(destroys);
+    std::function<void()> act;
+    f.flow->add([&](IAsyncSteps& asi) {
+      asi.success(std::string(60, 'a'), on_copy(&act), std::string(60, 'b'));
+      act = [&f] { f.end(); };
+    });
+    f.flow->add([&](IAsyncSteps&, std::string, on_copy, std::string) { f.seen.push_back("next"); });
+    f.flow->execute();
+    f.b.drain();
+    CHECK(!act);
+    CHECK(f.seen.empty());
+    f.check({});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 17: a flow is cancelled as a cancel handler takes the place of another", Flow, STEPS_FLOWS) {
+  ended_flow<Flow> f(false);
+  std::function<void()> act;
+  f.flow->add([&](IAsyncSteps& asi) {
+    const on_copy second(&act);
+    asi.setCancel([&] { f.seen.push_back("cancel"); });
+    act = [&f] { f.end(); };
+    asi.setCancel(second);
+  });
+  f.flow->execute();
+  f.b.drain();
+  CHECK(!act);
+  f.check({"cancel"});
+}
