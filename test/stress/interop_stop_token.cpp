@@ -44,10 +44,12 @@ TEST_CASE("a stop request that races with the flow's end leaves a value or a bro
     steps::AsyncSteps flow{tool};
     flow.add([&inner](IAsyncSteps& asi) { inner = stop_token_of(asi); });
     flow.repeat(i % 64, [](IAsyncSteps& asi, std::size_t) { asi.add([](IAsyncSteps&) {}); });
-    flow.add([](IAsyncSteps& asi) { asi.success(7); });
+    const bool only_stopped = i % 24 == 5, never_stopped = i % 24 == 7;  // the others: whoever is first
+    flow.add([only_stopped](IAsyncSteps& asi) { only_stopped ? asi.waitExternal() : asi.success(7); });
     std::future<int> end = flow.promise<int>();
     std::optional<cancel_on_stop> link;
     link.emplace(flow, token);
+    if (never_stopped) link.reset();
     next.store(source, std::memory_order_release);
     if (i % 3 == 0) link.reset();  // the link's end races, too
     try {
@@ -63,8 +65,8 @@ TEST_CASE("a stop request that races with the flow's end leaves a value or a bro
   over.store(true, std::memory_order_release);
   stopper.join();
   CHECK(values + cancelled == rounds);
-  CHECK(values > 0);
-  CHECK(cancelled > 0);
+  CHECK(values >= rounds / 24);
+  CHECK(cancelled >= rounds / 24);
 }
 
 TEST_CASE("a worker that watches a step's token ends when the step times out") {
