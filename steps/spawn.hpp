@@ -8,10 +8,10 @@
 
 #include "async/detail/future_watch.hpp"  // for shared_state_of
 #include "async/detail/loop_host.hpp"     // for loop_host
-#include "async/detail/pending_call.hpp"  // for abandon
+#include "async/detail/pending_call.hpp"  // for make_promise, refuse, abandon
 #include "async/detail/pool_core.hpp"     // for pool_core
 #include "async/threadpool.hpp"           // for threadpool
-#include "steps/detail/future.hpp"        // for flow_promise, make_promise, refuse
+#include "steps/detail/future.hpp"        // for flow_promise
 #include "steps/detail/pooled_flow.hpp"   // for pooled_flow
 #include "steps/iasyncsteps.hpp"          // for IAsyncSteps
 
@@ -54,7 +54,7 @@ class spawn_task {
                                                              no_handler());
     } catch (...) {
       if (f != nullptr) pooled_flow::release(*f);
-      refuse(end != nullptr ? end->give_back() : std::move(promise_), std::current_exception());
+      async::detail::refuse(end != nullptr ? end->give_back() : std::move(promise_), std::current_exception());
       return nullptr;
     }
     f->promise = end;
@@ -85,14 +85,14 @@ class spawn_task {
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. An error of the flow: Error, or the exception that it came from, by the future.
 /// Shutdown    a flow that has not ended when the pool has run out of tasks and stops is cancelled: broken promise.
-/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its end when it
-/// starts.
+/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its
+///             end when it starts.
 template <class T = void, class F>
 std::future<T> post(async::threadpool& pool, F&& body) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
                 "the body of a flow is called as body(IAsyncSteps&)");
   static_assert(detail::is_future_type<T>);
-  auto promise = detail::make_promise<T>();
+  auto promise = async::detail::make_promise<T>();
   std::future<T> result = promise.get_future();
   pool.core().submit(detail::spawn_task<T, std::decay_t<F>>(pool.core(), std::move(promise), std::forward<F>(body)));
   return result;

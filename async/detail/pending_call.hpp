@@ -13,7 +13,7 @@
 
 #include "async/detail/block_cache.hpp"   // for allocate_block, free_block, block_allocator
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/fulfil.hpp"        // for fulfil, fail, broken_promise
+#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail, broken_promise
 #include "async/detail/future_watch.hpp"  // for shared_state_of, tell_watchers_of
 #include "async/task.hpp"                 // for fits_in_task
 
@@ -41,18 +41,29 @@ struct unseen_by_tsan {
 };
 #endif
 
-/// Breaks the promise of what is not done any more.
+/// A promise whose result and shared state will live in recycled blocks. Throws std::bad_alloc.
 template <class R>
-[[gnu::noinline]] void abandon(std::promise<R>&& promise) noexcept {
+std::promise<R> make_promise() {
+  return std::promise<R>(std::allocator_arg, block_allocator<char>{});
+}
+
+/// Makes the future ready with an error, and tells those who watch it.
+template <class R>
+[[gnu::noinline]] void refuse(std::promise<R>&& promise, std::exception_ptr error) noexcept {
   const void* const state = shared_state_of(promise);
   {
 #if ASYNC_TSAN
     const unseen_by_tsan quiet;
 #endif
     std::promise<R> last(std::move(promise));
-    fail(last, broken_promise());
+    fail(last, std::move(error));
   }
   tell_watchers_of(state);
+}
+/// Breaks the promise of what is not done any more.
+template <class R>
+[[gnu::noinline]] void abandon(std::promise<R>&& promise) noexcept {
+  refuse(std::move(promise), broken_promise());
 }
 
 /// A call to be made later, on another thread: what to call and with what, and the promise of its result.
@@ -95,8 +106,6 @@ class pending_call {
       if constexpr (std::is_void_v<R>) {
         invoke();
         return fulfil(promise_);
-      } else if constexpr (fulfil_may_throw) {
-        return fulfil(promise_, invoke());
       } else {
         return fulfil_or_fail(promise_, invoke());
       }
@@ -116,7 +125,7 @@ class pending_call {
   }
 
   std::optional<std::tuple<Call...>> call_;
-  std::promise<R> promise_{std::allocator_arg, block_allocator<char>{}};
+  std::promise<R> promise_ = make_promise<R>();
 };
 
 /// Owns a pending call in a recycled block: one that cannot be moved, or is too large to be kept inside a task.

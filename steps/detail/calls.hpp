@@ -8,11 +8,12 @@
 #include <string_view>  // for string_view
 #include <utility>      // for exchange, forward
 
-#include "steps/completion.hpp"        // for wait_scope
-#include "steps/detail/branches.hpp"   // for group_step
-#include "steps/detail/future.hpp"     // for flow_promise, make_promise
-#include "steps/detail/loop_step.hpp"  // for find_loop, loop_step
-#include "steps/detail/timeout.hpp"    // for may_wait, hold_open
+#include "async/detail/pending_call.hpp"  // for make_promise
+#include "steps/completion.hpp"           // for wait_scope
+#include "steps/detail/branches.hpp"      // for group_step
+#include "steps/detail/future.hpp"        // for flow_promise
+#include "steps/detail/loop_step.hpp"     // for find_loop, loop_step
+#include "steps/detail/timeout.hpp"       // for may_wait, hold_open
 
 /// The functions of IAsyncSteps (`Face`) that are not a line.
 namespace steps::detail {
@@ -221,7 +222,7 @@ std::future<T> execute_with_promise(step& s) {
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
   if (!begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
-  auto promise = make_promise<T>();
+  auto promise = async::detail::make_promise<T>();
   std::future<T> result = promise.get_future();
   auto* const end = flow_promise<T>::make(std::move(promise));
   f.promise = end;

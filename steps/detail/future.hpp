@@ -4,14 +4,14 @@
 #include <exception>    // for exception_ptr
 #include <functional>   // for ref
 #include <future>       // for future, promise
-#include <memory>       // for allocator_arg, destroy_at
+#include <memory>       // for destroy_at
 #include <optional>     // for optional
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
-#include "async/detail/block_cache.hpp"   // for block_allocator
+#include "async/detail/block_cache.hpp"   // for allocate_block, free_block
 #include "async/detail/config.hpp"        // for ASYNC_TSAN
-#include "async/detail/fulfil.hpp"        // for fulfil, fail, broken_promise
+#include "async/detail/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail, broken_promise
 #include "async/detail/future_watch.hpp"  // for watchers_of, is_ready
 #include "async/detail/pending_call.hpp"  // for unseen_by_tsan
 #include "steps/detail/promise.hpp"       // for promise_base
@@ -22,25 +22,6 @@
 
 /// std::future at both ends of a flow: promise() and await().
 namespace steps::detail {
-
-template <class T>
-std::promise<T> make_promise() {
-  return std::promise<T>(std::allocator_arg, async::detail::block_allocator<T>());
-}
-
-/// Makes the future ready with an error.
-template <class T>
-void refuse(std::promise<T>&& promise, std::exception_ptr error) noexcept {
-  const void* const state = async::detail::shared_state_of(promise);
-  {
-#if ASYNC_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    std::promise<T> last = std::move(promise);
-    async::detail::fail(last, std::move(error));
-  }
-  async::detail::tell_watchers_of(state);
-}
 
 template <class T>
 class flow_promise final : public promise_base {

@@ -3,7 +3,6 @@
 #pragma once
 #include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
-#include <cstddef>      // for byte
 #include <exception>    // for exception_ptr
 #include <future>       // for future, promise
 #include <memory>       // for allocator_arg
@@ -12,12 +11,10 @@
 #include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, move
 
-#include "async/detail/block_cache.hpp"             // for block_allocator
-#include "async/detail/config.hpp"                  // for ASYNC_TSAN
 #include "async/detail/durations.hpp"               // for to_nanoseconds
-#include "async/detail/fulfil.hpp"                  // for fulfil, fulfil_or_fail, fail
+#include "async/detail/fulfil.hpp"                  // for fulfil, fulfil_or_fail
 #include "async/detail/future_watch.hpp"            // for tell_watchers_of
-#include "async/detail/pending_call.hpp"            // for unseen_by_tsan
+#include "async/detail/pending_call.hpp"            // for make_promise, refuse
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/threadpool.hpp"                     // for threadpool
 #include "steps/interop/detail/awaiters.hpp"        // for pool_awaiter, flow_awaiter
@@ -67,12 +64,10 @@ detached finish_with(std::promise<T> end, task<T> work) {
     error = std::current_exception();
   }
   if (error != nullptr) {
-#if ASYNC_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    std::promise<T> last = std::move(end);
-    async::detail::fail(last, std::move(error));
-  } else if constexpr (std::is_void_v<T>) {
+    async::detail::refuse(std::move(end), std::move(error));
+    co_return;
+  }
+  if constexpr (std::is_void_v<T>) {
     async::detail::fulfil(end);
   } else {
     std::promise<T> last = std::move(end);
@@ -136,7 +131,7 @@ auto execute(IAsyncSteps& root) noexcept {
 /// It cannot be stopped: give it a std::stop_token, or make it a step.
 template <class T>
 std::future<T> start(task<T> work) {
-  std::promise<T> promise(std::allocator_arg, async::detail::block_allocator<std::byte>{});
+  auto promise = async::detail::make_promise<T>();
   std::future<T> result = promise.get_future();
   detail::finish_with(std::move(promise), std::move(work));
   return result;

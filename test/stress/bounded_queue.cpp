@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/live_count.hpp"
+#include "support/fragile.hpp"
 #include "support/scale.hpp"
 #include "support/traffic.hpp"
 
@@ -148,14 +148,7 @@ TEST_CASE("what was accepted before a close comes out, whenever the close comes;
 }
 
 TEST_CASE("elements that fail to come into being cost nobody a place or a wake-up") {
-  struct fragile : testing::live_count<fragile> {
-    explicit fragile(std::uint64_t v) : value(v) {
-      if (v % 5 == 0) throw std::runtime_error("fragile");
-    }
-    fragile(fragile&&) noexcept = default;
-    fragile& operator=(fragile&&) noexcept = default;
-    std::uint64_t value;
-  };
+  using fragile = testing::fragile<5>;
   const std::uint64_t each = testing::rounds(10'000);
   for (const std::size_t capacity : {1U, 2U, 8U}) {
     async::bounded_queue<fragile> q(capacity);

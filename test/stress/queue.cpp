@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "support/alloc_counter.hpp"
-#include "support/live_count.hpp"
+#include "support/fragile.hpp"
 #include "support/scale.hpp"
 #include "support/traffic.hpp"
 
@@ -78,14 +78,7 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
 }
 
 TEST_CASE("elements that fail to come into being are passed over by whoever comes by") {
-  struct fragile : testing::live_count<fragile> {
-    explicit fragile(std::uint64_t v) : value(v) {
-      if (v % 3 == 0) throw std::runtime_error("fragile");
-    }
-    fragile(fragile&&) noexcept = default;
-    fragile& operator=(fragile&&) noexcept = default;
-    std::uint64_t value;
-  };
+  using fragile = testing::fragile<3>;
   const std::uint64_t each = testing::rounds(10'000);
   async::queue<fragile, disturbed> q;
   std::atomic<std::uint64_t> in{0};

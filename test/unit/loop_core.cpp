@@ -82,43 +82,40 @@ TEST_CASE("a turn runs what was there when it began, although runnables are eras
   int later = 0;
   std::vector<std::unique_ptr<runner>> others;
   std::vector<std::unique_ptr<runner>> made;
+  runner again(core, [&] { ++later; });
+  std::function<void()> rearrange;
+  int pushed = 0;
   SUBCASE("because it is full") {
-    runner again(core, [&] { ++later; });
-    runner first(core, [&] {
-      for (int i = 0; i < 40; ++i) core.ready().erase(*others[static_cast<std::size_t>(i)]);
+    pushed = 1;
+    rearrange = [&] {
       for (int i = 0; i < 100; ++i) {
         core.ready().push(again);
         core.ready().erase(again);
       }
       core.ready().push(again);
-    });
-    core.ready().push(first);
-    for (int i = 0; i < 50; ++i) {
-      core.ready().push(*others.emplace_back(std::make_unique<runner>(core, [&] { ++ran; })));
-    }
-    CHECK(core.turn().have_work);
-    CHECK(ran == 10);
-    CHECK(later == 0);
-    CHECK_FALSE(core.turn().have_work);
-    CHECK(later == 1);
+    };
   }
   SUBCASE("because it grows") {
-    runner first(core, [&] {
-      for (int i = 0; i < 40; ++i) core.ready().erase(*others[static_cast<std::size_t>(i)]);
+    pushed = 100;
+    rearrange = [&] {
       for (int i = 0; i < 100; ++i) {
         core.ready().push(*made.emplace_back(std::make_unique<runner>(core, [&] { ++later; })));
       }
-    });
-    core.ready().push(first);
-    for (int i = 0; i < 50; ++i) {
-      core.ready().push(*others.emplace_back(std::make_unique<runner>(core, [&] { ++ran; })));
-    }
-    CHECK(core.turn().have_work);
-    CHECK(ran == 10);
-    CHECK(later == 0);
-    CHECK_FALSE(core.turn().have_work);
-    CHECK(later == 100);
+    };
   }
+  runner first(core, [&] {
+    for (int i = 0; i < 40; ++i) core.ready().erase(*others[static_cast<std::size_t>(i)]);
+    rearrange();
+  });
+  core.ready().push(first);
+  for (int i = 0; i < 50; ++i) {
+    core.ready().push(*others.emplace_back(std::make_unique<runner>(core, [&] { ++ran; })));
+  }
+  CHECK(core.turn().have_work);
+  CHECK(ran == 10);
+  CHECK(later == 0);
+  CHECK_FALSE(core.turn().have_work);
+  CHECK(later == pushed);
 }
 
 TEST_CASE("messages are delivered on the loop in order, and only the first of a sleep wakes") {
