@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
+// floor: 21
 #pragma once
 #include <concepts>      // for constructible_from, invocable
 #include <future>        // for future, launch
@@ -7,70 +7,68 @@
 #include <type_traits>   // for decay_t
 #include <utility>       // for forward, move
 
-#include "async/bounded_queue.hpp"        // for users: this header includes all of async/ but trace.hpp
-#include "async/detail/pending_call.hpp"  // for make_call
-#include "async/errors.hpp"               // for users
-#include "async/event_loop.hpp"           // for event_loop
-#include "async/manual_clock.hpp"         // for users
-#include "async/parallel_for.hpp"         // for users
-#include "async/queue.hpp"                // for users
-#include "async/task.hpp"                 // for users
-#include "async/task_group.hpp"           // for users
-#include "async/threadpool.hpp"           // for threadpool
-#include "async/threadpool_options.hpp"   // for users
-#include "async/time_source.hpp"          // for users
+#include "async/bounded_queue.hpp"       // for users: this header includes all of async/ but trace.hpp
+#include "async/detail/call_state.hpp"   // for call_in_pool
+#include "async/errors.hpp"              // for users
+#include "async/event_loop.hpp"          // for event_loop
+#include "async/manual_clock.hpp"        // for users
+#include "async/parallel_for.hpp"        // for users
+#include "async/parallel_invoke.hpp"     // for users
+#include "async/parallel_reduce.hpp"     // for users
+#include "async/queue.hpp"               // for users
+#include "async/task.hpp"                // for users
+#include "async/task_group.hpp"          // for users
+#include "async/threadpool.hpp"          // for threadpool
+#include "async/threadpool_options.hpp"  // for users
+#include "async/time_source.hpp"         // for users
 
 namespace async {
 
 namespace detail {
 
-/// A future whose get() and wait() run tasks of the pool until `result` is there. Apart from the call that leads to it:
-/// std::async is dear to compile.
-template <class R>
-[[gnu::noinline]] std::future<R> helped(threadpool& pool, std::future<R> result) {
-  return std::async(std::launch::deferred,
-                    [&pool, inner = std::move(result)]() mutable -> R { return pool.wait(inner); });
-}
-
 /// Posts the call to the shared pool.
 template <class F, class... Args>
 async_future<F, Args...> post_call(F&& f, Args&&... args) {
-  auto call = make_call(std::forward<F>(f), std::forward<Args>(args)...);
-  async_future<F, Args...> future = call.get_future();
-  threadpool& pool = threadpool::shared();
-  // A callback of a loop must not block, nor run tasks: what it waits for, it awaits.
-  if (threadpool::current() == &pool && current_loop == nullptr) future = helped(pool, std::move(future));
-  pool.core().submit(std::move(call));  // last: what can fail has not called anything
-  return future;
+  using result = call_result<F, Args...>;
+  return call_in_pool<true, result>(threadpool::shared().core(), std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 }  // namespace detail
 
-/// Calls `f` with `args` on threadpool::shared() and returns the future of its result: std::async without a new thread
-/// for each call.
+/// Calls `f` with `args` on threadpool::shared() and returns the std::future of its result: std::async without a new
+/// thread for each call.
 ///
-/// Use it in the place of std::async: every call that compiles with the one compiles with the other and has the same
-/// result. Do not use it for calls that block for long or wait for each other by other means than futures (a thread
-/// each: std::thread; a pool of their own: threadpool), nor to throw the future away (threadpool::execute).
+/// Use it in place of std::async: every call that compiles with the one compiles with the other and has the same
+/// result, and so has what is done with the future. Do not use it for calls that block for long or wait for each other
+/// by other means than futures (a thread each: std::thread; a pool of their own: threadpool), nor to throw the future
+/// away, whose destructor waits (threadpool::execute).
 ///
-/// Differences from std::async:
-/// - The destructor of the future does not wait for the call.
-/// - Calls do not get a thread each: as many run at once as the pool has threads, and thread_local objects are shared
-///   by the calls that run on the same thread.
-/// - A call made inside a task of the shared pool (not in a callback of an event loop) returns a future whose get() and
-///   wait() run other tasks of the pool until the result is there, so that calls may make calls and wait for them to
-///   any depth, on any number of threads. wait_for() and wait_until() of such a future return
-///   std::future_status::deferred, in whatever state it is. A future that was made outside and is waited for inside a
-///   task blocks the thread: pass it to threadpool::wait.
+/// As std::async:
+/// - The last future of a call waits for it in its destructor. What the call refers to may be declared before it.
+/// - Timed waits tell whether the result is there. They never run a call.
+/// Unlike std::async:
+/// - Calls share threads, as many as there are processors, and with them thread_local objects.
+/// - Inside a task of the shared pool, get(), wait() and the destructor of a future make the call that they wait for
+///   when no thread has taken it yet; else they wait, and run only what that call has made. So calls make calls and
+///   wait for them to any depth on any number of threads, in trees and in graphs (std::shared_future).
+/// - Calls that wait for each other by other means, such as a promise or a barrier, may wait for ever when there are
+///   more of them than threads.
+/// - A call that is polled for in a task while all threads are busy runs on a thread of its own, see threadpool.
 /// - A result is seen after the copies of `f` and `args` have been destroyed.
+/// With libc++, timed waits return std::future_status::deferred until a thread has taken the call, and a task that
+/// polls keeps its thread. Standard libraries that call_state.hpp does not know: the same, until somebody has waited.
 ///
 /// Threads     any. Before main() and in destructors of static objects, too: once the shared pool has gone, `f` is
 ///             called at once, on the calling thread.
-/// Exceptions  what `f` throws is thrown by get(). What copying throws, std::bad_alloc: nothing has been called.
+/// Exceptions  what `f` throws is thrown by get(). What copying throws, std::bad_alloc: nothing has been called. A call
+///             that ends its thread with pthread_exit() breaks its promise, and the pool starts another thread; but not
+///             where the destructor of a future has made it, on the thread that waits: std::terminate.
 /// Ownership   `f` and `args` are copied or moved before async returns; pass std::ref for a reference.
 template <class F, class... Args>
   requires async_callable<F, Args...>
-[[nodiscard]] detail::async_future<F, Args...> async(F&& f, Args&&... args) {
+[[nodiscard("the destructor of the future waits for the call; see threadpool::execute")]]  //
+detail::async_future<F, Args...>
+async(F&& f, Args&&... args) {
   return detail::post_call(std::forward<F>(f), std::forward<Args>(args)...);
 }
 
@@ -79,7 +77,9 @@ template <class F, class... Args>
 /// Throws std::system_error (invalid_argument) when the policy has neither.
 template <class F, class... Args>
   requires async_callable<F, Args...>
-[[nodiscard]] detail::async_future<F, Args...> async(std::launch policy, F&& f, Args&&... args) {
+[[nodiscard("the destructor of the future waits for the call; see threadpool::execute")]]  //
+detail::async_future<F, Args...>
+async(std::launch policy, F&& f, Args&&... args) {
   if ((policy & std::launch::async) == std::launch::async) {
     return detail::post_call(std::forward<F>(f), std::forward<Args>(args)...);
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 16
+// floor: 20
 #pragma once
 #include <algorithm>    // for max
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
-#include <exception>    // for exception_ptr, uncaught_exceptions
+#include <cstdio>       // for fputs
+#include <exception>    // for exception_ptr, terminate, uncaught_exceptions
 #include <functional>   // for invoke
 #include <memory>       // for construct_at, destroy_at
 #include <new>          // for operator new
@@ -12,59 +13,96 @@
 #include <utility>      // for forward, move, exchange
 
 #include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/fulfil.hpp"       // for broken_promise
+#include "async/detail/job.hpp"          // for job
 #include "async/detail/join_state.hpp"   // for join_state
+#include "async/detail/participant.hpp"  // for participant, job_deque
 #include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/detail/pool_help.hpp"    // for help_until
-#include "async/detail/pool_worker.hpp"  // for job, worker
-#include "async/parallel_for.hpp"        // for users of this header
+#include "async/detail/pool_wait.hpp"    // for wait_until
+#include "async/detail/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
+#include "async/detail/visit.hpp"        // for visit, working_visit
+#include "async/parallel_for.hpp"        // for parallel_for
+#include "async/parallel_reduce.hpp"     // for parallel_reduce
 #include "async/task.hpp"                // for task_function
 #include "async/threadpool.hpp"          // for threadpool
 
 namespace async {
 
+/// Makes a task_group that does not belong to the group around it.
+struct independent_t {
+  explicit independent_t() = default;
+};
+/// The same.
+inline constexpr independent_t independent{};
+
+/// True when the task that the calling thread runs belongs to a group that is cancelled, or is made inside one that is:
+/// for long tasks, and functions that they call, to ask. False outside of groups, loops and parallel_invoke.
+inline bool current_group_is_cancelling() noexcept {
+  detail::task_scope* const current = detail::current_scope();
+  return current != nullptr && current->is_cancelled();
+}
+
 /// Tasks that are waited for together: fork and join on a threadpool.
 ///
 /// Use it to split work that belongs to one scope. Do not use it for work that outlives the scope
-/// (threadpool::execute), for one result (threadpool::post), or for loops (parallel_for).
+/// (threadpool::execute), for one result (threadpool::post), for two or three calls (parallel_invoke) or for loops
+/// (parallel_for, parallel_reduce).
 ///
-/// Threads     run(), cancel(), is_cancelling() and wait() by any thread, also by the group's own tasks, but a task
-///             cannot wait for its own group. A wait() returns when the tasks that were run before it, and those that
-///             they have run, are done.
-/// Waiting     wait() runs tasks until the group is done, first the newest of its own thread, then any of the pool, and
-///             sleeps when there are none. So groups nest to any depth on any number of threads, and a thread outside
-///             the pool helps as well.
-/// Exceptions  The first exception of a task cancels the group and is thrown by wait(); those of tasks that were
-///             running at that time are dropped.
-/// Memory      a task with up to 48 bytes of captures takes one recycled block of 64 bytes; no operator new in the
-///             steady state.
-/// Lifetime    the pool outlives the group. The destructor waits, see there.
+/// Threads      run(), cancel(), is_cancelling() and wait() by any thread, also by the group's own tasks, but a task
+///              cannot wait for its own group. A wait() returns when the tasks that were run before it, and those that
+///              they have run, are done.
+/// Waiting      wait() runs tasks of this group and of groups made inside them, and no others: the newest of its own
+///              thread first, then some that lie elsewhere; it sleeps when there are none. So groups nest to any depth
+///              on any number of threads, inside the pool and outside, the stack grows with the depth of the tree and
+///              never with the number of tasks, and a lock or a thread_local that is held over a wait() meets only
+///              tasks of this group. A worker goes on with its event loop meanwhile.
+/// Nesting      a group that is made in a task of another group belongs to that one: cancel() and exceptions go down
+///              the tree. A group made with async::independent belongs to none.
+/// Exceptions   The first exception of a task cancels the group and is thrown by wait(); those of tasks that were
+///              running at that time are dropped.
+/// Memory       a task with up to 48 bytes of captures takes one recycled block of 64 bytes; no operator new in the
+///              steady state.
+/// Lifetime     the pool outlives the group. The destructor waits, see there.
+/// Example      test/example/fork_join.cpp
 class task_group {
  public:
-  /// A group without tasks, whose tasks will run on `pool`.
-  explicit task_group(threadpool& pool) noexcept : pool_(&pool.core()) {}
+  /// A group without tasks, whose tasks will run on `pool`. Throws std::bad_alloc.
+  explicit task_group(threadpool& pool = threadpool::shared()) : task_group(pool, detail::current_scope()) {}
+  /// The same; neither cancelled with the group around it nor helped by threads that wait for that one.
+  task_group(threadpool& pool, independent_t) : task_group(pool, nullptr) {}
+  /// The same on the shared pool.
+  explicit task_group(independent_t) : task_group(threadpool::shared(), nullptr) {}
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
 
   /// Waits for every task, as wait() does. An exception that nobody waited for goes to the pool's on_unhandled. When
-  /// the scope is left by an exception, tasks that have not started are skipped, and what tasks throw is dropped.
+  /// the scope is left by an exception, tasks that have not started are skipped, and what tasks throw is dropped. A
+  /// task that calls pthread_exit() on the thread that waits here ends the program.
   ~task_group() {
     if (!state_.is_new()) abandon();
+    detail::end_scope(scope_);
   }
 
-  /// Makes `f` a task of this group, to be called once by some thread of the pool or in a wait(). Throws what copying
-  /// `f` throws and std::bad_alloc; then there is no such task.
+  /// Makes `f` a task of this group, to be called once by some thread of the pool or in a wait(). It never waits and is
+  /// not limited by threadpool_options::max_queue. Throws what copying `f` throws, std::bad_alloc, and outside of the
+  /// pool's tasks async::stopped when the pool has been stopped; then there is no such task.
   template <task_function F>
   void run(F&& f) {
     using job = group_job<std::decay_t<F>>;
-    detail::job* const made = job::make(*this, std::forward<F>(f));
-    state_.add();
-    try {
-      pool_->submit_job(made);
-    } catch (...) {
-      job::discard(made);
-      finish();
-      throw;
+    if (detail::participant* const part = pool_->own_part(); part != nullptr && part->as_worker != nullptr) [[likely]] {
+      fork(*part, job::make(*this, std::forward<F>(f)), &job::discard);
+    } else {
+      run_outside(job::make(*this, std::forward<F>(f)), &job::discard);
     }
+  }
+
+  /// Calls `f` as a task of this group on the calling thread, then waits like wait().
+  template <task_function F>
+  bool run_and_wait(F&& f) {
+    const detail::working_visit here(*pool_);
+    state_.add();
+    call_here(std::forward<F>(f));
+    return wait();
   }
 
   /// Returns when all tasks are done; runs tasks meanwhile. True: all have run. False: cancel() was called, and tasks
@@ -75,13 +113,25 @@ class task_group {
     return state_.is_new() || collect();
   }
 
-  /// Skips the tasks that have not started: they are destroyed without being called. Lasts until wait() returns.
-  void cancel() noexcept { state_.cancel(); }
+  /// Skips the tasks that have not started, and those of groups, loops and calls made inside this group's tasks: they
+  /// are destroyed without being called. Lasts until wait() returns.
+  void cancel() noexcept {
+    scope_.cancel();  // first: a wait() that sees the state clears the scope, too
+    state_.cancel();
+  }
 
-  /// True from cancel(), or from the first exception of a task, until wait() returns. For long tasks to ask.
-  bool is_cancelling() const noexcept { return state_.is_cancelled(); }
+  /// True from cancel(), or from the first exception of a task, until wait() returns; also while the group around this
+  /// one is cancelled. For long tasks to ask.
+  bool is_cancelling() const noexcept { return scope_.is_cancelled(); }
+
+  /// The pool that its tasks run on.
+  threadpool& pool() const noexcept { return *static_cast<threadpool*>(pool_->facade()); }
+  /// The scope of its tasks, for loops and calls that belong to the group.
+  detail::task_scope& scope() const noexcept { return scope_; }
 
  private:
+  task_group(threadpool& pool, detail::task_scope* around) : pool_(&pool.core()), scope_(detail::begin_scope(around)) {}
+
   /// The exception of a task, in the block that the task was in.
   struct failure {
     std::exception_ptr error;
@@ -110,25 +160,32 @@ class task_group {
       std::destroy_at(self);
       detail::free_block(self, size(), alignment());
     }
-    static void execute(detail::job* base) noexcept {
+    static void execute(detail::job* base) {
       auto* const self = static_cast<group_job*>(base);
       task_group& owner = *self->group;
-      if (owner.is_cancelling()) {
+      if (owner.is_cancelling()) [[unlikely]] {
+        owner.state_.cancel();  // when it is the group around: wait() tells
         discard(self);
-      } else {
-        try {
-          if constexpr (std::invocable<F&>) {
-            static_cast<void>(std::invoke(self->f));
-          } else {
-            static_cast<void>(std::invoke(std::move(self->f)));
-          }
-          discard(self);
-        } catch (...) {
-          std::destroy_at(self);
-          auto* const thrown = ::new (static_cast<void*>(self)) failure{std::current_exception(), size(), alignment()};
-          if (!owner.state_.keep(thrown)) free_failure(thrown);
-          owner.cancel();
+        return owner.finish();
+      }
+      try {
+        if constexpr (std::invocable<F&>) {
+          static_cast<void>(std::invoke(self->f));
+        } else {
+          static_cast<void>(std::invoke(std::move(self->f)));
         }
+        discard(self);
+      } catch (...) {
+        std::exception_ptr error = std::current_exception();
+        const bool ends_thread = error == nullptr;  // pthread_exit()
+        std::destroy_at(self);
+        auto* const thrown = ::new (static_cast<void*>(self))
+            failure{ends_thread ? detail::broken_promise() : std::move(error), size(), alignment()};
+        if (!owner.state_.keep(thrown)) free_failure(thrown);
+        owner.cancel();
+        owner.finish();
+        if (ends_thread) throw;
+        return;
       }
       owner.finish();
     }
@@ -144,25 +201,96 @@ class task_group {
     detail::free_block(kept, bytes, alignment);
   }
 
-  /// Nothing of the group is touched after finish(): the thread that waits may destroy it at once.
-  void finish() noexcept {
+  /// Nothing of the group is touched after finish(): the thread that waits may destroy it at once. It is woken when the
+  /// pool has noted the end of the task.
+  void finish() noexcept { static_cast<void>(state_.finish()); }
+
+  void fork(detail::participant& part, detail::job* made, void (*discard)(detail::job*) noexcept) {
+    state_.add();
+    try {
+      pool_->fork(part, made, &scope_);
+    } catch (...) {
+      discard(made);
+      give_up();
+      throw;
+    }
+  }
+  /// On a thread that is none of the pool's.
+  [[gnu::noinline]] void run_outside(detail::job* made, void (*discard)(detail::job*) noexcept) {
+    struct holder {
+      detail::job* kept;
+      void (*discard)(detail::job*) noexcept;
+      ~holder() {
+        if (kept != nullptr) discard(kept);
+      }
+    } unused{made, discard};
+    if (pool_->accepts()) {
+      const detail::visit here(*pool_);
+      fork(here.part(), std::exchange(unused.kept, nullptr), discard);
+    } else {
+      state_.add();
+      const detail::scope_guard inside(&scope_);
+      detail::pool_core& pool = *pool_;
+      detail::job* const now = std::exchange(unused.kept, nullptr);
+      now->run(now);
+      pool.notify_waiters();
+    }
+  }
+
+  template <class F>
+  void call_here(F&& f) {
+    struct end {
+      task_group& group;
+      ~end() { group.give_up(); }
+    } const at_end{*this};
+    if (is_cancelling()) return state_.cancel();
+    struct memory {  // for what it may throw
+      void* block = detail::allocate_block(sizeof(failure), alignof(failure));
+      ~memory() {
+        if (block != nullptr) detail::free_block(block, sizeof(failure), alignof(failure));
+      }
+    } room;
+    const detail::scope_guard inside(&scope_);
+    try {
+      static_cast<void>(std::invoke(std::forward<F>(f)));
+    } catch (...) {
+      std::exception_ptr error = std::current_exception();
+      if (error == nullptr) {
+        cancel();
+        throw;
+      }
+      keep(std::exchange(room.block, nullptr), std::move(error));
+    }
+  }
+  void keep(void* block, std::exception_ptr error) noexcept {
+    auto* const thrown = ::new (block) failure{std::move(error), sizeof(failure), alignof(failure)};
+    if (!state_.keep(thrown)) free_failure(thrown);
+    cancel();
+  }
+
+  /// The end of what was no task of the pool.
+  void give_up() noexcept {
     detail::pool_core& pool = *pool_;
     if (state_.finish()) pool.notify_waiters();
   }
 
-  /// First what this thread has pushed last, which is mostly what it waits for; then whatever the pool has.
+  /// First what this thread has pushed last, if that is what it waits for.
   void help() {
-    if (detail::worker* const self = pool_->own_worker()) {
-      while (detail::job* const next = self->own.pop()) {
-        pool_->run_job(self, next);
-        if (state_.is_done()) return;
-      }
+    const detail::working_visit here(*pool_);
+    const detail::work_in_wait others;
+    detail::participant& part = here.part();
+    while (detail::has_stack_room()) {
+      const detail::job_deque::element next = part.own.pop_if(&scope_);
+      if (!next) break;
+      pool_->run_job(&part, next);
+      if (state_.is_done()) return;
     }
-    pool_->help_until([this] { return state_.announce_sleep(); });
+    pool_->wait_until(part, detail::wait_scope(scope_), [this] { return state_.announce_sleep(); });
   }
 
   bool collect() {
     const auto [was_cancelled, kept] = state_.take_outcome();
+    if (was_cancelled) scope_.clear();
     if (kept == nullptr) return !was_cancelled;
     const std::exception_ptr error = std::move(kept->error);
     free_failure(kept);
@@ -170,25 +298,41 @@ class task_group {
   }
 
   void abandon() noexcept {
-    const int exceptions = std::uncaught_exceptions();
-    const int outside = std::exchange(exceptions_outside, exceptions);
-    const bool is_left_by_exception = exceptions > (std::max)(outside, exceptions_before_);
+    const bool is_left_by_exception =
+        std::uncaught_exceptions() > (std::max)(detail::exceptions_outside, exceptions_before_);
     if (is_left_by_exception) cancel();
     try {
       wait();
     } catch (...) {
-      if (!is_left_by_exception) pool_->unhandled(std::current_exception());
+      std::exception_ptr error = std::current_exception();
+      if (error == nullptr) {  // pthread_exit(), which cannot leave a destructor
+        std::fputs("async::task_group: pthread_exit() in a task that a destructor has run\n", stderr);
+        std::terminate();
+      }
+      if (!is_left_by_exception) pool_->unhandled(std::move(error));
     }
-    exceptions_outside = outside;
   }
-
-  /// Exceptions on their way on this thread that tasks which are run meanwhile have nothing to do with.
-  static inline constinit thread_local int exceptions_outside = 0;
 
   detail::pool_core* const pool_;
   const int exceptions_before_ =
       std::uncaught_exceptions();  // of a destructor, say, that waits for a task with a group
+  detail::task_scope& scope_;
   detail::join_state<failure> state_;
 };
+
+/// parallel_reduce() as a part of the group: ends early when the group is cancelled, with some part of the value.
+template <class... A>
+auto parallel_reduce(task_group& group, A&&... arguments) {
+  const detail::scope_guard inside(&group.scope());
+  return parallel_reduce(group.pool(), std::forward<A>(arguments)...);
+}
+
+/// parallel_for() as a part of the group: ends early when the group is cancelled. What `f` throws is thrown here, not
+/// by the group's wait().
+template <class... A>
+bool parallel_for(task_group& group, A&&... arguments) {
+  const detail::scope_guard inside(&group.scope());
+  return parallel_for(group.pool(), std::forward<A>(arguments)...);
+}
 
 }  // namespace async

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 14
+// floor: 18
 #pragma once
 #include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
@@ -13,10 +13,12 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/block_cache.hpp"   // for trim_blocks
+#include "async/detail/call_state.hpp"    // for call_in_pool, wait_for_call
 #include "async/detail/future_watch.hpp"  // for is_ready
-#include "async/detail/pending_call.hpp"  // for make_call
+#include "async/detail/pending_call.hpp"  // for call_result
 #include "async/detail/pool_core.hpp"     // for pool_core
-#include "async/detail/pool_help.hpp"     // for help_until
+#include "async/detail/pool_wait.hpp"     // for wait_until
+#include "async/detail/visit.hpp"         // for visit
 #include "async/task.hpp"                 // for task
 #include "async/threadpool_options.hpp"   // for threadpool_options, threadpool_stats
 
@@ -61,6 +63,10 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 /// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and the
 ///             states of futures come from recycled blocks.
+/// Waiting     a task that waits, with wait(), a task_group, a loop or a future of async::async, runs only tasks that
+///             it waits for and what these have made. Locks and thread_local objects that it holds meanwhile are safe
+///             from all others. When no worker is free because they wait, stand-ins run what is queued: threads with
+///             the hooks and the index of the worker that they stand for.
 /// Flows       each worker drives an event loop, see loop(). Flows of steps/ are started by the worker that takes them,
 ///             and stay on its loop.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel the flows that wait.
@@ -87,15 +93,13 @@ class threadpool {
   }
 
   /// Runs f(arguments...) on a worker, with copies of both as std::async makes them, and returns the future of its
-  /// result. What f captured is destroyed before the future is ready. Throws stopped, queue_full (see
-  /// threadpool_options), std::bad_alloc and what copying throws; nothing is posted then.
+  /// result, whose destructor does not wait. What f captured is destroyed before the future is ready. Throws stopped,
+  /// queue_full (see threadpool_options), std::bad_alloc and what copying throws; nothing is posted then.
   template <class F, class... A>
     requires async_callable<F, A...>
   detail::async_future<F, A...> post(F&& f, A&&... arguments) {
-    auto call = detail::make_call(std::forward<F>(f), std::forward<A>(arguments)...);
-    auto future = call.get_future();
-    core_.submit(std::move(call));
-    return future;
+    using result = detail::call_result<F, A...>;
+    return detail::call_in_pool<false, result>(core_, std::forward<F>(f), std::forward<A>(arguments)...);
   }
 
   /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way in.
@@ -142,14 +146,20 @@ class threadpool {
   /// the pool: throws std::system_error (resource_deadlock_would_occur).
   void wait_idle() { core_.wait_idle(); }
 
-  /// The future's result. Inside a task of the pool it runs other tasks meanwhile, and the flows of the worker's loop,
-  /// to any depth, and so cannot deadlock; elsewhere it is future.get(). In a callback of an event loop, such as the
-  /// step of a flow, the loop cannot go on: await there. A future that something else makes ready than a task or
-  /// a flow of this pool is noticed within 8 ms.
+  /// The future's result. Inside a task of the pool it makes the call that it waits for, if that is one of post() or
+  /// async::async on this pool which no thread has taken yet; else it waits, and runs what that call has made. For any
+  /// other future it runs what the current task has posted. It goes on with the worker's event loop meanwhile.
+  /// Elsewhere it is future.get().
+  ///
+  /// So it cannot deadlock, to any depth, on one worker: when all workers sleep in waits and tasks are queued, other
+  /// threads stand in for them, no more at a time than sleep. A future that something else makes ready than a task or a
+  /// flow of this pool is noticed within 8 ms. In a callback of an event loop, such as the step of a flow, the loop
+  /// cannot go on: await there.
   template <class T>
   T wait(std::future<T>& future) {
-    if (core_.is_inside()) {
-      core_.help_until([&future] { return detail::is_ready(future); });
+    if (core_.is_inside() && !detail::wait_for_call(future)) {
+      const detail::visit here(core_);
+      core_.wait_until(here.part(), detail::wait_scope(), [&future] { return detail::is_ready(future); });
     }
     return future.get();
   }

@@ -50,7 +50,8 @@ struct threadpool_options {
   /// threadpool::current(), the worker's own loop(index), posts, configurepool() are theirs to use; wait_idle() and
   /// stop() throw as they do in a task. What the hook of one thread has begun, that of its successor finds ended.
   unique_function<void(std::size_t)> on_thread_start{};
-  /// Called on each worker thread after its last task, with its index.
+  /// Called on each worker thread after its last task, with its index. A thread that stands in for a worker which
+  /// sleeps in a wait calls both with that worker's index.
   unique_function<void(std::size_t)> on_thread_stop{};
 
   /// Called on the worker with an exception that left a task of execute(), or a hook above. Default: a message on

@@ -5,16 +5,17 @@
 #include <mutex>    // for mutex
 #include <new>      // for operator new, align_val_t
 
-#include "async/detail/config.hpp"    // for cache_line, ASYNC_ASAN
-#include "async/detail/platform.hpp"  // for prefetch_for_write
+#include "async/detail/config.hpp"        // for cache_line, ASYNC_ASAN
+#include "async/detail/large_blocks.hpp"  // for large_blocks
+#include "async/detail/platform.hpp"      // for prefetch_for_write
 
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
 /// Blocks come in classes of whole cache lines up to block_limit; larger or more strictly aligned requests go straight
-/// to operator new. Small blocks lie on cache lines; large ones need not, for which malloc would take a quarter more
-/// memory. Each thread keeps up to two magazines (arrays of free blocks) a class; full and empty magazines are
-/// exchanged with one process-wide depot, so that memory freed by a consumer comes back to its producer 32 blocks at a
-/// time. A free block is never written to, which spares the freeing thread its cache line.
+/// to operator new, but for those of large_blocks. Small blocks lie on cache lines; large ones need not, for which
+/// malloc would take a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class; full
+/// and empty magazines are exchanged with one process-wide depot, so that memory freed by a consumer comes back to its
+/// producer 32 blocks at a time. A free block is never written to, which spares the freeing thread its cache line.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
@@ -191,7 +192,10 @@ constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
 
 /// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc.
 inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
-  if (!blocks::is_cached(bytes, alignment)) return ::operator new(bytes, std::align_val_t{alignment});
+  if (!blocks::is_cached(bytes, alignment)) {
+    if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().allocate(bytes);
+    return ::operator new(bytes, std::align_val_t{alignment});
+  }
   const std::size_t index = blocks::class_of(bytes);
   blocks::magazine* const m = blocks::cache.loaded[index];
   void* block = nullptr;
@@ -207,7 +211,10 @@ inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(s
 
 /// Gives back what allocate_block() returned, with the same size and alignment.
 inline void free_block(void* block, std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) noexcept {
-  if (!blocks::is_cached(bytes, alignment)) return ::operator delete(block, std::align_val_t{alignment});
+  if (!blocks::is_cached(bytes, alignment)) {
+    if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().free(block, bytes);
+    return ::operator delete(block, std::align_val_t{alignment});
+  }
   const std::size_t index = blocks::class_of(bytes);
   blocks::mark_free(block, blocks::bytes_of(index));
   blocks::magazine* const m = blocks::cache.loaded[index];
@@ -222,7 +229,7 @@ inline void free_block(void* block, std::size_t bytes, std::size_t alignment = a
 /// freed.
 inline std::size_t trim_blocks() noexcept {
   blocks::depot& home = blocks::depot::instance();
-  std::size_t freed = 0;
+  std::size_t freed = large_blocks::instance().trim();
   for (std::size_t i = 0; i <= block_classes; ++i) {
     blocks::magazine* list = nullptr;
     {

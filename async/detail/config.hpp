@@ -47,6 +47,19 @@
 #endif
 #endif
 
+/// ASYNC_CALL_STATE: how the futures of async::async and threadpool::post are made, see call_state.hpp. 1: with the
+/// shared states of libstdc++; 2: with those of libc++; 0: with what the standard has. Define it as 0, for a whole
+/// program, to have the last.
+#ifndef ASYNC_CALL_STATE
+#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
+#define ASYNC_CALL_STATE 1
+#elif defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 140000 && _LIBCPP_VERSION < 210000
+#define ASYNC_CALL_STATE 2
+#else
+#define ASYNC_CALL_STATE 0
+#endif
+#endif
+
 /// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.
 #ifdef NDEBUG
 #define ASYNC_ASSERT(condition) static_cast<void>(0)

@@ -8,8 +8,10 @@
 #include <cstring>    // for memcpy
 #include <future>     // for future_status
 #include <memory>     // for addressof
+#include <mutex>      // for lock_guard
 #include <utility>    // for exchange
 
+#include "async/detail/config.hpp"      // for ASYNC_CALL_STATE
 #include "async/detail/watch_list.hpp"  // for watch_list
 
 /// Being told that a std::future is ready, which std::future itself offers no way for: those who complete a promise of
@@ -40,10 +42,29 @@ inline watch_list& watchers_of(const void* state) noexcept {
 /// By who has made a promise's shared state ready.
 inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
 
+#if ASYNC_CALL_STATE == 2
+/// A bit of libc++'s shared states that libc++ does not use: of those that are made here, see call_state_libcxx.hpp.
+struct library_state_peek : std::__assoc_sub_state {
+  static constexpr unsigned ours = 1U << 16;
+  static void mark(std::__assoc_sub_state& state) noexcept { state.*(&library_state_peek::__state_) |= ours; }
+  static bool is_marked(std::__assoc_sub_state& state) {
+    const std::lock_guard lock(state.*(&library_state_peek::__mut_));
+    return (state.*(&library_state_peek::__state_) & ours) != 0;
+  }
+};
+#endif
+
 /// True when get() does not wait for another thread: also when the future is deferred, and get() runs it.
 template <class Future>
 bool is_ready(const Future& future) {
-  return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
+  const std::future_status status = future.wait_for(std::chrono::seconds(0));
+#if ASYNC_CALL_STATE == 2
+  if (status == std::future_status::deferred) {
+    auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
+    return !library_state_peek::is_marked(*state);  // a call that is not made yet
+  }
+#endif
+  return status != std::future_status::timeout;
 }
 
 /// How long to wait until the next look at a future: half as long again as the last time, between 50 us and 10 ms. That

@@ -5,9 +5,9 @@
 namespace async::detail {
 
 /// What the deques of a pool hold pointers to, since a thief's racy read must be of a pointer. run() does the work, and
-/// destroys and frees the job.
+/// destroys and frees the job. It throws nothing; only pthread_exit() in a task unwinds through it.
 struct job {
-  void (*run)(job*) noexcept;
+  void (*run)(job*);
 };
 
 }  // namespace async::detail

@@ -92,15 +92,16 @@ class pending_call {
 
   std::future<R> get_future() { return promise_.get_future(); }
 
-  /// Makes the call. What was called and its arguments are destroyed before the result can be seen.
-  void operator()() noexcept {
+  /// Makes the call. What was called and its arguments are destroyed before the result can be seen. Throws nothing;
+  /// only pthread_exit() in the call unwinds through it.
+  void operator()() {
     const void* const state = shared_state_of(promise_);
     make();
     tell_watchers_of(state);
   }
 
  private:
-  void make() noexcept {
+  void make() {
     std::exception_ptr error;
     try {
       if constexpr (std::is_void_v<R>) {
@@ -111,6 +112,10 @@ class pending_call {
       }
     } catch (...) {
       error = std::current_exception();
+      if (error == nullptr) {  // pthread_exit()
+        abandon(std::move(promise_));
+        throw;
+      }
     }
     fail(promise_, std::move(error));  // after the catch block, which holds a reference of its own
   }
@@ -144,7 +149,7 @@ class call_handle {
   }
 
   auto get_future() { return call_->get_future(); }
-  void operator()() noexcept { (*call_)(); }
+  void operator()() { (*call_)(); }
 
  private:
   struct memory {

@@ -7,7 +7,7 @@
 #include <chrono>              // for steady_clock
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
-#include <cstdint>             // for uint32_t
+#include <cstdint>             // for uint32_t, uintptr_t
 #include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
 #include <thread>              // for hardware_concurrency
@@ -48,6 +48,8 @@ extern "C" {
 __declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
 __declspec(dllimport) void* __stdcall GetCurrentProcess();
 __declspec(dllimport) void* __stdcall GetCurrentThread();
+__declspec(dllimport) void __stdcall GetCurrentThreadStackLimits(async::detail::platform::win_word*,
+                                                                 async::detail::platform::win_word*);
 __declspec(dllimport) int __stdcall GetProcessAffinityMask(void*, async::detail::platform::win_word*,
                                                            async::detail::platform::win_word*);
 __declspec(dllimport) long __stdcall SetThreadDescription(void*, const wchar_t*);
@@ -335,6 +337,56 @@ inline constexpr bool call_once_may_throw = false;
 #else
 inline constexpr bool call_once_may_throw = true;
 #endif
+
+/// Where the stack of a thread may grow to.
+struct stack_limits {
+  std::uintptr_t lowest;  // 0: not known
+  std::size_t size;
+};
+
+namespace platform {
+inline stack_limits find_stack_limits() noexcept {
+#if defined(__linux__)
+  pthread_attr_t attributes;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return {0, 0};
+  void* lowest = nullptr;
+  std::size_t size = 0;
+  if (::pthread_attr_getstack(&attributes, &lowest, &size) != 0) lowest = nullptr;
+  ::pthread_attr_destroy(&attributes);
+  return {reinterpret_cast<std::uintptr_t>(lowest), size};
+#elif defined(_WIN32)
+  win_word lowest = 0;
+  win_word highest = 0;
+  ::GetCurrentThreadStackLimits(&lowest, &highest);
+  return {static_cast<std::uintptr_t>(lowest), static_cast<std::size_t>(highest - lowest)};
+#elif defined(__APPLE__)
+  const std::size_t size = ::pthread_get_stacksize_np(::pthread_self());
+  return {reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self())) - size, size};
+#else
+  return {0, 0};
+#endif
+}
+struct known_stack {
+  bool known;
+  std::uintptr_t lowest;
+  std::size_t reserve;  // above it
+};
+inline constinit thread_local known_stack this_stack{};
+[[gnu::noinline]] inline void look_at_stack() noexcept {
+  const stack_limits found = find_stack_limits();
+  constexpr std::size_t most_kept = std::size_t{1} << 20;
+  this_stack = {true, found.lowest, found.lowest == 0 ? 0 : (std::min)(found.size / 4, most_kept)};
+}
+}  // namespace platform
+
+/// True while the calling thread has more left of its stack than a quarter, or a mebibyte. Where the limits of a stack
+/// are not known, and on another stack (a fiber's), always.
+inline bool has_stack_room() noexcept {
+  if (!platform::this_stack.known) [[unlikely]]
+    platform::look_at_stack();
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return here - platform::this_stack.lowest > platform::this_stack.reserve;  // wraps around below it
+}
 
 /// How long the name of a thread may be.
 #if defined(__linux__)

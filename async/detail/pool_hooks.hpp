@@ -41,22 +41,24 @@ class pool_hooks {
   bool has_start() const noexcept { return static_cast<bool>(start_); }
 
   /// Runs one task of the pool, and destroys it.
-  void run(task& work) const noexcept {
+  void run(task& work) const {
     ASYNC_TRACE_SPAN(task, "task", 0);
     call(work);
     work.reset();
   }
-  static void run(job* j) noexcept {
+  static void run(job* j) {
     ASYNC_TRACE_SPAN(task, "task", 0);
     j->run(j);
   }
 
-  /// Calls a task; an exception that leaves it is unhandled.
-  [[gnu::always_inline]] void call(task& work) const noexcept {
+  /// Calls a task; an exception that leaves it is unhandled. Only what ends the thread passes through.
+  [[gnu::always_inline]] void call(task& work) const {
     try {
       work();
     } catch (...) {
-      unhandled(std::current_exception());
+      std::exception_ptr error = std::current_exception();
+      if (error == nullptr) throw;  // pthread_exit()
+      unhandled(std::move(error));
     }
   }
 

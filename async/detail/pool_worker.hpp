@@ -9,26 +9,23 @@
 #include <thread>     // for thread
 #include <utility>    // for exchange, forward, move
 
-#include "async/detail/atomics.hpp"         // for atomic, wait_clock
-#include "async/detail/backoff.hpp"         // for spin_habit
-#include "async/detail/block_cache.hpp"     // for allocate_block
-#include "async/detail/config.hpp"          // for no_sharing
-#include "async/detail/hosted_loop.hpp"     // for hosted_loop, driven_loops
-#include "async/detail/job.hpp"             // for job
-#include "async/detail/sleepers.hpp"        // for sleeper
-#include "async/detail/stealing_deque.hpp"  // for stealing_deque
-#include "async/task.hpp"                   // for task
+#include "async/detail/atomics.hpp"      // for atomic, wait_clock
+#include "async/detail/backoff.hpp"      // for spin_habit
+#include "async/detail/block_cache.hpp"  // for allocate_block
+#include "async/detail/hosted_loop.hpp"  // for hosted_loop, driven_loops
+#include "async/detail/job.hpp"          // for job
+#include "async/detail/participant.hpp"  // for participant, job_deque
+#include "async/detail/sleepers.hpp"     // for sleepers
+#include "async/task.hpp"                // for task
 
 namespace async::detail {
 
-class pool_core;
-
 /// A task in a recycled block, as a job.
 struct boxed_task : job {
-  boxed_task(void (*how)(job*) noexcept, task what) : job{how}, work(std::move(what)) {}
+  boxed_task(void (*how)(job*), task what) : job{how}, work(std::move(what)) {}
 
   template <class F>
-  static boxed_task* make(void (*how)(job*) noexcept, F&& f) {
+  static boxed_task* make(void (*how)(job*), F&& f) {
     void* const block = allocate_block(sizeof(boxed_task));
     try {
       return ::new (block) boxed_task(how, task(std::forward<F>(f)));
@@ -75,13 +72,12 @@ class flow_watch {
   atomic<bool> all_{false};
 };
 
-/// What belongs to one of a pool's threads: the deque of the tasks that were posted on it, its event loop, its bed.
+/// A worker: its part in the pool, its event loop and its thread.
 ///
-/// It outlives the thread, since thieves may look at it at any time, and the pool uses it again when it grows: number
-/// `index` of the pool's workers is always this one.
-struct alignas(no_sharing) worker {
-  worker(pool_core& owner, std::size_t number, sleepers& s)
-      : pool(owner), index(number), random(static_cast<std::uint32_t>(number)), all(s), home(*this, &wake) {}
+/// It outlives the thread, and the pool uses it again when it grows: number `index` of the pool's workers is always
+/// this one.
+struct worker : participant {
+  worker(pool_core& owner, std::size_t number, sleepers& s) : participant(owner, number, this, s), home(*this, &wake) {}
 
   static void wake(worker& w) noexcept { w.all.wake(w.bed); }
 
@@ -94,41 +90,20 @@ struct alignas(no_sharing) worker {
     return is_to_retire() || review.load(std::memory_order_relaxed);  // relaxed: asked again under the mutex
   }
 
-  /// Counts on one of the own thread's counters.
-  static void count(atomic<std::uint64_t>& counter) noexcept {
-    // relaxed: one writer, and readers want a figure only
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-
-  /// Own thread only: a number for where to begin stealing.
-  std::uint32_t next_random() noexcept {
-    random = random * 1664525U + 1013904223U;
-    return random >> 8;
-  }
-
-  /// Own thread only: its newest job, in front of all else that it might do. Null: there is none, or it is time to look
+  /// Own thread only: its newest job, in front of all else that it might do. None: there is none, or it is time to look
   /// at the rest. The usual case of tasks that post tasks.
-  job* next_own() noexcept {
-    if ((turn + 1) % feed_share == 0 || is_to_retire()) return nullptr;
+  job_deque::element next_own() noexcept {
+    if ((turn + 1) % feed_share == 0 || is_to_retire()) return {};
     ++turn;
     return own.pop();
   }
   static constexpr std::uint32_t feed_share = 61;  // of so many turns, one begins with the tasks from outside
 
-  pool_core& pool;
-  const std::size_t index;
-  std::uint32_t turn = 0;           // own thread only
-  std::uint32_t random;             // own thread only
-  stealing_deque<job> own;          // what a thread leaves in it when it ends is stolen by the others
-  atomic<std::uint64_t> ran{0};     // written by the own thread
-  atomic<std::uint64_t> steals{0};  // written by the own thread
-  atomic<std::uint64_t> parks{0};   // written by the own thread
-  atomic<bool> retire{false};       // written under the crew's mutex, read by the own thread
-  atomic<bool> review{false};       // likewise: loops are to be taken over or given away
-  flow_watch flows;                 // written by the own thread while the pool stops
-  spin_habit searches;              // own thread only
-  sleepers& all;
-  sleepers::sleeper bed;  // where the own thread sleeps
+  std::uint32_t turn = 0;      // own thread only
+  atomic<bool> retire{false};  // written under the crew's mutex, read by the own thread
+  atomic<bool> review{false};  // likewise: loops are to be taken over or given away
+  flow_watch flows;            // written by the own thread while the pool stops
+  spin_habit searches;         // own thread only
   hosted_loop home;
   driven_loops loops;            // own thread only
   hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive

@@ -13,12 +13,15 @@
 namespace async::detail {
 
 /// Who of a pool sleeps and who searches: decides whether new work needs a wake-up, and gives it to exactly one thread.
+/// Threads sleep for want of work ("idle"), or inside a task until something is done ("waiting").
 ///
 /// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts what
 ///             ends a sleep.
 /// Producer    publishes the work, light fence, looks at the word; while anybody sleeps or the word is watched, it also
 ///             modifies the word (by nothing, or it ends the watch when nobody sleeps). Nobody asleep, or somebody
-///             searching: done. Else it takes one sleeper off the list, counts it as searching and unparks it.
+///             searching: done. Else it takes one idle sleeper off the list, counts it as searching and unparks it.
+///             Without one it wakes a waiting thread that has said that it may run this work. That is a courtesy, to
+///             which the proof below does not apply: a waiting thread looks again by itself, later.
 /// Searcher    looks at every source of work. Finding some, it ends its search; if it was the last searcher and there
 ///             is more, it wakes the next, so that a burst wakes threads in a chain. Finding none, it announces its
 ///             sleep, heavy fence, looks at every source once more, and only then parks; or it is a searcher again.
@@ -26,7 +29,7 @@ namespace async::detail {
 ///             fence: a microsecond that threads save which sleep after each task, while those that post pay nothing
 ///             as long as nobody sleeps.
 ///
-/// Why no wake-up is lost. Let P have published a piece of work.
+/// Why no wake-up of an idle thread is lost. Let P have published a piece of work.
 /// 1. P sees neither a watch nor the sleeper S, who has announced itself. Had S a fence: then the fences make S see the
 ///    work in its last look. Had it none, it found the watch of a T, whose fence makes P see T's announcement, or else
 ///    T, and S after it, the work. From T's announcement on to that of S, the word shows T asleep, then the watch; so P
@@ -47,8 +50,10 @@ class basic_sleepers {
  public:
   /// What a thread sleeps in. Lives on its stack or in its worker, and is off the list whenever its thread is awake.
   struct sleeper {
-    /// Set by a thread that sleeps inside a task: what it waits for. Called by others, under the lock.
+    /// Set by a thread that sleeps inside a task: what it waits for, and whether it may run some work meanwhile. Called
+    /// by others, under the lock.
     bool (*is_ready)(const void* condition) noexcept = nullptr;
+    bool (*may_run)(const void* condition, const void* work) noexcept = nullptr;
     const void* condition = nullptr;
 
     parker place;
@@ -58,12 +63,13 @@ class basic_sleepers {
     cell<bool> searches;      // written by the waker, before the permit: this thread is counted as searching
   };
 
-  /// After work was published: sees to it that somebody will look for it.
-  void notify() noexcept {
+  /// After work was published: sees to it that somebody will look for it. `work` is what waiting threads are asked
+  /// about; null: none of them may run it.
+  [[gnu::always_inline]] void notify(const void* work = nullptr) noexcept {
     light_fence();  // pairs with announce()'s heavy fence
     // relaxed: ordered by the fence
     if ((word_.load(std::memory_order_relaxed) & (everybody_asleep | watched)) != 0) [[unlikely]]
-      notify_sleepers();
+      notify_sleepers(work);
   }
 
   /// After a task has ended: wakes the threads inside a task whose condition has become true, and no others.
@@ -88,7 +94,7 @@ class basic_sleepers {
   template <class HasMore>
   void end_search(HasMore has_more) noexcept {
     const std::uint64_t before = change(-one_searching);
-    if (searching(before) == 1 && anybody_asleep(before) && has_more()) wake_one();
+    if (searching(before) == 1 && anybody_idle(before) && has_more()) wake_one(nullptr);
   }
 
   /// Announces sleep; the search of a searching caller ends with it. The caller then looks at every source once more,
@@ -109,16 +115,17 @@ class basic_sleepers {
     if (s.listed.get()) word_.fetch_or(watched, std::memory_order_release);
   }
 
-  /// Takes the announcement back, or the permit, when a waker was faster. True: the caller is counted as searching and
-  /// goes on as a searcher; so it is, also when it was not before, unless it was told something else than to search:
-  /// what it found may be more than it can run, and those who posted it may have relied on its search.
+  /// Takes the announcement back, or the permit, when a waker was faster. True: the caller was idle, is counted as
+  /// searching and goes on as a searcher; so it is, also when it was not before, unless it was told something else than
+  /// to search: what it found may be more than it can run, and those who posted it may have relied on its search.
   bool cancel(sleeper& s) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (s.listed.get()) {
+        const bool was_idle = s.is_ready == nullptr;
         unlink(s);
-        change(one_change - one_asleep(s) + one_searching);
-        return true;
+        change(one_change - one_asleep(s) + (was_idle ? one_searching : 0));
+        return was_idle;
       }
     }
     return park(s);
@@ -176,6 +183,7 @@ class basic_sleepers {
   static constexpr std::uint64_t searching(std::uint64_t word) noexcept { return word & field; }
   static constexpr std::uint64_t waiting(std::uint64_t word) noexcept { return word >> waiting_shift & field; }
   static constexpr bool anybody_asleep(std::uint64_t word) noexcept { return (word & everybody_asleep) != 0; }
+  static constexpr bool anybody_idle(std::uint64_t word) noexcept { return (word & field << idle_shift) != 0; }
   static std::uint64_t one_asleep(const sleeper& s) noexcept {
     return std::uint64_t{1} << (s.is_ready != nullptr ? waiting_shift : idle_shift);
   }
@@ -187,13 +195,13 @@ class basic_sleepers {
     return word_.fetch_add(by, std::memory_order_acq_rel);
   }
 
-  [[gnu::noinline]] void notify_sleepers() noexcept {
+  [[gnu::noinline]] void notify_sleepers(const void* work) noexcept {
     const std::uint64_t word = change(0);
     if (!anybody_asleep(word)) {
       word_.fetch_and(~watched,
                       std::memory_order_relaxed);  // relaxed: who has announced itself meanwhile is seen asleep
-    } else if (searching(word) == 0) {
-      wake_one();
+    } else if (searching(word) == 0 && (work != nullptr || anybody_idle(word))) {
+      wake_one(work);
     }
   }
 
@@ -219,15 +227,22 @@ class basic_sleepers {
     wakes_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
   }
 
-  [[gnu::noinline]] void wake_one() noexcept {
+  [[gnu::noinline]] void wake_one(const void* work) noexcept {
     sleeper* chosen = nullptr;
     {
       const std::lock_guard lock(mutex_);
       // relaxed: not older than the change that the caller has made, and a search that began after it sees the work
       if (searching(word_.load(std::memory_order_relaxed)) != 0) return;
-      chosen = first_idle_.get() != nullptr ? first_idle_.get() : first_waiting_.get();
+      chosen = first_idle_.get();
+      const bool is_idle = chosen != nullptr;
+      if (!is_idle && work != nullptr) {
+        chosen = first_waiting_.get();
+        while (chosen != nullptr && (chosen->may_run == nullptr || !chosen->may_run(chosen->condition, work))) {
+          chosen = chosen->next.get();
+        }
+      }
       if (chosen == nullptr) return;
-      take(*chosen, true);
+      take(*chosen, is_idle);
     }
     ASYNC_TRACE_SPAN(wake, "wake", trace_id(chosen));
     chosen->place.unpark();
@@ -251,7 +266,7 @@ class basic_sleepers {
   alignas(no_sharing) atomic<std::uint64_t> word_{0};  // read by all, written by who falls asleep, wakes or searches
   alignas(no_sharing) Mutex mutex_;                    // guards the lists
   cell<sleeper*> first_idle_{nullptr};                 // latest to sleep first: its cache is warmest
-  cell<sleeper*> first_waiting_{nullptr};              // inside a task; woken for work when nobody is idle
+  cell<sleeper*> first_waiting_{nullptr};              // inside a task
   atomic<std::uint64_t> wakes_{0};
 };
 

@@ -37,8 +37,7 @@ class worker_crew {
 
   /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
   /// each new worker.
-  worker_crew(pool_core& pool, sleepers& all, pool_census& census, void (*body)(worker&) noexcept,
-              void (*prepare)(worker&))
+  worker_crew(pool_core& pool, sleepers& all, pool_census& census, void (*body)(worker&), void (*prepare)(worker&))
       : pool_(pool), sleepers_(all), census_(census), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
@@ -149,25 +148,6 @@ class worker_crew {
     return all_.any_of(first, std::move(f));
   }
 
-  /// The oldest job of some worker, starting from any; null: there is none. `thief` may be null: a thread from outside.
-  job* steal(worker* thief) const noexcept {
-    job* stolen = nullptr;
-    any_of(thief == nullptr ? 0 : thief->next_random(), [thief, &stolen](worker& victim) noexcept {
-      if (victim.own.empty()) return false;
-      stolen = victim.own.steal();
-      if (stolen != nullptr && thief != nullptr && thief != &victim) {
-        worker::count(thief->steals);
-        ASYNC_TRACE_INSTANT(steal, "steal", victim.index);
-      }
-      return stolen != nullptr;
-    });
-    return stolen;
-  }
-
-  bool has_work() const noexcept {
-    return any_of(0, [](const worker& w) noexcept { return !w.own.empty(); });
-  }
-
   /// Whether others have brought work to a loop that its driver does not know of yet. Relaxed: a look.
   bool is_called() const noexcept {
     return any_of(0,
@@ -185,6 +165,32 @@ class worker_crew {
   }
 
  private:
+  /// Puts another thread in the place of one that a task has ended with pthread_exit().
+  struct successor {
+    worker_crew& crew;
+    worker& self;
+    ~successor() { crew.replace(self); }
+  };
+  /// By the thread of `w`, when it ends. Nothing to be done after leave().
+  void replace(worker& w) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
+    w.loops.release();
+    take_given(w);
+    hosted_loop* const list = w.loops.take([](const hosted_loop&) noexcept { return true; });
+    w.has_thread = false;
+    census_.thread_goes();
+    if (is_wanted(w)) {
+      const std::size_t wanted = size();
+      try {
+        start(w.index);
+      } catch (...) {  // the others go on without it
+      }
+      wanted_.store(wanted, std::memory_order_relaxed);  // relaxed: written under the mutex
+    }
+    hand_on(list);
+  }
+
   // All of these under the mutex.
 
   void configure_locked(std::size_t threads) {
@@ -219,9 +225,10 @@ class worker_crew {
       census_.thread_starts();
       w.before = std::move(w.thread);
       try {
-        w.thread = std::thread([this, &w]() noexcept {
+        w.thread = std::thread([this, &w] {
           if (w.before.joinable()) w.before.join();
           census_.thread_comes();
+          const successor at_exit{*this, w};
           body_(w);
         });
       } catch (...) {
@@ -287,7 +294,7 @@ class worker_crew {
   pool_core& pool_;
   sleepers& sleepers_;
   pool_census& census_;
-  void (*const body_)(worker&) noexcept;
+  void (*const body_)(worker&);
   void (*const prepare_)(worker&);
   published_list<worker> all_;     // written under the mutex
   atomic<std::size_t> wanted_{0};  // written under the mutex

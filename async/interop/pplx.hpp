@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 15
+// floor: 19
 #pragma once
 #include <pplx/pplx.h>
 #include <pplx/pplxinterface.h>

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <future>
 
+#include "async/async.hpp"
 #include "async/parallel_for.hpp"
+#include "async/parallel_invoke.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "budget.hpp"
@@ -20,16 +22,26 @@ void inside(Work work) {
   pool.post([&] { work(pool); }).get();
 }
 
+/// Posts a batch of tasks, and itself for the next batch, which the worker comes to after them: newest first.
+struct batches {
+  async::threadpool& pool;
+  std::size_t left;
+  std::size_t& done;
+  std::promise<void>& end;
+  void operator()() const {
+    if (left == 0) return end.set_value();
+    pool.execute(batches{pool, left - batch, done, end});
+    for (std::size_t i = 0; i < batch; ++i) pool.execute([&done = done] { ++done; });
+  }
+};
+
 void execute(std::size_t times) {
-  inside([times](async::threadpool& pool) {
-    std::size_t done = 0;
-    for (std::size_t i = 0; i < times; i += batch) {
-      std::future<void> oldest = pool.post([] {});  // the worker takes the newest first
-      for (std::size_t j = 0; j < batch; ++j) pool.execute([&done] { ++done; });
-      pool.wait(oldest);
-    }
-    if (done != times) std::abort();
-  });
+  async::threadpool pool(1);
+  std::promise<void> end;
+  std::size_t done = 0;
+  pool.execute(batches{pool, times, done, end});
+  end.get_future().wait();
+  if (done != times) std::abort();
 }
 
 void post(std::size_t times) {
@@ -63,6 +75,36 @@ void fork_many(std::size_t times) {
   });
 }
 
+/// A binary tree of calls without a cut-off: as many forks as leaves but one.
+std::size_t tree(async::threadpool& pool, std::size_t leaves) {
+  if (leaves == 1) return 1;
+  std::size_t a = 0;
+  std::size_t b = 0;
+  async::parallel_invoke(pool, [&] { a = tree(pool, leaves / 2); }, [&] { b = tree(pool, leaves - leaves / 2); });
+  return a + b;
+}
+
+void invoke(std::size_t times) {
+  inside([times](async::threadpool& pool) {
+    if (tree(pool, times + 1) != times + 1) std::abort();
+  });
+}
+
+void short_loops(std::size_t times) {
+  inside([times](async::threadpool& pool) {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < times; ++i) {
+      async::parallel_for(pool, std::size_t{0}, std::size_t{100}, [&sum](std::size_t j) { sum += j; });
+    }
+  });
+}
+
+void async_call(std::size_t times) {
+  async::async([times] {
+    for (std::size_t i = 0; i < times; ++i) static_cast<void>(async::async([i] { return i; }).get());
+  }).get();
+}
+
 void loop(std::size_t times) {
   inside([times](async::threadpool& pool) {
     std::size_t sum = 0;
@@ -78,6 +120,9 @@ int main() {
       {"pool: post from inside, and wait for it", 1000, post},
       {"task_group: one task, and wait", 1000, fork_join},
       {"task_group: a task of a hundred", 1000, fork_many},
+      {"parallel_invoke: a fork and a join", 1000, invoke},
       {"parallel_for: an index", 10000, loop},
+      {"parallel_for: a loop of a hundred", 1000, short_loops},
+      {"async: a call from inside, and get()", 1000, async_call},
   });
 }

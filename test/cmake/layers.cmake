@@ -42,6 +42,8 @@ set(asyncsteps_not_on_windows
     "unit.event_loop_end: ends copies of itself, made with fork()"
     "unit.steps_rules_unhandled: ends copies of itself, made with fork()"
     "unit.threadpool_end: ends copies of itself, made with fork()"
+    "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
+    "unit.waiting_stack: chooses the sizes of stacks by pthreads"
     "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
     "example.embedding: shows the loop inside poll()"
     "example.http_server: needs a script that asks it")
@@ -59,6 +61,8 @@ function(add_programs layer timeout)
   set(left_out "")
   if(WIN32)
     list(APPEND left_out ${asyncsteps_not_on_windows})
+  elseif(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
+    list(APPEND left_out "unit.threadpool_thread_exit: libc++abi ends the program where a thread ends inside handlers")
   endif()
   if(layer MATCHES "^(unit|example)$")
     look_for_asio()

@@ -112,25 +112,29 @@ TEST_CASE("integers of every type, to the ends of their ranges") {
 TEST_CASE("a range of more than 2^32 is cut where it should be") {
   threadpool pool(2);
   // The thread at the first number waits until another has begun a run; then both end the loop.
-  const auto begins_runs_at = [&]<class I>(I first, I last, std::size_t grain, I second) {
+  const auto cut = [&]<class I>(I first, I last, std::size_t grain) {
     std::promise<void> begun;
+    std::atomic<bool> is_begun{false};
     const auto body = [&](I i) {
-      if (i == second) begun.set_value();
+      const std::uint64_t distance = static_cast<std::uint64_t>(i) - static_cast<std::uint64_t>(first);
+      CHECK(distance % grain == 0);  // whole runs
+      if (i != first && !is_begun.exchange(true)) begun.set_value();
       if (i == first) CHECK(begun.get_future().wait_for(60s) == std::future_status::ready);
       throw std::out_of_range("enough");
     };
     CHECK_THROWS_AS(parallel_for(pool, first, last, body, grain), std::out_of_range);
+    CHECK(is_begun);
   };
   if constexpr (sizeof(std::size_t) == 8) {
     constexpr std::uint64_t far = std::uint64_t{1} << 33;
     constexpr auto grain = static_cast<std::size_t>(far);
     constexpr auto most = (std::numeric_limits<std::uint64_t>::max)();
     constexpr auto least = (std::numeric_limits<std::int64_t>::min)();
-    begins_runs_at(std::uint64_t{5}, std::uint64_t{1} << 40, grain, far + 5);
-    begins_runs_at(least, (std::numeric_limits<std::int64_t>::max)(), grain, least + std::int64_t{far});
-    begins_runs_at(std::uint64_t{0}, most, static_cast<std::size_t>(most - 1), most - 1);
+    cut(std::uint64_t{5}, std::uint64_t{1} << 40, grain);
+    cut(least, (std::numeric_limits<std::int64_t>::max)(), grain);
+    cut(std::uint64_t{0}, most, static_cast<std::size_t>(most - 1));
   }
-  begins_runs_at(std::int64_t{-1} << 40, std::int64_t{1} << 40, 1'000'000, (std::int64_t{-1} << 40) + 1'000'000);
+  cut(std::int64_t{-1} << 40, std::int64_t{1} << 40, 1'000'000);
 }
 
 TEST_CASE("random-access iterators: the body gets the element, or the iterator if it asks for one") {

@@ -242,20 +242,113 @@ TEST_CASE("a task may cancel its group") {
   CHECK(ran < 10);
 }
 
-TEST_CASE("cancelling a group leaves the groups of its tasks alone") {
+TEST_CASE("cancel goes down the tree: groups made in tasks of a cancelled group skip their tasks, and tell so") {
   threadpool pool(2);
-  task_group outer(pool);
   std::atomic<int> ran{0};
-  std::atomic<bool> inner_complete{false};
+  std::atomic<bool> inner_is_cancelling{false};
+  std::atomic<bool> current_is_cancelling{false};
+  std::atomic<bool> inner_complete{true};
+  task_group outer(pool);
   outer.run([&] {
-    outer.cancel();
     task_group inner(pool);
+    CHECK_FALSE(inner.is_cancelling());
+    CHECK_FALSE(async::current_group_is_cancelling());
+    outer.cancel();
+    inner_is_cancelling = inner.is_cancelling();
+    current_is_cancelling = async::current_group_is_cancelling();
     for (int i = 0; i < 100; ++i) inner.run([&ran] { ++ran; });
     inner_complete = inner.wait();
   });
-  outer.wait();
-  CHECK(ran == 100);
-  CHECK(inner_complete);
+  CHECK_FALSE(outer.wait());
+  CHECK(ran == 0);
+  CHECK(inner_is_cancelling);
+  CHECK(current_is_cancelling);
+  CHECK_FALSE(inner_complete);
+  CHECK_FALSE(async::current_group_is_cancelling());
+  outer.run([&] {  // as new
+    task_group inner(pool);
+    inner.run([&ran] { ++ran; });
+    CHECK(inner.wait());
+  });
+  CHECK(outer.wait());
+  CHECK(ran == 1);
+}
+
+TEST_CASE("an exception in a task of the outer group skips what the inner ones have not begun") {
+  threadpool pool(2);
+  std::atomic<int> ran{0};
+  std::promise<void> thrown;
+  task_group outer(pool);
+  outer.run([&] {
+    task_group inner(pool);
+    thrown.get_future().wait();
+    while (!outer.is_cancelling()) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) inner.run([&ran] { ++ran; });
+    CHECK_FALSE(inner.wait());
+  });
+  outer.run([&] {
+    thrown.set_value();
+    throw std::runtime_error("of the outer group");
+  });
+  CHECK_THROWS_WITH_AS(outer.wait(), "of the outer group", std::runtime_error);
+  CHECK(ran == 0);
+}
+
+TEST_CASE("cancel does not go up, nor sideways, nor into an independent group") {
+  threadpool pool(1);
+  int ran = 0;
+  task_group outer(pool);
+  CHECK(outer.run_and_wait([&] {
+    task_group cancelled(pool);
+    task_group other(pool);
+    cancelled.cancel();
+    cancelled.run([&ran] { ran += 100; });
+    other.run([&ran] { ran += 1; });
+    CHECK_FALSE(cancelled.wait());
+    CHECK(other.wait());
+    CHECK_FALSE(outer.is_cancelling());
+  }));
+  CHECK_FALSE(outer.run_and_wait([&] {
+    task_group alone(pool, async::independent);
+    outer.cancel();
+    alone.run([&ran] { ran += 10; });
+    CHECK(alone.wait());
+    CHECK(async::current_group_is_cancelling());
+  }));
+  CHECK(ran == 11);
+}
+
+TEST_CASE("a group that outlives the one around it is not cancelled by whoever uses that one's memory next") {
+  threadpool pool(1);
+  std::unique_ptr<task_group> survivor;
+  {
+    task_group around(pool);
+    around.run_and_wait([&] { survivor = std::make_unique<task_group>(pool); });
+  }
+  for (int i = 0; i < 200; ++i) {
+    task_group next(pool);
+    next.cancel();
+    CHECK_FALSE(survivor->is_cancelling());
+    static_cast<void>(next.run_and_wait([] {}));
+  }
+}
+
+TEST_CASE("run_and_wait calls on this thread, as a task of the group, and waits for the others") {
+  threadpool pool(2);
+  task_group group(pool);
+  std::atomic<int> ran{0};
+  std::thread::id here;
+  CHECK(group.run_and_wait([&] {
+    here = std::this_thread::get_id();
+    for (int i = 0; i < 10; ++i) group.run([&ran] { ++ran; });
+  }));
+  CHECK(here == std::this_thread::get_id());
+  CHECK(ran == 10);
+  CHECK_THROWS_WITH_AS(group.run_and_wait([] { throw std::runtime_error("here"); }), "here", std::runtime_error);
+  CHECK(group.wait());
+  group.cancel();
+  CHECK_FALSE(group.run_and_wait([&ran] { ++ran; }));
+  CHECK(ran == 10);
 }
 
 TEST_CASE("the destructor waits") {

@@ -247,7 +247,8 @@ TEST_CASE("who waits long inside a task looks ever more seldom") {
   const int looks = pool.post([&pool] {
                           int count = 0;
                           const auto end = std::chrono::steady_clock::now() + 400ms;
-                          pool.core().help_until([&count, end] {
+                          const async::detail::visit here(pool.core());
+                          pool.core().wait_until(here.part(), async::detail::wait_scope(), [&count, end] {
                             ++count;
                             return std::chrono::steady_clock::now() >= end;
                           });

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 19
+#pragma once
+#include <concepts>     // for invocable, same_as
+#include <functional>   // for invoke
+#include <type_traits>  // for remove_cvref_t
+#include <utility>      // for forward
+
+#include "async/detail/fork_join.hpp"    // for fork_join
+#include "async/detail/participant.hpp"  // for participant
+#include "async/detail/pool_core.hpp"    // for pool_core
+#include "async/detail/scope_cache.hpp"  // for current_scope
+#include "async/detail/visit.hpp"        // for visit, working_visit
+#include "async/threadpool.hpp"          // for threadpool
+
+namespace async {
+
+namespace detail {
+
+template <class F>
+concept plain_call = std::invocable<F&> && !std::same_as<std::remove_cvref_t<F>, threadpool>;
+
+template <class F, class... Rest>
+bool invoke_all(pool_core& pool, participant& part, task_scope* around, F& f, Rest&... rest) {
+  const auto first = [&f] { static_cast<void>(std::invoke(f)); };
+  if constexpr (sizeof...(Rest) == 1) {
+    return fork_join(pool, part, around, first, [&](bool) { static_cast<void>((std::invoke(rest), ...)); });
+  } else {
+    bool all = true;
+    return fork_join(pool, part, around, first,
+                     [&](bool stolen) {
+                       if (stolen) {
+                         const visit here(pool);
+                         all = invoke_all(pool, here.part(), current_scope(), rest...);
+                       } else {
+                         all = invoke_all(pool, part, around, rest...);
+                       }
+                     }) &&
+           all;
+  }
+}
+
+}  // namespace detail
+
+/// Calls all of the functions, at the same time as far as threads are free, and returns when all are done: fork and
+/// join without a task_group. The first is called by the calling thread.
+///
+/// Use it for two or more calls that do not depend on each other, at any depth: divide and conquer. Do not use it for
+/// a number of calls that is only known at run time (task_group, parallel_for), or for calls that block for long.
+///
+///   async::parallel_invoke(pool, [&] { a = fibonacci(pool, n - 1); }, [&] { b = fibonacci(pool, n - 2); });
+///
+/// Returns     true: all were called. False: a group around was cancelled, and some were skipped.
+/// Threads     any, inside the pool and outside. What nobody has taken over is called by the calling thread: all of
+///             it, when the pool is paused or stopped. While it waits for what has been taken over, it runs what that
+///             has made and nothing else, see task_group.
+/// Exceptions  when a function throws, those that have not begun are skipped. Of several exceptions that of the first
+///             function in the list is thrown. std::bad_alloc before anything was called, or instead of one of the
+///             calls.
+/// Memory      the functions stay where they are, and the tasks lie on the stack: no allocation in the steady state.
+/// Lifetime    the functions are used until it returns, and not copied.
+template <detail::plain_call F, detail::plain_call... Rest>
+bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
+  detail::task_scope* const around = detail::current_scope();
+  if (around != nullptr && around->is_cancelled()) [[unlikely]]
+    return false;
+  detail::pool_core& core = pool.core();
+  const detail::working_visit here(core);
+  if constexpr (sizeof...(Rest) == 0) {
+    static_cast<void>(std::invoke(f));
+    return true;
+  } else {
+    return detail::invoke_all(core, here.part(), around, f, rest...);
+  }
+}
+
+/// The same on threadpool::shared().
+template <detail::plain_call F, detail::plain_call... Rest>
+bool parallel_invoke(F&& f, Rest&&... rest) {
+  return parallel_invoke(threadpool::shared(), std::forward<F>(f), std::forward<Rest>(rest)...);
+}
+
+}  // namespace async

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSL-1.0
+// floor: 19
+#pragma once
+#include <concepts>     // for invocable, convertible_to
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint64_t
+#include <functional>   // for invoke
+#include <iterator>     // for iter_reference_t, random_access_iterator
+#include <memory>       // for unique_ptr, make_unique
+#include <ranges>       // for random_access_range
+#include <type_traits>  // for invoke_result_t, is_void_v
+#include <utility>      // for forward, move
+
+#include "async/detail/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
+#include "async/detail/split_range.hpp"  // for split_range, loop_habit
+#include "async/threadpool.hpp"          // for threadpool
+
+namespace async {
+
+namespace detail {
+
+/// fold(value, i), fold(value, *i): returns the value with one more, or takes it in and returns nothing.
+template <class F, class I, class T>
+concept single_fold =
+    (std::random_access_iterator<I> && std::invocable<F&, T, std::iter_reference_t<I>>) || std::invocable<F&, T, I>;
+template <class F, class I, class T>
+concept in_place_fold =
+    (std::random_access_iterator<I> && std::invocable<F&, T&, std::iter_reference_t<I>>) || std::invocable<F&, T&, I>;
+
+}  // namespace detail
+
+/// How parallel_reduce takes numbers or elements into a value: f(value, i) for one, which returns the value or, with
+/// `T& value`, nothing; or f(first, last, value) for a run.
+template <class F, class I, class T>
+concept reduce_body = detail::single_fold<F, I, T> || detail::in_place_fold<F, I, T> || std::invocable<F&, I, I, T>;
+
+/// How parallel_reduce puts two values together.
+template <class J, class T>
+concept reduce_join = std::invocable<J&, T, T> && std::convertible_to<std::invoke_result_t<J&, T, T>, T>;
+
+namespace detail {
+
+/// A value, or a pointer to it where it is large: one lies on the stack for each time that a range is split.
+template <class T, bool IsLarge = (sizeof(T) > 256)>
+class reduce_value {
+ public:
+  explicit reduce_value(const T& from) : value_(from) {}
+  T& get() noexcept { return value_; }
+
+ private:
+  T value_;
+};
+template <class T>
+class reduce_value<T, true> {
+ public:
+  explicit reduce_value(const T& from) : value_(std::make_unique<T>(from)) {}
+  T& get() noexcept { return *value_; }
+
+ private:
+  std::unique_ptr<T> value_;
+};
+
+template <class I, class T, class Body, class Join>
+struct reduce_piece {
+  const I& first;
+  const T& identity;
+  Body& body;
+  Join& both;
+  reduce_value<T> value;
+
+  void operator()(std::uint64_t from, std::uint64_t count) {
+    T& sum = value.get();
+    if constexpr (single_fold<Body, I, T> || in_place_fold<Body, I, T>) {
+      I at = index_at(first, from, 1);
+      for (std::uint64_t i = 0; i != count; ++i, ++at) {
+        if constexpr (std::integral<I>) {
+          take(sum, at);
+        } else if constexpr (std::invocable<Body&, T, std::iter_reference_t<I>> ||
+                             std::invocable<Body&, T&, std::iter_reference_t<I>>) {
+          take(sum, *at);
+        } else {
+          take(sum, at);
+        }
+      }
+    } else {
+      sum = std::invoke(body, index_at(first, from, 1), index_at(first, from + count, 1), std::move(sum));
+    }
+  }
+  template <class X>
+  void take(T& sum, X&& x) {
+    if constexpr (returns_nothing<X>()) {
+      std::invoke(body, sum, std::forward<X>(x));
+    } else {
+      sum = std::invoke(body, std::move(sum), std::forward<X>(x));
+    }
+  }
+  template <class X>
+  static constexpr bool returns_nothing() {
+    if constexpr (std::invocable<Body&, T&, X>) return std::is_void_v<std::invoke_result_t<Body&, T&, X>>;
+    return false;
+  }
+  reduce_piece upper() const { return {first, identity, body, both, reduce_value<T>(identity)}; }
+  void join(reduce_piece& upper) {
+    value.get() = std::invoke(both, std::move(value.get()), std::move(upper.value.get()));
+  }
+};
+
+template <class I, class T, class Body, class Join>
+inline constinit loop_habit reduce_habit_of{};
+
+}  // namespace detail
+
+/// Takes [first, last) into one value: of integers, of the elements that iterators point to, or of iterators if that is
+/// what `body` takes. Threads of the pool begin with copies of `identity`, take neighbours in with `body`, and put the
+/// parts together with `join`, in their order.
+///
+/// Use it for sums, minima, histograms and the like. Do not use it where calls only have an effect (parallel_for).
+///
+///   long sum = async::parallel_reduce(pool, numbers.begin(), numbers.end(), 0L, std::plus<>(), std::plus<>());
+///
+/// T           the type of `identity`: 0L for a sum of longs. Should be cheap to move; with a large value choose a body
+///             that takes it by reference, or one for runs.
+/// `body`      body(value, i) takes one in and returns the new value, not a reference; body(T& value, i) takes it in
+///             and returns nothing; body(first, last, value) takes a run in and returns the new value.
+/// `join`      join(left, right); associative, need not be commutative, and join(identity, x) is x.
+/// Returns     the value; `identity` unless first < last. When the loop was cancelled, some part of it, without a
+///             telling: whoever cancels must know.
+/// Everything else is as with parallel_for.
+template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
+T parallel_reduce(threadpool& pool, I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  detail::reduce_piece<I, T, Body, Join> piece{first, identity, body, join, detail::reduce_value<T>(identity)};
+  detail::split_range(pool.core(), detail::distance_of(first, last), grain, detail::reduce_habit_of<I, T, Body, Join>,
+                      piece, [&token] { return detail::is_stopped(token); });
+  return std::move(piece.value.get());
+}
+
+/// The same for the elements of a range.
+template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
+          loop_token Token = no_token>
+T parallel_reduce(threadpool& pool, R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  const auto first = std::ranges::begin(range);
+  return parallel_reduce(pool, first, first + std::ranges::distance(range), std::move(identity), std::move(body),
+                         std::move(join), grain, token);
+}
+
+/// The same on threadpool::shared().
+template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
+T parallel_reduce(I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  return parallel_reduce(threadpool::shared(), std::move(first), std::move(last), std::move(identity), std::move(body),
+                         std::move(join), grain, token);
+}
+template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
+          loop_token Token = no_token>
+T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  return parallel_reduce(threadpool::shared(), range, std::move(identity), std::move(body), std::move(join), grain,
+                         token);
+}
+
+}  // namespace async

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <pthread.h>  // for pthread_create, pthread_attr_setstacksize
+
+#include <cstddef>    // for size_t
+#include <exception>  // for exception_ptr
+#include <new>        // for bad_alloc
+
+#include "async/detail/config.hpp"  // for ASYNC_ASAN, ASYNC_TSAN
+
+namespace testing {
+
+/// How much larger a stack has to be: the sanitizers' frames are.
+inline constexpr std::size_t stack_factor = ASYNC_ASAN ? 16 : ASYNC_TSAN ? 12 : 1;
+
+/// Runs body() on a new thread with a stack of `bytes`, times stack_factor, and waits for its end. Throws what it
+/// throws.
+template <class Body>
+void on_stack_of(std::size_t bytes, Body body) {
+  struct call {
+    Body& body;
+    std::exception_ptr error{};
+  } of_thread{body};
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) throw std::bad_alloc();
+  pthread_t thread;
+  const bool has_started = ::pthread_attr_setstacksize(&attributes, bytes * stack_factor) == 0 &&
+                           ::pthread_create(
+                               &thread, &attributes,
+                               [](void* argument) -> void* {
+                                 auto* const made = static_cast<call*>(argument);
+                                 try {
+                                   made->body();
+                                 } catch (...) {
+                                   made->error = std::current_exception();
+                                 }
+                                 return nullptr;
+                               },
+                               &of_thread) == 0;
+  ::pthread_attr_destroy(&attributes);
+  if (!has_started) throw std::bad_alloc();
+  ::pthread_join(thread, nullptr);
+  if (of_thread.error != nullptr) std::rethrow_exception(of_thread.error);
+}
+
+}  // namespace testing

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The futures of async::async as they are made where the standard library is an unknown one.
+#define ASYNC_CALL_STATE 0
+#define DROPIN_WITHOUT_STD
+#include "dropin_futures.cpp"

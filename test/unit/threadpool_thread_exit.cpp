@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Tasks that end their thread with pthread_exit(), which unwinds the stack like an exception that nobody may stop.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "async/parallel_invoke.hpp"
+#include "async/task_group.hpp"
+#include "async/threadpool.hpp"
+#include "support/scale.hpp"
+
+#if defined(__GLIBC__)
+#include <pthread.h>
+
+using async::threadpool;
+using namespace std::chrono_literals;
+
+namespace {
+
+[[noreturn]] void end_thread() { pthread_exit(nullptr); }
+
+bool is_broken(std::future<int> result) {
+  try {
+    result.get();
+  } catch (const std::future_error& error) {
+    return error.code() == std::future_errc::broken_promise;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a task with a future breaks its promise, what it captured is destroyed, and others run on a new thread") {
+  threadpool pool(1);
+  const auto token = std::make_shared<int>(0);
+  for (std::size_t i = 0; i < testing::rounds(50); ++i) {
+    CHECK(is_broken(pool.post([token]() -> int { end_thread(); })));
+    CHECK(pool.post([] { return 7; }).get() == 7);
+  }
+  CHECK(token.use_count() == 1);
+  CHECK(pool.size() == 1);
+}
+
+TEST_CASE("a task without a future just ends; tasks that it has posted before run") {
+  std::atomic<int> ran{0};
+  {
+    threadpool pool(2);
+    for (int i = 0; i < 100; ++i) {
+      pool.execute([&] {
+        for (int j = 0; j < 10; ++j) pool.execute([&ran] { ++ran; });
+        end_thread();
+      });
+    }
+    pool.wait_idle();
+    CHECK(ran == 1'000);
+    pool.execute([] { end_thread(); });
+  }
+  CHECK(ran == 1'000);
+}
+
+TEST_CASE("hooks are called for each thread that ends and for the one in its place, with the same index") {
+  std::atomic<int> started{0};
+  std::atomic<int> stopped{0};
+  {
+    async::threadpool_options options;
+    options.threads = 1;
+    options.on_thread_start = [&](std::size_t index) { started += index == 0 ? 1 : 100; };
+    options.on_thread_stop = [&](std::size_t index) { stopped += index == 0 ? 1 : 100; };
+    threadpool pool(std::move(options));
+    for (int i = 0; i < 10; ++i) CHECK(is_broken(pool.post([]() -> int { end_thread(); })));
+    pool.post([] {}).get();
+  }
+  CHECK(started == 11);
+  CHECK(stopped == 11);
+}
+
+TEST_CASE("a group's task that ends its thread cancels the group, and wait throws a broken promise") {
+  threadpool pool(1);
+  for (int i = 0; i < 20; ++i) {
+    async::task_group group(pool);
+    std::promise<void> taken;
+    group.run([&] {
+      taken.set_value();
+      end_thread();
+    });
+    taken.get_future().wait();  // by the pool's thread: this one does not wait for the group yet
+    CHECK_THROWS_AS(group.wait(), std::future_error);
+    CHECK(group.wait());
+  }
+  CHECK(pool.post([] { return 1; }).get() == 1);
+}
+
+TEST_CASE("a thread that ends inside a wait leaves what it waits for to others") {
+  threadpool pool(2);
+  for (int i = 0; i < 20; ++i) {
+    std::atomic<int> ran{0};
+    auto outer = pool.post([&]() -> int {
+      async::task_group group(pool);
+      for (int j = 0; j < 10; ++j) group.run([&ran] { ++ran; });
+      end_thread();  // the group's destructor waits, and skips what has not begun
+    });
+    CHECK(is_broken(std::move(outer)));
+    CHECK(ran <= 10);
+    int second = 0;
+    pool.post([&] { async::parallel_invoke(pool, [] {}, [&second] { second = 1; }); }).get();
+    CHECK(second == 1);
+  }
+}
+
+TEST_CASE("the loop of a worker whose thread has ended goes on") {
+  threadpool pool(1);
+  std::promise<void> fired;
+  pool.post([&] { pool.loop(0).deferred(20ms, [&fired] { fired.set_value(); }); }).get();
+  CHECK(is_broken(pool.post([]() -> int { end_thread(); })));
+  CHECK(fired.get_future().wait_for(60s) == std::future_status::ready);
+}
+
+#endif

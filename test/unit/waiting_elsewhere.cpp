@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Waits across pools, in callbacks of loops, in loop bodies on threads outside, and during destructors.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/async.hpp"
+#include "support/scale.hpp"
+
+using async::task_group;
+using async::threadpool;
+using namespace std::chrono_literals;
+
+TEST_CASE("tasks of two pools of one thread wait for each other's tasks, to and fro") {
+  threadpool a(1);
+  threadpool b(1);
+  const auto to_and_fro = [&] {
+    auto there = b.post([&] {
+      auto back = a.post([] { return 1; });
+      return b.wait(back) + 1;
+    });
+    return a.wait(there) + 1;
+  };
+  CHECK(a.post(to_and_fro).get() == 3);
+#if ASYNC_CALL_STATE == 1  // elsewhere get() of post()'s futures blocks the thread, see call_state.hpp
+  CHECK(a.post([&] { return b.post([&] { return a.post([] { return 7; }).get(); }).get(); }).get() == 7);
+#endif
+}
+
+TEST_CASE("a task waits for a call on the shared pool that waits for what the task has posted") {
+  threadpool pool(1);
+  const int result = pool.post([&] {
+                           std::promise<int> promise;
+                           auto future = promise.get_future();
+                           pool.execute([&promise] { promise.set_value(5); });
+                           auto call = async::async([&future] { return future.get(); });
+                           return pool.wait(call);
+                         })
+                         .get();
+  CHECK(result == 5);
+}
+
+TEST_CASE("a worker that waits for a group on another pool is missed in its own: another thread stands in") {
+  threadpool a(1);
+  threadpool b(1);
+  a.post([&] {
+     task_group group(b);
+     std::promise<void> taken;
+     group.run([&] {
+       taken.set_value();
+       a.post([] {}).get();
+     });
+     taken.get_future().wait();  // by the thread of b
+     group.wait();
+   }).get();
+}
+
+TEST_CASE("callbacks that run in a task's wait belong to no group, though the task does") {
+  threadpool pool(1);
+  std::promise<void> cancelled;
+  std::promise<void> done;
+  std::atomic<bool> is_cancelling{true};
+  std::atomic<int> calls{0};
+  std::atomic<bool> is_complete{false};
+  task_group group(pool);
+  std::promise<void> begun;
+  group.run([&] {
+    begun.set_value();
+    cancelled.get_future().wait();
+    auto callback = done.get_future();
+    pool.wait(callback);
+    CHECK(async::current_group_is_cancelling());
+  });
+  begun.get_future().wait();
+  group.cancel();
+  pool.loop(0).post([&] {
+    is_cancelling = async::current_group_is_cancelling();
+    is_complete = async::parallel_for(pool, 0, 100, [&calls](int) { ++calls; });
+    done.set_value();
+  });
+  cancelled.set_value();
+  static_cast<void>(group.wait());
+  CHECK_FALSE(is_cancelling);
+  CHECK(is_complete);
+  CHECK(calls == 100);
+}
+
+TEST_CASE("the body of a loop on a thread outside is inside the pool, and can wait there with a lock held") {
+  threadpool pool(2);
+  CHECK(threadpool::current() == nullptr);
+  std::mutex mutex;
+  std::atomic<int> elsewhere{0};
+  int sum = 0;
+  async::parallel_for(
+      pool, 0, 50,
+      [&](int i) {
+        const std::lock_guard lock(mutex);
+        if (threadpool::current() != &pool) ++elsewhere;
+        auto result = pool.post([i] { return i; });
+        sum += pool.wait(result);
+      },
+      1);
+  CHECK(sum == 1225);
+  CHECK(elsewhere == 0);
+  CHECK(threadpool::current() == nullptr);
+}
+
+TEST_CASE("on a paused pool the body of a loop waits for a task that it posts") {
+  threadpool pool(0);
+  int sum = 0;
+  async::parallel_for(pool, 0, 10, [&](int i) {
+    auto result = pool.post([i] { return i; });
+    sum += pool.wait(result);
+  });
+  CHECK(sum == 45);
+}
+
+TEST_CASE("on a stopped pool the thread outside makes all calls of a loop, and what they post") {
+  threadpool pool(2);
+  pool.stop();
+  int calls = 0;
+  std::atomic<int> posted{0};
+  async::parallel_for(pool, 0, 10, [&](int) {
+    ++calls;
+    pool.execute([&posted] { ++posted; });
+    auto result = pool.post([] { return 1; });
+    CHECK(pool.wait(result) == 1);
+  });
+  CHECK(calls == 10);
+  CHECK(posted == 10);
+}
+
+TEST_CASE("threads that fork in many pools in turn do so in each with what they have there") {
+  std::vector<std::unique_ptr<threadpool>> pools;
+  for (int i = 0; i < 8; ++i) pools.push_back(std::make_unique<threadpool>(0));
+  std::vector<std::unique_ptr<task_group>> groups;
+  for (const auto& pool : pools) groups.push_back(std::make_unique<task_group>(*pool));
+  std::vector<int> ran(pools.size());
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::size_t round = 0; round < 5'000; ++round) {
+    for (std::size_t i = 0; i < 3; ++i) groups[i]->run([&ran, i] { ++ran[i]; });
+  }
+  for (std::size_t i = 3; i < pools.size(); ++i) {
+    async::parallel_invoke(
+        *pools[i], [&] { ++ran[i]; }, [&] { async::parallel_for(*pools[0], 0, 3, [&ran, i](int) { ++ran[i]; }); });
+  }
+  for (const auto& group : groups) group->wait();
+  CHECK(ran == std::vector<int>{5'000, 5'000, 5'000, 4, 4, 4, 4, 4});
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);  // of a place for each task it would take minutes
+}
+
+TEST_CASE("threads with objects that fork in their destructors leave nothing in the pool") {
+  threadpool pool(1);
+  struct late {
+    threadpool* where = nullptr;
+    std::atomic<int>* ran = nullptr;
+    ~late() {
+      task_group group(*where);
+      group.run([this] { ++*ran; });
+      group.wait();
+    }
+  };
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 100; ++i) {
+    std::thread([&] {
+      static thread_local late last;  // made before the thread's place in the pool, and so destroyed after it
+      last.where = &pool;
+      last.ran = &ran;
+      async::parallel_invoke(pool, [&] { ++ran; }, [&] { ++ran; });
+    }).join();
+  }
+  CHECK(ran == 300);
+}
+
+TEST_CASE("a task that is run during an exception's way is not taken for one that is left by it") {
+  threadpool pool(0);
+  task_group outer(pool);
+  int ran = 0;
+  struct waits {
+    task_group& group;
+    ~waits() { group.wait(); }
+  };
+  try {
+    const waits at_end{outer};
+    outer.run([&] {
+      task_group inner(pool);
+      inner.run([&ran] { ++ran; });
+    });  // inner's destructor waits, while the exception below is on its way
+    throw std::runtime_error("on its way");
+  } catch (const std::runtime_error&) {
+  }
+  CHECK(ran == 1);
+}
+
+TEST_CASE("cancel() beside wait() leaves no group cancelled that says it is as new") {
+  threadpool pool(0);
+  for (std::size_t i = 0; i < testing::rounds(3'000); ++i) {
+    task_group group(pool);
+    std::thread canceller([&group] { group.cancel(); });
+    static_cast<void>(group.wait());
+    canceller.join();
+    while (!group.wait()) {
+    }
+    int ran = 0;
+    CHECK(group.run_and_wait([&ran] { ++ran; }));
+    REQUIRE(ran == 1);
+  }
+}
+
+TEST_CASE("parallel_invoke calls nothing in a group that is cancelled already") {
+  threadpool pool(1);
+  task_group group(pool);
+  int ran = 0;
+  CHECK_FALSE(group.run_and_wait([&] {
+    group.cancel();
+    CHECK_FALSE(async::parallel_invoke(pool, [&ran] { ++ran; }, [&ran] { ++ran; }));
+    CHECK_FALSE(async::parallel_invoke(pool, [&ran] { ++ran; }));
+  }));
+  CHECK(ran == 0);
+}

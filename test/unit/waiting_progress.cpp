@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A thread that waits does itself what it can, whatever else lies in its way and however busy the pool is.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "async/async.hpp"
+#include "support/occupied.hpp"
+#include "support/scale.hpp"
+
+using async::parallel_for;
+using async::parallel_invoke;
+using async::task_group;
+using async::threadpool;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Whether call() returns while the pool is as it is; if not, the pool gets threads, so that it does.
+template <class Call>
+bool ends_with_this_pool(threadpool& pool, Call call) {
+  std::future<void> end = std::async(std::launch::async, call);
+  const bool has_ended = end.wait_for(5s) == std::future_status::ready;
+  if (!has_ended) pool.configurepool(4);
+  end.get();
+  return has_ended;
+}
+
+}  // namespace
+
+TEST_CASE("a first function that leaves tasks to others does not hide the second one, whoever runs them") {
+  threadpool paused(0);
+  threadpool busy(1);
+  const testing::occupied until(busy, 1);
+  for (threadpool* const pool : {&paused, &busy}) {
+    task_group group(*pool);
+    std::atomic<int> done{0};
+    std::thread::id caller;
+    std::thread::id of_second;
+    CHECK(ends_with_this_pool(*pool, [&] {
+      caller = std::this_thread::get_id();
+      parallel_invoke(*pool, [&] { group.run([&done] { ++done; }); }, [&] { of_second = std::this_thread::get_id(); });
+      group.wait();
+    }));
+    CHECK(of_second == caller);
+    CHECK(done == 1);
+  }
+}
+
+TEST_CASE("the second function is called at once by who waits for it, though the first has left tasks to others") {
+  threadpool pool(1);
+  std::thread::id caller;
+  std::thread::id of_second;
+  std::atomic<int> executed{0};
+  pool.post([&] {
+        caller = std::this_thread::get_id();
+        parallel_invoke(
+            pool, [&] { pool.execute([&executed] { ++executed; }); }, [&] { of_second = std::this_thread::get_id(); });
+      })
+      .get();
+  pool.wait_idle();
+  CHECK(of_second == caller);
+  CHECK(executed == 1);
+}
+
+TEST_CASE("a loop whose body adds tasks to a group outside: a busy pool does not hold it up") {
+  threadpool pool(1);
+  const testing::occupied until(pool, 1);
+  task_group group(pool);
+  std::atomic<int> done{0};
+  CHECK(ends_with_this_pool(pool, [&] {
+    parallel_for(pool, 0, 100, [&](int) { group.run([&done] { ++done; }); }, 1);
+    group.wait();
+  }));
+  CHECK(done == 100);
+}
+
+TEST_CASE("a paused pool: a group whose tasks lie between others of its thread is waited for all the same") {
+  for (const int newer_tasks : {10, 64, 65, 1'000}) {
+    CAPTURE(newer_tasks);
+    threadpool pool(0);
+    std::atomic<int> done{0};
+    const auto one = [&done] { ++done; };
+    CHECK(ends_with_this_pool(pool, [&] {
+      task_group older(pool);
+      task_group between(pool);
+      task_group newer(pool);
+      older.run(one);
+      between.run(one);
+      for (int i = 0; i < newer_tasks; ++i) newer.run(one);
+      between.wait();
+      older.wait();
+      newer.wait();
+    }));
+    CHECK(done == newer_tasks + 2);
+  }
+}
+
+TEST_CASE("a worker deep in waits whose tasks were posted with execute: each wait ends, and runs what its task made") {
+  for (const std::size_t threads : {1U, 2U}) {
+    threadpool pool(threads);
+    for (std::size_t round = 0; round < testing::rounds(100); ++round) {
+      std::atomic<int> executed{0};
+      const std::function<void(int)> descend = [&](int depth) {
+        if (depth == 0) return;
+        const auto set = std::make_shared<std::promise<void>>();
+        std::future<void> is_set = set->get_future();
+        for (int i = 0; i < 3; ++i) pool.execute([&executed] { ++executed; });
+        task_group group(pool);
+        group.run([&, depth] { descend(depth - 1); });
+        group.wait();
+        pool.execute([set] { set->set_value(); });
+        pool.wait(is_set);
+      };
+      pool.post([&] { descend(20); }).get();
+      pool.wait_idle();
+      REQUIRE(executed == 20 * 3);
+    }
+  }
+}
