@@ -36,9 +36,9 @@ struct pool {
   atomic<unsigned> ran{0};
   atomic<unsigned> retire{0};
 
-  void post(unsigned source) {
+  void post(unsigned source, const void* work = nullptr) {
     sources[source].fetch_add(1, std::memory_order_release);
-    all.notify();
+    all.notify(work);
   }
   bool has_work() const {
     // relaxed, as the pool's looks are
@@ -206,29 +206,87 @@ struct two_waiters : rl::test_suite<two_waiters, 3> {
   }
 };
 
-/// A thread that sleeps inside a task is woken for work when nobody else is there, and takes over the search.
+/// A thread that sleeps inside a task is woken for work that it may run, when nobody is idle.
 struct waiter_helps : rl::test_suite<waiter_helps, 2> {
   pool<1> p;
   atomic<unsigned> ready{0};
   void thread(unsigned index) {
-    if (index == 1) return p.post(0);
+    if (index == 1) return p.post(0, &p);
     sleepers::sleeper& bed = p.beds[0];
     bed.is_ready = [](const void* of) noexcept {
-      return static_cast<const atomic<unsigned>*>(of)->load(std::memory_order_acquire) != 0;
+      return static_cast<const waiter_helps*>(of)->ready.load(std::memory_order_acquire) != 0;
     };
-    bed.condition = &ready;
-    bool searching = false;
-    while (!bed.is_ready(&ready)) {
+    bed.may_run = [](const void* of, const void* work) noexcept {
+      return work == &static_cast<const waiter_helps*>(of)->p;
+    };
+    bed.condition = this;
+    while (!bed.is_ready(this)) {
       if (p.take()) {
-        if (searching) p.end_search();
-        searching = false;
         ready.store(1, std::memory_order_release);
         continue;
       }
-      p.all.announce(bed, searching);
-      searching = p.has_work() ? p.all.cancel(bed) : p.all.park(bed);
+      p.all.announce(bed, false);
+      check(!(p.has_work() ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
     }
-    check(!searching, "who found work searches no more");
+  }
+};
+
+/// It is left alone when somebody is idle, and when the work is none that it may run.
+struct idle_first : rl::test_suite<idle_first, 3> {
+  pool<2> p;
+  atomic<unsigned> ready{0};
+  void thread(unsigned index) {
+    if (index == 2) return p.post(0, this);
+    if (index == 0) {
+      return p.live(0, 1, [this] {
+        ready.store(1, std::memory_order_release);
+        p.all.notify_event();
+      });
+    }
+    sleepers::sleeper& bed = p.beds[1];
+    bed.is_ready = [](const void* of) noexcept {
+      return static_cast<const idle_first*>(of)->ready.load(std::memory_order_acquire) != 0;
+    };
+    bed.may_run = [](const void*, const void*) noexcept { return false; };
+    bed.condition = this;
+    while (!bed.is_ready(this)) {
+      p.all.announce(bed, false);
+      check(!(bed.is_ready(this) ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
+      check(ready.load(std::memory_order_acquire) != 0, "it is woken for its condition only");
+    }
+    bed.is_ready = nullptr;
+  }
+};
+
+/// Of two that wait, the one is woken that may run the work, also when the other one is first in the list.
+struct one_of_two : rl::test_suite<one_of_two, 3> {
+  pool<2> p;
+  atomic<unsigned> ready{0};
+  bool is_ready() const { return ready.load(std::memory_order_acquire) != 0; }
+
+  void thread(unsigned index) {
+    if (index == 2) return p.post(0, &p);
+    sleepers::sleeper& bed = p.beds[index];
+    bed.is_ready = [](const void* of) noexcept { return static_cast<const one_of_two*>(of)->is_ready(); };
+    if (index == 0) {
+      bed.may_run = [](const void* of, const void* work) noexcept {
+        return work == &static_cast<const one_of_two*>(of)->p;
+      };
+    } else {
+      bed.may_run = [](const void*, const void*) noexcept { return false; };
+    }
+    bed.condition = this;
+    while (!is_ready()) {
+      if (index == 0 && p.take()) {
+        ready.store(1, std::memory_order_release);
+        p.all.notify_event();
+        continue;
+      }
+      p.all.announce(bed, false);
+      const bool stays = is_ready() || (index == 0 && p.has_work());
+      check(!(stays ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
+      check(index == 0 || is_ready(), "it is woken for its condition only");
+    }
   }
 };
 
@@ -267,7 +325,9 @@ int main(int argc, char** argv) {
   run.check<inner_meeting>("a task that waits for the one it posts", some);
   run.check<waiter>("a wait inside a task, and its event");
   run.check<two_waiters>("two waits inside tasks, one with a time-out", some);
+  run.check<idle_first>("an idle thread is woken first, and nobody for work that is not theirs", some);
   run.check<waiter_helps>("a wait inside a task is woken for work");
+  run.check<one_of_two>("of two waits inside tasks, the one is woken that may run the work", some);
   run.check<idle>("idleness", some);
   return run.result();
 }

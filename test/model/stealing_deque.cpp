@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The stealing deque with rings of two slots, so that slots are used again and the ring is outgrown.
+// The stealing deque with rings of two slots, so that slots are used again and the ring is outgrown. Thieves look at
+// the tag of an element before they take it, and so at what its owner wrote there before the push.
 #include "relacy_runner.hpp"
 
 #include "async/detail/stealing_deque.hpp"
@@ -15,20 +16,33 @@ namespace {
 struct item {
   cell<unsigned> number;  // written by who pushes, read and written by who takes
 };
+struct label {
+  cell<unsigned> number;  // written by who pushes, read by who looks
+};
+
+// A thief may meet a slot of a wider ring that was never used, because the element had gone before.
+bool is_odd(const label* tag) { return tag != nullptr && tag->number.get() % 2 != 0; }
+bool is_even(const label* tag) { return tag != nullptr && tag->number.get() % 2 == 0; }
+bool is_any(const label* tag) { return is_odd(tag) || is_even(tag); }
 
 /// A deque and four elements; each must be taken once, by somebody who sees what its owner wrote.
 struct fixture {
-  stealing_deque<item, 2> deque;
+  using items_deque = stealing_deque<item, label, 2>;
+  items_deque deque;
   item items[4];
+  label tags[4];
   unsigned taken[4] = {};
 
   void push(unsigned number) {
     items[number].number.set(number + 1);
-    deque.push(&items[number]);
+    tags[number].number.set(number);
+    deque.push(&items[number], &tags[number]);
   }
-  bool take(item* got) {
+  bool take(items_deque::element got_with_tag) {
+    item* const got = got_with_tag.item;
     if (got == nullptr) return false;
     const unsigned number = got->number.get();
+    check(number != 0 && got_with_tag.tag == &tags[number - 1], "the tag is that of the element");
     check(number != 0 && got == &items[number - 1], "the element is what was pushed");
     got->number.set(0);  // a second taker would race with this, or find it
     ++taken[number - 1];
@@ -36,6 +50,8 @@ struct fixture {
   }
   bool pop() { return take(deque.pop()); }
   bool steal() { return take(deque.steal()); }
+  bool steal_if(bool (*fits)(const label*)) { return take(deque.steal_if(fits)); }
+  bool pop_if(unsigned number) { return take(deque.pop_if(&tags[number])); }
 
   void drain(unsigned pushed) {
     while (pop()) {
@@ -145,6 +161,180 @@ struct order : rl::test_suite<order, 2>, fixture {
   void after() { drain(3); }
 };
 
+/// A thief looks at the tag of the oldest element, which goes meanwhile, and whose slot is used again.
+struct look_and_reuse : rl::test_suite<look_and_reuse, 2>, fixture {
+  void before() {
+    push(0);
+    push(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      pop();
+      pop();
+      push(2);
+      push(3);
+    } else {
+      steal_if(is_any);
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// The same by a look alone; two more wait behind the ones that go.
+struct hint_and_reuse : rl::test_suite<hint_and_reuse, 3>, fixture {
+  void before() {
+    push(0);
+    push(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(2);
+      push(3);
+    } else if (index == 1) {
+      steal();
+      steal();
+    } else {
+      deque.oldest_fits(is_any);
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// A thief takes what fits and leaves what does not.
+struct picky : rl::test_suite<picky, 2>, fixture {
+  unsigned stolen = 0;
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(1);
+      push(0);
+      push(3);
+    } else {
+      while (!steal_if(is_odd)) async::detail::yield_thread();
+      check(taken[1] == 1, "the oldest fits and is taken");
+      check(!steal_if(is_odd), "what fits behind it is not the oldest");
+    }
+  }
+  void after() {
+    check(taken[0] + taken[3] == 0, "what does not fit is left, and what lies behind it");
+    check(!deque.oldest_fits(is_odd) && deque.oldest_fits(is_even), "so it is");
+    push(2);
+    drain(4);
+  }
+};
+
+/// Two that take only what fits race for the same element; the owner adds, and the ring grows.
+struct picky_thieves : rl::test_suite<picky_thieves, 3>, fixture {
+  void before() { push(1); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(0);
+      push(3);
+    } else {
+      steal_if(is_odd);
+    }
+  }
+  void after() {
+    check(taken[1] == 1 && taken[0] + taken[3] == 0, "one of them has taken the oldest");
+    push(2);
+    drain(4);
+  }
+};
+
+/// A hint is right about an element that stays, once it can be seen, while the ring grows.
+struct hint : rl::test_suite<hint, 2>, fixture {
+  atomic<unsigned> pushed{0};
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(1);
+      pushed.store(1, std::memory_order_release);
+      push(0);
+      push(2);
+      push(3);
+    } else {
+      if (deque.oldest_fits(is_any)) check(deque.oldest_fits(is_odd), "it is the oldest, as pushed");
+      if (pushed.load(std::memory_order_acquire) != 0) check(deque.oldest_fits(is_odd), "and does not go");
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// The owner takes the newest only if it has the right tag; the thief is after the same.
+struct own_kind : rl::test_suite<own_kind, 2>, fixture {
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(0);
+      push(1);
+      check(!pop_if(0), "the newest is another");
+      check(pop_if(1) || taken[1] == 1, "the newest is the owner's or stolen");
+      const bool got = pop_if(0);
+      check(!got || taken[0] == 1, "then the next");
+      check(!pop_if(0), "which is there once");
+    } else {
+      steal();
+      steal();
+    }
+  }
+  void after() { drain(2); }
+};
+
+/// The owner takes back what it has pushed last, if nobody else has taken it.
+struct taken_back : rl::test_suite<taken_back, 2>, fixture {
+  bool take_back(unsigned number) {
+    const bool got = deque.pop_this(&items[number]);
+    if (got) {
+      items[number].number.set(0);
+      ++taken[number];
+    }
+    return got;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(0);
+      push(1);
+      check(!take_back(0), "the newest is another");
+      if (!take_back(1)) check(!take_back(0), "who has taken the newest has taken all before");
+      take_back(0);
+      check(!take_back(0) && !take_back(1), "each is there once");
+    } else {
+      steal();
+      steal();
+    }
+  }
+  void after() { drain(2); }
+};
+
+/// The owner takes one from below: it sets aside what is newer and puts it back; thieves come from the other side.
+struct from_below : rl::test_suite<from_below, 2>, fixture {
+  void before() {
+    push(0);
+    push(1);
+    push(2);
+  }
+  void thread(unsigned index) {
+    if (index != 0) {
+      steal();
+      steal();
+      return;
+    }
+    const auto fits = [](const items_deque::element& e) { return is_odd(e.tag); };
+    const std::int64_t end = deque.position();
+    std::int64_t newer = 0;
+    check(end == 3, "the deque reaches as far as was pushed");
+    check(!deque.find(1, fits, newer), "the newest does not fit");
+    if (deque.find(3, fits, newer)) {
+      check(newer == 1, "it lies below one");
+      const auto aside = deque.pop();
+      const auto found = aside ? deque.pop() : aside;
+      check(!found || found.tag == &tags[1], "it is still there or nothing is");
+      if (aside) deque.push(aside.item, aside.tag);
+      take(found);
+    } else {
+      check(!pop_if(1), "what is not found has gone");
+    }
+  }
+  void after() { drain(3); }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,5 +346,13 @@ int main(int argc, char** argv) {
   run.check<reuse>("slots are used again");
   run.check<growth>("two thieves while the ring grows", some);
   run.check<order>("thieves take the oldest first");
+  run.check<look_and_reuse>("a thief looks at a tag whose slot is used again");
+  run.check<hint_and_reuse>("a look at the oldest tag, whose slot is used again", some);
+  run.check<picky>("a thief takes what fits and leaves what does not");
+  run.check<picky_thieves>("two thieves after what fits while the ring grows", some);
+  run.check<hint>("a hint about the oldest while the ring grows", some);
+  run.check<own_kind>("the owner takes the newest if it is of a kind");
+  run.check<taken_back>("the owner takes back what it has pushed last");
+  run.check<from_below>("the owner takes one from below others");
   return run.result();
 }
