@@ -39,7 +39,8 @@ void calls() {
 
 // [recursion]
 // Calls that wait for calls: with one thread each, as std::async makes them, a million of these end in an error.
-// Here get() runs other tasks while it waits, so that any depth works on any number of threads.
+// Here get() makes the call that it waits for, if no thread has taken it, so that any depth works on any number of
+// threads.
 long sum(const int* first, const int* last) {
   if (last - first < 1'000) return std::accumulate(first, last, 0L);
   const int* const middle = first + (last - first) / 2;
@@ -49,10 +50,22 @@ long sum(const int* first, const int* last) {
 }
 // [/recursion]
 
+void scopes() {
+  const std::string text = "of a function that waits for nobody";
+  std::size_t length = 0;
+  {
+    // [scope]
+    std::future<void> counted = async::async([&] { length = text.size(); });
+    // [/scope]
+  }  // waits here
+  expect(length == text.size(), "scope");
+}
+
 }  // namespace
 
 int main() {
   calls();
+  scopes();
   const std::vector<int> numbers(1'000'000, 1);
   expect(sum(numbers.data(), numbers.data() + numbers.size()) == 1'000'000, "recursion");
   std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);

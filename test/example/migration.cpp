@@ -3,6 +3,7 @@
 // The right-hand side of the table "Coming from" in README.md: rows that end at async/.
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <string>
@@ -33,7 +34,7 @@ bool thread_mutex_deque() {
   return sum == 4950;
 }
 
-/// task_group, parallel_for; concurrent_queue.
+/// task_group, parallel_for, parallel_invoke, parallel_reduce; concurrent_queue.
 bool ppl() {
   async::threadpool pool(2);
   std::atomic<int> sum{0};
@@ -42,10 +43,14 @@ bool ppl() {
   group.wait();
   async::parallel_for(pool, 0, 100, [&](int i) { sum += i; });
 
+  int half = 0;
+  group.run_and_wait([&] { async::parallel_invoke(pool, [&] { sum += 1; }, [&] { half = 50; }); });
+  const int total = async::parallel_reduce(pool, 0, half, 0, std::plus<>(), std::plus<>());
+
   async::queue<int> queue;
   queue.enqueue(7);
   int x = 0;
-  return sum == 4951 && queue.dequeue(x) && x == 7 && !queue.dequeue(x);
+  return sum == 4952 && total == 1225 && queue.dequeue(x) && x == 7 && !queue.dequeue(x);
 }
 
 bool d36u9_async() {

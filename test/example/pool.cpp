@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The thread pool: tasks with and without a result, tasks that wait for tasks, fork and join, loops, a limited backlog.
+// The thread pool: tasks with and without a result, tasks that wait for tasks, a limited backlog.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <future>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 
 namespace {
@@ -52,35 +49,13 @@ void errors() {
 }
 
 // [wait]
-// Each call waits for a task it has posted. A pool of one thread is enough: wait() runs other tasks meanwhile.
+// Each call waits for a task it has posted. A pool of one thread is enough: wait() runs the task that it waits for.
 std::uint64_t factorial(async::threadpool& pool, std::uint64_t n) {
   if (n < 2) return 1;
   std::future<std::uint64_t> below = pool.post([&pool, n] { return factorial(pool, n - 1); });
   return n * pool.wait(below);
 }
 // [/wait]
-
-// [fork_join]
-std::uint64_t fibonacci(async::threadpool& pool, unsigned n) {
-  if (n < 2) return n;
-  std::uint64_t a = 0;
-  async::task_group group(pool);
-  group.run([&] { a = fibonacci(pool, n - 1); });  // may be taken over by an idle thread
-  const std::uint64_t b = fibonacci(pool, n - 2);
-  group.wait();  // runs what nobody has taken over; throws what a task has thrown
-  return a + b;
-}
-// [/fork_join]
-
-void loops() {
-  async::threadpool pool;
-  // [parallel_for]
-  std::vector<double> squares(100'000);
-  async::parallel_for(pool, std::size_t{0}, squares.size(),
-                      [&](std::size_t i) { squares[i] = static_cast<double>(i) * static_cast<double>(i); });
-  // [/parallel_for]
-  expect(squares[1000] == 1e6 && squares.back() == 99'999.0 * 99'999.0, "parallel_for");
-}
 
 void options() {
   std::atomic<int> ran{0};
@@ -108,11 +83,6 @@ int main() {
     async::threadpool pool(1);
     expect(factorial(pool, 20) == 2'432'902'008'176'640'000, "wait");
   }
-  {
-    async::threadpool pool(2);
-    expect(fibonacci(pool, 20) == 6765, "fork_join");
-  }
-  loops();
   options();
   std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
   return failures == 0 ? 0 : 1;

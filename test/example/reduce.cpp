@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A parallel reduce on task_group, and the same by parallel_for: how many primes there are, and the widest gap between
-// two of them.
+// Reduces: how many primes there are, the widest gap between two of them, and their sum.
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <mutex>
-#include <utility>
-#include <vector>
+#include <functional>
 
-#include "async/parallel_for.hpp"
-#include "async/task_group.hpp"
+#include "async/parallel_reduce.hpp"
 #include "async/threadpool.hpp"
 
 namespace {
-
-// [reduce]
-/// What `leaf` makes of [first, last), in pieces of at most `grain`, put together by `join` in their order.
-template <class T, class Leaf, class Join>
-T parallel_reduce(async::threadpool& pool, std::uint32_t first, std::uint32_t last, std::uint32_t grain,
-                  const Leaf& leaf, const Join& join) {
-  if (last - first <= grain) return leaf(first, last);
-  const std::uint32_t middle = first + (last - first) / 2;
-  T right{};
-  async::task_group group(pool);
-  group.run([&] { right = parallel_reduce<T>(pool, middle, last, grain, leaf, join); });  // for whoever is idle
-  T left = parallel_reduce<T>(pool, first, middle, grain, leaf, join);
-  group.wait();  // does it itself when nobody was idle; throws what `leaf` has thrown
-  return join(std::move(left), std::move(right));
-}
-// [/reduce]
 
 /// The primes of a range: how many, the first and the last, and the widest gap between two neighbours.
 struct primes {
@@ -59,34 +38,32 @@ bool is_prime(std::uint32_t n) {
   return true;
 }
 
-primes primes_in(std::uint32_t first, std::uint32_t last) {
-  primes found;
-  for (std::uint32_t n = first; n < last; ++n) {
-    if (is_prime(n)) found.append(n);
-  }
-  return found;
-}
-
 }  // namespace
 
 int main() {
   constexpr std::uint32_t end = 1'000'000;
   async::threadpool pool;
 
-  const primes all = parallel_reduce<primes>(pool, 0, end, 4096, primes_in,
-                                             [](const primes& left, const primes& right) { return left + right; });
+  // [reduce]
+  // Takes numbers in, one after the other, into the value of some neighbours; puts these values together in their
+  // order.
+  const primes all = async::parallel_reduce(
+      pool, 0U, end, primes{},
+      [](primes found, std::uint32_t n) {
+        if (is_prime(n)) found.append(n);
+        return found;
+      },
+      std::plus<>());
+  // [/reduce]
 
-  // [parallel_for]
-  std::uint64_t sum = 0;
-  std::mutex mutex;
-  constexpr std::uint32_t pieces = 64;
-  async::parallel_for(pool, 0U, pieces, [&](std::uint32_t piece) {
-    std::uint64_t part = 0;  // of this piece alone: no sharing in the inner loop
-    for (std::uint32_t n = piece; n < end; n += pieces) part += is_prime(n) ? n : 0;
-    const std::lock_guard lock(mutex);
-    sum += part;
-  });
-  // [/parallel_for]
+  // The same with runs of numbers: the inner loop is the body's.
+  const std::uint64_t sum = async::parallel_reduce(
+      pool, 0U, end, std::uint64_t{0},
+      [](std::uint32_t first, std::uint32_t last, std::uint64_t so_far) {
+        for (std::uint32_t n = first; n != last; ++n) so_far += is_prime(n) ? n : 0;
+        return so_far;
+      },
+      std::plus<>());
 
   std::printf("%u primes below %u, the widest gap is %u, their sum is %llu\n", all.count, end, all.gap,
               static_cast<unsigned long long>(sum));
