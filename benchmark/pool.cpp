@@ -19,6 +19,11 @@ int main(int argc, char** argv) {
   add("pool/flood 4", "ns/task", "empty tasks without a future from one thread outside, 4 workers", 2, 9);
   add("pool/tree", "ns/task", "a binary tree of tasks posted from inside, 2 workers", 1.5, 9);
   add("pool/fork-join", "ns/spawn", "fork-join Fibonacci without a cut-off, 2 workers", 0.2);
+  add("pool/loop 100", "ns/loop", "a loop of 100 cheap calls inside a task, 2 workers", 0.2, 9);
+  add("pool/loop 100 outside", "ns/loop", "the same from a thread outside the pool", 0.2, 9);
+  add("pool/loop 10 k", "ns/loop", "a loop of 10,000 cheap calls inside a task, 2 workers", 0.2, 9);
+  add("pool/captures 1 KiB", "ns/task", "tasks of a group that capture 1 KiB, from outside, 2 workers", 0.3, 9);
+  add("pool/captures 1 MiB", "ns/task", "tasks of a group that capture 1 MiB, from outside, 2 workers", 0.5, 9);
   add("pool/latency 50 us", "us", "post and wait, 50 us after the last, pool of 4, median", 2, 9);
   add("pool/latency 5 ms", "us", "post and wait, 5 ms after the last, pool of 4, median", 9, 3);
   add("pool/idle", "ms CPU/s", "an idle pool of 8 workers", 15, 2, true);

@@ -3,6 +3,7 @@
 // oneTBB: tasks from outside are enqueued in an arena, with a std::promise where a future is wanted; tasks from inside
 // belong to a task_group.
 #include <oneapi/tbb/global_control.h>  // for global_control
+#include <oneapi/tbb/parallel_for.h>    // for parallel_for
 #include <oneapi/tbb/task_arena.h>      // for task_arena
 #include <oneapi/tbb/task_group.h>      // for task_group
 #include <oneapi/tbb/version.h>         // for TBB_runtime_version
@@ -17,7 +18,8 @@ class adapter {
  public:
   static constexpr double nanoseconds_per_task = 300;
   static constexpr bool has_threads = false;  // started with the first task and kept until the process ends
-  explicit adapter(std::size_t workers) : arena_(static_cast<int>(workers), 0) {
+  // A place for the thread that makes it: loops and groups from outside take it.
+  explicit adapter(std::size_t workers) : arena_(static_cast<int>(workers) + 1, 1) {
     // oneTBB starts no more threads than there are processors unless told so.
     static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 64);
   }
@@ -49,6 +51,19 @@ class adapter {
     parts.run(std::move(f));
     g();
     parts.wait();
+  }
+  template <class F>
+  void loop(std::size_t count, F f) {
+    const auto run = [&] { tbb::parallel_for(std::size_t{0}, count, f); };
+    is_inside ? run() : arena_.execute(run);
+  }
+  template <class F>
+  void fork_many(std::size_t count, const F& f) {
+    arena_.execute([&] {
+      tbb::task_group parts;
+      for (std::size_t i = 0; i < count; ++i) parts.run(f);
+      parts.wait();
+    });
   }
 
  private:

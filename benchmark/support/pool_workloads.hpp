@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for min, max
+#include <array>      // for array
 #include <atomic>     // for atomic
 #include <chrono>     // for microseconds
 #include <cmath>      // for ceil
@@ -28,6 +29,8 @@
 ///     auto post(F);               // a future with get()
 ///     void execute(F);            // fire and forget; also called from inside tasks
 ///     void fork_join(F, G);       // called inside a task: runs both, maybe at the same time
+///     void loop(count, F);        // called inside a task or outside: F(i) for each i below count
+///     void fork_many(count, F);   // called outside: copies of F, count times, and waits
 ///     std::size_t workers();      // optional: how many threads there are if not as many as asked for
 ///   };
 namespace bench {
@@ -55,6 +58,11 @@ template <class P>
 concept can_execute = requires(P& pool) { pool.execute(empty_task{}); };
 template <class P>
 concept can_fork_join = requires(P& pool) { pool.fork_join(no_part{}, no_part{}); };
+
+template <class P>
+concept can_loop = requires(P& pool) { pool.loop(std::size_t{1}, [](std::size_t) {}); };
+template <class P>
+concept can_fork_many = requires(P& pool) { pool.fork_many(std::size_t{1}, no_part{}); };
 
 inline std::string missing_tasks(std::uint64_t ran, std::uint64_t posted) {
   return ran == posted ? "" : std::to_string(posted) + " tasks posted, " + std::to_string(ran) + " ran";
@@ -163,6 +171,57 @@ sample measure_fork_join(std::size_t workers, unsigned n, std::uint64_t expected
       1, [&](std::size_t) { run_inside(*pool, [&] { fibonacci(*pool, n - 4); }); },
       [&](std::size_t) { run_inside(*pool, [&] { found = fibonacci(*pool, n); }); }, placing::free);
   if (found != expected) result.defect = "a wrong Fibonacci number";
+  return result;
+}
+
+/// Loops over cheap calls, one after the other.
+template <class P>
+sample measure_loop(std::size_t workers, std::size_t count, bool inside, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  std::vector<double> values(count);
+  const auto loops = [&](std::size_t rounds) {
+    for (std::size_t r = 0; r < rounds; ++r) {
+      pool->loop(count, [&values, r](std::size_t i) { values[i] = static_cast<double>(i + r); });
+    }
+  };
+  const auto run = [&](std::size_t rounds) {
+    if (inside) {
+      run_inside(*pool, [&] { loops(rounds); });
+    } else {
+      loops(rounds);
+    }
+  };
+  sample result;
+  result.time =
+      run_together(1, [&](std::size_t) { run(items / 4 + 1); }, [&](std::size_t) { run(items); }, placing::free);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (values[i] != static_cast<double>(i + items - 1)) result.defect = "a call was not made";
+  }
+  return result;
+}
+
+/// Tasks that capture an array.
+template <class P, std::size_t Bytes>
+sample measure_captures(std::size_t workers, std::size_t items) {
+  const auto pool = std::make_unique<P>(workers);
+  struct task {
+    std::array<unsigned char, Bytes> bytes;
+    std::atomic<std::uint64_t>* sum;
+    void operator()() const { sum->fetch_add(bytes[Bytes / 2], std::memory_order_relaxed); }
+  };
+  std::atomic<std::uint64_t> sum{0};
+  const auto one = std::make_unique<task>();
+  one->bytes.fill(1);
+  one->sum = &sum;
+  sample result;
+  result.time = run_together(
+      1, [&](std::size_t) { pool->fork_many(items / 4 + 1, *one); },
+      [&](std::size_t) {
+        sum = 0;
+        pool->fork_many(items, *one);
+      },
+      placing::free);
+  if (sum != items) result.defect = missing_tasks(sum, items);
   return result;
 }
 
@@ -290,6 +349,20 @@ sample measure_allocations(std::size_t items, Round round) {
   return result;
 }
 
+/// Enters an adapter in the workloads of fork_join().
+template <class P>
+void add_fork_join(plan& to, const std::string& name, int rank) {
+  to.add_to_curve("scaling/fork-join", [&](std::size_t workers) {
+    return entry{name, rank, 46'367, [workers](std::size_t) { return measure_fork_join<P>(workers, 23, 28'657); }};
+  });
+  // fib(27) is 196418; it spawns fib(28) - 1 times. fib(23) is 28657 and spawns fib(24) - 1 times.
+  if (to.quick()) {
+    to.add("pool/fork-join", {name, rank, 46'367, [](std::size_t) { return measure_fork_join<P>(2, 23, 28'657); }});
+  } else {
+    to.add("pool/fork-join", {name, rank, 317'810, [](std::size_t) { return measure_fork_join<P>(2, 27, 196'418); }});
+  }
+}
+
 /// Enters an adapter in the workloads that it can run.
 template <class P>
 void add_pool(plan& to, const std::string& name, int rank) {
@@ -344,16 +417,17 @@ void add_pool(plan& to, const std::string& name, int rank) {
       return entry{name, rank, rounds * waiting, [=](std::size_t) { return measure_waiting<P>(waiting, rounds); }};
     });
   }
-  if constexpr (can_fork_join<P>) {
-    to.add_to_curve("scaling/fork-join", [&](std::size_t workers) {
-      return entry{name, rank, 46'367, [workers](std::size_t) { return measure_fork_join<P>(workers, 23, 28'657); }};
-    });
-    // fib(27) is 196418; it spawns fib(28) - 1 times. fib(23) is 28657 and spawns fib(24) - 1 times.
-    if (to.quick()) {
-      add("fork-join", 46'367, [](std::size_t) { return measure_fork_join<P>(2, 23, 28'657); });
-    } else {
-      add("fork-join", 317'810, [](std::size_t) { return measure_fork_join<P>(2, 27, 196'418); });
-    }
+  if constexpr (can_fork_join<P>) add_fork_join<P>(to, name, rank);
+  if constexpr (can_loop<P>) {
+    add("loop 100", to.size(100'000, 10'000), [](std::size_t items) { return measure_loop<P>(2, 100, true, items); });
+    add("loop 100 outside", to.size(100'000, 10'000),
+        [](std::size_t items) { return measure_loop<P>(2, 100, false, items); });
+    add("loop 10 k", to.size(10'000, 1'000), [](std::size_t items) { return measure_loop<P>(2, 10'000, true, items); });
+  }
+  if constexpr (can_fork_many<P>) {
+    add("captures 1 KiB", to.size(20'000, 5'000),
+        [](std::size_t items) { return measure_captures<P, 1024>(2, items); });
+    add("captures 1 MiB", 100, [](std::size_t items) { return measure_captures<P, 1024 * 1024>(2, items); });
   }
   if constexpr (can_post<P>) {
     add("latency 50 us", to.size(2000, 1000),
