@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 21
 #pragma once
 #include <concepts>      // for constructible_from, invocable
 #include <future>        // for future, launch
@@ -7,20 +6,20 @@
 #include <type_traits>   // for decay_t
 #include <utility>       // for forward, move
 
-#include "async/bounded_queue.hpp"       // for users: this header includes all of async/ but trace.hpp
-#include "async/detail/call_state.hpp"   // for call_in_pool
-#include "async/errors.hpp"              // for users
-#include "async/event_loop.hpp"          // for event_loop
-#include "async/manual_clock.hpp"        // for users
-#include "async/parallel_for.hpp"        // for users
-#include "async/parallel_invoke.hpp"     // for users
-#include "async/parallel_reduce.hpp"     // for users
-#include "async/queue.hpp"               // for users
-#include "async/task.hpp"                // for users
-#include "async/task_group.hpp"          // for users
-#include "async/threadpool.hpp"          // for threadpool
-#include "async/threadpool_options.hpp"  // for users
-#include "async/time_source.hpp"         // for users
+#include "async/bounded_queue.hpp"           // for users: this header includes all of async/ but trace.hpp
+#include "async/detail/call/call_state.hpp"  // for call_in_pool
+#include "async/errors.hpp"                  // for users
+#include "async/event_loop.hpp"              // for event_loop
+#include "async/manual_clock.hpp"            // for users
+#include "async/parallel_for.hpp"            // for users
+#include "async/parallel_invoke.hpp"         // for users
+#include "async/parallel_reduce.hpp"         // for users
+#include "async/queue.hpp"                   // for users
+#include "async/task.hpp"                    // for users
+#include "async/task_group.hpp"              // for users
+#include "async/threadpool.hpp"              // for threadpool
+#include "async/threadpool_options.hpp"      // for users
+#include "async/time_source.hpp"             // for users
 
 namespace async {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
 #pragma once
 #include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for constructible_from
@@ -10,11 +9,11 @@
 #include <type_traits>  // for is_assignable_v
 #include <utility>      // for declval, forward, move
 
-#include "async/detail/atomics.hpp"       // for wait_clock
-#include "async/detail/backoff.hpp"       // for backoff
-#include "async/detail/bounded_ring.hpp"  // for bounded_ring, ring_result
-#include "async/detail/durations.hpp"     // for to_nanoseconds, later
-#include "async/detail/wait_gate.hpp"     // for wait_gate
+#include "async/detail/base/atomics.hpp"        // for wait_clock
+#include "async/detail/base/backoff.hpp"        // for backoff
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
+#include "async/detail/queue/bounded_ring.hpp"  // for bounded_ring, ring_result
+#include "async/detail/queue/wait_gate.hpp"     // for wait_gate
 
 namespace async {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 #include <stdexcept>  // for runtime_error
 

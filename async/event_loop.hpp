@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 8
 #pragma once
 #include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
@@ -10,11 +9,11 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
-#include "async/detail/callback.hpp"    // for callback
-#include "async/detail/durations.hpp"   // for to_nanoseconds, later
-#include "async/detail/loop_core.hpp"   // for loop_core, time_source
-#include "async/detail/loop_entry.hpp"  // for loop_entry
-#include "async/task.hpp"               // for task
+#include "async/detail/base/durations.hpp"   // for to_nanoseconds, later
+#include "async/detail/loop/callback.hpp"    // for callback
+#include "async/detail/loop/loop_core.hpp"   // for loop_core, time_source
+#include "async/detail/loop/loop_entry.hpp"  // for loop_entry
+#include "async/task.hpp"                    // for task
 
 namespace async {
 

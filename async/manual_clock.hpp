@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
 #pragma once
 #include <atomic>   // for atomic
 #include <chrono>   // for nanoseconds
 #include <cstdint>  // for int64_t
 
-#include "async/detail/durations.hpp"  // for later
-#include "async/detail/loop_core.hpp"  // for time_source
+#include "async/detail/base/durations.hpp"  // for later
+#include "async/detail/loop/loop_core.hpp"  // for time_source
 
 namespace async {
 

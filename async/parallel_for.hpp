@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 19
 #pragma once
 #include <concepts>    // for integral, invocable
 #include <cstddef>     // for size_t
@@ -10,9 +9,9 @@
 #include <stdexcept>   // for invalid_argument
 #include <utility>     // for move
 
-#include "async/detail/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
-#include "async/detail/split_range.hpp"  // for split_range, loop_habit
-#include "async/threadpool.hpp"          // for threadpool
+#include "async/detail/fork/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
+#include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
+#include "async/threadpool.hpp"               // for threadpool
 
 namespace async {
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 19
 #pragma once
 #include <concepts>     // for invocable, same_as
 #include <functional>   // for invoke
 #include <type_traits>  // for remove_cvref_t
 #include <utility>      // for forward
 
-#include "async/detail/fork_join.hpp"    // for fork_join
-#include "async/detail/participant.hpp"  // for participant
-#include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/detail/scope_cache.hpp"  // for current_scope
-#include "async/detail/visit.hpp"        // for visit, working_visit
-#include "async/threadpool.hpp"          // for threadpool
+#include "async/detail/fork/fork_join.hpp"     // for fork_join
+#include "async/detail/pool/participant.hpp"   // for participant
+#include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/scope/scope_cache.hpp"  // for current_scope
+#include "async/detail/wait/visit.hpp"         // for visit, working_visit
+#include "async/threadpool.hpp"                // for threadpool
 
 namespace async {
 

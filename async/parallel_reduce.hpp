@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 19
 #pragma once
 #include <concepts>     // for invocable, convertible_to
 #include <cstddef>      // for size_t
@@ -11,9 +10,9 @@
 #include <type_traits>  // for invoke_result_t, is_void_v
 #include <utility>      // for forward, move
 
-#include "async/detail/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
-#include "async/detail/split_range.hpp"  // for split_range, loop_habit
-#include "async/threadpool.hpp"          // for threadpool
+#include "async/detail/fork/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
+#include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
+#include "async/threadpool.hpp"               // for threadpool
 
 namespace async {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 6
 #pragma once
 #include <cstddef>      // for size_t
 #include <iterator>     // for input_iterator, iter_reference_t
@@ -8,7 +7,7 @@
 #include <type_traits>  // for is_nothrow_move_constructible_v, is_constructible_v
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/queue_core.hpp"  // for queue_core
+#include "async/detail/queue/queue_core.hpp"  // for queue_core
 
 namespace async {
 

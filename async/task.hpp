@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 3
 #pragma once
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for byte, nullptr_t, size_t
@@ -9,7 +8,7 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, exchange
 
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 
 namespace async {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 20
 #pragma once
 #include <algorithm>    // for max
 #include <concepts>     // for invocable
@@ -12,19 +11,19 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/fulfil.hpp"       // for broken_promise
-#include "async/detail/job.hpp"          // for job
-#include "async/detail/join_state.hpp"   // for join_state
-#include "async/detail/participant.hpp"  // for participant, job_deque
-#include "async/detail/pool_core.hpp"    // for pool_core
-#include "async/detail/pool_wait.hpp"    // for wait_until
-#include "async/detail/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
-#include "async/detail/visit.hpp"        // for visit, working_visit
-#include "async/parallel_for.hpp"        // for parallel_for
-#include "async/parallel_reduce.hpp"     // for parallel_reduce
-#include "async/task.hpp"                // for task_function
-#include "async/threadpool.hpp"          // for threadpool
+#include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
+#include "async/detail/fork/join_state.hpp"    // for join_state
+#include "async/detail/future/fulfil.hpp"      // for broken_promise
+#include "async/detail/pool/job.hpp"           // for job
+#include "async/detail/pool/participant.hpp"   // for participant, job_deque
+#include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/scope/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
+#include "async/detail/wait/pool_wait.hpp"     // for wait_until
+#include "async/detail/wait/visit.hpp"         // for visit, working_visit
+#include "async/parallel_for.hpp"              // for parallel_for
+#include "async/parallel_reduce.hpp"           // for parallel_reduce
+#include "async/task.hpp"                      // for task_function
+#include "async/threadpool.hpp"                // for threadpool
 
 namespace async {
 

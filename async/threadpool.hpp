@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 18
 #pragma once
 #include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
@@ -12,15 +11,15 @@
 #include <type_traits>  // for invoke_result_t, decay_t
 #include <utility>      // for forward, move
 
-#include "async/detail/block_cache.hpp"   // for trim_blocks
-#include "async/detail/call_state.hpp"    // for call_in_pool, wait_for_call
-#include "async/detail/future_watch.hpp"  // for is_ready
-#include "async/detail/pending_call.hpp"  // for call_result
-#include "async/detail/pool_core.hpp"     // for pool_core
-#include "async/detail/pool_wait.hpp"     // for wait_until
-#include "async/detail/visit.hpp"         // for visit
-#include "async/task.hpp"                 // for task
-#include "async/threadpool_options.hpp"   // for threadpool_options, threadpool_stats
+#include "async/detail/base/block_cache.hpp"     // for trim_blocks
+#include "async/detail/call/call_state.hpp"      // for call_in_pool, wait_for_call
+#include "async/detail/future/future_watch.hpp"  // for is_ready
+#include "async/detail/future/pending_call.hpp"  // for call_result
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/wait/pool_wait.hpp"       // for wait_until
+#include "async/detail/wait/visit.hpp"           // for visit
+#include "async/task.hpp"                        // for task
+#include "async/threadpool_options.hpp"          // for threadpool_options, threadpool_stats
 
 namespace async {
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 2
 #pragma once
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <exception>  // for exception_ptr
 #include <string>     // for string
 
-#include "async/detail/platform.hpp"         // for usable_processors
-#include "async/detail/unique_function.hpp"  // for unique_function
+#include "async/detail/base/platform.hpp"         // for usable_processors
+#include "async/detail/base/unique_function.hpp"  // for unique_function
 
 namespace async {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 3
 #pragma once
-#include "async/detail/atomics.hpp"  // for wait_clock
+#include "async/detail/base/atomics.hpp"  // for wait_clock
 
 namespace async {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 2
 #pragma once
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
@@ -7,9 +6,9 @@
 #include <stdexcept>  // for logic_error
 #include <string>     // for string, to_string
 
-#include "async/detail/trace_json.hpp"    // for trace_json
-#include "async/detail/trace_log.hpp"     // for tracing, trace_log
-#include "async/detail/trace_points.hpp"  // for ASYNC_TRACE
+#include "async/detail/trace/trace_json.hpp"    // for trace_json
+#include "async/detail/trace/trace_log.hpp"     // for tracing, trace_log
+#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE
 
 namespace async {
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <new>      // for operator delete
 #include <utility>  // for exchange
 
-#include "async/event_loop.hpp"          // for event_loop
-#include "async/threadpool.hpp"          // for threadpool
-#include "steps/detail/pooled_flow.hpp"  // for pooled_flow
-#include "steps/iasyncsteps.hpp"         // for IAsyncSteps
+#include "async/event_loop.hpp"               // for event_loop
+#include "async/threadpool.hpp"               // for threadpool
+#include "steps/detail/root/pooled_flow.hpp"  // for pooled_flow
+#include "steps/iasyncsteps.hpp"              // for IAsyncSteps
 
 namespace steps {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 #include <chrono>     // for duration, nanoseconds
 #include <cstdio>     // for fprintf

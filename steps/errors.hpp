@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 #include <concepts>     // for same_as
 #include <cstddef>      // for size_t
@@ -8,7 +7,7 @@
 #include <string_view>  // for string_view
 #include <type_traits>  // for is_pointer_v
 
-#include "async/detail/unhandled.hpp"  // for explained_error
+#include "async/detail/base/unhandled.hpp"  // for explained_error
 
 /// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
 namespace steps {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 16
 #pragma once
 #include <any>               // for any_cast
 #include <array>             // for to_array
@@ -16,15 +15,15 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
-#include "async/event_loop.hpp"        // for event_loop
-#include "async/threadpool.hpp"        // for threadpool
-#include "steps/completion.hpp"        // for completion
-#include "steps/detail/calls.hpp"      // for what is not a line here
-#include "steps/detail/future.hpp"     // for await_step, flow_promise
-#include "steps/detail/pool_call.hpp"  // for pool_call_step
-#include "steps/errors.hpp"            // for ErrorCode
-#include "steps/isync.hpp"             // for ISync, sync_step
-#include "steps/state.hpp"             // for State
+#include "async/event_loop.hpp"          // for event_loop
+#include "async/threadpool.hpp"          // for threadpool
+#include "steps/completion.hpp"          // for completion
+#include "steps/detail/calls.hpp"        // for what is not a line here
+#include "steps/detail/pool_call.hpp"    // for pool_call_step
+#include "steps/detail/wait/future.hpp"  // for await_step, flow_promise
+#include "steps/errors.hpp"              // for ErrorCode
+#include "steps/isync.hpp"               // for ISync, sync_step
+#include "steps/state.hpp"               // for State
 
 namespace steps {
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 11
 #pragma once
 #include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at
 #include <utility>  // for forward, exchange
 
-#include "steps/detail/step_record.hpp"  // for call_function, make_scope
-#include "steps/detail/ticket.hpp"       // for ticket_base, sync_entry
-#include "steps/detail/timeout.hpp"      // for hold_open
+#include "steps/detail/engine/step_record.hpp"  // for call_function, make_scope
+#include "steps/detail/wait/ticket.hpp"         // for ticket_base, sync_entry
+#include "steps/detail/wait/timeout.hpp"        // for hold_open
 
 namespace steps {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 13
 #pragma once
 #include <chrono>   // for nanoseconds, seconds
 #include <cstddef>  // for size_t

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
 #pragma once
 #include <cstddef>  // for size_t
 #include <limits>   // for numeric_limits
 
-#include "steps/detail/gate.hpp"  // for gate
-#include "steps/isync.hpp"        // for ISync
+#include "steps/detail/wait/gate.hpp"  // for gate
+#include "steps/isync.hpp"             // for ISync
 
 namespace steps {
 

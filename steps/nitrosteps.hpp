@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <algorithm>    // for min
 #include <cstddef>      // for byte, size_t, max_align_t

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <exception>    // for current_exception
 #include <future>       // for future, promise
 #include <type_traits>  // for decay_t, is_invocable_v
 #include <utility>      // for forward, move
 
-#include "async/detail/future_watch.hpp"  // for shared_state_of
-#include "async/detail/loop_host.hpp"     // for loop_host
-#include "async/detail/pending_call.hpp"  // for make_promise, refuse, abandon
-#include "async/detail/pool_core.hpp"     // for pool_core
-#include "async/threadpool.hpp"           // for threadpool
-#include "steps/detail/future.hpp"        // for flow_promise
-#include "steps/detail/pooled_flow.hpp"   // for pooled_flow
-#include "steps/iasyncsteps.hpp"          // for IAsyncSteps
+#include "async/detail/future/future_watch.hpp"  // for shared_state_of
+#include "async/detail/future/pending_call.hpp"  // for make_promise, refuse, abandon
+#include "async/detail/loop/loop_host.hpp"       // for loop_host
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/threadpool.hpp"                  // for threadpool
+#include "steps/detail/root/pooled_flow.hpp"     // for pooled_flow
+#include "steps/detail/wait/future.hpp"          // for flow_promise
+#include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
 
 namespace steps {
 

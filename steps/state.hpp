@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 1
 #pragma once
 #include <algorithm>    // for min
 #include <any>          // for any
@@ -13,10 +12,10 @@
 #include <utility>      // for forward
 #include <vector>       // for vector
 
-#include "async/detail/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/spin_lock.hpp"    // for spin_lock
-#include "steps/detail/hook.hpp"         // for hook
-#include "steps/errors.hpp"              // for ErrorCode, Error
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/spin_lock.hpp"    // for spin_lock
+#include "steps/detail/flow/hook.hpp"         // for hook
+#include "steps/errors.hpp"                   // for ErrorCode, Error
 
 namespace steps {
 

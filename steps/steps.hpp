@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 18
 #pragma once
 
 /// Everything of steps/ but interop/.

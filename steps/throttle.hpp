@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 12
 #pragma once
 #include <chrono>   // for duration, nanoseconds, seconds
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/loop_core.hpp"  // for current_loop, loop_core
-#include "async/detail/spin_lock.hpp"  // for spin_lock
-#include "async/event_loop.hpp"        // for event_loop
-#include "steps/detail/ticket.hpp"     // for ticket_queue
-#include "steps/detail/timeout.hpp"    // for to_nanoseconds
-#include "steps/isync.hpp"             // for ISync
+#include "async/detail/base/spin_lock.hpp"  // for spin_lock
+#include "async/detail/loop/loop_core.hpp"  // for current_loop, loop_core
+#include "async/event_loop.hpp"             // for event_loop
+#include "steps/detail/wait/ticket.hpp"     // for ticket_queue
+#include "steps/detail/wait/timeout.hpp"    // for to_nanoseconds
+#include "steps/isync.hpp"                  // for ISync
 
 namespace steps {
 

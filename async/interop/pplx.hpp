@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 19
 #pragma once
 #include <pplx/pplx.h>
 #include <pplx/pplxinterface.h>

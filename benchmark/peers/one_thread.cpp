@@ -9,7 +9,7 @@
 #include <tuple>     // for tuple
 
 #include "../support/pool_workloads.hpp"  // for measure_latency
-#include "async/detail/parker.hpp"        // for parker
+#include "async/detail/base/parker.hpp"   // for parker
 
 namespace {
 

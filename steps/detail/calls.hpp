@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 14
 #pragma once
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t, uintptr_t
@@ -8,12 +7,12 @@
 #include <string_view>  // for string_view
 #include <utility>      // for exchange, forward
 
-#include "async/detail/pending_call.hpp"  // for make_promise
-#include "steps/completion.hpp"           // for wait_scope
-#include "steps/detail/branches.hpp"      // for group_step
-#include "steps/detail/future.hpp"        // for flow_promise
-#include "steps/detail/loop_step.hpp"     // for find_loop, loop_step
-#include "steps/detail/timeout.hpp"       // for may_wait, hold_open
+#include "async/detail/future/pending_call.hpp"  // for make_promise
+#include "steps/completion.hpp"                  // for wait_scope
+#include "steps/detail/engine/loop_step.hpp"     // for find_loop, loop_step
+#include "steps/detail/parallel/branches.hpp"    // for group_step
+#include "steps/detail/wait/future.hpp"          // for flow_promise
+#include "steps/detail/wait/timeout.hpp"         // for may_wait, hold_open
 
 /// The functions of IAsyncSteps (`Face`) that are not a line.
 namespace steps::detail {

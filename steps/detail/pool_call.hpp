@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 15
 #pragma once
 #include <functional>   // for invoke, ref
 #include <tuple>        // for tuple, apply

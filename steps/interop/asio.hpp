@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <exception>  // for Boost.Asio 1.74, which forgets it
 #include <utility>    // for forward, move, and for Boost.Asio 1.74

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 18
 #pragma once
 #include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
@@ -11,10 +10,10 @@
 #include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, move
 
-#include "async/detail/durations.hpp"               // for to_nanoseconds
-#include "async/detail/fulfil.hpp"                  // for fulfil, fulfil_or_fail
-#include "async/detail/future_watch.hpp"            // for tell_watchers_of
-#include "async/detail/pending_call.hpp"            // for make_promise, refuse
+#include "async/detail/base/durations.hpp"          // for to_nanoseconds
+#include "async/detail/future/fulfil.hpp"           // for fulfil, fulfil_or_fail
+#include "async/detail/future/future_watch.hpp"     // for tell_watchers_of
+#include "async/detail/future/pending_call.hpp"     // for make_promise, refuse
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/threadpool.hpp"                     // for threadpool
 #include "steps/interop/detail/awaiters.hpp"        // for pool_awaiter, flow_awaiter

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 18
 #pragma once
 #include <algorithm>    // for max
 #include <any>          // for any, any_cast, bad_any_cast

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <version>  // for __cpp_lib_jthread
 #if defined(__cpp_lib_jthread)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 10
 #pragma once
 #include <coroutine>    // for coroutine_handle, suspend_always
 #include <exception>    // for exception_ptr, current_exception, terminate

@@ -6,6 +6,6 @@
 #undef __cplusplus
 #define __cplusplus 201703L
 #endif
-#include "async/detail/config.hpp"
+#include "async/detail/base/config.hpp"
 
 int main() {}

@@ -45,7 +45,7 @@ class Amalgamation:
                 self.add(own.group(1))
             elif standard and not depth:
                 self.standard.add(standard.group(1))
-            elif not re.match(r"#pragma once|// SPDX-|// floor: ", code):
+            elif not re.match(r"#pragma once|// SPDX-", code):
                 kept.append(line)
                 depth += bool(re.match(r"#\s*if", code)) - bool(re.match(r"#\s*endif", code))
         text = "\n".join(kept).strip("\n")
@@ -53,7 +53,7 @@ class Amalgamation:
             self.body.append(f"// ---- {path} {'-' * (110 - len(path))}\n\n{text}\n")
 
     def text(self):
-        with open(os.path.join(ROOT, "async/detail/config.hpp"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "async/detail/base/config.hpp"), encoding="utf-8") as file:
             version = ".".join(re.findall(r"^#define ASYNC_VERSION_\w+ (\d+)$", file.read(), re.MULTILINE))
         includes = "".join(f"#include {name}\n" for name in sorted(self.standard))
         return HEAD.format(version=version) + includes + "\n" + "\n".join(self.body)

@@ -16,10 +16,24 @@ import xml.etree.ElementTree as xml
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 TITLES = {
     "async": "async: what runs things",
-    "async/detail": "How async works, floor by floor",
+    "async/detail/base": "async/detail: the machine, memory, small tools",
+    "async/detail/trace": "async/detail: traces",
+    "async/detail/future": "async/detail: what futures are made ready by",
+    "async/detail/queue": "async/detail: queues",
+    "async/detail/loop": "async/detail: the event loop",
+    "async/detail/scope": "async/detail: scopes of fork-join constructs",
+    "async/detail/pool": "async/detail: the pool and its workers",
+    "async/detail/wait": "async/detail: waits that help",
+    "async/detail/fork": "async/detail: fork and join",
+    "async/detail/call": "async/detail: calls with a future",
     "async/interop": "async beside other libraries",
     "steps": "steps: what they mean",
-    "steps/detail": "How steps works, floor by floor",
+    "steps/detail/flow": "steps/detail: what a flow consists of",
+    "steps/detail/engine": "steps/detail: how a flow runs",
+    "steps/detail/root": "steps/detail: life and end of a flow",
+    "steps/detail/parallel": "steps/detail: parallel()",
+    "steps/detail/wait": "steps/detail: what flows wait for",
+    "steps/detail": "steps/detail: what the calls of asi do",
     "steps/interop": "steps beside other libraries",
 }
 OPTIONS = {
@@ -54,18 +68,13 @@ def group_of(header):
 
 
 def headers():
-    """Every header with its floor, in the order of the house."""
+    """The folder and the name of every header, room by room."""
     found = []
     for folder in TITLES:
         if not os.path.isdir(os.path.join(ROOT, folder)):
             continue
-        rows = []
-        for name in os.listdir(os.path.join(ROOT, folder)):
-            if name.endswith(".hpp"):
-                with open(os.path.join(ROOT, folder, name), encoding="utf-8") as file:
-                    floor = re.search(r"^// floor: (\d+)$", file.read(), re.MULTILINE)
-                rows.append((int(floor.group(1)) if floor else 0, name))
-        found += [(folder, name, floor) for floor, name in sorted(rows)]
+        names = sorted(name for name in os.listdir(os.path.join(ROOT, folder)) if name.endswith(".hpp"))
+        found += [(folder, name) for name in names]
     return found
 
 
@@ -96,13 +105,13 @@ def filtered(path):
 def main_page():
     lines = ["/** @mainpage asyncsteps", ""]
     for folder in TITLES:
-        if any(folder == f for f, _, _ in headers()):
+        if any(folder == f for f, _ in headers()):
             lines.append(f"- @ref {group_of(folder)}_folder")
-    lines += ["", "A header includes only headers of a lower floor. What to start with is in README.md.", "*/"]
+    lines += ["", "README.md says what to start with, and the README of each detail folder which room includes which.", "*/"]
     for folder, title in TITLES.items():
         lines.append(f"/** @defgroup {group_of(folder)}_folder {title} */")
-    for folder, name, floor in headers():
-        lines.append(f"/** @defgroup {group_of(folder + '/' + name)} {folder}/{name} (floor {floor})")
+    for folder, name in headers():
+        lines.append(f"/** @defgroup {group_of(folder + '/' + name)} {folder}/{name}")
         lines.append(f" *  @ingroup {group_of(folder)}_folder */")
     for name in ("async", "steps"):
         lines.append(f"/** @namespace {name} What {name}/ offers; see @ref {name}_folder. */")

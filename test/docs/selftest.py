@@ -15,7 +15,6 @@ import docs
 
 GOOD = """\
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 
 namespace async {
@@ -85,7 +84,7 @@ class Reference(unittest.TestCase):
         self.refuse(GOOD[:start] + GOOD[end:], "async::holder has no comment")
 
     def test_a_function_without_a_comment_is_refused(self):
-        self.refuse(GOOD.replace("  /// The number.\n", ""), "async/holder.hpp:17: async::holder::get has no comment")
+        self.refuse(GOOD.replace("  /// The number.\n", ""), "async/holder.hpp:16: async::holder::get has no comment")
 
     def test_a_constructor_without_a_comment_is_refused(self):
         self.refuse(GOOD.replace("  ///< holds `n`", ""), "async::holder::holder has no comment")

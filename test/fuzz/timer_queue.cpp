@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "async/detail/timer_queue.hpp"
+#include "async/detail/loop/timer_queue.hpp"
 #include "support/fuzz.hpp"
 
 using async::detail::timer_node;

@@ -3,14 +3,33 @@
 
 import re
 
-PLATFORM = "async/detail/platform.hpp"
-LEVEL = re.compile(r"^// floor: (\d+)$")
+PLATFORM = "async/detail/base/platform.hpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:async|steps)/[^"]+)"')
 
-
-def floor_of(source):
-    match = LEVEL.match(source.lines[1]) if len(source.lines) > 1 else None
-    return int(match.group(1)) if match else None
+# What each room may include besides itself: rooms, and public headers by name. Rooms of steps/ may include all of async/.
+ROOMS = {
+    "async/detail": {
+        "base": "",
+        "trace": "base",
+        "future": "base task.hpp",
+        "queue": "base",
+        "loop": "base trace task.hpp time_source.hpp",
+        "scope": "base",
+        "pool": "base trace loop scope"
+        " task.hpp errors.hpp queue.hpp bounded_queue.hpp event_loop.hpp threadpool_options.hpp",
+        "wait": "base future scope pool",
+        "fork": "base future scope pool wait",
+        "call": "base future scope pool wait task.hpp",
+    },
+    "steps/detail": {
+        "flow": "errors.hpp state.hpp",
+        "engine": "flow errors.hpp",
+        "root": "flow engine",
+        "parallel": "flow engine root",
+        "wait": "flow engine root",
+        "": "flow engine root parallel wait completion.hpp",  # what asi's calls are made of
+    },
+}
 
 
 def includes(source):
@@ -20,42 +39,76 @@ def includes(source):
             yield number, match.group(1)
 
 
-def floors(project):
-    """A header states its floor in its second line and includes lower floors only; async/ never includes steps/."""
+def room_of(path):
+    """The folder of rooms a header belongs to and its room, or None for a public header."""
+    match = re.match(r"((?:async|steps)/detail)/(?:(\w+)/)?[^/]+$", path)
+    return (match.group(1), match.group(2) or "") if match else None
+
+
+def rooms(project):
+    """A header is in a room and includes what its room may; async/ never includes steps/; includes form no circle."""
     for path, source in project.headers.items():
-        floor = floor_of(source)
-        if floor is None:
-            yield path, 2, "the second line of a header is '// floor: N'"
+        place = room_of(path)
+        if place and place[1] not in ROOMS[place[0]]:
+            yield path, 1, f"is in no room of {place[0]}: see ROOMS in test/lint/checks.py"
+            continue
         for number, target in includes(source):
             if target not in project.headers:
                 yield path, number, f"includes {target}, which does not exist"
             elif path.startswith("async/") and target.startswith("steps/"):
                 yield path, number, f"async/ includes {target}: steps/ stands on async/, never the other way round"
-            elif path.split("/")[0] == target.split("/")[0] and floor is not None:
-                below = floor_of(project.headers[target])
-                if below is not None and below >= floor:
-                    yield path, number, f"is on floor {floor} and includes {target} of floor {below}"
+            elif place and not may_include(place, target):
+                yield path, number, f"{place[0]}/{place[1]} may not include {target}: see ROOMS in test/lint/checks.py"
+    yield from circles(project)
 
 
-def lowest_floors(project):
-    """The smallest floors that satisfy floors(); None for headers that include each other in a circle."""
-    found = {}
+def may_include(place, target):
+    folder, room = place
+    allowed = ROOMS[folder][room].split()
+    to = room_of(target)
+    if to is None or to[0] != folder:
+        of_other_folder = folder.split("/")[0] != target.split("/")[0]
+        return of_other_folder or target.split("/")[-1] in allowed
+    return to[1] == room or to[1] in allowed
 
-    def visit(path, above):
-        if path in above:
-            return None
-        if path not in found:
-            below = [
-                visit(target, above + [path])
-                for _, target in includes(project.headers[path])
-                if target in project.headers and target.split("/")[0] == path.split("/")[0]
-            ]
-            found[path] = None if None in below else max(below, default=-1) + 1
-        return found[path]
+
+def circles(project):
+    """One violation for each header whose includes lead back to it."""
+    done, path_to = set(), []
+
+    def visit(path):
+        if path in path_to:
+            yield path, 1, "includes itself by way of " + ", ".join(path_to[path_to.index(path) + 1 :] or [path])
+        elif path not in done:
+            path_to.append(path)
+            for _, target in includes(project.headers[path]):
+                if target in project.headers:
+                    yield from visit(target)
+            path_to.pop()
+            done.add(path)
 
     for path in project.headers:
-        visit(path, [])
-    return found
+        yield from visit(path)
+
+
+def map_of_rooms(project):
+    """The README of detail/ draws the rooms as the table above has them: | `room/` | ... | `base`, `trace` |."""
+    for folder, table in ROOMS.items():
+        path = f"{folder}/README.md"
+        if path not in project.paths:
+            continue
+        drawn = {}
+        for number, line in enumerate(project.read(path).split("\n"), 1):
+            match = re.match(r"\| `(\w+)/` \|.*\|([^|]*)\|$", line)
+            if match:
+                drawn[match.group(1)] = (number, set(re.findall(r"`(\w+)`", match.group(2))))
+        for room, allowed in table.items():
+            if room:
+                number, named = drawn.pop(room, (1, None))
+                if named != {name for name in allowed.split() if "." not in name}:
+                    yield path, number, f"the row of {room}/ does not name what ROOMS in test/lint/checks.py lets it include"
+        for room, (number, _) in drawn.items():
+            yield path, number, f"there is no room {room}/"
 
 
 def pragma_once(project):
@@ -63,7 +116,7 @@ def pragma_once(project):
     for path, source in project.headers.items():
         first = next((line.strip() for line in source.code if line.strip()), "")
         if first != "#pragma once":
-            yield path, 3, "the first line of code is not '#pragma once'"
+            yield path, 2, "the first line of code is not '#pragma once'"
 
 
 def umbrellas(project):
@@ -197,4 +250,4 @@ def banned(project):
                     yield path, source.line_of(match.start()) + 1, reason
 
 
-HEADER_CHECKS = [floors, pragma_once, umbrellas, orders, tags, platform_tests, banned]
+HEADER_CHECKS = [rooms, map_of_rooms, pragma_once, umbrellas, orders, tags, platform_tests, banned]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Checks the house rules; --fix repairs what has one right answer: floor numbers, quoted snippets, formatting.
+"""Checks the house rules; --fix repairs what has one right answer: quoted snippets, formatting.
 
 usage: lint.py [--fix] [--no-format] [ROOT]
 """
@@ -14,7 +14,7 @@ import textwrap
 
 sys.dont_write_bytecode = True
 
-from checks import HEADER_CHECKS, floor_of, lowest_floors
+from checks import HEADER_CHECKS
 from source import Source, list_files
 
 TOP_LEVEL = {"async", "steps", "test", "benchmark", "CMakeLists.txt", "README.md", "LICENSE", "CHANGELOG.md"}
@@ -151,13 +151,6 @@ def fix_snippets(project):
                 project.write(path, fixed)
 
 
-def fix_floors(project):
-    for path, floor in lowest_floors(project).items():
-        source = project.headers[path]
-        if floor is not None and floor_of(source) not in (None, floor):
-            project.write(path, source.text.replace(source.lines[1], f"// floor: {floor}", 1))
-
-
 # --- formatting ------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +199,6 @@ def main(arguments):
     project = Project(root)
     if "--fix" in options:
         fix_snippets(project)
-        fix_floors(project)
         if formatting in checks:
             run_formatter(project, "-i")
         project = Project(root)

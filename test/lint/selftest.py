@@ -9,19 +9,20 @@ import unittest
 
 sys.dont_write_bytecode = True
 
+import checks
 import lint
 
-HEAD = "// SPDX-License-Identifier: BSL-1.0\n// floor: {}\n#pragma once\n"
+HEAD = "// SPDX-License-Identifier: BSL-1.0\n#pragma once\n"
 GOOD = {
-    "async/low.hpp": HEAD.format(0) + "int low();\n",
-    "async/high.hpp": HEAD.format(1)
+    "async/low.hpp": HEAD + "int low();\n",
+    "async/high.hpp": HEAD
     + '#include "async/low.hpp"  // for low\n'
     + "inline std::atomic<int> word{0};\n"
     + "inline void set() { word.store(1, std::memory_order_release); }  // [Q1] release, pairs with [Q2]: publishes\n"
     + "// [Q2] acquire, pairs with [Q1]\n"
     + "inline int get() { return word.load(std::memory_order_acquire); }\n"
     + "inline int glance() { return word.load(std::memory_order_relaxed); }\n",
-    "steps/flow.hpp": HEAD.format(0) + '#include "async/high.hpp"\n',
+    "steps/flow.hpp": HEAD + '#include "async/high.hpp"\n',
     "test/example/x.cpp": "// SPDX-License-Identifier: BSL-1.0\nint main() {\n  // [body]\n  return 0;\n  // [/body]\n}\n",
     "README.md": "# x\n\n[low](async/low.hpp), [steps](steps), [web](https://x.org/y#z), `[](int)`\n\n"
     + "<!-- snippet: test/example/x.cpp#body -->\n```cpp\nreturn 0;\n```\n\n```\n[](plain)\n```\n",
@@ -30,15 +31,21 @@ GOOD = {
 }
 
 
-def header(body, floor=1):
-    return HEAD.format(floor) + body + "\n"
+def header(body):
+    return HEAD + body + "\n"
 
+
+# The rooms as async/detail/README.md draws them.
+MAP = "".join(
+    f"| `{room}/` | what is in it | {', '.join(f'`{name}`' for name in allowed.split() if '.' not in name)} |\n"
+    for room, allowed in checks.ROOMS["async/detail"].items()
+)
 
 # Rule, files laid over GOOD, a part of the message.
 BAD = [
     ("top_level", {"tools/x.py": "# SPDX-License-Identifier: BSL-1.0\n"}, "top level"),
     ("top_level", {"notes.md": "text\n"}, "top level"),
-    ("licence", {"async/a.hpp": "// floor: 0\n#pragma once\n"}, "SPDX"),
+    ("licence", {"async/a.hpp": "#pragma once\n"}, "SPDX"),
     ("licence", {"test/run": "#!/bin/bash\n"}, "SPDX"),
     ("length", {"async/a.hpp": header("\n" * 600)}, "lines"),
     ("unfinished", {"async/a.hpp": header("// TO" "DO later")}, "left"),
@@ -51,13 +58,26 @@ BAD = [
     ("snippets", {"steps/README.md": "```cpp\nint x;\n```\n"}, "quotes no compiled file"),
     ("links", {"README.md": GOOD["README.md"] + "[x](async/gone.hpp)\n"}, "links to async/gone.hpp"),
     ("links", {"steps/README.md": "[x](async/low.hpp)\n"}, "links to async/low.hpp"),
-    ("floors", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n#pragma once\n"}, "second line"),
-    ("floors", {"async/a.hpp": header('#include "async/high.hpp"')}, "of floor 1"),
-    ("floors", {"async/a.hpp": header('#include "async/high.hpp"', 0)}, "of floor 1"),
-    ("floors", {"async/a.hpp": header('#include "steps/flow.hpp"', 9)}, "never the other way"),
-    ("floors", {"async/a.hpp": header('#include "async/gone.hpp"')}, "does not exist"),
-    ("pragma_once", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\n// floor: 0\nint x;\n"}, "pragma once"),
-    ("umbrellas", {"async/async.hpp": header('#include "async/low.hpp"', 2)}, "does not include async/high.hpp"),
+    ("rooms", {"async/a.hpp": header('#include "steps/flow.hpp"')}, "never the other way"),
+    ("rooms", {"async/a.hpp": header('#include "async/gone.hpp"')}, "does not exist"),
+    ("rooms", {"async/a.hpp": header('#include "async/b.hpp"'), "async/b.hpp": header('#include "async/a.hpp"')}, "itself"),
+    ("rooms", {"async/a.hpp": header('#include "async/a.hpp"')}, "itself by way of async/a.hpp"),
+    ("rooms", {"async/detail/attic/a.hpp": header("")}, "no room"),
+    ("rooms", {"async/detail/a.hpp": header("")}, "no room"),
+    ("rooms", {"async/detail/base/a.hpp": header('#include "async/low.hpp"')}, "may not include async/low.hpp"),
+    (
+        "rooms",
+        {
+            "async/detail/base/a.hpp": header('#include "async/detail/trace/b.hpp"'),
+            "async/detail/trace/b.hpp": header(""),
+        },
+        "may not include async/detail/trace/b.hpp",
+    ),
+    ("map_of_rooms", {"async/detail/README.md": MAP.replace("`base`", "`pool`", 1)}, "row of trace/"),
+    ("map_of_rooms", {"async/detail/README.md": MAP.replace("| `trace/`", "| `track/`")}, "row of trace/"),
+    ("map_of_rooms", {"async/detail/README.md": MAP + "| `attic/` | old things | `base` |\n"}, "no room attic/"),
+    ("pragma_once", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\nint x;\n"}, "pragma once"),
+    ("umbrellas", {"async/async.hpp": header('#include "async/low.hpp"')}, "does not include async/high.hpp"),
     ("umbrellas", {"steps/steps.hpp": header("")}, "does not include steps/flow.hpp"),
     ("orders", {"async/a.hpp": header("int f() { return x.load(); }")}, "without a memory order"),
     ("orders", {"async/a.hpp": header("void f() { x->fetch_add(g(1, 2)); }")}, "without a memory order"),
@@ -87,6 +107,12 @@ BAD = [
 
 # What must not be taken for a violation.
 FINE = [
+    {"async/detail/README.md": MAP},
+    {
+        "async/detail/base/a.hpp": header(""),
+        "async/detail/trace/b.hpp": header('#include "async/detail/base/a.hpp"'),
+        "steps/detail/flow/c.hpp": header('#include "async/detail/trace/b.hpp"'),
+    },
     {"async/a.hpp": header("// x.load() and std::function and #ifdef _WIN32 in a comment")},
     {"async/a.hpp": header('const char* text = "x.load()";')},
     {"async/a.hpp": header("void f(std::memory_order order) { x.load(order); }")},
@@ -97,7 +123,7 @@ FINE = [
             "      // [T2] and itself\n      std::memory_order_relaxed)) {\n  }\n}\n// [T2] acquire, pairs with [T1]"
         )
     },
-    {"async/detail/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
+    {"async/detail/base/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
     {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  int m_ = 0;\n  void f() { m_ = 1; }\n};")},
     {"steps/interop/a.hpp": header("std::jthread t;")},
 ]
@@ -134,24 +160,14 @@ class Rules(unittest.TestCase):
             with self.subTest(files=files):
                 self.assertEqual(self.violations(self.project({**GOOD, **files})), [])
 
-    def test_fix_copies_snippets_and_lowers_floors(self):
+    def test_fix_copies_snippets(self):
         broken = {
             "README.md": GOOD["README.md"].replace("return 0", "return 1"),
-            "async/high.hpp": GOOD["async/high.hpp"].replace("floor: 1", "floor: 0"),
         }
         project = self.project({**GOOD, **broken})
         self.assertNotEqual(self.violations(project), [])
         lint.fix_snippets(project)
-        lint.fix_floors(project)
         self.assertEqual(self.violations(lint.Project(project.root)), [])
-
-    def test_headers_that_include_each_other_have_no_floor(self):
-        circle = {
-            "async/a.hpp": header('#include "async/b.hpp"', 1),
-            "async/b.hpp": header('#include "async/a.hpp"', 1),
-        }
-        floors = lint.lowest_floors(self.project(circle))
-        self.assertEqual(set(floors.values()), {None})
 
     @unittest.skipIf(lint.formatter() is None, "no clang-format of the version the sources are formatted with")
     def test_badly_formatted_code_is_reported_and_fixed(self):

@@ -2,11 +2,11 @@
 //
 // The join of branches on other loops: they begin, end, and are asked to end while they are being taken; the parent
 // frees them when the count is zero, but for those that nobody had taken: these the later of parent and worker frees.
-// The count is as in steps/detail/spread.hpp.
+// The count is as in steps/detail/parallel/spread.hpp.
 #include "relacy_runner.hpp"
 
-#include "async/detail/reference_count.hpp"
-#include "steps/detail/branch_word.hpp"
+#include "async/detail/base/reference_count.hpp"
+#include "steps/detail/flow/branch_word.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "async/detail/call_stage.hpp"
+#include "async/detail/call/call_stage.hpp"
 
 using async::detail::atomic;
 using async::detail::call_stage;

@@ -3,7 +3,7 @@
 // A loop and the handles of a callback agree on whether it runs, and it ends once, after everything that they did.
 #include "relacy_runner.hpp"
 
-#include "async/detail/callback_state.hpp"
+#include "async/detail/loop/callback_state.hpp"
 
 using async::detail::callback_state;
 using async::detail::cell;

@@ -4,9 +4,9 @@
 // or taken back by the destroyer when nobody drives the loop any more; then the flow is the destroyer's.
 #include "relacy_runner.hpp"
 
-#include "async/detail/inbox.hpp"
-#include "async/detail/loop_owner.hpp"
-#include "steps/detail/farewell_word.hpp"
+#include "async/detail/loop/inbox.hpp"
+#include "async/detail/loop/loop_owner.hpp"
+#include "steps/detail/flow/farewell_word.hpp"
 
 using async::detail::cell;
 using async::detail::delivery;

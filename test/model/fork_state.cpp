@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "async/detail/fork_state.hpp"
+#include "async/detail/fork/fork_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

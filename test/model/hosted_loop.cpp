@@ -4,9 +4,9 @@
 // one to another. What pool_core, worker_crew and hosted_loop do with the words of the inbox and of the sleepers.
 #include "relacy_runner.hpp"
 
-#include "async/detail/inbox.hpp"
-#include "async/detail/loop_driver.hpp"
-#include "async/detail/sleepers.hpp"
+#include "async/detail/loop/inbox.hpp"
+#include "async/detail/pool/loop_driver.hpp"
+#include "async/detail/pool/sleepers.hpp"
 
 using async::detail::atomic;
 using async::detail::basic_sleepers;

@@ -4,9 +4,9 @@
 // by one thread while the loop runs them or lets go of them.
 #include "relacy_runner.hpp"
 
-#include "async/detail/callback_state.hpp"
-#include "async/detail/inbox.hpp"
-#include "async/detail/parker.hpp"
+#include "async/detail/base/parker.hpp"
+#include "async/detail/loop/callback_state.hpp"
+#include "async/detail/loop/inbox.hpp"
 
 using async::detail::atomic;
 using async::detail::callback_state;

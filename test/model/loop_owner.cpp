@@ -3,7 +3,7 @@
 // Who is in a loop: turns and claims of the owner, of threads that it has let the loop to, and of uninvited ones.
 #include "relacy_runner.hpp"
 
-#include "async/detail/loop_owner.hpp"
+#include "async/detail/loop/loop_owner.hpp"
 
 using async::detail::cell;
 using async::detail::loop_owner;

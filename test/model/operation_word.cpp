@@ -4,7 +4,7 @@
 // coroutine is destroyed there, and the function that has begun it is still running.
 #include "relacy_runner.hpp"
 
-#include "async/detail/inbox.hpp"
+#include "async/detail/loop/inbox.hpp"
 #include "steps/interop/detail/operation_word.hpp"
 
 using async::detail::atomic;

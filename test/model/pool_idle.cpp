@@ -4,9 +4,9 @@
 // that has just begun or ended, nor one from outside that helps; and who waits for it is woken.
 #include "relacy_runner.hpp"
 
-#include "async/detail/idle_gate.hpp"
-#include "async/detail/pool_census.hpp"
-#include "async/detail/sleepers.hpp"
+#include "async/detail/pool/idle_gate.hpp"
+#include "async/detail/pool/pool_census.hpp"
+#include "async/detail/pool/sleepers.hpp"
 
 using async::detail::atomic;
 using async::detail::basic_idle_gate;

@@ -3,7 +3,7 @@
 // A list that grows, from one array into the next, while others visit it.
 #include "relacy_runner.hpp"
 
-#include "async/detail/published_list.hpp"
+#include "async/detail/pool/published_list.hpp"
 
 using async::detail::cell;
 using model::check;

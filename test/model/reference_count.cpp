@@ -3,7 +3,7 @@
 // What is counted ends once, with the last reference, after everything that the others did with it.
 #include "relacy_runner.hpp"
 
-#include "async/detail/reference_count.hpp"
+#include "async/detail/base/reference_count.hpp"
 
 using async::detail::cell;
 using async::detail::reference_count;

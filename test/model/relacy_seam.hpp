@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-/// The seam of async/detail/atomics.hpp on Relacy's simulated memory: the shipped headers run on it unchanged.
+/// The seam of async/detail/base/atomics.hpp on Relacy's simulated memory: the shipped headers run on it unchanged.
 ///
 /// How to write a model (test/model/NAME.cpp; see seam.cpp for small ones):
 ///
@@ -65,7 +65,7 @@
 #define light_fence platform_light_fence
 #define heavy_fence platform_heavy_fence
 #define wait_clock platform_wait_clock
-#include "async/detail/platform.hpp"
+#include "async/detail/base/platform.hpp"
 #undef cpu_pause
 #undef light_fence
 #undef heavy_fence

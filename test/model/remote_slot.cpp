@@ -4,10 +4,10 @@
 // destroyed when none is on its way, or while some are, which find it gone then.
 #include "relacy_runner.hpp"
 
-#include "async/detail/inbox.hpp"
-#include "async/detail/reference_count.hpp"
-#include "steps/detail/remote_slot.hpp"
-#include "steps/detail/start_word.hpp"
+#include "async/detail/base/reference_count.hpp"
+#include "async/detail/loop/inbox.hpp"
+#include "steps/detail/flow/remote_slot.hpp"
+#include "steps/detail/flow/start_word.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -3,7 +3,7 @@
 // The model checker's seam itself: small algorithms that are right pass, and each broken on purpose is found.
 #include "relacy_runner.hpp"
 
-#include "async/detail/parker.hpp"
+#include "async/detail/base/parker.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -16,7 +16,6 @@ import mutate
 
 COMPILER = sys.argv[1:2] or ["g++"]
 HEADER = """// SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 enum memory_order { memory_order_relaxed, memory_order_acquire, memory_order_release, memory_order_acq_rel };
 template <class Word> int take(Word& word) {

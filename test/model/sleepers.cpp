@@ -4,7 +4,7 @@
 // nobody looks for, with everybody asleep: a deadlock.
 #include "relacy_runner.hpp"
 
-#include "async/detail/sleepers.hpp"
+#include "async/detail/pool/sleepers.hpp"
 
 using async::detail::atomic;
 using async::detail::basic_sleepers;

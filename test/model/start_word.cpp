@@ -4,8 +4,8 @@
 // puts a mistake on record or destroys it, and threads that cancel it.
 #include "relacy_runner.hpp"
 
-#include "steps/detail/active_word.hpp"
-#include "steps/detail/start_word.hpp"
+#include "steps/detail/flow/active_word.hpp"
+#include "steps/detail/flow/start_word.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

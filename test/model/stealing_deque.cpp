@@ -4,7 +4,7 @@
 // the tag of an element before they take it, and so at what its owner wrote there before the push.
 #include "relacy_runner.hpp"
 
-#include "async/detail/stealing_deque.hpp"
+#include "async/detail/pool/stealing_deque.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -3,7 +3,7 @@
 // The end of a pool while tasks are posted from outside: each that was accepted is run, by somebody.
 #include "relacy_runner.hpp"
 
-#include "async/detail/stop_gate.hpp"
+#include "async/detail/pool/stop_gate.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -4,7 +4,7 @@
 // loops end.
 #include "relacy_runner.hpp"
 
-#include "steps/detail/gate.hpp"
+#include "steps/detail/wait/gate.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

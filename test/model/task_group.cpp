@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "async/detail/join_state.hpp"
-#include "async/detail/parker.hpp"
+#include "async/detail/base/parker.hpp"
+#include "async/detail/fork/join_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "async/detail/task_scope.hpp"
+#include "async/detail/scope/task_scope.hpp"
 
 using async::detail::atomic;
 using async::detail::basic_task_scope;

@@ -4,7 +4,7 @@
 // later sessions.
 #include "relacy_runner.hpp"
 
-#include "async/detail/trace_log.hpp"
+#include "async/detail/trace/trace_log.hpp"
 
 using async::detail::atomic;
 using async::detail::trace_event;

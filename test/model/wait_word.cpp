@@ -6,8 +6,8 @@
 
 #include <utility>  // for exchange
 
-#include "async/detail/inbox.hpp"
-#include "steps/detail/wait_word.hpp"
+#include "async/detail/loop/inbox.hpp"
+#include "steps/detail/flow/wait_word.hpp"
 
 using async::detail::cell;
 using async::detail::delivery;

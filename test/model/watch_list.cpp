@@ -4,7 +4,7 @@
 // told, and is let alone once it has been removed.
 #include "relacy_runner.hpp"
 
-#include "async/detail/watch_list.hpp"
+#include "async/detail/future/watch_list.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;

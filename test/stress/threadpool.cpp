@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "async/detail/atomics.hpp"
+#include "async/detail/base/atomics.hpp"
 #include "async/threadpool.hpp"
 #include "support/scale.hpp"
 #include "support/start_line.hpp"

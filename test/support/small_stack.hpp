@@ -6,7 +6,7 @@
 #include <exception>  // for exception_ptr
 #include <new>        // for bad_alloc
 
-#include "async/detail/config.hpp"  // for ASYNC_ASAN, ASYNC_TSAN
+#include "async/detail/base/config.hpp"  // for ASYNC_ASAN, ASYNC_TSAN
 
 namespace testing {
 

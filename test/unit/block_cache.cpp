@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/block_cache.hpp"
+#include "async/detail/base/block_cache.hpp"
 
 #include <doctest/doctest.h>
 

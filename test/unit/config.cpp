@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/config.hpp"
+#include "async/detail/base/config.hpp"
 
 #include <doctest/doctest.h>
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "async/detail/config.hpp"
+#include "async/detail/base/config.hpp"
 #include "support/dropin_futures.hpp"
 #include "support/live_count.hpp"
 #include "support/scale.hpp"

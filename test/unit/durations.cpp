@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/durations.hpp"
+#include "async/detail/base/durations.hpp"
 
 #include <doctest/doctest.h>
 

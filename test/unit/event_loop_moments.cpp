@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "async/detail/loop_entry.hpp"
+#include "async/detail/loop/loop_entry.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // Futures that are made ready by the sole setter of their promises.
-#include "async/detail/fulfil.hpp"
+#include "async/detail/future/fulfil.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "async/async.hpp"
-#include "async/detail/block_cache.hpp"
+#include "async/detail/base/block_cache.hpp"
 #include "async/threadpool.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/hold_off.hpp"
+#include "async/detail/queue/hold_off.hpp"
 
 #include <cstdint>  // for uint64_t
 

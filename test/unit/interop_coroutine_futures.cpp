@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "async/async.hpp"
-#include "async/detail/fulfil.hpp"
+#include "async/detail/future/fulfil.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // What flows and pools build on: runnables, timers, messages, extensions, references.
-#include "async/detail/loop_core.hpp"
+#include "async/detail/loop/loop_core.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "async/detail/loop_entry.hpp"
-#include "async/detail/loop_ref.hpp"
+#include "async/detail/loop/loop_entry.hpp"
+#include "async/detail/loop/loop_ref.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/message_chain.hpp"
+#include "async/detail/loop/message_chain.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 // With the times of the C library that last beyond 2038, which are larger than the kernel's on 32 bits.
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
-#include "async/detail/parker.hpp"
+#include "async/detail/base/parker.hpp"
 
 #include <doctest/doctest.h>
 

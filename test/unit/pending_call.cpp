@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/pending_call.hpp"
+#include "async/detail/future/pending_call.hpp"
 
 #include <doctest/doctest.h>
 

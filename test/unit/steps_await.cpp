@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "async/async.hpp"
-#include "async/detail/future_watch.hpp"
+#include "async/detail/future/future_watch.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "async/detail/fulfil.hpp"
+#include "async/detail/future/fulfil.hpp"
 #include "async/threadpool.hpp"
 #include "steps/mutex.hpp"
 #include "support/flows.hpp"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "async/detail/pool_worker.hpp"
+#include "async/detail/pool/pool_worker.hpp"
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "support/live_count.hpp"

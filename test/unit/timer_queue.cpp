@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/timer_queue.hpp"
+#include "async/detail/loop/timer_queue.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <chrono>       // for nanoseconds
 #include <functional>   // for invoke

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 10
 #pragma once
 #include <future>    // for future
 #include <memory>    // for destroy_at
 #include <optional>  // for optional
 #include <utility>   // for exchange, move
 
-#include "async/detail/block_cache.hpp"        // for allocate_block, free_block
-#include "async/detail/future_watch.hpp"       // for future_watcher, watchers_of, look_interval
-#include "async/detail/loop_entry.hpp"         // for loop_entry
-#include "async/detail/loop_ref.hpp"           // for loop_ref, message, timer_node
-#include "async/detail/reference_count.hpp"    // for reference_count
-#include "steps/interop/detail/operation.hpp"  // for trigger
+#include "async/detail/base/block_cache.hpp"      // for allocate_block, free_block
+#include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/future/future_watch.hpp"   // for future_watcher, watchers_of, look_interval
+#include "async/detail/loop/loop_entry.hpp"       // for loop_entry
+#include "async/detail/loop/loop_ref.hpp"         // for loop_ref, message, timer_node
+#include "steps/interop/detail/operation.hpp"     // for trigger
 
 namespace steps::interop::detail {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 9
 #pragma once
 #include <concepts>     // for derived_from
 #include <coroutine>    // for coroutine_handle
@@ -11,13 +10,13 @@
 #include <type_traits>  // for conditional_t
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/block_cache.hpp"             // for allocate_block, free_block
-#include "async/detail/config.hpp"                  // for ASYNC_TSAN
-#include "async/detail/fulfil.hpp"                  // for broken_promise
-#include "async/detail/loop_owner.hpp"              // for thread_token
-#include "async/detail/loop_ref.hpp"                // for loop_ref
-#include "async/detail/pending_call.hpp"            // for unseen_by_tsan
-#include "steps/detail/engine.hpp"                  // for make_ready
+#include "async/detail/base/block_cache.hpp"        // for allocate_block, free_block
+#include "async/detail/base/config.hpp"             // for ASYNC_TSAN
+#include "async/detail/future/fulfil.hpp"           // for broken_promise
+#include "async/detail/future/pending_call.hpp"     // for unseen_by_tsan
+#include "async/detail/loop/loop_owner.hpp"         // for thread_token
+#include "async/detail/loop/loop_ref.hpp"           // for loop_ref
+#include "steps/detail/engine/engine.hpp"           // for make_ready
 #include "steps/interop/detail/operation_word.hpp"  // for operation_word
 
 /// What a coroutine waits for, between the coroutine and whoever will end the wait.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
-#include "async/detail/atomics.hpp"          // for atomic
-#include "async/detail/reference_count.hpp"  // for reference_count
+#include "async/detail/base/atomics.hpp"          // for atomic
+#include "async/detail/base/reference_count.hpp"  // for reference_count
 
 namespace steps::interop::detail {
 

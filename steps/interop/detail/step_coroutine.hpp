@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 17
 #pragma once
 #include <coroutine>    // for coroutine_handle
 #include <functional>   // for invoke

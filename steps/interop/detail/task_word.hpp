@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-// floor: 0
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/atomics.hpp"  // for atomic
+#include "async/detail/base/atomics.hpp"  // for atomic
 
 namespace steps::interop::detail {
 

@@ -23,7 +23,7 @@ class AsyncstepsConan(ConanFile):
         return os.path.join(self.recipe_folder, "..", "..", "..")
 
     def set_version(self):
-        """The version is written once, in async/detail/config.hpp."""
+        """The version is written once, in async/detail/base/config.hpp."""
         config = load(self, os.path.join(self._tree(), "async", "detail", "config.hpp"))
         written = re.findall(r"^#define ASYNC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", config, re.MULTILINE)
         self.version = self.version or ".".join(written)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+/// The seam between this library and the memory model it runs on.
+///
+/// All shared state of the lock-free parts is declared with the types of this file. In the product they are the
+/// standard library's; when ASYNC_ATOMICS_HEADER names a header, that header provides the same names on a model
+/// checker's simulated memory, and the very same queue and pool headers are run under every schedule the checker can
+/// find.
+///
+/// Names: atomic<T>, cell<T>, light_fence(), heavy_fence(), cpu_pause(), yield_thread(), wait_on_word(), wake_one(),
+/// wake_all(), wait_clock, under_model.
+
+#if defined(ASYNC_ATOMICS_HEADER)
+#include ASYNC_ATOMICS_HEADER
+#else
+
+#include <atomic>   // for atomic
+#include <thread>   // for yield
+#include <utility>  // for move
+
+#include "async/detail/base/platform.hpp"  // for fences, pause, wait_on_word
+
+namespace async::detail {
+
+/// True when the code runs on a model checker's memory: spinning is cut short, thread-local state is not used.
+inline constexpr bool under_model = false;
+
+template <class T>
+using atomic = std::atomic<T>;
+
+/// Plain data that is handed between threads under the protection of atomics. A model checker reports every access to
+/// it that is not ordered; in the product it is the value and nothing else.
+template <class T>
+class cell {
+ public:
+  constexpr cell() noexcept = default;
+  constexpr explicit cell(T value) noexcept : value_(std::move(value)) {}
+  constexpr T get() const noexcept { return value_; }
+  constexpr void set(T value) noexcept { value_ = std::move(value); }
+
+ private:
+  T value_{};
+};
+
+inline void yield_thread() noexcept { std::this_thread::yield(); }
+
+}  // namespace async::detail
+
+#endif

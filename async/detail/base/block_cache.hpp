@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <mutex>    // for mutex
+#include <new>      // for operator new, align_val_t
+
+#include "async/detail/base/config.hpp"        // for cache_line, ASYNC_ASAN
+#include "async/detail/base/large_blocks.hpp"  // for large_blocks
+#include "async/detail/base/platform.hpp"      // for prefetch_for_write
+
+/// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
+///
+/// Blocks come in classes of whole cache lines up to block_limit; larger or more strictly aligned requests go straight
+/// to operator new, but for those of large_blocks. Small blocks lie on cache lines; large ones need not, for which
+/// malloc would take a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class; full
+/// and empty magazines are exchanged with one process-wide depot, so that memory freed by a consumer comes back to its
+/// producer 32 blocks at a time. A free block is never written to, which spares the freeing thread its cache line.
+///
+/// Threads     any thread may free what another allocated.
+/// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
+/// Memory      bounded by the peak use plus two magazines a class and thread; a thread's blocks return to the depot
+///             when it ends; trim_blocks() gives the depot's back to the system.
+/// Lifetime    usable from static and thread-local destructors.
+namespace async::detail {
+
+inline constexpr std::size_t block_classes = 8;
+inline constexpr std::size_t block_limit = block_classes * cache_line;
+inline constexpr std::size_t aligned_limit = 4 * cache_line;
+inline constexpr std::size_t magazine_size = 32;
+
+namespace blocks {
+
+struct magazine {
+  magazine* next = nullptr;  // in the depot's list
+  std::size_t count = 0;
+  void* free_blocks[magazine_size];
+};
+
+/// The magazines that no thread holds. All members are guarded by the mutex.
+struct depot {
+  std::mutex mutex;
+  magazine* full[block_classes] = {};
+  magazine* empty = nullptr;
+
+  static depot& instance() {
+    static depot* const immortal = new depot;  // used until the last thread-local destructor of the process has run
+    return *immortal;
+  }
+};
+
+/// What one thread holds. Constant-initialised and trivially destructible, so that access costs no guard; `keeper`
+/// below gives it back when the thread ends.
+struct thread_cache {
+  magazine* loaded[block_classes];
+  magazine* spare[block_classes];
+  bool open;    // a keeper stands for this thread
+  bool closed;  // the keeper has run: the thread is ending and caches nothing
+};
+inline constinit thread_local thread_cache cache{};
+
+#if ASYNC_ASAN
+extern "C" void __asan_poison_memory_region(void const volatile* address, std::size_t size);
+extern "C" void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
+inline void mark_free(void* block, std::size_t size) noexcept { __asan_poison_memory_region(block, size); }
+inline void mark_used(void* block, std::size_t size) noexcept { __asan_unpoison_memory_region(block, size); }
+#else
+inline void mark_free(void*, std::size_t) noexcept {}
+inline void mark_used(void*, std::size_t) noexcept {}
+#endif
+
+constexpr std::size_t bytes_of(std::size_t index) noexcept { return (index + 1) * cache_line; }
+
+constexpr std::size_t alignment_of(std::size_t index) noexcept {
+  return bytes_of(index) <= aligned_limit ? cache_line : __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+}
+
+inline void* new_block(std::size_t index) {
+  const std::size_t alignment = alignment_of(index);
+  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(bytes_of(index));
+  return ::operator new(bytes_of(index), std::align_val_t{alignment});
+}
+inline void delete_block(void* block, std::size_t index) noexcept {
+  mark_used(block, bytes_of(index));
+  const std::size_t alignment = alignment_of(index);
+  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(block);
+  ::operator delete(block, std::align_val_t{alignment});
+}
+
+inline void push(magazine*& list, magazine* m) noexcept {
+  m->next = list;
+  list = m;
+}
+inline magazine* pop(magazine*& list) noexcept {
+  magazine* const m = list;
+  if (m != nullptr) list = m->next;
+  return m;
+}
+
+/// Gives a magazine back, whatever it holds: half-filled ones count as full.
+inline void return_magazine(depot& home, magazine* m, std::size_t index) noexcept {
+  if (m == nullptr) return;
+  const std::lock_guard lock(home.mutex);
+  push(m->count != 0 ? home.full[index] : home.empty, m);
+}
+
+struct keeper {
+  keeper() noexcept { cache.open = true; }
+  ~keeper() {
+    cache.closed = true;
+    for (std::size_t i = 0; i < block_classes; ++i) {
+      return_magazine(depot::instance(), cache.loaded[i], i);
+      return_magazine(depot::instance(), cache.spare[i], i);
+      cache.loaded[i] = cache.spare[i] = nullptr;
+    }
+  }
+  keeper(const keeper&) = delete;
+  keeper& operator=(const keeper&) = delete;
+};
+
+/// False when the thread is ending.
+inline bool open_cache() {
+  if (cache.closed) return false;
+  if (!cache.open)
+    static_cast<void>([]() -> keeper& {
+      static thread_local keeper k;
+      return k;
+    }());
+  return true;
+}
+
+/// The loaded magazine is empty or missing: the spare, else one from the depot, else a new block.
+[[gnu::noinline]] inline void* allocate_slow(std::size_t index) {
+  if (cache.spare[index] != nullptr && cache.spare[index]->count != 0) {
+    magazine* const m = cache.spare[index];
+    cache.spare[index] = cache.loaded[index];
+    cache.loaded[index] = m;
+    return m->free_blocks[--m->count];
+  }
+  depot& home = depot::instance();
+  magazine* m = nullptr;
+  {
+    const std::lock_guard lock(home.mutex);
+    m = pop(home.full[index]);
+    if (m != nullptr && cache.loaded[index] != nullptr) push(home.empty, cache.loaded[index]);
+  }
+  if (m == nullptr) return new_block(index);
+  void* const block = m->free_blocks[--m->count];
+  if (open_cache()) {
+    cache.loaded[index] = m;
+  } else {
+    return_magazine(home, m, index);
+  }
+  return block;
+}
+
+/// The loaded magazine is full or missing: makes room for one block. Never fails: without memory for a magazine the
+/// block goes back to the system.
+[[gnu::noinline]] inline void free_slow(void* block, std::size_t index) noexcept {
+  try {
+    if (!open_cache()) return delete_block(block, index);
+    magazine* room = cache.spare[index];
+    if (room == nullptr || room->count == magazine_size) {
+      depot& home = depot::instance();
+      magazine* fresh = nullptr;
+      {
+        const std::lock_guard lock(home.mutex);
+        fresh = pop(home.empty);
+        if (fresh != nullptr && room != nullptr) push(home.full[index], room);
+      }
+      if (fresh == nullptr) {
+        fresh = new magazine;
+        return_magazine(home, room, index);
+      }
+      room = fresh;
+    }
+    cache.spare[index] = cache.loaded[index];
+    cache.loaded[index] = room;
+    room->free_blocks[room->count++] = block;
+  } catch (...) {
+    delete_block(block, index);
+  }
+}
+
+constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
+constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
+  constexpr std::size_t usual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  return bytes <= block_limit && (alignment <= usual || (alignment <= cache_line && bytes <= aligned_limit));
+}
+
+}  // namespace blocks
+
+/// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc.
+inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
+  if (!blocks::is_cached(bytes, alignment)) {
+    if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().allocate(bytes);
+    return ::operator new(bytes, std::align_val_t{alignment});
+  }
+  const std::size_t index = blocks::class_of(bytes);
+  blocks::magazine* const m = blocks::cache.loaded[index];
+  void* block = nullptr;
+  if (m != nullptr && m->count != 0) [[likely]] {
+    block = m->free_blocks[--m->count];
+    if (m->count >= 4) prefetch_for_write(m->free_blocks[m->count - 4]);  // often last used by another core
+  } else {
+    block = blocks::allocate_slow(index);
+  }
+  blocks::mark_used(block, blocks::bytes_of(index));
+  return block;
+}
+
+/// Gives back what allocate_block() returned, with the same size and alignment.
+inline void free_block(void* block, std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) noexcept {
+  if (!blocks::is_cached(bytes, alignment)) {
+    if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().free(block, bytes);
+    return ::operator delete(block, std::align_val_t{alignment});
+  }
+  const std::size_t index = blocks::class_of(bytes);
+  blocks::mark_free(block, blocks::bytes_of(index));
+  blocks::magazine* const m = blocks::cache.loaded[index];
+  if (m != nullptr && m->count != magazine_size) [[likely]] {
+    m->free_blocks[m->count++] = block;
+  } else {
+    blocks::free_slow(block, index);
+  }
+}
+
+/// Gives the depot's blocks and magazines back to the system; what threads hold stays with them. Returns the bytes
+/// freed.
+inline std::size_t trim_blocks() noexcept {
+  blocks::depot& home = blocks::depot::instance();
+  std::size_t freed = large_blocks::instance().trim();
+  for (std::size_t i = 0; i <= block_classes; ++i) {
+    blocks::magazine* list = nullptr;
+    {
+      const std::lock_guard lock(home.mutex);
+      list = i < block_classes ? home.full[i] : home.empty;
+      (i < block_classes ? home.full[i] : home.empty) = nullptr;
+    }
+    while (blocks::magazine* const m = blocks::pop(list)) {
+      for (; m->count != 0; --m->count) {
+        blocks::delete_block(m->free_blocks[m->count - 1], i);
+        freed += blocks::bytes_of(i);
+      }
+      delete m;
+    }
+  }
+  return freed;
+}
+
+/// Allocator over recycled blocks, for std::allocate_shared and std::promise.
+template <class T>
+struct block_allocator {
+  using value_type = T;
+  block_allocator() noexcept = default;
+  template <class U>
+  block_allocator(const block_allocator<U>&) noexcept {}  // NOLINT: rebinding is implicit
+  T* allocate(std::size_t n) {
+    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(allocate_block(n * sizeof(T), alignof(T)));
+  }
+  void deallocate(T* p, std::size_t n) noexcept { free_block(p, n * sizeof(T), alignof(T)); }
+  friend bool operator==(const block_allocator&, const block_allocator&) noexcept { return true; }
+};
+
+}  // namespace async::detail

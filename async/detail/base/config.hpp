@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <cstdio>   // for fprintf
+#include <cstdlib>  // for abort
+
+#if __cplusplus < 202002L
+#error "asyncsteps needs C++20: g++ 11, clang 16 or newer, with -std=c++20"
+#endif
+
+/// Version of the library, also the version of the CMake package and of the pkg-config files.
+#define ASYNC_VERSION_MAJOR 0
+#define ASYNC_VERSION_MINOR 1
+#define ASYNC_VERSION_PATCH 0
+
+/// ASYNC_TSAN, ASYNC_ASAN: 1 when the code is built with ThreadSanitizer or AddressSanitizer, else 0.
+#if defined(__SANITIZE_THREAD__)
+#define ASYNC_TSAN 1
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ASYNC_ASAN 1
+#endif
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ASYNC_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define ASYNC_ASAN 1
+#endif
+#endif
+#ifndef ASYNC_TSAN
+#define ASYNC_TSAN 0
+#endif
+#ifndef ASYNC_ASAN
+#define ASYNC_ASAN 0
+#endif
+
+/// ASYNC_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp. What
+/// that relies on is the same in the releases from 11 to 15. Define it as 0, for a whole program, to have the
+/// standard's way.
+#ifndef ASYNC_DIRECT_PROMISES
+#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
+#define ASYNC_DIRECT_PROMISES 1
+#else
+#define ASYNC_DIRECT_PROMISES 0
+#endif
+#endif
+
+/// ASYNC_CALL_STATE: how the futures of async::async and threadpool::post are made, see call_state.hpp. 1: with the
+/// shared states of libstdc++; 2: with those of libc++; 0: with what the standard has. Define it as 0, for a whole
+/// program, to have the last.
+#ifndef ASYNC_CALL_STATE
+#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
+#define ASYNC_CALL_STATE 1
+#elif defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 140000 && _LIBCPP_VERSION < 210000
+#define ASYNC_CALL_STATE 2
+#else
+#define ASYNC_CALL_STATE 0
+#endif
+#endif
+
+/// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.
+#ifdef NDEBUG
+#define ASYNC_ASSERT(condition) static_cast<void>(0)
+#else
+#define ASYNC_ASSERT(condition) \
+  ((condition) ? static_cast<void>(0) : ::async::detail::assertion_failed(#condition, __FILE__, __LINE__))
+#endif
+
+namespace async::detail {
+
+/// Size of the unit in which one core takes memory from another.
+inline constexpr std::size_t cache_line = 64;
+
+/// Distance that keeps two independently written words apart: two lines, since x86 fetches lines in pairs.
+/// (std::hardware_destructive_interference_size varies with compiler flags, which would break the ABI.)
+inline constexpr std::size_t no_sharing = 2 * cache_line;
+
+[[noreturn]] inline void assertion_failed(const char* condition, const char* file, int line) noexcept {
+  std::fprintf(stderr, "%s:%d: asyncsteps: assertion failed: %s\n", file, line, condition);
+  std::abort();
+}
+
+}  // namespace async::detail

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>       // for duration, nanoseconds, ceil
+#include <concepts>     // for integral, signed_integral
+#include <cstdint>      // for int64_t
+#include <limits>       // for numeric_limits
+#include <ratio>        // for nano, ratio_divide
+#include <type_traits>  // for make_unsigned_t
+
+namespace async::detail {
+
+/// `count` times the ratio, rounded up, for to_nanoseconds().
+template <class Ratio, std::integral Rep>
+constexpr std::chrono::nanoseconds of_fractions(Rep count) noexcept {
+  using std::chrono::nanoseconds;
+  constexpr std::uint64_t most{(std::numeric_limits<std::int64_t>::max)()};
+  constexpr std::uint64_t num = Ratio::num;
+  constexpr std::uint64_t den = Ratio::den;
+  const bool is_negative = std::signed_integral<Rep> && static_cast<std::int64_t>(count) < 0;
+  const std::uint64_t size = is_negative ? 0 - static_cast<std::uint64_t>(count) : static_cast<std::uint64_t>(count);
+  // size * num / den, where size * num may be too much
+  std::uint64_t part = size % den;
+  if constexpr (num <= most / den) {
+    part = (part * num + (is_negative ? 0 : den - 1)) / den;
+  } else {  // hardly a unit that anybody measures in
+    const auto fraction = static_cast<long double>(part) / static_cast<long double>(den);
+    part = static_cast<std::uint64_t>(fraction * static_cast<long double>(num)) + (is_negative || part == 0 ? 0 : 1);
+  }
+  const std::uint64_t whole = size / den;
+  if (whole > most / num || part > most - whole * num) return is_negative ? (nanoseconds::min)() : (nanoseconds::max)();
+  const auto result = static_cast<std::int64_t>(whole * num + part);
+  return nanoseconds(is_negative ? -result : result);
+}
+
+/// Any duration in nanoseconds, rounded up; what is out of range becomes the longest or the shortest one, and
+/// not-a-number 0. No exceptions, any thread.
+template <class Rep, class Period>
+constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> time) {
+  using std::chrono::nanoseconds;
+  if constexpr (std::integral<Rep> && sizeof(Rep) <= 8 && std::ratio_divide<Period, std::nano>::den == 1) {
+    constexpr std::int64_t factor = std::ratio_divide<Period, std::nano>::num;
+    constexpr std::int64_t most = (nanoseconds::max)().count() / factor;
+    if constexpr (std::signed_integral<Rep>) {
+      if (time.count() < -most) return (nanoseconds::min)();
+      if (time.count() > most) return (nanoseconds::max)();
+    } else if (std::uint64_t{time.count()} > std::uint64_t{most}) {
+      return (nanoseconds::max)();
+    }
+    return nanoseconds(static_cast<std::int64_t>(time.count()) * factor);
+  } else if constexpr (std::integral<Rep> && sizeof(Rep) <= 8) {
+    return of_fractions<std::ratio_divide<Period, std::nano>>(time.count());
+  } else {
+    const double seconds = std::chrono::duration<double>(time).count();
+    if (seconds >= 9.2e9) return (nanoseconds::max)();
+    if (seconds <= -9.2e9) return (nanoseconds::min)();
+    return seconds == seconds ? std::chrono::ceil<nanoseconds>(time) : nanoseconds::zero();
+  }
+}
+
+/// `t` moved by what is not negative, as far as time goes.
+template <class TimePoint>
+constexpr TimePoint later(TimePoint t, std::chrono::nanoseconds distance) noexcept {
+  using duration = typename TimePoint::duration;
+  using wrapping = std::make_unsigned_t<typename duration::rep>;
+  const auto from = static_cast<wrapping>(t.time_since_epoch().count());
+  const auto by = static_cast<wrapping>(std::chrono::ceil<duration>(distance).count());
+  const TimePoint moved(duration(static_cast<typename duration::rep>(from + by)));
+  return moved < t ? (TimePoint::max)() : moved;
+}
+
+/// From `now` to `t`, as far as nanoseconds go; 0 when `t` has passed.
+template <class TimePoint>
+constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noexcept {
+  using std::chrono::nanoseconds;
+  if (t <= now) return nanoseconds::zero();
+  return now < TimePoint{} && t >= later(now, (nanoseconds::max)()) ? (nanoseconds::max)() : nanoseconds(t - now);
+}
+
+}  // namespace async::detail

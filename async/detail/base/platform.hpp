@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>           // for max, min
+#include <atomic>              // for atomic, atomic_thread_fence
+#include <bit>                 // for popcount
+#include <chrono>              // for steady_clock
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <cstdint>             // for uint32_t, uintptr_t
+#include <limits>              // for numeric_limits
+#include <mutex>               // for mutex
+#include <thread>              // for hardware_concurrency
+
+#include "async/detail/base/config.hpp"  // for ASYNC_TSAN
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#elif defined(_WIN32)
+#include <malloc.h>
+
+#if defined(_MSC_VER)
+#pragma comment(lib, "synchronization")  // elsewhere: -lsynchronization
+#endif
+
+// Of Windows 10; declared as <windows.h> does, which would define macros and is welcome before or after.
+namespace async::detail::platform {
+#if defined(_WIN64)
+using win_word = unsigned long long;
+#else
+using win_word = unsigned long;
+#endif
+}  // namespace async::detail::platform
+extern "C" {
+__declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
+__declspec(dllimport) void* __stdcall GetCurrentProcess();
+__declspec(dllimport) void* __stdcall GetCurrentThread();
+__declspec(dllimport) void __stdcall GetCurrentThreadStackLimits(async::detail::platform::win_word*,
+                                                                 async::detail::platform::win_word*);
+__declspec(dllimport) int __stdcall GetProcessAffinityMask(void*, async::detail::platform::win_word*,
+                                                           async::detail::platform::win_word*);
+__declspec(dllimport) long __stdcall SetThreadDescription(void*, const wchar_t*);
+int __stdcall WaitOnAddress(volatile void*, void*, async::detail::platform::win_word, unsigned long);
+void __stdcall WakeByAddressAll(void*);
+void __stdcall WakeByAddressSingle(void*);
+}
+#elif defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+/// What differs between operating systems and processors; the only file with a test for either.
+namespace async::detail {
+
+/// Tells the core that this is a spin loop. About 5-50 ns.
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || (defined(__ARM_ARCH) && __ARM_ARCH >= 7)
+  __asm__ __volatile__("isb" ::: "memory");
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// Asks for the line of `address` in the exclusive state; never faults.
+inline void prefetch_for_write(const void* address) noexcept { __builtin_prefetch(address, 1, 3); }
+
+/// Asks for the line of `address`; never faults.
+inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch(address, 0, 3); }
+
+// --- asymmetric fence --------------------------------------------------------------------------------------------
+//
+// A pair of sequentially consistent fences of which one side is (nearly) free:
+//
+//   light side:  A.store(..)   light_fence()   B.load(..)
+//   heavy side:  B.store(..)   heavy_fence()   A.load(..)
+//
+// At least one of the two loads sees the other side's store. Where the kernel can interrupt all threads of the process
+// (membarrier(2), FlushProcessWriteBuffers), light_fence is a compiler barrier; elsewhere both are seq_cst fences, and
+// under ThreadSanitizer, which has no fences, both are seq_cst read-modify-writes of one variable.
+
+namespace platform {
+
+#if ASYNC_TSAN
+inline std::atomic<std::uint32_t> fence_word{0};
+#endif
+
+/// True once the heavy side is known to be done by the kernel.
+/// [F1] is relaxed: a reader that sees false only takes the full fence, which pairs with either kind of heavy side, and
+/// a reader that sees true is right for good, because register_heavy_fence() never takes the promise back.
+inline constinit std::atomic<bool> heavy_fence_is_remote{false};
+
+#if defined(__linux__)
+inline int membarrier(int command) noexcept { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
+inline bool register_heavy_fence() noexcept {
+  const bool done =
+      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  heavy_fence_is_remote.store(done, std::memory_order_relaxed);  // [F1]
+  return done;
+}
+inline void remote_fence() noexcept { membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
+#elif defined(_WIN32)
+inline bool register_heavy_fence() noexcept {
+  heavy_fence_is_remote.store(true, std::memory_order_relaxed);  // [F1]
+  return true;
+}
+inline void remote_fence() noexcept { ::FlushProcessWriteBuffers(); }
+#else
+inline bool register_heavy_fence() noexcept { return false; }
+inline void remote_fence() noexcept {}
+#endif
+
+/// The heavy side's own view: registration has happened before it decides, whatever the static initialisation order.
+inline bool heavy_fence_registered() noexcept {
+  static const bool registered = register_heavy_fence();
+  return registered;
+}
+
+inline void full_fence() noexcept {
+#if ASYNC_TSAN
+  fence_word.fetch_add(0, std::memory_order_seq_cst);  // [F2] seq_cst, pairs with itself; not modelled: TSan
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+#if !ASYNC_TSAN
+/// Registers before main() where it can, so that the light side is cheap from the start.
+inline const bool registered_early = heavy_fence_registered();
+#endif
+
+}  // namespace platform
+
+/// The cheap side of the asymmetric fence: a compiler barrier where the kernel does the other side's work.
+[[gnu::always_inline]] inline void light_fence() noexcept {
+  if (platform::heavy_fence_is_remote.load(std::memory_order_relaxed)) {  // [F1]
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    platform::full_fence();
+  }
+}
+
+/// The dear side of the asymmetric fence: microseconds; orders this thread with every thread's light_fence().
+inline void heavy_fence() noexcept {
+#if ASYNC_TSAN
+  platform::full_fence();
+#else
+  if (platform::heavy_fence_registered()) {
+    platform::remote_fence();  // orders the caller, too
+  } else {
+    platform::full_fence();
+  }
+#endif
+}
+
+// --- sleeping on a word ------------------------------------------------------------------------------------------
+
+using wait_clock = std::chrono::steady_clock;
+
+#if defined(__linux__)
+/// Sleeps while `word` holds `expected`, at most until `deadline` (null: for ever). May wake without a reason: callers
+/// look again. False: the deadline has passed. Orders nothing by itself.
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  static_assert(sizeof(word) == sizeof(std::uint32_t), "a futex is a plain 32-bit word");
+  struct {  // the kernel's timespec; the C library's may be larger on 32 bits
+    __kernel_long_t seconds, nanoseconds;
+  } until{};
+  if (deadline != nullptr) {  // steady_clock is CLOCK_MONOTONIC, the clock of FUTEX_WAIT_BITSET
+    const auto since = (std::max)(deadline->time_since_epoch(), wait_clock::duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+    constexpr std::chrono::seconds longest{(std::numeric_limits<__kernel_long_t>::max)()};
+    until.seconds = static_cast<__kernel_long_t>((std::min)(seconds, longest).count());
+    until.nanoseconds = static_cast<__kernel_long_t>(std::chrono::nanoseconds(since - seconds).count());
+  }
+  const long result = ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected,
+                                deadline != nullptr ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  return result == 0 || errno != ETIMEDOUT;
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
+}
+#elif defined(_WIN32)
+namespace platform {
+/// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than "for ever".
+inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
+  const auto now = wait_clock::now();
+  if (deadline <= now) return 0;
+  constexpr unsigned long longest = 0x7fffffffUL;  // 24 days; then callers look again
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count();
+  return left < static_cast<long long>(longest) ? static_cast<unsigned long>(left) + 1 : longest;
+}
+}  // namespace platform
+
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  static_assert(sizeof(word) == sizeof(expected), "WaitOnAddress() compares the plain word");
+  constexpr unsigned long for_ever = 0xffffffffUL;
+  const unsigned long limit = deadline == nullptr ? for_ever : platform::milliseconds_until(*deadline);
+  if (::WaitOnAddress(&word, &expected, sizeof(expected), limit) != 0) return true;
+  return deadline == nullptr || wait_clock::now() < *deadline;
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddressSingle(&word); }
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddressAll(&word); }
+#else
+namespace platform {
+/// Sleepers are spread over buckets by address, so that a wake of one word seldom disturbs another's.
+struct wait_bucket {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+inline wait_bucket& bucket_of(const void* word) noexcept {
+  static wait_bucket* const buckets = new wait_bucket[64];  // immortal: used until the last thread has gone
+  return buckets[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
+}
+}  // namespace platform
+
+inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         const wait_clock::time_point* deadline = nullptr) noexcept {
+  platform::wait_bucket& bucket = platform::bucket_of(&word);
+  std::unique_lock lock(bucket.mutex);
+  if (word.load(std::memory_order_relaxed) != expected) return true;  // the mutex orders it with wake_*
+  if (deadline == nullptr) {
+    bucket.changed.wait(lock);
+    return true;
+  }
+  return bucket.changed.wait_until(lock, *deadline) == std::cv_status::no_timeout;
+}
+inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  platform::wait_bucket& bucket = platform::bucket_of(&word);
+  {
+    const std::lock_guard lock(bucket.mutex);
+  }
+  bucket.changed.notify_all();
+}
+inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word); }
+#endif
+
+// --- threads -------------------------------------------------------------------------------------------------------
+
+#if defined(__linux__)
+namespace platform {
+
+/// CPUs that a control group grants, as quota / period rounded up; 0: no limit known.
+inline std::size_t cpus_of(long long quota, long long period) noexcept {
+  return quota > 0 && period > 0 ? static_cast<std::size_t>((quota + period - 1) / period) : 0;
+}
+
+/// The quota of the control group that the process sees as its root, as in a container: version 2, else version 1.
+inline std::size_t read_control_group_cpus() noexcept {
+  long long quota = 0;
+  long long period = 0;
+  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re")) {
+    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);  // "max 100000": no limit, 0 fields
+    std::fclose(file);
+    return fields == 2 ? cpus_of(quota, period) : 0;
+  }
+  const auto read = [](const char* path) noexcept {
+    long long value = 0;
+    if (std::FILE* const file = std::fopen(path, "re")) {
+      if (std::fscanf(file, "%lld", &value) != 1) value = 0;
+      std::fclose(file);
+    }
+    return value;
+  };
+  quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  return cpus_of(quota, read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+}
+
+/// The same, read once a process: the files take longer than a thread's start.
+inline std::size_t control_group_cpus() noexcept {
+  static const std::size_t known = read_control_group_cpus();
+  return known;
+}
+
+/// Processors of the calling thread's affinity mask; 0: unknown.
+inline std::size_t affinity_cpus() noexcept {
+  for (std::size_t cpus = 1024; cpus <= 1U << 20; cpus *= 4) {
+    cpu_set_t* const set = CPU_ALLOC(cpus);
+    if (set == nullptr) return 0;
+    const std::size_t size = CPU_ALLOC_SIZE(cpus);
+    const int count = ::sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : -1;
+    CPU_FREE(set);
+    if (count > 0) return static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
+}  // namespace platform
+#elif defined(_WIN32)
+namespace platform {
+
+/// Processors that the process is confined to; 0: it is not, or they lie in more than one group of 64.
+inline std::size_t affinity_cpus() noexcept {
+  win_word of_process = 0;
+  win_word of_system = 0;
+  if (::GetProcessAffinityMask(::GetCurrentProcess(), &of_process, &of_system) == 0) return 0;
+  return of_process == of_system ? 0 : static_cast<std::size_t>(std::popcount(of_process));
+}
+
+}  // namespace platform
+#endif
+
+/// How many threads of this process can run at the same time: affinity mask and container quota counted; at least 1.
+inline std::size_t usable_processors() noexcept {
+  std::size_t count = 0;
+#if defined(__linux__) || defined(_WIN32)
+  count = platform::affinity_cpus();
+#endif
+  if (count == 0) count = std::thread::hardware_concurrency();  // which reads a file, on Linux
+#if defined(__linux__)
+  if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
+#endif
+  return (std::max)(count, std::size_t{1});
+}
+
+/// True when std::call_once() can be called again after its function has thrown: in libstdc++ it waits for ever where
+/// pthread_once() is that of winpthreads or of ThreadSanitizer.
+#if defined(__GLIBCXX__) && (defined(_WIN32) || ASYNC_TSAN)
+inline constexpr bool call_once_may_throw = false;
+#else
+inline constexpr bool call_once_may_throw = true;
+#endif
+
+/// Where the stack of a thread may grow to.
+struct stack_limits {
+  std::uintptr_t lowest;  // 0: not known
+  std::size_t size;
+};
+
+namespace platform {
+inline stack_limits find_stack_limits() noexcept {
+#if defined(__linux__)
+  pthread_attr_t attributes;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return {0, 0};
+  void* lowest = nullptr;
+  std::size_t size = 0;
+  if (::pthread_attr_getstack(&attributes, &lowest, &size) != 0) lowest = nullptr;
+  ::pthread_attr_destroy(&attributes);
+  return {reinterpret_cast<std::uintptr_t>(lowest), size};
+#elif defined(_WIN32)
+  win_word lowest = 0;
+  win_word highest = 0;
+  ::GetCurrentThreadStackLimits(&lowest, &highest);
+  return {static_cast<std::uintptr_t>(lowest), static_cast<std::size_t>(highest - lowest)};
+#elif defined(__APPLE__)
+  const std::size_t size = ::pthread_get_stacksize_np(::pthread_self());
+  return {reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self())) - size, size};
+#else
+  return {0, 0};
+#endif
+}
+struct known_stack {
+  bool known;
+  std::uintptr_t lowest;
+  std::size_t reserve;  // above it
+};
+inline constinit thread_local known_stack this_stack{};
+[[gnu::noinline]] inline void look_at_stack() noexcept {
+  const stack_limits found = find_stack_limits();
+  constexpr std::size_t most_kept = std::size_t{1} << 20;
+  this_stack = {true, found.lowest, found.lowest == 0 ? 0 : (std::min)(found.size / 4, most_kept)};
+}
+}  // namespace platform
+
+/// True while the calling thread has more left of its stack than a quarter, or a mebibyte. Where the limits of a stack
+/// are not known, and on another stack (a fiber's), always.
+inline bool has_stack_room() noexcept {
+  if (!platform::this_stack.known) [[unlikely]]
+    platform::look_at_stack();
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return here - platform::this_stack.lowest > platform::this_stack.reserve;  // wraps around below it
+}
+
+/// How long the name of a thread may be.
+#if defined(__linux__)
+inline constexpr int thread_name_length = 15;
+#else
+inline constexpr int thread_name_length = 63;
+#endif
+
+/// Names the calling thread for debuggers and profilers. Best effort: what is too long is cut; some systems have none.
+inline void set_thread_name(const char* name) noexcept {
+#if defined(__linux__)
+  char shortened[thread_name_length + 1] = {};
+  for (std::size_t i = 0; i < sizeof shortened - 1 && name[i] != 0; ++i) shortened[i] = name[i];
+  ::pthread_setname_np(::pthread_self(), shortened);
+#elif defined(__APPLE__)
+  ::pthread_setname_np(name);
+#elif defined(_WIN32)
+  wchar_t wide[64] = {};
+  for (std::size_t i = 0; i < 63 && name[i] != 0; ++i) wide[i] = static_cast<unsigned char>(name[i]);
+  ::SetThreadDescription(::GetCurrentThread(), wide);
+#else
+  static_cast<void>(name);
+#endif
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+/// Has the allocator give free memory back to the system. Best effort: glibc keeps what lies below something in use
+/// unless it is asked.
+inline void return_free_memory() noexcept {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#elif defined(_WIN32)
+  ::_heapmin();
+#endif
+}
+
+}  // namespace async::detail

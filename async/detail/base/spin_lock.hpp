@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/backoff.hpp"  // for backoff
+
+namespace async::detail {
+
+/// A lock of one byte for a few instructions, which is cheaper than std::mutex while nobody else wants it: one
+/// read-modify-write to lock, a store to unlock. For std::lock_guard.
+///
+/// Threads     any. Who waits yields its processor after a microsecond; it never sleeps.
+class spin_lock {
+ public:
+  void lock() noexcept {
+    // [M1] acquire, pairs with [M2]: what the last owner did
+    while (held_.exchange(true, std::memory_order_acquire)) {
+      for (backoff pause; held_.load(std::memory_order_relaxed);) pause.wait();  // only a hint
+    }
+  }
+  void unlock() noexcept {
+    held_.store(false, std::memory_order_release);  // [M2] release, pairs with [M1]: what this owner did
+  }
+
+ private:
+  atomic<bool> held_{false};
+};
+
+}  // namespace async::detail

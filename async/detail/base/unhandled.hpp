@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdio>       // for fprintf
+#include <exception>    // for exception_ptr, terminate
+#include <stdexcept>    // for runtime_error
+#include <string_view>  // for string_view
+
+namespace async::detail {
+
+/// An exception that says more than what(), for the messages that end the program.
+class explained_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  /// Empty when there is nothing to say; valid as long as the exception.
+  virtual std::string_view explanation() const noexcept = 0;
+};
+
+/// A callable that gets the exceptions that nobody else takes.
+struct unhandled_hook {
+  virtual ~unhandled_hook() = default;
+  virtual void operator()(std::exception_ptr error) = 0;
+};
+
+/// Writes what the exception says, and ends the program. `where` begins the message.
+[[noreturn]] inline void terminate_for(const std::exception_ptr& error,
+                                       const char* where = "asyncsteps: unhandled exception") noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const explained_error& e) {
+    const std::string_view more = e.explanation();
+    std::fprintf(stderr, "%s: %s%s%.*s\n", where, e.what(), more.empty() ? "" : ": ", static_cast<int>(more.size()),
+                 more.data());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", where, e.what());
+  } catch (...) {
+    std::fprintf(stderr, "%s: an exception that is no std::exception\n", where);
+  }
+  std::terminate();
+}
+
+}  // namespace async::detail

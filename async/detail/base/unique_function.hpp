@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <concepts>     // for invocable, constructible_from
+#include <cstddef>      // for nullptr_t
+#include <memory>       // for unique_ptr
+#include <type_traits>  // for decay_t
+#include <utility>      // for forward
+
+namespace async {
+
+/// A move-only callable; only unique_function<void(A...)> is defined.
+template <class Signature>
+class unique_function;
+
+/// A move-only callable with arguments, for hooks that are set once and called seldom.
+///
+/// Threads     calls are const: as safe as the callable itself. Lifetime: owns the callable, on the heap.
+/// Exceptions  construction: std::bad_alloc and what the callable's constructor throws; a call: what the callable
+/// throws.
+template <class... A>
+class unique_function<void(A...)> {
+ public:
+  unique_function() noexcept = default;
+  /// Moves or copies `f` in. A null pointer, or an empty std::function, makes an empty one.
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, unique_function> && std::invocable<std::decay_t<F>&, A...>)
+  unique_function(F&& f) {  // NOLINT: implicit like std::function
+    using callable = std::decay_t<F>;
+    if constexpr (std::constructible_from<callable, std::nullptr_t> && requires { f == nullptr; }) {
+      if (f == nullptr) return;
+    }
+    held_ = std::make_unique<holder<callable>>(std::forward<F>(f));
+  }
+
+  /// Calls the callable, which must be there.
+  void operator()(A... arguments) const { held_->call(std::forward<A>(arguments)...); }
+  /// True when there is a callable.
+  explicit operator bool() const noexcept { return held_ != nullptr; }
+
+ private:
+  struct base {
+    base() = default;
+    base(const base&) = delete;
+    base& operator=(const base&) = delete;
+    virtual ~base() = default;
+    virtual void call(A... arguments) = 0;
+  };
+  template <class F>
+  struct holder final : base {
+    template <class G>
+    explicit holder(G&& g) : f(std::forward<G>(g)) {}
+    void call(A... arguments) override { static_cast<void>(f(std::forward<A>(arguments)...)); }
+    F f;
+  };
+  std::unique_ptr<base> held_;
+};
+
+}  // namespace async

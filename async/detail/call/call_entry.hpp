@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <exception>  // for exception_ptr
+#include <utility>    // for exchange, move
+
+#include "async/detail/call/call_stage.hpp"    // for call_stage
+#include "async/detail/future/fulfil.hpp"      // for broken_promise
+#include "async/detail/pool/job.hpp"           // for job
+#include "async/detail/pool/pool_core.hpp"     // for pool_core, wait_scope
+#include "async/detail/scope/scope_cache.hpp"  // for begin_scope, end_scope, scope_guard
+#include "async/detail/wait/pool_wait.hpp"     // for wait_until
+#include "async/detail/wait/pool_watch.hpp"    // for pool_watch
+#include "async/detail/wait/visit.hpp"         // for visit
+#include "async/task.hpp"                      // for task
+
+namespace async::detail {
+
+/// A call with a future, as the pool sees it: it waits in a queue or deque until a thread of the pool makes it, or a
+/// task that waits for its result does. The first to take it makes it, once.
+///
+/// It lies in front of the future's shared state, in the same block. The block is free when the shared state is gone
+/// and the pool has come across the entry.
+///
+/// Threads     any.
+class call_entry : public job {
+ public:
+  struct operations {
+    void (*make)(call_entry&);                                 // makes the call and the future ready
+    void (*refuse)(call_entry&, std::exception_ptr) noexcept;  // only the latter, with an error
+  };
+  /// `free`: frees the block that the entry lies in.
+  explicit call_entry(void (*free)(call_entry&) noexcept) noexcept : job{&come}, free_(free) {}
+  call_entry(const call_entry&) = delete;
+  call_entry& operator=(const call_entry&) = delete;
+
+  /// Hands it in, with a reference of its own. Throws what pool_core::submit() throws: then the call was refused, and
+  /// the future is broken.
+  void submit(pool_core& pool, const operations& how) {
+    pool_ = &pool;
+    operations_ = &how;
+    stage_.hand_in();
+    queued here(*this);
+    if (participant* const p = pool.part_inside()) {
+      pool.fork(*p, this, &posted_task);
+      here.let_go();
+      pool.posted_inside(*p);
+    } else {
+      pool.submit_from_outside(task(std::move(here)));
+    }
+  }
+
+  void* state = nullptr;  // the future's shared state, of the type that the operations know
+
+  bool is_done() const noexcept { return stage_.is_done(); }
+
+  /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
+  bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }
+
+  /// Inside a task of the pool: makes the call if nobody has, else waits for whoever does, and runs what that has made.
+  void wait_inside() {
+    if (is_done()) return;
+    pool_core& pool = *pool_;
+    const visit here(pool);
+    participant& part = here.part();
+    if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
+      const work_in_wait others;
+      pool.run_here(&part, [this] { make(); });
+      if (part.own.pop_this(this)) release();  // else somebody will come across it
+      return;
+    }
+    pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
+  }
+  /// In a task of another pool: waits until ready() as that pool's threads wait. `future_state`: see shared_state_of().
+  template <class Ready>
+  static void wait_elsewhere(const void* future_state, Ready ready) {
+    pool_core& pool = *this_pool;
+    const visit here(pool);
+    const pool_watch watcher(pool, future_state);
+    pool.wait_until(here.part(), wait_scope(), ready);
+  }
+  /// In a task of any pool.
+  static bool is_in_task() noexcept { return this_pool != nullptr; }
+
+  /// A task of the pool polls: sees to it that somebody else can make the call meanwhile.
+  void poll_inside() noexcept {
+    if (stage_.is_queued() && current_loop == nullptr) pool_->stand_in_for_poller();
+  }
+
+  /// Drops a reference. The last one frees the block.
+  void release() noexcept {
+    if (stage_.release()) free_(*this);
+  }
+
+ private:
+  /// In the pool's queue: refused if it is destroyed there.
+  class queued {
+   public:
+    explicit queued(call_entry& e) noexcept : entry_(&e) {}
+    queued(queued&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    queued& operator=(queued&&) = delete;
+    ~queued() {
+      if (entry_ == nullptr) return;
+      if (entry_->stage_.take()) entry_->abandon();
+      entry_->release();
+    }
+    void let_go() noexcept { entry_ = nullptr; }
+    void operator()() {
+      job* const j = std::exchange(entry_, nullptr);
+      j->run(j);
+    }
+
+   private:
+    call_entry* entry_;
+  };
+
+  static void come(job* base) {
+    const struct reference {
+      call_entry* entry;
+      ~reference() { entry->release(); }
+    } here{static_cast<call_entry*>(base)};
+    if (here.entry->stage_.take()) here.entry->make();
+  }
+
+  void make() {
+    const struct end {
+      call_entry& entry;
+      ~end() {
+        if (task_scope* const s = entry.stage_.end()) end_scope(*s);
+        entry.stage_.finish();
+      }
+    } at_end{*this};
+    try {
+      stage_.begin(begin_scope(nullptr));
+    } catch (...) {  // those who wait do not help then
+    }
+    const scope_guard inside(stage_.scope());
+    operations_->make(*this);
+  }
+  void abandon() noexcept {
+    operations_->refuse(*this, broken_promise());
+    pool_core& pool = *pool_;
+    stage_.finish();
+    pool.notify_waiters();
+  }
+
+  call_stage<task_scope> stage_;
+  pool_core* pool_ = nullptr;  // null: not handed in
+  const operations* operations_ = nullptr;
+  void (*const free_)(call_entry&) noexcept;
+};
+
+}  // namespace async::detail

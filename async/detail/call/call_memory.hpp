@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>   // for max
+#include <cstddef>     // for size_t, byte
+#include <functional>  // for invoke
+#include <new>         // for bad_array_new_length, launder
+#include <optional>    // for optional
+#include <tuple>       // for tuple, apply
+#include <utility>     // for forward, move, in_place
+
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/call/call_entry.hpp"   // for call_entry
+
+namespace async::detail {
+
+/// A block with room for a T, and a call_entry in front, which keeps the block until it is released twice.
+template <class T>
+struct call_memory {
+  static constexpr std::size_t alignment = (std::max)(alignof(T), alignof(call_entry));
+  static constexpr std::size_t front = (sizeof(call_entry) + alignment - 1) / alignment * alignment;
+
+  call_memory() {
+    auto* const block = static_cast<std::byte*>(allocate_block(front + sizeof(T), alignment));
+    state = block + front;
+    entry = ::new (static_cast<void*>(block + front - sizeof(call_entry))) call_entry(&free);
+  }
+  static call_entry* entry_of(void* state) noexcept {
+    return std::launder(reinterpret_cast<call_entry*>(static_cast<std::byte*>(state) - sizeof(call_entry)));
+  }
+
+  void* state;
+  call_entry* entry;
+
+ private:
+  static void free(call_entry& e) noexcept {
+    free_block(reinterpret_cast<std::byte*>(&e) + sizeof(call_entry) - front, front + sizeof(T), alignment);
+  }
+};
+
+/// Allocates one object with a call_entry in front of it.
+template <class T>
+struct call_allocator {
+  using value_type = T;
+  explicit call_allocator(call_entry*& e) noexcept : entry(&e) {}
+  template <class U>
+  call_allocator(const call_allocator<U>& other) noexcept : entry(other.entry) {}  // NOLINT: rebinding is implicit
+  T* allocate(std::size_t n) {
+    if (n != 1) throw std::bad_array_new_length();
+    const call_memory<T> memory;
+    *entry = memory.entry;
+    return static_cast<T*>(memory.state);
+  }
+  static void deallocate(T* p, std::size_t) noexcept { call_memory<T>::entry_of(p)->release(); }
+  friend bool operator==(const call_allocator&, const call_allocator&) noexcept { return true; }
+
+  call_entry** entry;
+};
+
+/// A callable and its arguments, copied and called as std::async does.
+template <class... Call>
+class stored_call {
+ public:
+  template <class... From>
+  explicit stored_call(std::in_place_t, From&&... from) : parts_(std::in_place, std::forward<From>(from)...) {}
+
+  /// Makes the call; what was called and its arguments are destroyed before this returns.
+  decltype(auto) operator()() {
+    const struct release {
+      std::optional<std::tuple<Call...>>& parts;
+      ~release() { parts.reset(); }
+    } at_end{parts_};
+    return std::apply(
+        [](auto&&... part) -> decltype(auto) { return std::invoke(std::forward<decltype(part)>(part)...); },
+        std::move(*parts_));
+  }
+  void drop() noexcept { parts_.reset(); }
+
+ private:
+  std::optional<std::tuple<Call...>> parts_;
+};
+
+}  // namespace async::detail

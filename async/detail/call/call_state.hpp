@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/base/config.hpp"  // for ASYNC_CALL_STATE
+
+/// The shared states of the futures of async::async and threadpool::post. They are std::futures: what these do not do
+/// is added behind them. A wait inside a task makes the call that it waits for, or waits as threadpool::wait does; the
+/// last future of async::async waits in its destructor.
+///
+/// libstdc++ and libc++ have virtual functions for that. Each has a file of its own, for the releases that it was
+/// tested with; for other libraries there is one of public parts. With libstdc++ get() and wait() help for the futures
+/// of threadpool::post, too; elsewhere only threadpool::wait does.
+#if ASYNC_CALL_STATE == 1
+#include "async/detail/call/call_state_libstdcxx.hpp"  // for call_in_pool, wait_for_call
+#elif ASYNC_CALL_STATE == 2
+#include "async/detail/call/call_state_libcxx.hpp"  // for the same
+#else
+#include "async/detail/call/call_state_portable.hpp"  // for the same
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstring>      // for memcpy
+#include <exception>    // for exception_ptr, current_exception
+#include <future>       // for future, __assoc_state, __assoc_sub_state
+#include <memory>       // for addressof
+#include <mutex>        // for unique_lock, lock_guard
+#include <new>          // for placement new
+#include <type_traits>  // for is_void_v, decay_t
+#include <utility>      // for forward, move, in_place
+
+#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/call/call_entry.hpp"      // for call_entry
+#include "async/detail/call/call_memory.hpp"     // for call_memory, stored_call
+#include "async/detail/future/fulfil.hpp"        // for broken_promise
+#include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of, library_state_peek
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+
+#if ASYNC_CALL_STATE == 2
+
+/// Futures of calls with libc++: what its shared states let derived classes do. A std::future is a pointer to one.
+///
+/// libc++ calls back in a wait only while a state says that it is deferred. So a call of async::async says so until it
+/// is taken; timed waits return std::future_status::deferred that long.
+namespace async::detail {
+
+template <class R>
+struct library_state {
+  using type = std::__assoc_state<R>;
+};
+template <>
+struct library_state<void> {
+  using type = std::__assoc_sub_state;
+};
+
+/// The part of a call's shared state that depends on the result only.
+template <class R>
+class call_state_of : public library_state<R>::type {
+  using base = typename library_state<R>::type;
+
+ public:
+  call_entry* entry = nullptr;
+  bool is_submitted = false;
+
+  /// Waits until the call was made: in a task of the pool by making it, if nobody has; in one of another pool without
+  /// holding that up.
+  void help() {
+    if (entry->is_inside()) return entry->wait_inside();
+    if (call_entry::is_in_task()) {
+      return call_entry::wait_elsewhere(static_cast<const std::__assoc_sub_state*>(this), [this] {
+        const std::lock_guard lock(this->__mut_);
+        return this->__is_ready();
+      });
+    }
+    std::unique_lock lock(this->__mut_);
+    while (!this->__is_ready()) this->__cv_.wait(lock);
+  }
+
+ protected:
+  explicit call_state_of(bool is_deferred) noexcept {
+    library_state_peek::mark(*this);
+    if (is_deferred) this->__set_deferred();
+  }
+  /// The call is under way: timed waits wait.
+  void begin() {
+    const std::lock_guard lock(this->__mut_);
+    this->__state_ &= ~static_cast<unsigned>(base::deferred);
+  }
+  void tell() noexcept { tell_watchers_of(static_cast<const std::__assoc_sub_state*>(this)); }
+
+ private:
+  void __execute() override { help(); }
+};
+
+/// The shared state of a call. `Joins`: the last future waits in its destructor; else the state lives until the call
+/// was made.
+template <bool Joins, class R, class... Call>
+class call_state final : public call_state_of<R> {
+ public:
+  template <class... From>
+  explicit call_state(std::in_place_t, From&&... from)
+      : call_state_of<R>(Joins), call_(std::in_place, std::forward<From>(from)...) {}
+  call_state(const call_state&) = delete;
+
+  static void* operator new(std::size_t, void* where) noexcept { return where; }
+  static void operator delete(void*, void*) noexcept {}
+  static void operator delete(void* where) noexcept { call_memory<call_state>::entry_of(where)->release(); }
+
+  static const call_entry::operations how;
+
+ private:
+  void __on_zero_shared() noexcept override {
+    if (Joins && this->is_submitted) this->help();
+    library_state<R>::type::__on_zero_shared();
+  }
+
+  static void make(call_entry& e) {
+    auto& state = of(e);
+    const release_at_end here{state};
+    std::exception_ptr error;
+    if constexpr (Joins) state.begin();
+    try {
+      if constexpr (std::is_void_v<R>) {
+        state.call_();
+        state.set_value();
+      } else {
+        state.set_value(state.call_());
+      }
+      return state.tell();
+    } catch (...) {
+      error = std::current_exception();
+      if (error == nullptr) {  // pthread_exit()
+        state.set_exception(broken_promise());
+        state.tell();
+        throw;
+      }
+    }
+    state.set_exception(std::move(error));  // after the catch block, which holds a reference of its own
+    state.tell();
+  }
+  static void refuse(call_entry& e, std::exception_ptr error) noexcept {
+    auto& state = of(e);
+    const release_at_end here{state};
+    if constexpr (Joins) state.begin();
+    state.call_.drop();
+    state.set_exception(std::move(error));
+    state.tell();
+  }
+  static call_state& of(call_entry& e) noexcept { return *static_cast<call_state*>(e.state); }
+
+  struct release_at_end {
+    call_state& state;
+    ~release_at_end() {
+      if constexpr (!Joins) state.__release_shared();
+    }
+  };
+
+  stored_call<Call...> call_;
+};
+
+template <bool Joins, class R, class... Call>
+const call_entry::operations call_state<Joins, R, Call...>::how{&call_state::make, &call_state::refuse};
+
+/// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
+/// pool_core::submit() throws: then nothing was called.
+template <bool Joins, class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  using state_type = call_state<Joins, R, std::decay_t<Parts>...>;
+  const call_memory<state_type> memory;
+  struct unused {
+    call_entry* entry;
+    ~unused() {
+      if (entry != nullptr) entry->release();
+    }
+  } block{memory.entry};
+  auto* const state = ::new (memory.state) state_type(std::in_place, std::forward<Parts>(parts)...);
+  block.entry = nullptr;
+  state->entry = memory.entry;
+  memory.entry->state = state;
+  std::future<R> made;
+  static_assert(sizeof(made) == sizeof(void*));
+  auto* const address = static_cast<typename library_state<R>::type*>(state);
+  std::memcpy(static_cast<void*>(std::addressof(made)), &address, sizeof address);
+  if constexpr (!Joins) state->__add_shared();
+  memory.entry->submit(pool, state_type::how);
+  state->is_submitted = true;
+  return made;
+}
+
+/// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().
+template <class R>
+bool wait_for_call(std::future<R>& future) {
+  auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
+  if (state == nullptr || !library_state_peek::is_marked(*state)) return false;
+  static_cast<call_state_of<R>*>(static_cast<typename library_state<R>::type*>(state))->help();
+  return true;
+}
+
+}  // namespace async::detail
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <atomic>       // for atomic_flag
+#include <exception>    // for exception_ptr, current_exception
+#include <future>       // for future, __future_base
+#include <memory>       // for allocate_shared, shared_ptr
+#include <type_traits>  // for is_void_v, decay_t
+#include <utility>      // for forward, move, in_place
+
+#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/call/call_entry.hpp"      // for call_entry
+#include "async/detail/call/call_memory.hpp"     // for call_allocator, stored_call
+#include "async/detail/future/fulfil.hpp"        // for broken_promise
+#include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+
+#if ASYNC_CALL_STATE == 1
+
+/// Futures of calls with libstdc++: overridden virtual functions of its shared states, and three private members,
+/// which an explicit instantiation may name. The result goes in without the std::call_once of std::promise, which costs
+/// a system call each time.
+namespace async::detail {
+
+using library_state = std::__future_base::_State_baseV2;
+using library_result = std::__future_base::_Result_base;
+
+std::__future_base::_Ptr<library_result>& result_of(library_state& state) noexcept;
+std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept;
+std::atomic_flag& retrieved_flag_of(library_state& state) noexcept;
+
+template <auto Result, auto Status, auto Retrieved>
+struct opened_state {
+  friend std::__future_base::_Ptr<library_result>& result_of(library_state& state) noexcept { return state.*Result; }
+  friend std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept { return state.*Status; }
+  friend std::atomic_flag& retrieved_flag_of(library_state& state) noexcept { return state.*Retrieved; }
+};
+template struct opened_state<&library_state::_M_result, &library_state::_M_status, &library_state::_M_retrieved>;
+
+/// The result, inside the shared state.
+template <class R>
+struct call_result_slot final : std::__future_base::_Result<R> {
+  void _M_destroy() override {}
+};
+
+/// The part of a call's shared state that does not depend on its types.
+class call_state_base : public library_state {
+ public:
+  call_entry* entry = nullptr;
+
+  bool is_ready() { return status_of(*this)._M_load(std::memory_order_acquire) == ready; }
+
+  /// In a task: makes the call if nobody has and it is this pool's, else waits without holding up the pool.
+  void help() {
+    if (is_ready() || !call_entry::is_in_task()) return;
+    if (entry->is_inside()) return entry->wait_inside();
+    call_entry::wait_elsewhere(static_cast<const library_state*>(this), [this] { return is_ready(); });
+  }
+
+ protected:
+  static constexpr unsigned ready = 1;
+
+  /// Makes the future ready. The result stays a member of the derived class.
+  void publish(library_result& result) noexcept {
+    result_of(*this).reset(&result);
+    // release, pairs with the acquire of std::future's waits and of is_ready(): publishes the result
+    status_of(*this)._M_store_notify_all(ready, std::memory_order_release);
+    tell_watchers_of(static_cast<const library_state*>(this));
+  }
+  void finish_waiting() { status_of(*this)._M_load_when_equal(ready, std::memory_order_acquire); }
+
+ private:
+  void _M_complete_async() override { help(); }
+  /// Always false. libstdc++ asks this in timed waits, before they sleep.
+  bool _M_is_deferred_future() const override {
+    if (entry->is_inside()) entry->poll_inside();
+    return false;
+  }
+};
+
+/// The shared state of a call. `Joins`: the last future waits in its destructor; else the state lives until the call
+/// was made.
+template <bool Joins, class R, class... Call>
+class call_state final : public call_state_base {
+ public:
+  template <class... From>
+  explicit call_state(std::in_place_t, From&&... from) : call_(std::in_place, std::forward<From>(from)...) {}
+  call_state(const call_state&) = delete;
+  ~call_state() override {
+    if (Joins && is_submitted) {
+      help();
+      finish_waiting();
+    }
+    static_cast<void>(result_of(*this).release());  // it is a member
+  }
+
+  static const call_entry::operations how;
+
+  std::shared_ptr<call_state> self;  // until the call was made, where the future does not join
+  bool is_submitted = false;
+
+ private:
+  static void make(call_entry& e) {
+    auto& state = of(e);
+    const std::shared_ptr<call_state> kept = std::move(state.self);
+    std::exception_ptr error;
+    try {
+      if constexpr (std::is_void_v<R>) {
+        state.call_();
+      } else {
+        state.result_._M_set(state.call_());
+      }
+      return state.publish(state.result_);
+    } catch (...) {
+      error = std::current_exception();
+      if (error == nullptr) {  // pthread_exit()
+        fail(state, broken_promise());
+        throw;
+      }
+    }
+    fail(state, std::move(error));  // after the catch block, which holds a reference of its own
+  }
+  static void refuse(call_entry& e, std::exception_ptr error) noexcept {
+    auto& state = of(e);
+    const std::shared_ptr<call_state> kept = std::move(state.self);
+    state.call_.drop();
+    fail(state, std::move(error));
+  }
+  static void fail(call_state& state, std::exception_ptr error) noexcept {
+    state.result_._M_error = std::move(error);
+    state.publish(state.result_);
+  }
+  static call_state& of(call_entry& e) noexcept { return *static_cast<call_state*>(e.state); }
+
+  stored_call<Call...> call_;
+  call_result_slot<R> result_;
+};
+
+template <bool Joins, class R, class... Call>
+const call_entry::operations call_state<Joins, R, Call...>::how{&call_state::make, &call_state::refuse};
+
+/// A std::future with this shared state.
+template <class R>
+struct future_opener : std::__basic_future<R> {
+  using base = std::__basic_future<R>;
+  explicit future_opener(const std::shared_ptr<library_state>& state) : base(state) {}
+  std::future<R> open(library_state& state) noexcept {
+    // Every other state that has a future has this flag; wait_for_call() tells ours by it. It is of no more use.
+    retrieved_flag_of(state).clear(std::memory_order_relaxed);  // relaxed: before anybody else has the future
+    std::future<R> made;
+    this->_M_swap(made);
+    return made;
+  }
+};
+
+/// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
+/// pool_core::submit() throws: then nothing was called.
+template <bool Joins, class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  using state_type = call_state<Joins, R, std::decay_t<Parts>...>;
+  call_entry* entry = nullptr;
+  std::shared_ptr<state_type> state =
+      std::allocate_shared<state_type>(call_allocator<state_type>(entry), std::in_place, std::forward<Parts>(parts)...);
+  state->entry = entry;
+  entry->state = state.get();
+  if constexpr (!Joins) state->self = state;
+  future_opener<R> opener(state);
+  entry->submit(pool, state_type::how);
+  state->is_submitted = true;
+  return opener.open(*state);
+}
+
+/// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().
+template <class R>
+bool wait_for_call(std::future<R>& future) {
+  auto* const state = static_cast<library_state*>(const_cast<void*>(shared_state_of(future)));
+  // relaxed: see open()
+  if (state == nullptr || retrieved_flag_of(*state).test(std::memory_order_relaxed)) return false;
+  static_cast<call_state_base*>(state)->help();
+  return true;
+}
+
+}  // namespace async::detail
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <future>       // for future, async, launch
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
+#include <type_traits>  // for decay_t
+#include <utility>      // for exchange, forward, move, in_place
+
+#include "async/detail/base/atomics.hpp"         // for yield_thread
+#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/call/call_entry.hpp"      // for call_entry
+#include "async/detail/call/call_memory.hpp"     // for call_memory
+#include "async/detail/future/pending_call.hpp"  // for make_call, pending_call
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+
+#if ASYNC_CALL_STATE == 0
+
+/// Futures of calls with public parts of the standard library only. The future of async::async is deferred: its wait is
+/// a function of this library, and so is the destructor of what it has not called. Three differences remain: timed
+/// waits return std::future_status::deferred until somebody has waited, the call itself is made in the pool all the
+/// same, and get() of a future of threadpool::post blocks the thread, in a task, too.
+namespace async::detail {
+
+/// A call in the pool, and the future that it makes ready.
+template <class R, class... Call>
+class joined_call {
+ public:
+  template <class... Parts>
+  explicit joined_call(pool_core& pool, Parts&&... parts) {
+    using call = pending_call<R, Call...>;
+    const call_memory<call> memory;
+    entry_ = memory.entry;
+    struct unused {
+      call_entry*& entry;
+      bool is_used = false;
+      ~unused() {
+        if (!is_used) std::exchange(entry, nullptr)->release();
+      }
+    } block{entry_};
+    auto* const made = ::new (memory.state) call(std::in_place, std::forward<Parts>(parts)...);
+    block.is_used = true;
+    entry_->state = made;
+    result_ = made->get_future();
+    try {
+      entry_->submit(pool, how);
+    } catch (...) {
+      std::exchange(entry_, nullptr)->release();
+      throw;
+    }
+  }
+  joined_call(joined_call&& other) noexcept
+      : entry_(std::exchange(other.entry_, nullptr)), result_(std::move(other.result_)) {}
+  joined_call& operator=(joined_call&&) = delete;
+  ~joined_call() {
+    if (entry_ == nullptr) return;
+    wait();
+    entry_->release();
+  }
+  R operator()() {
+    wait();
+    return result_.get();
+  }
+
+ private:
+  void wait() {
+    if (entry_->is_inside()) return entry_->wait_inside();
+    if (result_.valid()) result_.wait();
+    while (!entry_->is_done()) yield_thread();  // the thread of the call is about to leave it
+  }
+  static void make(call_entry& e) {
+    using call = pending_call<R, Call...>;
+    const struct end {
+      call* made;
+      ~end() { std::destroy_at(made); }
+    } here{static_cast<call*>(e.state)};
+    (*here.made)();
+  }
+  static void refuse(call_entry& e, std::exception_ptr) noexcept {
+    std::destroy_at(static_cast<pending_call<R, Call...>*>(e.state));  // breaks the promise
+  }
+  static constexpr call_entry::operations how{&joined_call::make, &joined_call::refuse};
+
+  call_entry* entry_ = nullptr;
+  std::future<R> result_;
+};
+
+/// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
+/// pool_core::submit() throws: then nothing was called.
+template <bool Joins, class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  if constexpr (Joins) {
+    return std::async(std::launch::deferred,
+                      joined_call<R, std::decay_t<Parts>...>(pool, std::forward<Parts>(parts)...));
+  } else {
+    auto call = make_call(std::forward<Parts>(parts)...);
+    std::future<R> future = call.get_future();
+    pool.submit(std::move(call));
+    return future;
+  }
+}
+
+/// False: which call a future belongs to is not known.
+template <class R>
+bool wait_for_call(std::future<R>&) noexcept {
+  return false;
+}
+
+}  // namespace async::detail
+
+#endif

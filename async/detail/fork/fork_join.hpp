@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <exception>    // for exception_ptr, current_exception, rethrow_exception
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
+#include <type_traits>  // for remove_reference_t
+#include <utility>      // for move
+
+#include "async/detail/fork/fork_state.hpp"    // for fork_state
+#include "async/detail/future/fulfil.hpp"      // for broken_promise
+#include "async/detail/pool/job.hpp"           // for job
+#include "async/detail/pool/participant.hpp"   // for participant, job_deque
+#include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/scope/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
+#include "async/detail/wait/pool_wait.hpp"     // for wait_until
+
+namespace async::detail {
+
+/// The second of two calls, which lies on the stack of the thread that makes the first. The thread that takes it makes
+/// it; the thread of the first call waits until that is done, so that nothing is allocated or counted.
+///
+/// A thread that takes it gives it a scope, so that the thread that waits can tell the tasks that come of it. Without a
+/// thief there is none.
+template <class G>
+class stack_job : public job {
+ public:
+  using outcome = fork_state<task_scope>::outcome;
+
+  explicit stack_job(G& second) noexcept : job{&come}, g_(second) {}
+  ~stack_job() {}
+  stack_job(const stack_job&) = delete;
+  stack_job& operator=(const stack_job&) = delete;
+
+  const fork_state<task_scope>& state() const noexcept { return state_; }
+
+  /// Skips it if it has not begun, and what it makes.
+  void cancel() noexcept {
+    if (task_scope* const s = state_.cancel()) s->cancel();
+  }
+  /// Once, when it is done: frees the scope, and returns what the call has thrown, or null.
+  std::exception_ptr close() noexcept {
+    if (task_scope* const s = state_.scope()) end_scope(*s);
+    if (state_.result() != outcome::failed) return nullptr;
+    std::exception_ptr error = std::move(error_);
+    std::destroy_at(&error_);
+    return error;
+  }
+
+ private:
+  static void come(job* base) {
+    auto* const self = static_cast<stack_job*>(base);
+    outcome o = outcome::skipped;
+    task_scope* mine = current_scope();
+    bool is_wanted = true;
+    try {
+      mine = &begin_scope(mine);
+      is_wanted = self->state_.begin(*mine);
+    } catch (...) {  // without memory for one: then nobody helps, and only the scope around cancels it
+    }
+    try {
+      const scope_guard inside(mine);
+      if (is_wanted && (mine == nullptr || !mine->is_cancelled())) {
+        self->g_(true);
+        o = outcome::made;
+      }
+    } catch (...) {
+      std::exception_ptr error = std::current_exception();
+      const bool ends_thread = error == nullptr;  // pthread_exit()
+      ::new (static_cast<void*>(&self->error_)) std::exception_ptr(ends_thread ? broken_promise() : std::move(error));
+      self->state_.finish(outcome::failed);
+      if (ends_thread) throw;
+      return;
+    }
+    self->state_.finish(o);
+  }
+
+  G& g_;
+  fork_state<task_scope> state_;
+  union {
+    std::exception_ptr error_;  // when it has failed
+  };
+};
+
+[[gnu::noinline]] inline void wait_for_second(pool_core& pool, participant& part,
+                                              const fork_state<task_scope>& second) {
+  pool.wait_until(part, wait_scope(second),
+                  [&second] { return second.result() != fork_state<task_scope>::outcome::open; });
+}
+
+/// Calls f() on this thread, and g(stolen) on this or on another: `stolen` says on which. Returns when both are done.
+/// Throws what f() has thrown, else what g() has. False: g() was not called, since `around`, the current scope, is
+/// cancelled.
+template <class F, class G>
+bool fork_join(pool_core& pool, participant& part, task_scope* around, F&& f, G&& g) {
+  using second_call = stack_job<std::remove_reference_t<G>>;
+  second_call second(g);
+  const auto call_second = [&] {
+    if (around != nullptr && around->is_cancelled()) [[unlikely]]
+      return false;
+    g(false);
+    return true;
+  };
+  if (!pool.try_fork(part, &second, around)) {  // without memory
+    f();
+    return call_second();
+  }
+  // True: nobody has taken it.
+  const auto take_back = [&] {
+    const job_deque::element newest = part.own.pop();
+    if (newest.item == &second) [[likely]]
+      return true;
+    return newest && pool.take_back(part, newest, &second);
+  };
+  try {
+    f();
+  } catch (...) {
+    if (!take_back()) {
+      second.cancel();
+      wait_for_second(pool, part, second.state());
+      static_cast<void>(second.close());
+    }
+    throw;
+  }
+  if (take_back()) [[likely]]
+    return call_second();
+  wait_for_second(pool, part, second.state());
+  if (const std::exception_ptr error = second.close()) std::rethrow_exception(error);
+  return second.state().result() == second_call::outcome::made;
+}
+
+}  // namespace async::detail

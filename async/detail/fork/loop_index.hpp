@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <concepts>     // for integral, invocable, convertible_to
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint64_t
+#include <iterator>     // for random_access_iterator, iter_reference_t, iter_difference_t
+#include <ranges>       // for random_access_range
+#include <type_traits>  // for remove_cvref_t
+
+namespace async {
+
+class threadpool;
+
+/// A range that a loop can walk: one with random access.
+template <class R>
+concept loop_range = !std::same_as<std::remove_cvref_t<R>, threadpool> && std::ranges::random_access_range<R>;
+
+/// The grain that lets a loop find out how many calls to make at a time.
+inline constexpr std::size_t auto_grain = 0;
+
+/// The index of parallel_for and parallel_reduce: an integer type but bool, or a random-access iterator.
+template <class I>
+concept parallel_index = (std::integral<I> && !std::same_as<I, bool> && sizeof(I) <= sizeof(std::uint64_t)) ||
+                         std::random_access_iterator<I>;
+
+namespace detail {
+
+/// Called with one index or element.
+template <class F, class I>
+concept loop_single_body =
+    (std::random_access_iterator<I> && std::invocable<F&, std::iter_reference_t<I>>) || std::invocable<F&, I>;
+
+/// Called with runs of neighbours; not if it can be called with one.
+template <class F, class I>
+concept loop_range_body = std::invocable<F&, I, I> && !loop_single_body<F, I>;
+
+}  // namespace detail
+
+/// The body of parallel_for, called with the integer, with the element or, if that cannot be, with the iterator; or
+/// with the two ends of a run.
+template <class F, class I>
+concept parallel_body = detail::loop_single_body<F, I> || detail::loop_range_body<F, I>;
+
+/// A token that can end a loop early, such as std::stop_token. Asked by several threads at the same time.
+template <class T>
+concept loop_token = requires(const T& token) {
+  { token.stop_requested() } -> std::convertible_to<bool>;
+};
+
+/// The token of a loop that runs to its end.
+struct no_token {
+  static constexpr bool stop_requested() noexcept { return false; }  ///< never
+};
+
+namespace detail {
+
+template <loop_token Token>
+bool is_stopped(const Token& token) {
+  return static_cast<bool>(token.stop_requested());
+}
+
+template <parallel_index I>
+std::uint64_t distance_of(const I& first, const I& last) {
+  if (!(first < last)) return 0;
+  if constexpr (std::integral<I>) {
+    return static_cast<std::uint64_t>(last) - static_cast<std::uint64_t>(first);
+  } else {
+    return static_cast<std::uint64_t>(last - first);
+  }
+}
+
+/// The index number `at`.
+template <class I>
+I index_at(const I& first, std::uint64_t at, std::uint64_t step) {
+  if constexpr (std::integral<I>) {
+    return static_cast<I>(static_cast<std::uint64_t>(first) + at * step);
+  } else {
+    return first + static_cast<std::iter_difference_t<I>>(at);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace async

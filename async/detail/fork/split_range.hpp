@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max, min
+#include <chrono>     // for microseconds
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t, uint8_t
+
+#include "async/detail/base/atomics.hpp"       // for atomic, wait_clock
+#include "async/detail/fork/fork_join.hpp"     // for fork_join
+#include "async/detail/pool/participant.hpp"   // for participant
+#include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/scope/scope_cache.hpp"  // for task_scope, current_scope
+#include "async/detail/wait/visit.hpp"         // for visit, working_visit
+
+namespace async::detail {
+
+/// Predicts whether a loop of one type ends before a helper would wake up, from the time that the last ones took.
+/// Waking one takes some microseconds.
+class loop_habit {
+ public:
+  static constexpr std::chrono::microseconds short_time{10};
+
+  bool is_short() const noexcept { return short_runs_.load(std::memory_order_relaxed) >= enough; }  // relaxed: a guess
+  void note(wait_clock::duration took) noexcept {
+    const std::uint8_t runs = short_runs_.load(std::memory_order_relaxed);
+    if (took > 2 * short_time) {
+      if (runs != 0) short_runs_.store(0, std::memory_order_relaxed);
+    } else if (runs < enough) {
+      short_runs_.store(static_cast<std::uint8_t>(runs + 1), std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  static constexpr std::uint8_t enough = 2;
+  atomic<std::uint8_t> short_runs_{0};
+};
+
+/// How a range of numbers is worked off by several threads: each gives the upper half of what it has away, first until
+/// there is a piece for each thread and some more, then whenever others have taken all that it gave away.
+///
+/// `Piece` is a copyable cursor over the work: piece(first, count) works on a run of numbers, piece.upper() gives the
+/// cursor for an upper half, piece.join(upper) takes in what has come of it.
+template <class Stop>
+class range_splitter {
+ public:
+  /// `grain`: how many numbers a run has; 0: as many as pay.
+  range_splitter(pool_core& pool, std::uint64_t count, std::uint64_t grain, std::size_t threads,
+                 const Stop& stop) noexcept
+      : pool_(pool),
+        stop_(stop),
+        grain_(grain),
+        piece_((std::max)(count / (4 * std::uint64_t{threads}), (std::max)(grain, std::uint64_t{1}))),
+        is_shared_(threads > 1) {}
+  range_splitter(const range_splitter&) = delete;
+  range_splitter& operator=(const range_splitter&) = delete;
+
+  /// Works on [first, last). False: it was ended early.
+  template <class Piece>
+  bool run(participant& part, task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last) {
+    std::uint64_t length = grain_ != 0 ? grain_ : is_shared_ ? 1 : longest;
+    while (first != last) {
+      if (is_stopped(around)) return false;
+      const std::uint64_t left = last - first;
+      if (left > grain_ && left > 1 && is_shared_ && (left > piece_ || part.own.empty())) {
+        return split(part, around, piece, first, last);
+      }
+      const std::uint64_t count = (std::min)(length, left);
+      guarded(piece, first, count);
+      first += count;
+      if (grain_ == 0 && is_shared_) {
+        length = (std::min)({2 * length, longest, (std::max)((last - first) / 4, std::uint64_t{1})});
+      }
+    }
+    return true;
+  }
+
+  /// Works on [first, last) on this thread until it is done or has taken as long as others take to come. Returns where
+  /// it has stopped.
+  template <class Piece>
+  std::uint64_t run_alone(task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last,
+                          wait_clock::time_point start) {
+    for (std::uint64_t length = 1; first != last && !is_stopped(around); length *= 8) {
+      const std::uint64_t count = (std::min)(length, last - first);
+      guarded(piece, first, count);
+      first += count;
+      if (first != last && wait_clock::now() - start > loop_habit::short_time) break;
+    }
+    return first;
+  }
+
+ private:
+  static constexpr std::uint64_t longest = 1024;  // numbers between two looks at the others
+
+  template <class Piece>
+  bool split(participant& part, task_scope* around, Piece& piece, std::uint64_t first, std::uint64_t last) {
+    std::uint64_t half = (last - first) / 2;
+    if (grain_ > 1) half = (std::max)(half / grain_, std::uint64_t{1}) * grain_;  // whole runs
+    const std::uint64_t middle = first + half;
+    bool lower = false;
+    bool upper = false;
+    auto upper_piece = piece.upper();
+    const bool made = fork_join(
+        pool_, part, around, [&] { lower = run(part, around, piece, first, middle); },
+        [&](bool stolen) {
+          if (stolen) {
+            const visit here(pool_);
+            upper = run(here.part(), current_scope(), upper_piece, middle, last);
+          } else {
+            upper = run(part, around, upper_piece, middle, last);
+          }
+        });
+    if (!made || !lower || !upper) return false;
+    piece.join(upper_piece);
+    return true;
+  }
+
+  template <class Piece>
+  void guarded(Piece& piece, std::uint64_t first, std::uint64_t count) {
+    struct stopper {
+      atomic<bool>& flag;
+      bool is_done = false;
+      ~stopper() {
+        if (!is_done) flag.store(true, std::memory_order_relaxed);  // relaxed: a hint
+      }
+    } at_throw{has_failed_};
+    piece(first, count);
+    at_throw.is_done = true;
+  }
+
+  bool is_stopped(task_scope* around) {
+    return has_failed_.load(std::memory_order_relaxed) ||  // relaxed: a hint; the exception comes by itself
+           (around != nullptr && around->is_cancelled()) || stop_();
+  }
+
+  pool_core& pool_;
+  const Stop& stop_;
+  const std::uint64_t grain_;
+  const std::uint64_t piece_;  // larger ones are split in any case
+  const bool is_shared_;
+  atomic<bool> has_failed_{false};
+};
+
+/// Works on the numbers below `count` with the threads of the pool. False: it was ended early, by a cancelled group or
+/// by stop().
+template <class Piece, class Stop>
+bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop_habit& habit, Piece& piece,
+                 const Stop& stop) {
+  if (count == 0) return true;
+  const working_visit here(pool);
+  const bool is_inside = here.part().as_worker != nullptr;
+  const std::size_t threads = (std::max)(pool.size() + (is_inside ? 0 : 1), std::size_t{1});
+  task_scope* const around = current_scope();
+  range_splitter<Stop> splitter(pool, count, grain, threads, stop);
+  if (grain != 0 || threads == 1) return splitter.run(here.part(), around, piece, 0, count);
+  const wait_clock::time_point start = wait_clock::now();
+  const std::uint64_t first = habit.is_short() ? splitter.run_alone(around, piece, 0, count, start) : 0;
+  const bool done = splitter.run(here.part(), around, piece, first, count);
+  habit.note(wait_clock::now() - start);
+  return done;
+}
+
+}  // namespace async::detail

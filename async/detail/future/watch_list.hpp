@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <mutex>  // for lock_guard
+
+#include "async/detail/base/atomics.hpp"    // for atomic, cell, light_fence, heavy_fence
+#include "async/detail/base/spin_lock.hpp"  // for spin_lock
+
+namespace async::detail {
+
+/// Somebody who wants to know when a shared state is ready: told(watcher) is called once, by the thread that has made
+/// it ready, unless the watcher has been removed before. It stays where it is until then.
+struct future_watcher {
+  explicit future_watcher(void (*f)(future_watcher&) noexcept) noexcept : told(f) {}
+
+  void (*const told)(future_watcher&) noexcept;
+  cell<const void*> state{nullptr};  // all guarded by the list's lock
+  cell<future_watcher*> before{nullptr};
+  cell<future_watcher*> next{nullptr};
+  cell<bool> is_listed{false};
+};
+
+/// Watchers of some of all shared states.
+///
+/// Threads     any.
+/// Progress    tell() is wait-free while nobody watches; all else takes a short lock.
+class watch_list {
+ public:
+  /// The caller looks at the future after this: it is ready, or the watcher will be told.
+  void add(future_watcher& w, const void* state) noexcept {
+    {
+      const std::lock_guard here(lock_);
+      future_watcher* const next = first_.load(std::memory_order_relaxed);  // relaxed, as in link(): see tell()
+      w.state.set(state);
+      w.is_listed.set(true);
+      link(nullptr, &w);
+      link(&w, next);
+    }
+    heavy_fence();  // pairs with the light fence of tell()
+  }
+
+  /// True: the watcher was there, and will not be told.
+  bool remove(future_watcher& w) noexcept {
+    const std::lock_guard here(lock_);
+    if (!w.is_listed.get()) return false;
+    take(w);
+    return true;
+  }
+
+  /// The state is ready.
+  void tell(const void* state) noexcept {
+    light_fence();  // between the future and the list: pairs with add()'s heavy fence
+    // relaxed: only whether there is somebody; the lock orders the rest
+    if (first_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      tell_watchers(state);
+  }
+
+ private:
+  [[gnu::noinline]] void tell_watchers(const void* state) noexcept {
+    future_watcher* found = nullptr;
+    {
+      const std::lock_guard here(lock_);
+      for (future_watcher* w = first_.load(std::memory_order_relaxed); w != nullptr;) {
+        future_watcher& candidate = *w;
+        w = candidate.next.get();
+        if (candidate.state.get() != state) continue;
+        take(candidate);
+        candidate.next.set(found);
+        found = &candidate;
+      }
+    }
+    while (found != nullptr) {
+      future_watcher& w = *found;
+      found = w.next.get();
+      w.told(w);
+    }
+  }
+  void take(future_watcher& w) noexcept {
+    w.is_listed.set(false);
+    link(w.before.get(), w.next.get());
+  }
+  void link(future_watcher* before, future_watcher* next) noexcept {
+    before != nullptr ? before->next.set(next) : first_.store(next, std::memory_order_relaxed);
+    if (next != nullptr) next->before.set(before);
+  }
+
+  spin_lock lock_;
+  atomic<future_watcher*> first_{nullptr};
+};
+
+}  // namespace async::detail

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uintptr_t, uint32_t
+
+#include "async/detail/base/atomics.hpp"  // for atomic, cell, yield_thread
+#include "async/detail/base/config.hpp"   // for ASYNC_ASSERT
+
+namespace async::detail {
+
+/// How a message reaches its end.
+enum class delivery {
+  on_loop,  ///< on the loop's thread, in a turn of the loop
+  dropped   ///< the loop is being destroyed: only let go of what the message holds
+};
+
+/// Something that another thread wants done on a loop; the base of what is embedded in a completion, a waiter, a task.
+/// It must stay where it is until `deliver` is called, exactly once, which may destroy it.
+struct message {
+  using function = void (*)(message& self, delivery how);
+
+  explicit message(function f) noexcept : deliver(f) {}
+
+  cell<message*> next{nullptr};  // written by the pusher, then by the loop
+  const function deliver;
+};
+
+/// A message that may be sent again when it has been delivered, and is under way once at most.
+struct recurring_message : message {
+  using message::message;
+
+  /// True: the caller pushes it. False: it is under way, and its delivery has not ended.
+  bool depart() noexcept {
+    // [L8] acquire, pairs with [L9]: the loop has done with it
+    return !under_way_.exchange(true, std::memory_order_acquire);
+  }
+  /// By the loop, as the last that it does with the message: it may be pushed again.
+  void arrive() noexcept { under_way_.store(false, std::memory_order_release); }  // [L9] release, pairs with [L8]
+
+ private:
+  atomic<bool> under_way_{false};
+};
+
+/// Multi-producer single-consumer mailbox of intrusive messages, taken whole, with the consumer's sleep announced in
+/// the same word.
+///
+/// Use it to hand things to one loop. Do not use it for elements by value or with several consumers (async::queue).
+///
+/// Order       first in, first out.
+/// Progress    push is lock-free and takes nothing but the word; take is wait-free.
+/// Threads     push: any; all others: the owner's only.
+///
+/// Words       head_: awake | closed | asleep | asleep_embedded | the newest message
+///
+/// No wake-up is lost: the owner goes to sleep by a compare-exchange from `awake`, so it fails when there is a message;
+/// once it has succeeded, the first push finds the announcement in the word that it replaces and owes one wake-up. All
+/// of it happens on one word, whose changes have one order. No other push wakes: at most one wake-up a sleep.
+///
+/// A wake-up may still be under way when the owner, woken by other means, has handled the message already. close()
+/// waits for it, so whoever owns this object may then destroy what a wake-up touches.
+class inbox {
+ public:
+  /// What became of a push, and what the pusher has to do: after `wake_thread` or `wake_embedder` it wakes, then calls
+  /// woken(); after anything else it touches the inbox no more.
+  enum class pushed { quietly, wake_thread, wake_embedder, refused };
+
+  inbox() = default;
+  inbox(const inbox&) = delete;
+  inbox& operator=(const inbox&) = delete;
+
+  /// Hands `m` over, unless the inbox is closed.
+  pushed push(message& m) noexcept {
+    std::uintptr_t head = head_.load(std::memory_order_relaxed);  // a guess for the exchange
+    do {
+      if (head == closed) {
+        // [L1] acquire, pairs with [L5]: the refused pusher sees what the owner did before it closed
+        static_cast<void>(head_.load(std::memory_order_acquire));
+        return pushed::refused;
+      }
+      m.next.set(to_message(head));
+      // [L2] release, pairs with [L3] and [L5]: publishes the message; failure is relaxed, only the value is used.
+      // Pushes over older messages keep theirs published: they continue the release sequence.
+    } while (!head_.compare_exchange_weak(head, reinterpret_cast<std::uintptr_t>(&m), std::memory_order_release,
+                                          std::memory_order_relaxed));
+    if (head != asleep && head != asleep_embedded) return pushed::quietly;
+    // [L20] acquire, pairs with [L21]: whom to wake, where that may change
+    static_cast<void>(head_.load(std::memory_order_acquire));
+    return head == asleep ? pushed::wake_thread : pushed::wake_embedder;
+  }
+
+  /// The pusher's last act after it has woken the owner.
+  void woken() noexcept {
+    // [L4] release, pairs with [L6]: what the wake-up touched may be destroyed
+    wakes_done_.fetch_add(1, std::memory_order_release);
+  }
+
+  /// Takes all messages, chained by `next`, oldest first; null: none, or closed. Ends an announced sleep.
+  message* take() noexcept {
+    if (head_.load(std::memory_order_relaxed) <= closed) return nullptr;
+    // [L3] acquire, pairs with [L2]: the messages are read below
+    return in_order(head_.exchange(awake, std::memory_order_acquire));
+  }
+
+  /// True when there are messages to take, as far as this thread can know. Relaxed: take() receives them.
+  bool has_messages() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
+
+  /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. Ended by
+  /// take(). `embedded`: what wakes it is not its parker, but a callback of whoever drives it.
+  bool sleep(bool embedded) noexcept {
+    ASYNC_ASSERT(!slept_);
+    std::uintptr_t expected = awake;
+    // [L21] release, pairs with [L20]: who sleeps, for a loop that has changed hands; failure is relaxed: the messages
+    // that it shows are received by take(); not modelled: there, the heavy fence of sleepers' announce() releases, too
+    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
+                                           std::memory_order_relaxed);
+    return slept_;
+  }
+
+  /// Takes an announcement back. False: there was none, or a push has taken it and wakes.
+  bool rouse() noexcept {
+    if (!slept_) return false;
+    std::uintptr_t expected = asleep_embedded;
+    // Relaxed: nothing is published, and nothing received.
+    if (!head_.compare_exchange_strong(expected, awake, std::memory_order_relaxed, std::memory_order_relaxed)) {
+      return false;
+    }
+    slept_ = false;
+    return true;
+  }
+
+  /// Refuses all pushes from here on, waits for the wake-ups under way, and returns what was left.
+  message* close() noexcept {
+    // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and releases what refused pushers will see
+    message* const rest = in_order(head_.exchange(closed, std::memory_order_acq_rel));
+    // [L6] acquire, pairs with [L4]
+    while (wakes_done_.load(std::memory_order_acquire) != wakes_owed_) yield_thread();
+    return rest;
+  }
+
+ private:
+  static constexpr std::uintptr_t awake = 0;
+  static constexpr std::uintptr_t closed = 1;
+  static constexpr std::uintptr_t asleep = 2;
+  static constexpr std::uintptr_t asleep_embedded = 3;
+  static_assert(alignof(message) > asleep_embedded);
+
+  static message* to_message(std::uintptr_t word) noexcept {
+    return word > asleep_embedded ? reinterpret_cast<message*>(word) : nullptr;
+  }
+
+  [[gnu::noinline]] message* in_order(std::uintptr_t word) noexcept {
+    message* newest = to_message(word);
+    if (slept_ && newest != nullptr) ++wakes_owed_;  // the first push after sleep() has taken the announcement
+    slept_ = false;
+    message* oldest = nullptr;
+    while (newest != nullptr) {
+      message* const older = newest->next.get();
+      newest->next.set(oldest);
+      oldest = newest;
+      newest = older;
+    }
+    return oldest;
+  }
+
+  atomic<std::uintptr_t> head_{awake};
+  atomic<std::uint32_t> wakes_done_{0};
+  std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps that a push has ended
+  bool slept_ = false;            // the owner's: sleep() has succeeded and neither take() nor close() has followed
+};
+
+}  // namespace async::detail

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/loop/loop_core.hpp"   // for loop_core, current_loop, thread_token
+#include "async/detail/loop/loop_owner.hpp"  // for loop_owner
+
+namespace async::detail {
+
+/// Permission to touch what is the loop's, for as long as it lives: given to a thread in a turn of the loop, else when
+/// no other thread is in the loop.
+///
+/// Use it wherever the calling thread may be outside of a turn; when it is refused, push a message. Between turns it
+/// makes the loop current_loop, and wakes an embedder that has been told that nothing is to be done. Keep it short: a
+/// turn waits for it.
+class loop_entry {
+ public:
+  /// Who may come in between turns.
+  enum class who : unsigned char { anybody, owner };
+
+  explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
+    if (around_ == nullptr && core.owner_.lean_in(thread_token())) [[likely]] {
+      come_in(loop_owner::way::leaning);
+    } else if (around_ == &core) {
+      given_ = true;
+    } else {
+      ask(may);
+    }
+  }
+  ~loop_entry() {
+    if (way_ == loop_owner::way::refused) return;
+    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
+    if (core_.inbox_.rouse()) core_.wake_();
+    current_loop = around_;
+    core_.owner_.leave(way_);
+  }
+  loop_entry(const loop_entry&) = delete;
+  loop_entry& operator=(const loop_entry&) = delete;
+
+  /// True: the loop may be touched.
+  explicit operator bool() const noexcept { return given_; }
+
+ private:
+  [[gnu::noinline]] void ask(who may) noexcept {
+    if (core_.is_entered_here()) {
+      given_ = true;
+    } else if (may == who::anybody || core_.owner_.is(thread_token())) {
+      const loop_owner::way how = core_.owner_.claim(thread_token());
+      if (how != loop_owner::way::refused) come_in(how);
+    }
+  }
+  void come_in(loop_owner::way how) noexcept {
+    way_ = how;
+    given_ = true;
+    core_.around_ = around_;
+    current_loop = &core_;
+  }
+
+  loop_core& core_;
+  loop_core* const around_;
+  loop_owner::way way_ = loop_owner::way::refused;  // as long as there is nothing to leave
+  bool given_ = false;
+};
+
+/// The same for the owner, whose loop has not been shared; for a few accesses to what is the loop's, none of which
+/// leads to a function of users: the loop does not become current_loop.
+class owner_entry {
+ public:
+  [[gnu::always_inline]] explicit owner_entry(loop_core& core) noexcept
+      : core_(core), leans_(current_loop == nullptr && core.owner_.lean_in(thread_token())) {}
+  [[gnu::always_inline]] ~owner_entry() {
+    if (!leans_) return;
+    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
+    if (core_.inbox_.rouse()) core_.wake_();
+    core_.owner_.leave(loop_owner::way::leaning);
+  }
+  owner_entry(const owner_entry&) = delete;
+  owner_entry& operator=(const owner_entry&) = delete;
+
+  /// True: the loop may be touched.
+  explicit operator bool() const noexcept { return leans_ || current_loop == &core_; }
+
+ private:
+  loop_core& core_;
+  const bool leans_;
+};
+
+}  // namespace async::detail

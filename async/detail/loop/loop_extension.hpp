@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for byte, max_align_t, size_t
+#include <memory>   // for unique_ptr, destroy_at
+#include <new>      // for placement new
+#include <utility>  // for move
+
+namespace async::detail {
+
+/// What a part of the library keeps for each loop, such as its slabs of memory. See loop_core::extension().
+struct loop_extension {
+  virtual ~loop_extension() = default;
+  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the
+  /// loop's.
+  virtual void close() noexcept {}
+  /// Gives unused memory back to the system; returns the bytes.
+  virtual std::size_t trim() noexcept { return 0; }
+
+  /// Ends one that was made in the loop's own memory, or by new.
+  struct release {
+    void operator()(loop_extension* e) const noexcept {
+      if (e->in_place) return std::destroy_at(e);
+      delete e;
+    }
+  };
+  using pointer = std::unique_ptr<loop_extension, release>;
+
+  const void* key = nullptr;
+  bool in_place = false;
+  pointer next;
+};
+
+/// The extensions of one loop.
+class loop_extensions {
+ public:
+  /// The one of type T, made from the core on first use. The first of all, if small, takes no memory.
+  template <class T, class Core>
+  T& get(Core& core) {
+    static constexpr char key = 0;
+    for (loop_extension* e = newest_.get(); e != nullptr; e = e->next.get()) {
+      if (e->key == &key) return static_cast<T&>(*e);
+    }
+    T* made = nullptr;
+    if constexpr (sizeof(T) <= sizeof first_ && alignof(T) <= alignof(std::max_align_t)) {
+      if (newest_ == nullptr) made = ::new (static_cast<void*>(first_)) T(core);
+    }
+    const bool in_place = made != nullptr;
+    if (!in_place) made = new T(core);
+    made->in_place = in_place;
+    made->key = &key;
+    made->next = std::move(newest_);
+    newest_.reset(made);
+    return *made;
+  }
+
+  void close() noexcept {
+    for (loop_extension* e = newest_.get(); e != nullptr; e = e->next.get()) e->close();
+  }
+  std::size_t trim() noexcept {
+    std::size_t freed = 0;
+    for (loop_extension* e = newest_.get(); e != nullptr; e = e->next.get()) freed += e->trim();
+    return freed;
+  }
+  void clear() noexcept { newest_.reset(); }
+
+ private:
+  alignas(std::max_align_t) std::byte first_[64];
+  loop_extension::pointer newest_;
+};
+
+}  // namespace async::detail

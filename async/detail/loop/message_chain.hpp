@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <utility>  // for exchange
+
+#include "async/detail/loop/inbox.hpp"  // for message, delivery
+
+namespace async::detail {
+
+/// The messages that a loop has taken from its inbox and not yet delivered, oldest first. The loop thread's.
+///
+/// What is delivered may come back here: every message is taken out first.
+class message_chain {
+ public:
+  bool empty() const noexcept { return first_ == nullptr; }
+
+  /// What inbox::take() has returned.
+  void append(message* more) noexcept {
+    message* last = first_;
+    while (last != nullptr && last->next.get() != nullptr) last = last->next.get();
+    (last != nullptr ? last->next.set(more) : static_cast<void>(first_ = more));
+  }
+  /// False: it is not there.
+  bool remove(message& m) noexcept {
+    message* before = nullptr;
+    message* at = first_;
+    for (; at != nullptr && at != &m; at = at->next.get()) before = at;
+    if (at == nullptr) return false;
+    (before != nullptr ? before->next.set(m.next.get()) : static_cast<void>(first_ = m.next.get()));
+    return true;
+  }
+  void deliver_first() {
+    message& m = pop();
+    m.deliver(m, delivery::on_loop);
+  }
+  /// Delivers those that are wanted; the others stay in their order.
+  template <class Wanted>
+  void deliver_those(Wanted wanted) {
+    bring_forward(wanted);
+    while (first_ != nullptr && wanted(*first_)) deliver_first();
+  }
+  void drop_all() noexcept {
+    while (first_ != nullptr) {
+      message& m = pop();
+      m.deliver(m, delivery::dropped);
+    }
+  }
+
+ private:
+  message& pop() noexcept {
+    message& m = *first_;
+    first_ = m.next.get();
+    return m;
+  }
+  template <class Wanted>
+  void bring_forward(Wanted wanted) {
+    message* found = nullptr;
+    message* rest = nullptr;
+    message* last_found = nullptr;
+    message* last_of_rest = nullptr;
+    for (message* at = first_; at != nullptr;) {
+      message* const next = at->next.get();
+      const bool is_wanted = wanted(*at);
+      message*& last = is_wanted ? last_found : last_of_rest;
+      (last != nullptr ? last->next.set(at) : static_cast<void>((is_wanted ? found : rest) = at));
+      last = at;
+      at->next.set(nullptr);
+      at = next;
+    }
+    if (last_found != nullptr) last_found->next.set(rest);
+    first_ = found != nullptr ? found : rest;
+  }
+
+  message* first_ = nullptr;
+};
+
+}  // namespace async::detail

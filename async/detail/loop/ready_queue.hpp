@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint32_t
+#include <limits>     // for numeric_limits
+#include <memory>     // for unique_ptr
+#include <new>        // for bad_array_new_length, nothrow
+#include <utility>    // for move
+
+#include "async/detail/base/config.hpp"    // for ASYNC_ASSERT
+#include "async/detail/base/platform.hpp"  // for prefetch_for_write
+
+namespace async::detail {
+
+/// Something that a loop runs as soon as its turn comes; the base of a flow.
+struct runnable {
+  using function = void (*)(runnable& self);
+  static constexpr std::uint32_t not_queued = (std::numeric_limits<std::uint32_t>::max)();
+
+  explicit runnable(function f) noexcept : run(f) {}
+  bool queued() const noexcept { return place != not_queued; }
+
+  function run;
+  std::uint32_t place = not_queued;  // the ready queue's
+  std::uint32_t user = 0;            // the derived type's, for it lies on the line that run() is called from
+};
+
+/// The runnables of one loop, first in, first out: a ring of pointers, which prefetches the objects to come.
+///
+/// A ring and not a list: with tens of thousands of runnables the cost is cache misses, and the addresses of those to
+/// come are known early only when they do not lie in the objects themselves.
+///
+/// Batch       what was there at begin_batch(), although more is pushed, and some of it erased, while it is popped.
+/// Threads     the loop's only.
+/// Exceptions  only reserve() can fail: everything that may be queued has reserved its place before, so push() never
+///             fails. erase() leaves a gap; a full ring with gaps is compacted.
+class ready_queue {
+ public:
+  ready_queue() = default;
+  ready_queue(const ready_queue&) = delete;
+  ready_queue& operator=(const ready_queue&) = delete;
+
+  /// Makes sure that `count` more runnables can be queued at the same time. Throws std::bad_alloc, changing nothing.
+  void reserve(std::size_t count) {
+    const std::size_t wanted = reserved_ + count;
+    if (wanted > limit_) [[unlikely]]
+      grow(wanted);
+    reserved_ = wanted;
+  }
+
+  /// reserve(1) where that takes no memory. False: it does, and nothing has changed.
+  bool try_reserve() noexcept {
+    if (reserved_ == limit_) [[unlikely]]
+      return false;
+    ++reserved_;
+    return true;
+  }
+
+  /// Takes back a reserve(). The ring keeps its size until trim().
+  void unreserve(std::size_t count) noexcept {
+    ASYNC_ASSERT(reserved_ >= count);
+    reserved_ -= count;
+  }
+
+  /// Appends. The runnable is not queued.
+  [[gnu::always_inline]] void push(runnable& r) noexcept {
+    ASYNC_ASSERT(!r.queued() && reserved_ != 0);
+    if (tail_ - head_ == capacity_) [[unlikely]]
+      compact();
+    const std::uint32_t place = tail_++ & mask();
+    ring_[place] = &r;
+    r.place = place;
+  }
+
+  /// Takes a runnable out of the middle. False: it was not queued.
+  bool erase(runnable& r) noexcept {
+    if (!r.queued()) return false;
+    ASYNC_ASSERT(ring_[r.place] == &r);
+    ring_[r.place] = nullptr;
+    r.place = runnable::not_queued;
+    return true;
+  }
+
+  /// True when nothing is queued, gaps not counted; they are skipped.
+  bool empty() noexcept {
+    while (head_ != tail_ && ring_[head_ & mask()] == nullptr) {
+      ++head_;
+      if (batch_ > 1) --batch_;
+    }
+    return head_ == tail_;
+  }
+
+  /// Places between the oldest and the newest, gaps included.
+  std::uint32_t size() const noexcept { return tail_ - head_; }
+
+  /// The oldest, at most so many, become the batch; returns how many, gaps included. The first of them may be popped.
+  std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = (std::min)(size(), most); }
+  /// When one of the batch has been popped: true when another one may be.
+  bool next_of_batch() noexcept { return --batch_ != 0; }
+
+  /// Removes the oldest; null: it was a gap. The queue has a size.
+  runnable* pop() noexcept {
+    runnable* const r = ring_[head_++ & mask()];
+    if (const runnable* const later = ring_[(head_ + prefetch_distance) & mask()]; later != nullptr) {
+      for (std::size_t line = 0; line != prefetch_lines; ++line) {
+        prefetch_for_write(reinterpret_cast<const char*>(later) + line * cache_line);
+      }
+    }
+    if (r != nullptr) r->place = runnable::not_queued;
+    return r;
+  }
+
+  /// Gives back the memory beyond what is reserved; returns the bytes. Keeps the ring when memory for a smaller one is
+  /// not to be had.
+  std::size_t trim() noexcept {
+    if (!empty() || capacity_ == 0) return 0;
+    std::uint32_t smaller = reserved_ == 0 ? 0 : minimum;
+    while (reserved_ > limit(smaller)) smaller *= 2;
+    if (smaller == capacity_) return 0;
+    std::unique_ptr<runnable*[]> ring(smaller == 0 ? nullptr : new (std::nothrow) runnable* [smaller] {});
+    if (smaller != 0 && ring == nullptr) return 0;
+    const std::size_t freed = (capacity_ - smaller) * sizeof(runnable*);
+    ring_ = std::move(ring);
+    capacity_ = smaller;
+    limit_ = limit(smaller);
+    head_ = tail_ = 0;
+    return freed;
+  }
+
+ private:
+  static constexpr std::uint32_t minimum = 64;
+  static constexpr std::uint32_t prefetch_distance = 3;  // after the one that pop() returns
+  static constexpr std::size_t prefetch_lines = 5;       // a flow with the step that it waits in
+
+  /// How many reserved runnables a ring serves: the sixteenth left over bounds the cost of compaction.
+  static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }
+  std::uint32_t mask() const noexcept { return capacity_ - 1; }
+
+  /// Before all gaps are taken out.
+  void forget_gaps_of_batch() noexcept {
+    const std::uint32_t left = (std::min)(batch_ == 0 ? 0 : batch_ - 1, size());
+    for (std::uint32_t at = head_, end = head_ + left; at != end; ++at) {
+      if (ring_[at & mask()] == nullptr) --batch_;
+    }
+  }
+
+  [[gnu::noinline]] void grow(std::size_t wanted) {
+    std::size_t larger = capacity_ == 0 ? minimum : std::size_t{capacity_} * 2;
+    while (wanted > limit(larger)) larger *= 2;
+    if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
+    std::unique_ptr<runnable*[]> ring(new runnable* [larger] {});
+    std::uint32_t count = 0;
+    forget_gaps_of_batch();
+    for (; head_ != tail_; ++head_) {
+      runnable* const r = ring_[head_ & mask()];
+      if (r == nullptr) continue;
+      ring[count] = r;
+      r->place = count++;
+    }
+    ring_ = std::move(ring);
+    capacity_ = static_cast<std::uint32_t>(larger);
+    limit_ = limit(larger);
+    head_ = 0;
+    tail_ = count;
+  }
+
+  [[gnu::noinline]] void compact() noexcept {
+    std::uint32_t to = head_;
+    forget_gaps_of_batch();
+    for (std::uint32_t from = head_; from != tail_; ++from) {
+      runnable* const r = ring_[from & mask()];
+      if (r == nullptr) continue;
+      ring_[to & mask()] = r;
+      r->place = to++ & mask();
+    }
+    tail_ = to;
+    ASYNC_ASSERT(tail_ - head_ < capacity_);  // else something was pushed without a reserved place
+  }
+
+  std::unique_ptr<runnable*[]> ring_;  // an entry outside [head_, tail_) is stale: only ever prefetched
+  std::uint32_t capacity_ = 0;         // a power of two, or 0
+  std::uint32_t head_ = 0;             // running positions; masked, they are places
+  std::uint32_t tail_ = 0;
+  std::uint32_t batch_ = 0;  // places that are left of it, with that of the one that was popped last
+  std::size_t reserved_ = 0;
+  std::size_t limit_ = 0;  // limit(capacity_)
+};
+
+}  // namespace async::detail

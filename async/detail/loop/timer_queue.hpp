@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <bit>      // for countl_zero, countr_zero
+#include <chrono>   // for nanoseconds
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t
+
+#include "async/detail/base/config.hpp"  // for ASYNC_ASSERT
+
+namespace async::detail {
+
+struct timer_link {
+  timer_link* next = nullptr;
+  timer_link* prev = nullptr;
+};
+
+/// A timer that lives where its owner wants; the base of a timeout or a deferred task. Must not move while armed.
+struct timer_node : timer_link {
+  using function = void (*)(timer_node& self);
+
+  explicit timer_node(function f) noexcept : fire(f) {}
+  bool armed() const noexcept { return next != nullptr; }
+
+  std::uint64_t when = 0;  // tick; for one armed by arm_after() and not yet placed: nanoseconds
+  function fire;
+};
+
+/// Timers in a hierarchical timing wheel (G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
+/// scheme 7): four wheels of 256 slots each, the first of ticks of 65.536 microseconds.
+///
+/// Use it where most timers are disarmed before they are due: arming and disarming is a few stores, however many are
+/// armed. Do not use it where a timer must fire closer to its time than a tenth of a millisecond.
+///
+/// Order       by tick; of one tick, in the order armed. Never early, at most a tick late.
+/// Far timers  beyond 2^32 ticks (78 hours) wait in a list that is looked through as often.
+/// Threads     one at a time. Callbacks may arm, disarm, and destroy any timer, their own included.
+/// Exceptions  those of callbacks pass through expire(); the timers behind it stay due.
+/// Memory      none but the object's own 16 KiB.
+///
+/// A timer's wheel is that of the highest byte in which its tick differs from the present one, and its slot is that
+/// byte. Hence timers of one tick are always in the same list, in the order armed; a slot's list is moved down when the
+/// present reaches the slot's first tick, and no slot of a higher wheel is due while one of a lower wheel is armed.
+template <class Clock>
+class timer_queue {
+ public:
+  using time_point = typename Clock::time_point;
+  using nanoseconds = std::chrono::nanoseconds;
+
+  /// `now`: the origin of its ticks; deadlines before it are due at once.
+  explicit timer_queue(time_point now) noexcept : origin_(since_epoch(now)) {
+    for (timer_link& head : heads_) head.next = head.prev = &head;
+  }
+  timer_queue(const timer_queue&) = delete;
+  timer_queue& operator=(const timer_queue&) = delete;
+
+  /// Fires at the first expire() that is told a time not before `deadline`.
+  void arm(timer_node& node, time_point deadline) noexcept {
+    ASYNC_ASSERT(!node.armed());
+    node.when = tick_not_before(deadline);
+    place(node);
+  }
+
+  /// Fires `delay` after the time that the next settle() or expire() is told: for whoever does not want to read the
+  /// clock. Without a delay it is due then.
+  void arm_after(timer_node& node, nanoseconds delay) noexcept {
+    ASYNC_ASSERT(!node.armed());
+    node.when = delay.count() > 0 ? static_cast<std::uint64_t>(delay.count()) : 0;
+    append(fresh, node);
+  }
+
+  /// Fires at the next collect() whatever the time.
+  void arm_now(timer_node& node) noexcept {
+    ASYNC_ASSERT(!node.armed());
+    append(due, node);
+  }
+
+  /// Does nothing when the timer is not armed.
+  void disarm(timer_node& node) noexcept {
+    if (!node.armed()) return;
+    timer_link* const before = node.prev;
+    unlink(node);
+    if (before->next == before) mark_empty(before);
+  }
+
+  /// Gives the timers of arm_after() their deadlines.
+  void settle(time_point now) noexcept {
+    timer_link* const head = &heads_[fresh];
+    summary_ &= ~bit_of(fresh);
+    while (head->next != head) {
+      timer_node& node = static_cast<timer_node&>(*head->next);
+      unlink(node);
+      const std::uint64_t at = since_origin(now);
+      node.when = node.when == 0 ? 0 : ceil_tick(node.when > never - at ? never : at + node.when);
+      place(node);
+    }
+  }
+
+  /// Makes all timers up to `now` ready for fire(). A time before an earlier one is taken as that.
+  void collect(time_point now) noexcept {
+    settle(now);
+    const std::uint64_t target = since_origin(now) >> tick_shift;
+    while ((summary_ & timed) != 0) {
+      const std::size_t index = next_slot();
+      const std::uint64_t start = start_of(index);
+      if (start > target) break;
+      present_ = start;
+      if (index < slot_count) {
+        splice(heads_[index], heads_[due]);
+        summary_ |= bit_of(due);
+        mark_empty(&heads_[index]);
+      } else {
+        move_down(index);
+      }
+    }
+    if (target > present_) present_ = target;
+  }
+
+  /// Fires up to `most` of the timers that collect() or arm_now() has made ready; those that callbacks arm wait for the
+  /// next call. Returns how many.
+  std::size_t fire(std::size_t most) {
+    if (!is_empty(due)) {
+      splice(heads_[due], heads_[firing]);
+      summary_ = (summary_ & ~bit_of(due)) | bit_of(firing);
+    }
+    std::size_t count = 0;
+    for (; !is_empty(firing) && count != most; ++count) {
+      timer_node& node = static_cast<timer_node&>(*heads_[firing].next);
+      unlink(node);
+      if (is_empty(firing)) summary_ &= ~bit_of(firing);
+      node.fire(node);
+    }
+    return count;
+  }
+
+  /// collect() and fire() all.
+  std::size_t expire(time_point now) {
+    collect(now);
+    return fire(static_cast<std::size_t>(-1));
+  }
+
+  /// Hands over all timers, unlinked, earliest wheel first, to a function that may arm none.
+  template <class F>
+  void clear(F&& let_go) {
+    const auto let_go_of = [&](std::size_t index) {
+      for (timer_link& head = heads_[index]; head.next != &head;) {
+        timer_node& node = static_cast<timer_node&>(*head.next);
+        disarm(node);
+        let_go(node);
+      }
+    };
+    while ((summary_ & (bit_of(beyond) - 1)) != 0) let_go_of(next_slot());
+    for (const std::size_t index : {beyond, fresh, due, firing}) let_go_of(index);
+  }
+
+  /// True when fire() would fire something.
+  bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
+  /// True when no timer waits for time to pass.
+  bool none_waiting() const noexcept {
+    return (summary_ & (timed | bit_of(fresh))) == 0 || ((summary_ & timed) == 0 && is_empty(fresh));
+  }
+  bool empty() const noexcept { return none_waiting() && !any_due(); }
+  /// False: the queue is empty. True: look again, and remember the answer.
+  bool maybe_armed() const noexcept { return summary_ != 0; }
+  bool any_armed() noexcept {
+    if ((summary_ & bit_of(fresh)) != 0 && is_empty(fresh)) summary_ &= ~bit_of(fresh);
+    return summary_ != 0;
+  }
+
+  /// When to call next: not after the first timer is due, and exactly then unless its slot is crowded, in which case it
+  /// may be up to three times earlier. The time of the last call when something is due or not settled;
+  /// time_point::max() when nothing is armed.
+  time_point next_deadline() const noexcept {
+    if (any_due() || !is_empty(fresh)) return to_time(present_);
+    if (none_waiting()) return (time_point::max)();
+    const std::size_t index = next_slot();
+    if (index < slot_count) return to_time(start_of(index));
+    std::uint64_t earliest = never;
+    int looked_at = 0;
+    for (const timer_link* link = heads_[index].next; link != &heads_[index]; link = link->next) {
+      if (++looked_at > 16) return to_time(start_of(index));
+      const std::uint64_t when = static_cast<const timer_node*>(link)->when;
+      if (when < earliest) earliest = when;
+    }
+    return to_time(earliest);
+  }
+
+ private:
+  static constexpr unsigned tick_shift = 16;  // 65,536 ns
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  static constexpr std::size_t slot_count = 256;
+  static constexpr std::size_t wheel_slots = 4 * slot_count;
+  static constexpr std::size_t beyond = wheel_slots;  // the lists behind the wheels
+  static constexpr std::size_t fresh = beyond + 1;    // not yet settled
+  static constexpr std::size_t due = beyond + 2;      // fires with the next batch
+  static constexpr std::size_t firing = beyond + 3;   // the batch
+
+  /// Of a list behind the wheels in summary_.
+  static constexpr std::uint32_t bit_of(std::size_t list) noexcept {
+    return std::uint32_t{1} << (wheel_slots / 64 + (list - wheel_slots));
+  }
+  /// Of those that wait for their time.
+  static constexpr std::uint32_t timed = (bit_of(beyond) << 1) - 1;
+
+  static std::int64_t since_epoch(time_point t) noexcept {
+    return std::int64_t{std::chrono::duration_cast<nanoseconds>(t.time_since_epoch()).count()};
+  }
+  std::uint64_t since_origin(time_point t) const noexcept {
+    const std::int64_t at = since_epoch(t);
+    return at <= origin_ ? 0 : static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(origin_);
+  }
+  static std::uint64_t ceil_tick(std::uint64_t ns) noexcept {
+    return (ns >> tick_shift) + ((ns & ((std::uint64_t{1} << tick_shift) - 1)) != 0 ? 1 : 0);
+  }
+  std::uint64_t tick_not_before(time_point t) const noexcept { return ceil_tick(since_origin(t)); }
+  time_point to_time(std::uint64_t tick) const noexcept {
+    const std::uint64_t last = since_origin((time_point::max)());
+    const std::uint64_t ns = tick > (last >> tick_shift) ? last : tick << tick_shift;
+    return time_point(std::chrono::duration_cast<typename time_point::duration>(
+        nanoseconds(static_cast<std::int64_t>(static_cast<std::uint64_t>(origin_) + ns))));
+  }
+
+  bool is_empty(std::size_t index) const noexcept { return heads_[index].next == &heads_[index]; }
+
+  /// To a list behind the wheels.
+  void append(std::size_t list, timer_node& node) noexcept {
+    append(heads_[list], node);
+    if ((summary_ & bit_of(list)) == 0) summary_ |= bit_of(list);
+  }
+  static void append(timer_link& head, timer_node& node) noexcept {
+    node.next = &head;
+    node.prev = head.prev;
+    head.prev->next = &node;
+    head.prev = &node;
+  }
+  static void unlink(timer_node& node) noexcept {
+    node.prev->next = node.next;
+    node.next->prev = node.prev;
+    node.next = node.prev = nullptr;
+  }
+  static void splice(timer_link& from, timer_link& to) noexcept {
+    if (from.next == &from) return;
+    from.next->prev = to.prev;
+    to.prev->next = from.next;
+    from.prev->next = &to;
+    to.prev = from.prev;
+    from.next = from.prev = &from;
+  }
+
+  void place(timer_node& node) noexcept {
+    const std::uint64_t differ = node.when ^ present_;
+    if (node.when <= present_ || (differ >> 32) != 0) [[unlikely]]
+      return append(node.when <= present_ ? due : beyond, node);
+    const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
+    const std::size_t index = level * slot_count + ((node.when >> (8 * level)) & (slot_count - 1));
+    append(heads_[index], node);
+    occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    summary_ |= 1U << (index / 64);
+  }
+
+  /// The list of `head` has become empty.
+  [[gnu::always_inline]] void mark_empty(const timer_link* head) noexcept {
+    if (head == &heads_[fresh]) return;  // most are armed and disarmed there: its bit stays until somebody looks
+    const auto index = static_cast<std::size_t>(head - heads_);
+    if (index >= wheel_slots) {
+      summary_ &= ~bit_of(index);
+      return;
+    }
+    std::uint64_t& word = occupied_[index / 64];
+    word &= ~(std::uint64_t{1} << (index % 64));
+    if (word == 0) summary_ &= ~(1U << (index / 64));
+  }
+
+  /// Index of the first list that needs attention. A timer waits in a wheel or far.
+  std::size_t next_slot() const noexcept {
+    const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
+    if (word >= wheel_slots / 64) return beyond;
+    return word * 64 + static_cast<std::size_t>(std::countr_zero(occupied_[word]));
+  }
+
+  /// First tick of a list.
+  std::uint64_t start_of(std::size_t index) const noexcept {
+    if (index == beyond) return ((present_ >> 32) + 1) << 32;
+    const std::size_t shift = 8 * (index / slot_count);
+    return ((present_ >> shift >> 8 << 8) | (index % slot_count)) << shift;
+  }
+
+  void move_down(std::size_t index) noexcept {
+    timer_link chain;
+    chain.next = chain.prev = &chain;
+    splice(heads_[index], chain);
+    mark_empty(&heads_[index]);
+    while (chain.next != &chain) {
+      timer_node& node = static_cast<timer_node&>(*chain.next);
+      unlink(node);
+      place(node);
+    }
+  }
+
+  std::int64_t origin_;        // nanoseconds since the clock's epoch
+  std::uint64_t present_ = 0;  // tick up to which timers have been collected
+  std::uint32_t summary_ = 0;  // bit w: occupied_[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
+  std::uint64_t occupied_[16] = {};  // a bit for each slot of the wheels: its list is not empty
+  timer_link heads_[firing + 1];
+};
+
+}  // namespace async::detail

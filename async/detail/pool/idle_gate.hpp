@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <mutex>               // for mutex
+
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
+
+namespace async::detail {
+
+/// Where threads wait until a condition holds that others bring about without taking a lock.
+///
+/// The waiter counts itself, heavy fence, looks at the condition. Who may have made it true: light fence, looks at the
+/// count. So either the waiter sees the condition or the other sees the waiter and wakes it.
+template <class Mutex = std::mutex, class Variable = std::condition_variable>
+class basic_idle_gate {
+ public:
+  template <class Condition>
+  void wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    waiters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence
+    heavy_fence();                                     // pairs with notify()'s light fence
+    changed_.wait(lock, condition);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a wake-up too many is harmless
+  }
+
+  /// After a change that may have made the condition true.
+  void notify() noexcept {
+    light_fence();                                              // pairs with wait()'s heavy fence
+    if (waiters_.load(std::memory_order_relaxed) == 0) return;  // relaxed: ordered by the fence
+    {
+      const std::lock_guard lock(mutex_);
+    }  // not between a waiter's look and its sleep
+    changed_.notify_all();
+  }
+
+ private:
+  Mutex mutex_;
+  Variable changed_;
+  atomic<std::size_t> waiters_{0};
+};
+
+using idle_gate = basic_idle_gate<>;
+
+}  // namespace async::detail

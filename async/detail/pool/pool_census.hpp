@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t
+
+#include "async/detail/base/atomics.hpp"  // for atomic
+
+namespace async::detail {
+
+/// Counts who may have a task of a pool in hand: the pool's threads, and threads from outside that help. Tells whether
+/// nobody has, and none waits. A thread that has been started has nothing in hand until it comes.
+///
+/// Word        [ changes:27 | helpers:20 | threads:17 ]; `changes` counts who comes and who goes.
+/// Threads     any.
+/// Progress    wait-free.
+class pool_census {
+ public:
+  /// A thread is about to be started. It is fresh until it comes.
+  void thread_starts() noexcept { fresh_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: read by who knows of it
+  /// It could not be started.
+  void no_thread_starts() noexcept { fresh_.fetch_sub(1, std::memory_order_relaxed); }  // relaxed: nothing to be seen
+  /// By the thread itself, before it looks for tasks.
+  void thread_comes() noexcept {
+    come(one_thread);
+    // [W16] release, pairs with [W17]: that it has come; not modelled: a modification of the word sees it anyway there
+    fresh_.fetch_sub(1, std::memory_order_release);
+  }
+  /// It has run its last task.
+  void thread_goes() noexcept { go(one_thread); }
+  /// A thread from outside is about to look for tasks.
+  void helper_comes() noexcept { come(one_helper); }
+  void helper_goes() noexcept { go(one_helper); }
+
+  /// Whether a thread has been started that has not come. Those that have come are seen by is_idle() after this.
+  bool has_fresh() const noexcept {
+    return fresh_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
+  }
+
+  /// Whether there is a thread, or a helper. Relaxed: a guess.
+  bool has_anybody() const noexcept { return has_fresh() || threads() != 0 || has_helpers(); }
+  /// How many threads there are. Relaxed: a figure.
+  std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
+  /// Relaxed: a guess.
+  bool has_helpers() const noexcept { return helpers_of(word_.load(std::memory_order_relaxed)) != 0; }
+
+  /// True: at one moment of the call no task waited and nobody ran one; all threads slept, see basic_sleepers, and
+  /// there was no helper. What had been done by then can be seen.
+  ///
+  /// Between the looks at the two words and their confirmations nobody came, went or woke. So what has_work() did not
+  /// find in between was in nobody's hand; who came after the confirmation took after it what he took.
+  template <class Sleepers, class HasWork>
+  bool is_idle(Sleepers& all, HasWork has_work) noexcept {
+    const std::uint64_t before = word_.load(std::memory_order_acquire);  // [W15] acquire, pairs with [W12]
+    const auto asleep = all.idle();
+    if (asleep.count() != threads_of(before) || helpers_of(before) != 0 || has_work()) return false;
+    // [W11] release, pairs with [W10]: has_work() has not seen what those take who come after this; not modelled: no
+    // load of the model reads what is stored later
+    return word_.fetch_add(0, std::memory_order_release) == before && all.is_still(asleep);
+  }
+
+ private:
+  static constexpr unsigned helpers_shift = 17, changes_shift = 37;
+  static constexpr std::uint64_t one_thread = 1;
+  static constexpr std::uint64_t one_helper = std::uint64_t{1} << helpers_shift;
+  static constexpr std::uint64_t one_change = std::uint64_t{1} << changes_shift;
+  static constexpr std::size_t threads_of(std::uint64_t word) noexcept {
+    return static_cast<std::size_t>(word & (one_helper - 1));
+  }
+  static constexpr std::uint64_t helpers_of(std::uint64_t word) noexcept {
+    return (word & (one_change - 1)) >> helpers_shift;
+  }
+
+  void come(std::uint64_t who) noexcept {
+    // [W10] acquire, pairs with [W11]: who looked before has seen what this one takes; not modelled: see there
+    word_.fetch_add(one_change + who, std::memory_order_acquire);
+  }
+  void go(std::uint64_t who) noexcept {
+    // [W12] release, pairs with [W15]: what the tasks have done
+    word_.fetch_add(one_change - who, std::memory_order_release);
+  }
+
+  atomic<std::uint64_t> word_{0};
+  atomic<std::uint32_t> fresh_{0};
+};
+
+}  // namespace async::detail

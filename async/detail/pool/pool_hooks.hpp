@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdio>     // for snprintf
+#include <exception>  // for exception_ptr, current_exception
+#include <string>     // for string
+#include <utility>    // for move
+
+#include "async/detail/base/platform.hpp"       // for set_thread_name, thread_name_length
+#include "async/detail/base/unhandled.hpp"      // for terminate_for
+#include "async/detail/pool/job.hpp"            // for job
+#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
+#include "async/task.hpp"                       // for task
+#include "async/threadpool_options.hpp"         // for threadpool_options
+
+namespace async::detail {
+
+/// The user's callbacks of a pool, and what happens when one of them, or a task, throws.
+class pool_hooks {
+ public:
+  explicit pool_hooks(threadpool_options&& options)
+      : name_(std::move(options.name)),
+        start_(std::move(options.on_thread_start)),
+        stop_(std::move(options.on_thread_stop)),
+        unhandled_(std::move(options.on_unhandled)) {}
+
+  /// On a thread of the pool, before its first task and after its last.
+  void started(std::size_t index) const noexcept {
+    ASYNC_TRACE_THREAD(name_.empty() ? "worker" : name_.c_str(), index);
+    if (!name_.empty()) {
+      char end[24];
+      const int length = std::snprintf(end, sizeof end, "/%zu", index);
+      char name[thread_name_length + 1];  // a name that is too long is cut, not the index
+      const int cut = thread_name_length - length;
+      if (std::snprintf(name, sizeof name, "%.*s%s", cut, name_.c_str(), end) > 0) set_thread_name(name);
+    }
+    call(start_, index);
+  }
+  void stopping(std::size_t index) const noexcept { call(stop_, index); }
+  /// Whether threads that begin call a function of users, which may do anything.
+  bool has_start() const noexcept { return static_cast<bool>(start_); }
+
+  /// Runs one task of the pool, and destroys it.
+  void run(task& work) const {
+    ASYNC_TRACE_SPAN(task, "task", 0);
+    call(work);
+    work.reset();
+  }
+  static void run(job* j) {
+    ASYNC_TRACE_SPAN(task, "task", 0);
+    j->run(j);
+  }
+
+  /// Calls a task; an exception that leaves it is unhandled. Only what ends the thread passes through.
+  [[gnu::always_inline]] void call(task& work) const {
+    try {
+      work();
+    } catch (...) {
+      std::exception_ptr error = std::current_exception();
+      if (error == nullptr) throw;  // pthread_exit()
+      unhandled(std::move(error));
+    }
+  }
+
+  /// The hook, else a message and std::terminate.
+  [[gnu::noinline]] void unhandled(std::exception_ptr error) const noexcept {
+    if (unhandled_) return unhandled_(std::move(error));
+    terminate_for(error, "async::threadpool: unhandled exception in a task");
+  }
+
+ private:
+  void call(const unique_function<void(std::size_t)>& hook, std::size_t index) const noexcept {
+    if (!hook) return;
+    try {
+      hook(index);
+    } catch (...) {
+      unhandled(std::current_exception());
+    }
+  }
+
+  const std::string name_;
+  const unique_function<void(std::size_t)> start_;
+  const unique_function<void(std::size_t)> stop_;
+  const unique_function<void(std::exception_ptr)> unhandled_;
+};
+
+}  // namespace async::detail

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>              // for microseconds, milliseconds
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <iterator>            // for next
+#include <list>                // for list
+#include <mutex>               // for mutex, lock_guard, unique_lock
+#include <thread>              // for thread
+
+#include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+
+namespace async::detail {
+
+/// Threads that stand in for workers of a pool which sleep in a wait although there are tasks. A stand-in runs tasks
+/// until there are none, or until the workers are back. Then it rests for a while, and ends if it is not needed again.
+///
+/// Without them a pool whose workers all wait for what one of its queued tasks must do would stop for good.
+///
+/// Threads     any; rest() by a stand-in; close() once.
+/// Progress    takes a mutex; is_surplus() is wait-free.
+class stand_ins {
+ public:
+  /// Has one more work, if fewer do than are `missed`: one that rests, or else, if it `may_start`, a new one that calls
+  /// body(). None is started too soon after the last: some 200 microseconds, longer when there are many. Throws what
+  /// starting a thread throws.
+  template <class Body>
+  void call(std::size_t missed, bool may_start, Body body) {
+    if (is_surplus(missed, 1)) return;
+    const std::lock_guard lock(mutex_);
+    const std::size_t there = at_work_.load(std::memory_order_relaxed);  // relaxed: raised under the mutex only
+    if (is_closed_ || there + 1 > missed) return;
+    if (called_ != resting_) {
+      ++called_;
+      at_work_.fetch_add(1, std::memory_order_relaxed);  // relaxed, all: a count
+      return wake_.notify_one();
+    }
+    const wait_clock::time_point now = wait_clock::now();
+    if (!may_start || now < latest_ + pause * (1 + there / 64)) return;
+    // The next thread joins those that have ended: their thread-local destructors may still run, and wait for
+    // something.
+    std::list<entry> ended;
+    for (auto e = threads_.begin(); e != threads_.end();) {
+      const auto next = std::next(e);
+      if (e->has_ended) ended.splice(ended.end(), threads_, e);
+      e = next;
+    }
+    entry& fresh = threads_.emplace_back();
+    fresh.before.splice(fresh.before.end(), ended);
+    at_work_.fetch_add(1, std::memory_order_relaxed);
+    try {
+      fresh.thread = std::thread([this, &fresh, body]() mutable {
+        const end_of_thread at_end{*this, fresh};
+        body();
+      });
+    } catch (...) {
+      at_work_.fetch_sub(1, std::memory_order_relaxed);
+      threads_.splice(threads_.begin(), fresh.before);
+      threads_.pop_back();
+      throw;
+    }
+    latest_ = now;
+  }
+
+  /// Whether, with `more` of them at work, there would be more than are missed. Relaxed: a guess.
+  bool is_surplus(std::size_t missed, std::size_t more = 0) const noexcept {
+    return at_work_.load(std::memory_order_relaxed) + more > missed;
+  }
+
+  /// By a stand-in that is not needed. True: it is called again. False: it is to end.
+  bool rest() {
+    std::unique_lock lock(mutex_);
+    at_work_.fetch_sub(1, std::memory_order_relaxed);
+    ++resting_;
+    wake_.wait_for(lock, rest_time, [this] { return called_ != 0 || is_closed_; });
+    --resting_;
+    if (called_ != 0) {
+      --called_;
+      return true;
+    }
+    at_work_.fetch_add(1, std::memory_order_relaxed);  // until it has ended
+    return false;
+  }
+
+  /// Joins all; none is started any more. When no task is left.
+  void close() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+    }
+    wake_.notify_all();
+    join(threads_);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds pause{200};
+  static constexpr std::chrono::milliseconds rest_time{50};
+
+  struct entry {
+    std::thread thread;
+    std::list<entry> before;  // its own: those that it joins at its end
+    bool has_ended = false;   // guarded by the mutex
+  };
+  static void join(std::list<entry>& all) noexcept {
+    for (entry& e : all) e.thread.join();  // which has joined those before it
+    all.clear();
+  }
+  struct end_of_thread {
+    stand_ins& all;
+    entry& self;
+    ~end_of_thread() {
+      join(self.before);
+      const std::lock_guard lock(all.mutex_);
+      all.at_work_.fetch_sub(1, std::memory_order_relaxed);
+      self.has_ended = true;
+    }
+  };
+
+  atomic<std::size_t> at_work_{0};
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  bool is_closed_ = false;
+  std::size_t resting_ = 0;
+  std::size_t called_ = 0;  // of those that rest
+  wait_clock::time_point latest_{};
+  std::list<entry> threads_;
+};
+
+}  // namespace async::detail

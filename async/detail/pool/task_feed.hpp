@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <memory>   // for unique_ptr
+#include <utility>  // for move
+
+#include "async/bounded_queue.hpp"        // for bounded_queue
+#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/errors.hpp"               // for stopped, queue_full
+#include "async/queue.hpp"                // for queue
+#include "async/task.hpp"                 // for task
+#include "async/threadpool_options.hpp"   // for threadpool_options
+
+namespace async::detail {
+
+/// Tasks that came to a pool from outside: an unbounded queue, or a bounded one with a policy for when it is full.
+///
+/// Threads, order and progress as async::queue and async::bounded_queue.
+class task_feed {
+ public:
+  explicit task_feed(const threadpool_options& options) : when_full_(options.when_full) {
+    if (options.max_queue != 0) bounded_ = std::make_unique<bounded_queue<task>>(options.max_queue);
+  }
+
+  /// Takes `work` in, waiting if that is the policy. False: it is for the caller to run. Throws queue_full or, closed,
+  /// stopped; the task is then still the caller's.
+  bool put(task& work) {
+    using policy = threadpool_options::overflow;
+    if (bounded_ == nullptr) {
+      unbounded_.enqueue(std::move(work));
+      return true;
+    }
+    if (bounded_->enqueue(std::move(work))) return true;
+    if (bounded_->is_closed()) throw stopped();
+    if (when_full_ == policy::reject) throw queue_full();
+    if (when_full_ == policy::caller_runs) return false;
+    if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
+    return true;
+  }
+
+  /// put() that neither waits nor refuses. False: it is full or closed, and the task is for the caller to run.
+  bool try_put(task& work) {
+    if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
+    unbounded_.enqueue(std::move(work));
+    return true;
+  }
+
+  /// Takes the oldest task. False: there is none.
+  bool take(task& out) noexcept { return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out); }
+
+  bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || bounded_->empty()); }
+
+  /// Notes how many tasks wait; peak() is the most that was noted.
+  void sample() noexcept {
+    const std::size_t size = bounded_ == nullptr ? unbounded_.approx_size() : bounded_->approx_size();
+    std::size_t peak = peak_.load(std::memory_order_relaxed);  // relaxed, both: a figure
+    while (size > peak && !peak_.compare_exchange_weak(peak, size, std::memory_order_relaxed)) {
+    }
+  }
+  std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }  // relaxed: a figure
+
+  /// A bounded feed takes nothing in any more; who waits for room gets stopped.
+  void close() noexcept {
+    if (bounded_ != nullptr) bounded_->close();
+  }
+
+ private:
+  const threadpool_options::overflow when_full_;
+  queue<task> unbounded_;
+  std::unique_ptr<bounded_queue<task>> bounded_;
+  atomic<std::size_t> peak_{0};
+};
+
+}  // namespace async::detail

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>    // for min
+#include <bit>          // for bit_ceil
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t, uint64_t
+#include <limits>       // for numeric_limits
+#include <memory>       // for construct_at, destroy_at
+#include <new>          // for operator new, align_val_t
+#include <stdexcept>    // for invalid_argument, length_error
+#include <type_traits>  // for is_nothrow_destructible_v
+#include <utility>      // for forward, move
+
+#include "async/detail/base/atomics.hpp"     // for atomic, under_model
+#include "async/detail/base/backoff.hpp"     // for backoff, pause_for
+#include "async/detail/base/config.hpp"      // for no_sharing
+#include "async/detail/queue/hold_off.hpp"   // for hold_off
+#include "async/detail/queue/wait_gate.hpp"  // for wait_gate
+
+namespace async::detail {
+
+/// What an attempt on a ring came to.
+enum class ring_result : unsigned char {
+  done,
+  blocked,  // full; empty
+  closed,   // closed; closed and drained
+};
+
+/// The ring under bounded_queue: claims, slots, closing; it never sleeps, but wakes those who do.
+///
+/// Words       tail_, head_: the next ticket to be claimed by a producer, by a consumer; the top bit of tail_: closed.
+///             Ticket t uses slot t % capacity. A slot's turn = ticket << 2 | state: free for the producer with that
+///             ticket, full or void for its consumer, which sets it free for the ticket a capacity later. Tickets never
+///             wrap; turns do, but while a thread's claim can succeed, its slot is at most one capacity behind.
+/// Invariants  I1 head_ <= tail_ <= head_ + capacity, by ticket. I2 a ticket has one producer and one consumer: the
+///             compare-exchange of tail_ and of head_. I3 between claim and turn the element is its claimer's alone.
+/// Linearization  an enqueue at its claim of tail_, a dequeue at its claim of head_, close at its fetch_or of tail_;
+///             "full" at its load of head_ and "empty" at its load of tail_: seq_cst, so that also what one thread does
+///             to several queues is seen in one order by all.
+/// Void        a slot whose element could not be constructed. It counts as an element until all before it are taken,
+///             then whoever comes first, its producer or the consumer before it, moves head_ over it.
+template <class T, class Traits>
+class bounded_ring {
+  static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,
+                "async::bounded_queue<T>: T must be an object type whose destructor does not throw");
+
+ public:
+  explicit bounded_ring(std::size_t capacity) : slots_(allocate(capacity)), mask_(std::bit_ceil(capacity) - 1) {
+    for (std::uint64_t t = Traits::first_ticket; t != Traits::first_ticket + mask_ + 1; ++t) {
+      ::new (static_cast<void*>(&at(t))) slot{turn_of(t)};
+    }
+  }
+  /// Destroys the elements that are left; no other call may be running.
+  ~bounded_ring() {
+    std::uint64_t h = head_.load(std::memory_order_relaxed);
+    for (const std::uint64_t t = ticket(tail_.load(std::memory_order_relaxed)); h != t; ++h) {
+      if (at(h).turn.load(std::memory_order_relaxed) == (turn_of(h) | full)) std::destroy_at(at(h).value());
+    }
+    for (std::size_t i = 0; i <= mask_; ++i) slots_[i].~slot();
+    ::operator delete(slots_, std::align_val_t{alignment});
+  }
+  bounded_ring(const bounded_ring&) = delete;
+  bounded_ring& operator=(const bounded_ring&) = delete;
+
+  std::size_t capacity() const noexcept { return static_cast<std::size_t>(mask_ + 1); }
+
+  std::size_t approx_size() const noexcept {
+    const std::uint64_t h = head_.load(std::memory_order_relaxed);
+    const std::uint64_t t = ticket(tail_.load(std::memory_order_relaxed));
+    return t <= h ? 0 : static_cast<std::size_t>((std::min)(t - h, mask_ + 1));
+  }
+
+  bool empty() const noexcept {
+    const std::uint64_t h = head_.load(std::memory_order_relaxed);
+    return ticket(tail_.load(std::memory_order_seq_cst)) <= h;  // [B5]
+  }
+
+  bool is_closed() const noexcept { return is_closed(tail_.load(std::memory_order_seq_cst)); }  // [B5]
+
+  void close() noexcept {
+    tail_.fetch_or(closed_bit, std::memory_order_seq_cst);  // [B4]
+    items_.wake(wait_gate::everyone);
+    room_.wake(wait_gate::everyone);
+  }
+
+  /// Constructs an element from `args` in the next free slot. They are untouched unless it is `done`.
+  template <class... Args>
+  ring_result enqueue(Args&&... args) {
+    std::uint64_t t = tail_.load(std::memory_order_relaxed);
+    for (;;) {
+      slot& s = at(t);
+      // [B1] acquire, pairs with [B3]: the consumer before has left the slot
+      if (s.turn.load(std::memory_order_acquire) == turn_of(t) && !is_closed(t)) [[likely]] {
+        std::uint64_t expected = t;
+        // [B4] seq_cst, pairs with [B5]; failure is relaxed: the slot is looked at again
+        if (tail_.compare_exchange_strong(expected, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+          Traits::claimed();
+          if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
+            std::construct_at(s.value(), std::forward<Args>(args)...);
+            publish(s, t);
+          } else {
+            filling here{*this, t, 1};
+            std::construct_at(s.value(), std::forward<Args>(args)...);
+            here.publish_next();
+          }
+          return ring_result::done;
+        }
+        t = after_contention(tail_);
+      } else if (const look l = look_for_room(t); l.settled) {
+        return l.why();
+      } else {
+        t = l.ticket;
+      }
+    }
+  }
+
+  /// Hands the oldest element, as an rvalue, to `sink`, whose exception passes; the element is gone then.
+  template <class Sink>
+  ring_result dequeue(Sink&& sink) {
+    std::uint64_t h = head_.load(std::memory_order_relaxed);
+    // A consumer that polls leaves the slot's line to the producer that is going to write it.
+    if (long_empty_.load(std::memory_order_relaxed) == h) [[unlikely]] {
+      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);  // [B5]
+      if (ticket(t) <= h) return is_closed(t) ? ring_result::closed : ring_result::blocked;
+    }
+    for (;;) {
+      slot& s = at(h);
+      // [B2] acquire, pairs with [B3]: the element is constructed
+      if (s.turn.load(std::memory_order_acquire) == (turn_of(h) | full)) [[likely]] {
+        std::uint64_t expected = h;
+        // [B6] seq_cst, pairs with [B7]; failure is relaxed: the slot is looked at again
+        if (head_.compare_exchange_strong(expected, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+          Traits::claimed();
+          const emptying here{*this, s, h};
+          sink(std::move(*s.value()));
+          return ring_result::done;
+        }
+        h = after_contention(head_);
+      } else if (const look l = look_for_item(h); l.settled) {
+        return l.why();
+      } else {
+        h = l.ticket;
+      }
+    }
+  }
+
+  /// Constructs up to `count` elements from *first, *++first, …, and from *++first on if it is `used`. It is not
+  /// advanced beyond the last one taken: a stream would lose one, or wait for it. `done`: some.
+  template <class It>
+  ring_result bulk_enqueue(It& first, bool used, std::size_t count, std::size_t& taken) {
+    const std::size_t most = (std::min)(count, capacity());
+    std::uint64_t t = tail_.load(std::memory_order_relaxed);
+    for (;;) {
+      std::size_t ready = 0;
+      // [B1]
+      while (ready != most && at(t + ready).turn.load(std::memory_order_acquire) == turn_of(t + ready)) ++ready;
+      if (ready != 0 && !is_closed(t)) [[likely]] {
+        std::uint64_t expected = t;
+        // [B4]
+        if (tail_.compare_exchange_strong(expected, t + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+          Traits::claimed();
+          filling here{*this, t, ready};
+          if (used) ++first;
+          for (;; ++first) {
+            std::construct_at(at(t + taken).value(), *first);
+            here.publish_next();
+            if (++taken == ready) break;
+          }
+          return ring_result::done;
+        }
+        t = after_contention(tail_);
+      } else if (const look l = look_for_room(t); l.settled) {
+        return l.why();
+      } else {
+        t = l.ticket;
+      }
+    }
+  }
+
+  /// Moves up to `count` elements to *out, *++out, … `done`: some. No assignment may throw.
+  template <class Out>
+  ring_result bulk_dequeue(Out& out, std::size_t count, std::size_t& taken) {
+    const std::size_t most = (std::min)(count, capacity());
+    std::uint64_t h = head_.load(std::memory_order_relaxed);
+    for (;;) {
+      std::size_t ready = 0;
+      // [B2]
+      while (ready != most && at(h + ready).turn.load(std::memory_order_acquire) == (turn_of(h + ready) | full))
+        ++ready;
+      if (ready != 0) [[likely]] {
+        std::uint64_t expected = h;
+        // [B6]
+        if (head_.compare_exchange_strong(expected, h + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+          Traits::claimed();
+          for (; taken != ready; ++taken, ++out) {
+            slot& s = at(h + taken);
+            *out = std::move(*s.value());
+            set_free(s, h + taken);
+          }
+          wake_producers(ready);
+          return ring_result::done;
+        }
+        h = after_contention(head_);
+      } else if (const look l = look_for_item(h); l.settled) {
+        return l.why();
+      } else {
+        h = l.ticket;
+      }
+    }
+  }
+
+  /// Cheap hints for a thread that is about to sleep: an attempt is worth while.
+  bool may_enqueue() const noexcept {
+    const std::uint64_t t = tail_.load(std::memory_order_relaxed);
+    return at(t).turn.load(std::memory_order_relaxed) == turn_of(t) || is_closed(t);
+  }
+  bool may_dequeue() const noexcept {
+    const std::uint64_t h = head_.load(std::memory_order_relaxed);
+    const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
+    return turn == (turn_of(h) | full) || turn == (turn_of(h) | voided);
+  }
+
+  wait_gate& items() noexcept { return items_; }  // consumers sleep here
+  wait_gate& room() noexcept { return room_; }    // producers sleep here
+
+ private:
+  static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
+  static constexpr std::size_t max_capacity = std::size_t{1}
+                                              << 28;  // less than half of the tickets that turns tell apart
+  static constexpr std::uint32_t full = 1;
+  static constexpr std::uint32_t voided = 2;
+  static constexpr unsigned contended_pauses = 8;  // 16 is better under heavy load, worse in pairs
+
+  struct slot {
+    explicit slot(std::uint32_t first) noexcept : turn(first) {}
+    T* value() noexcept { return reinterpret_cast<T*>(storage); }
+
+    alignas(T) std::byte storage[sizeof(T)];
+    atomic<std::uint32_t> turn;  // written by whoever has claimed the ticket that it is for; read by all
+  };
+  static constexpr std::size_t alignment = (std::max)(alignof(slot), no_sharing);
+
+  static std::uint64_t ticket(std::uint64_t tail) noexcept { return tail & ~closed_bit; }
+  static bool is_closed(std::uint64_t tail) noexcept { return (tail & closed_bit) != 0; }
+  slot& at(std::uint64_t t) const noexcept { return slots_[static_cast<std::size_t>(t) & mask_]; }
+  static std::uint32_t turn_of(std::uint64_t t) noexcept { return static_cast<std::uint32_t>(t) << 2; }
+
+  static slot* allocate(std::size_t capacity) {
+    if (capacity == 0) throw std::invalid_argument("async::bounded_queue: capacity 0");
+    if (capacity > max_capacity || capacity > (std::numeric_limits<std::size_t>::max)() / 2 / sizeof(slot))
+      throw std::length_error("async::bounded_queue: capacity too large");
+    return static_cast<slot*>(::operator new(std::bit_ceil(capacity) * sizeof(slot), std::align_val_t{alignment}));
+  }
+
+  // --- between claim and turn ---
+
+  /// Claimed slots of a producer; those not published when its scope ends become void.
+  struct filling {
+    bounded_ring& ring;
+    std::uint64_t next;
+    std::uint64_t left;
+
+    void publish_next() noexcept {
+      --left;
+      ring.publish(ring.at(next), next);
+      ++next;
+    }
+    ~filling() {
+      for (; left != 0; --left) ring.set_void(next++);
+    }
+  };
+
+  /// A claimed slot of a consumer.
+  struct emptying {
+    bounded_ring& ring;
+    slot& mine;
+    std::uint64_t ticket;
+
+    ~emptying() {
+      ring.set_free(mine, ticket);
+      ring.wake_producers(1);
+    }
+  };
+
+  void publish(slot& s, std::uint64_t t) noexcept {
+    // [B3] release, pairs with [B1] and [B2]: publishes the element, or that it is gone
+    s.turn.store(turn_of(t) | full, std::memory_order_release);
+    items_.wake(1);
+  }
+  void set_free(slot& s, std::uint64_t h) noexcept {
+    std::destroy_at(s.value());
+    s.turn.store(turn_of(h + mask_ + 1), std::memory_order_release);  // [B3]
+  }
+  static std::uint64_t after_contention(const atomic<std::uint64_t>& counter) noexcept {
+    pause_for(contended_pauses);
+    return counter.load(std::memory_order_relaxed);
+  }
+
+  // The publisher's side of wait_gate: its seq_cst step is the claim. What is claimed and not finished counts for the
+  // waiter's test, which waits until it is. Woken after the turn, a sleeper finds what it was woken for.
+  void wake_producers(std::size_t count) noexcept {
+    // [B8] seq_cst, pairs with [B9]: sees the void slot, unless its producer sees this consumer's claim
+    if (voids_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      skip_voids();
+    room_.wake(static_cast<std::uint32_t>(count));
+  }
+
+  // --- void slots ---
+
+  [[gnu::noinline]] void set_void(std::uint64_t t) noexcept {
+    voids_.fetch_add(1, std::memory_order_seq_cst);  // [B9] seq_cst, pairs with [B8]
+    // [B10] seq_cst, pairs with [B11]: the slot is void, for whoever comes to it
+    at(t).turn.exchange(turn_of(t) | voided, std::memory_order_seq_cst);
+    skip_voids();
+    items_.wake(1);
+  }
+
+  /// Moves head_ over the void slots that it stands at.
+  [[gnu::noinline]] void skip_voids() noexcept {
+    for (;;) {
+      std::uint64_t h = head_.load(std::memory_order_seq_cst);  // [B7]
+      slot& s = at(h);
+      // [B11] seq_cst, pairs with [B10]
+      if (s.turn.load(std::memory_order_seq_cst) != (turn_of(h) | voided)) return;
+      // [B6]
+      if (head_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+        s.turn.store(turn_of(h + mask_ + 1), std::memory_order_release);  // [B3]
+        voids_.fetch_sub(1, std::memory_order_relaxed);
+        room_.wake(1);
+      }
+    }
+  }
+
+  // --- why a slot is not ready ---
+
+  struct look {
+    std::uint64_t ticket;  // to try, when it is not settled
+    bool settled;
+    bool closed;
+    /// Never `done`, which compilers see here, so that none warns that a caller's `out` may not be written.
+    ring_result why() const noexcept { return closed ? ring_result::closed : ring_result::blocked; }
+  };
+  static look settle(bool closed) noexcept { return {0, true, closed}; }
+  static look retry(std::uint64_t ticket) noexcept { return {ticket, false, false}; }
+
+  [[gnu::noinline]] look look_for_room(std::uint64_t t) noexcept {
+    for (backoff wait;;
+         wait.wait()) {  // waits for a consumer that has claimed the slot's element and is about to leave
+      // [B5] seq_cst, pairs with [B4]
+      const std::uint64_t now = tail_.load(std::memory_order_seq_cst);
+      if (now != t) return retry(now);
+      if (is_closed(t)) return settle(true);
+      if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return retry(t);
+      if (hold_off<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
+      Traits::looking();
+      // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers; the head may be beyond t
+      if (head_.load(std::memory_order_seq_cst) + mask_ < t) return settle(false);
+    }
+  }
+
+  [[gnu::noinline]] look look_for_item(std::uint64_t h) noexcept {
+    for (backoff wait;; wait.wait()) {  // waits for a producer that has claimed the slot and is about to publish
+      const std::uint64_t now = head_.load(std::memory_order_relaxed);
+      if (now != h) return retry(now);
+      const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
+      if (turn == (turn_of(h) | full)) return retry(h);
+      if (turn == (turn_of(h) | voided)) skip_voids();
+      if (hold_off<bounded_ring, 1>::wait(this, h)) return retry(head_.load(std::memory_order_relaxed));
+      // [B5] empty when no more have been claimed by producers
+      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
+      if (ticket(t) <= h) {
+        if (hold_off<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
+        return settle(is_closed(t));
+      }
+    }
+  }
+
+  slot* const slots_;
+  const std::uint64_t mask_;
+  alignas(no_sharing) atomic<std::uint64_t> tail_{Traits::first_ticket};  // written by producers and close()
+  alignas(no_sharing) atomic<std::uint64_t> head_{Traits::first_ticket};  // written by consumers
+  // A head_ at which a consumer has polled for long; written and read by consumers, decides only what they look at
+  // first.
+  atomic<std::uint64_t> long_empty_{Traits::first_ticket - 1};
+  alignas(no_sharing) atomic<std::uint32_t> voids_{0};  // slots that are void and not yet skipped
+  wait_gate items_;
+  wait_gate room_;
+};
+
+}  // namespace async::detail

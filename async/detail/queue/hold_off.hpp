@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min, max
+#include <cstdint>    // for uint64_t
+
+#include "async/detail/base/atomics.hpp"  // for under_model
+#include "async/detail/base/backoff.hpp"  // for pause_for
+
+namespace async::detail {
+
+/// Keeps a thread from running on the heels of the one it waits for.
+///
+/// A consumer that has caught up with its producer takes the cache line away that the producer is writing, element by
+/// element. When the last stop of this thread was over at once, it waits a little without touching memory, so that
+/// several elements are there when it looks again; the wait grows while that gains something and is given up for a
+/// while when it does not, and for long when there was nothing at all twice in a row. A thread that polls for long, or
+/// polls several queues, never waits: latency is not hurt. One state for each thread and kind; `Tag` and `Side` tell
+/// kinds apart.
+template <class Tag, int Side>
+class hold_off {
+ public:
+  /// The thread found position `at` of `queue` not ready. True: it has waited, and shall look once more.
+  static bool wait(const void* queue, std::uint64_t at) noexcept {
+    if constexpr (under_model) {
+      return false;
+    } else {
+      const unsigned pauses = state.stop(queue, at);
+      if (pauses == 0) return false;
+      pause_for(pauses);
+      return true;
+    }
+  }
+
+  /// The thread has looked at its last stop for so long that its next one will not wait.
+  static bool is_long() noexcept {
+    if constexpr (under_model) {
+      return true;
+    } else {
+      return state.polls >= long_stop;
+    }
+  }
+
+ private:
+  struct record {
+    const void* queue;
+    std::uint64_t position;  // of the last stop
+    unsigned polls;          // how often the thread looked there
+    unsigned length;         // of the next wait, in pauses
+    unsigned penalty;        // positions to go before waiting is tried again
+    bool waited;             // at the last stop
+    unsigned vain;           // waits in a row after which there was nothing
+
+    unsigned stop(const void* asked, std::uint64_t at) noexcept {
+      if (queue != asked) {
+        *this = {asked, at, 1, start, 0, false, 0};
+        return 0;
+      }
+      if (at == position) {
+        ++polls;
+        return 0;
+      }
+      const std::uint64_t gained = at - position;
+      if (waited) {
+        vain = polls == 1 ? 0 : (std::min)(vain + 1, most_vain);
+        if (gained <= 2 || vain == most_vain) {
+          penalty = vain == most_vain ? long_penalty : short_penalty;
+          length = least;
+        } else if (gained < 48) {
+          length = (std::min)(2 * length, most);
+        } else if (gained > 400) {
+          length = (std::max)(length / 2, shortest);
+        }
+      }
+      const bool was_short = polls < long_stop;
+      waited = was_short && penalty == 0;
+      penalty -= static_cast<unsigned>((std::min)(std::uint64_t{penalty}, gained));
+      position = at;
+      polls = 1;
+      return waited ? length : 0;
+    }
+  };
+  static constexpr unsigned long_stop = 3;
+  static constexpr unsigned most_vain = 2;
+  static constexpr unsigned short_penalty = 64;
+  static constexpr unsigned long_penalty = 1024;  // nobody fills the queue meanwhile: it may be this thread that does
+  static constexpr unsigned start = 64;
+  static constexpr unsigned shortest = 4;
+  static constexpr unsigned least = 16;
+  static constexpr unsigned most = 64;
+
+  static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false, 0};
+};
+
+}  // namespace async::detail

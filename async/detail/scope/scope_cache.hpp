@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uint64_t
+#include <mutex>    // for mutex, lock_guard
+#include <utility>  // for exchange
+
+#include "async/detail/base/atomics.hpp"      // for atomic
+#include "async/detail/scope/task_scope.hpp"  // for basic_task_scope
+
+namespace async::detail {
+
+/// Counts the cancellations of the process, in steps of two.
+struct cancel_epoch {
+  static inline constinit atomic<std::uint64_t> now{2};
+};
+
+using task_scope = basic_task_scope<cancel_epoch>;
+
+/// Scopes, recycled: each thread keeps some, the rest lies in a process-wide store. No scope is ever freed, because
+/// other threads may look at one that has ended, see basic_task_scope.
+namespace scopes {
+
+inline constexpr unsigned batch = 64;
+
+struct store {
+  std::mutex mutex;
+  task_scope* first = nullptr;  // guarded by the mutex
+
+  static store& instance() {
+    static store* const immortal = new store;  // used until the last thread-local destructor has run
+    return *immortal;
+  }
+  void put(task_scope*& list, unsigned count) noexcept {
+    const std::lock_guard lock(mutex);
+    for (; count != 0; --count) {
+      task_scope* const s = std::exchange(list, list->next_free);
+      s->next_free = std::exchange(first, s);
+    }
+  }
+  unsigned take(task_scope*& list) noexcept {
+    const std::lock_guard lock(mutex);
+    unsigned count = 0;
+    for (; first != nullptr && count != batch; ++count) {
+      task_scope* const s = std::exchange(first, first->next_free);
+      s->next_free = std::exchange(list, s);
+    }
+    return count;
+  }
+};
+
+/// The scopes of one thread. Constant-initialised and trivially destructible, so that access costs no guard.
+struct thread_scopes {
+  task_scope* current;  // that of the task which the thread runs, see scope_guard
+  task_scope* first;    // free ones
+  unsigned count;
+  bool is_kept;   // a keeper stands for this thread
+  bool is_ended;  // the keeper has run: the thread keeps nothing any more
+};
+inline constinit thread_local thread_scopes mine{};
+
+struct keeper {
+  keeper() noexcept { mine.is_kept = true; }
+  ~keeper() {
+    mine.is_ended = true;
+    store::instance().put(mine.first, std::exchange(mine.count, 0U));
+  }
+  keeper(const keeper&) = delete;
+  keeper& operator=(const keeper&) = delete;
+};
+
+inline void keep() {
+  if (mine.is_kept) return;
+  static thread_local keeper at_thread_end;
+  static_cast<void>(at_thread_end);
+}
+
+[[gnu::noinline]] inline void refill() {
+  keep();
+  mine.count = store::instance().take(mine.first);
+  if (mine.count != 0) return;
+  task_scope* const fresh = new task_scope[batch];
+  for (unsigned i = 0; i != batch; ++i) fresh[i].next_free = std::exchange(mine.first, &fresh[i]);
+  mine.count = batch;
+}
+[[gnu::noinline]] inline void give_back() noexcept {
+  const unsigned count = mine.is_ended ? mine.count : batch;
+  store::instance().put(mine.first, count);
+  mine.count -= count;
+}
+
+}  // namespace scopes
+
+/// Beside a job in a deque, in place of a scope: a task that was posted, and that nobody joins.
+inline constinit task_scope posted_task{};
+
+/// The scope of the task that the calling thread runs; null: of none.
+inline task_scope* current_scope() noexcept { return scopes::mine.current; }
+
+/// A scope for a construct that begins, inside `outer`. Throws std::bad_alloc.
+inline task_scope& begin_scope(task_scope* outer) {
+  scopes::thread_scopes& mine = scopes::mine;
+  if (mine.count == 0) [[unlikely]]
+    scopes::refill();
+  --mine.count;
+  task_scope* const s = std::exchange(mine.first, mine.first->next_free);
+  s->begin(outer);
+  return *s;
+}
+inline void end_scope(task_scope& s) noexcept {
+  scopes::thread_scopes& mine = scopes::mine;
+  s.end();
+  s.next_free = std::exchange(mine.first, &s);
+  if (++mine.count == 2 * scopes::batch || mine.is_ended) [[unlikely]]
+    scopes::give_back();
+}
+
+/// While it lives, the calling thread runs a task of this scope.
+class scope_guard {
+ public:
+  explicit scope_guard(task_scope* s) noexcept
+      : before_(std::exchange(scopes::mine.current, s == &posted_task ? nullptr : s)) {}
+  ~scope_guard() { scopes::mine.current = before_; }
+  scope_guard(const scope_guard&) = delete;
+  scope_guard& operator=(const scope_guard&) = delete;
+
+ private:
+  task_scope* const before_;
+};
+
+}  // namespace async::detail

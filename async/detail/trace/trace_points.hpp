@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+/// The places where the library tells async::trace what it does. They expand to nothing unless the whole program, every
+/// translation unit of it, is compiled with -DASYNC_TRACE=1.
+///
+/// ASYNC_TRACE_SPAN(kind, name, about)     from here to the end of the block
+/// ASYNC_TRACE_INSTANT(kind, name, about)  at this moment
+/// ASYNC_TRACE_THREAD(name, number)        the calling thread is called that
+
+#if defined(ASYNC_TRACE) && ASYNC_TRACE
+
+#include "async/detail/trace/trace_log.hpp"  // for trace_span, trace_instant, name_traced_thread
+
+#define ASYNC_TRACE_SPAN(kind, name, about) \
+  const ::async::detail::trace_span async_trace_span(::async::detail::trace_kind::kind, name, about)
+#define ASYNC_TRACE_INSTANT(kind, name, about) \
+  ::async::detail::trace_instant(::async::detail::trace_kind::kind, name, about)
+#define ASYNC_TRACE_THREAD(name, number) ::async::detail::name_traced_thread(name, number)
+
+#else
+
+#define ASYNC_TRACE_SPAN(kind, name, about)
+#define ASYNC_TRACE_INSTANT(kind, name, about)
+#define ASYNC_TRACE_THREAD(name, number)
+
+#endif

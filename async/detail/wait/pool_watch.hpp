@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/base/atomics.hpp"         // for atomic, yield_thread
+#include "async/detail/future/future_watch.hpp"  // for watchers_of
+#include "async/detail/future/watch_list.hpp"    // for future_watcher
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
+
+namespace async::detail {
+
+/// While it lives, the threads of a pool that wait for something look again when a shared state becomes ready.
+class pool_watch : future_watcher {
+ public:
+  pool_watch(pool_core& pool, const void* of) noexcept : future_watcher(&tell), pool_(pool), state_(of) {
+    watchers_of(of).add(*this, of);
+  }
+  ~pool_watch() {
+    if (watchers_of(state_).remove(*this)) return;
+    while (!is_told_.load(std::memory_order_acquire))
+      yield_thread();  // [V3] acquire, pairs with [V4]; not modelled: a flag
+  }
+  pool_watch(const pool_watch&) = delete;
+  pool_watch& operator=(const pool_watch&) = delete;
+
+ private:
+  static void tell(future_watcher& w) noexcept {
+    auto& self = static_cast<pool_watch&>(w);
+    self.pool_.notify_waiters();
+    self.is_told_.store(true, std::memory_order_release);  // [V4] release, pairs with [V3]; not modelled: see there
+  }
+
+  pool_core& pool_;
+  const void* const state_;
+  atomic<bool> is_told_{false};
+};
+
+}  // namespace async::detail

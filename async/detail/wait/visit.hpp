@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <utility>  // for swap
+
+#include "async/detail/pool/pool_core.hpp"  // for pool_core, participant
+#include "async/detail/pool/seat.hpp"       // for this_seat, other_seats, keep_seats, pool_registry
+
+namespace async::detail {
+
+/// While it lives, the calling thread has a part in the pool: its worker's, or a seat. The seats that a thread outside
+/// has in a few pools stay its own, so that this costs a few loads the next time.
+class visit {
+ public:
+  /// Throws std::bad_alloc.
+  [[gnu::always_inline]] explicit visit(pool_core& pool) : part_(pool.own_worker()) {
+    if (part_ == nullptr) [[unlikely]]
+      enter(pool);
+  }
+  [[gnu::always_inline]] ~visit() {
+    if (part_->as_worker == nullptr) [[unlikely]]
+      leave();
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+
+  participant& part() const noexcept { return *part_; }
+
+ private:
+  [[gnu::noinline]] void enter(pool_core& pool) {
+    part_ = pool.own_part();
+    if (part_ == nullptr) part_ = &sit_down(pool);
+    ++this_seat.uses;
+  }
+  [[gnu::noinline]] void leave() noexcept {
+    --this_seat.uses;
+    if (is_extra_) {
+      this_seat.place->leave();
+      this_seat = before_;
+    } else if (parked_ != nullptr) {
+      std::swap(this_seat, *parked_);
+    }
+  }
+
+  /// Makes the thread's seat in the pool the current one.
+  participant& sit_down(pool_core& pool) {
+    for (seat& s : other_seats) {
+      if (s.pool != pool.number()) continue;
+      parked_ = &s;
+      std::swap(this_seat, s);
+      return *this_seat.place;
+    }
+    guest& place = pool.take_seat();
+    if (keep_seats()) {
+      if (vacate(this_seat)) {
+        this_seat = {pool.number(), &place, 0};
+        return place;
+      }
+      for (seat& s : other_seats) {
+        if (!vacate(s)) continue;
+        parked_ = &s;
+        s = this_seat;
+        this_seat = {pool.number(), &place, 0};
+        return place;
+      }
+    }
+    is_extra_ = true;  // all seats are in use, or the thread ends: this one is for the visit only
+    before_ = this_seat;
+    this_seat = {pool.number(), &place, 0};
+    return place;
+  }
+  static bool vacate(seat& s) noexcept { return s.pool == 0 || pool_registry::instance().vacate(s); }
+
+  participant* part_;
+  seat* parked_ = nullptr;  // where the seat is that was the current one
+  bool is_extra_ = false;
+  seat before_;  // for an extra seat: the one that was the current one
+};
+
+/// A visit in which the thread runs tasks, or what belongs to a task: it is inside the pool.
+class working_visit : public visit {
+ public:
+  [[gnu::always_inline]] explicit working_visit(pool_core& pool) : visit(pool) {
+    if (part().as_worker == nullptr) [[unlikely]]
+      come_inside();
+  }
+  [[gnu::always_inline]] ~working_visit() {
+    if (part().as_worker == nullptr) [[unlikely]]
+      go_outside();
+  }
+
+ private:
+  [[gnu::noinline]] void come_inside() noexcept {
+    pool_core& pool = part().pool;
+    was_outside_ = !pool.is_inside();
+    if (was_outside_) before_ = pool.come_inside();
+  }
+  [[gnu::noinline]] void go_outside() noexcept {
+    if (was_outside_) part().pool.go_outside(before_);
+  }
+
+  bool was_outside_;   // when it is no worker's
+  pool_core* before_;  // when it was outside
+};
+
+}  // namespace async::detail

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uint32_t
+#include <cstdio>       // for snprintf
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple, apply
+#include <type_traits>  // for is_trivially_destructible_v
+#include <utility>      // for exchange, forward, index_sequence
+
+#include "steps/detail/engine/callable.hpp"  // for wanted_results
+#include "steps/detail/engine/engine.hpp"    // for take_limited, misuse
+
+/// The records of steps with their functors, and how results become parameters. `Face` is IAsyncSteps.
+namespace steps::detail {
+
+/// A list of types for a message: "(int, std::string)".
+inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) noexcept {
+  std::size_t used = 0;
+  const auto append = [&](std::string_view text) {
+    for (std::size_t i = 0; i < text.size() && used + 1 < room; ++i) to[used++] = text[i];
+  };
+  append("(");
+  for (std::uint32_t i = 0; tag != nullptr && i < tag->count; ++i) {
+    if (i != 0) append(", ");
+    append(tag->types[i]->name);
+  }
+  append(")");
+  to[used] = '\0';
+  return used;
+}
+
+/// The results do not fit the parameters of the step that is running.
+[[gnu::noinline]] inline void mismatch(flow& f, const pack_tag& wanted) noexcept {
+  char want[160];
+  char have[160];
+  print_types(want, sizeof want, &wanted);
+  print_types(have, sizeof have, f.tag);
+  char text[400];
+  const int length = std::snprintf(text, sizeof text, "the step takes %s, the step before it passed %s", want, have);
+  misuse(f, std::string_view(text, static_cast<std::size_t>(length)));
+}
+
+/// Moves the results out for a step that takes the types of Wanted. There are such results.
+template <class Wanted>
+auto take_results(flow& f) {
+  struct cleaner {
+    flow& f;
+    void* values;
+    const pack_tag* tag;
+    ~cleaner() { destroy_taken(f, tag, values); }
+  } const taken{f, results_of(f), std::exchange(f.tag, nullptr)};
+  return Wanted::move_out(taken.values);
+}
+
+/// Drops the results before a step that takes none. Their destructors are users' functions: when one of them cancels
+/// the flow, this throws, past what the step would do, to who runs it.
+[[gnu::noinline]] inline void drop_or_leave(flow& f) {
+  destroy_results(f);
+  if (f.signal() == signal::cancel) throw unwinding(errors::InternalError);
+}
+inline void take_none(flow& f) {
+  if (f.tag != nullptr) [[unlikely]]
+    drop_or_leave(f);
+}
+
+/// Calls a step function with the results of the step before; Fixed are what a loop passes in front of them.
+template <class Face, class F, class... P, class... Fixed>
+void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... fixed) {
+  if constexpr (sizeof...(P) == 0) {
+    take_none(f);
+    function(asi, std::forward<Fixed>(fixed)...);
+  } else {
+    using wanted = pack<wanted_value<P>...>;
+    if (f.tag != &wanted::tag && (f.tag == nullptr || !begins_with(*f.tag, wanted::tag))) [[unlikely]]
+      return mismatch(f, wanted::tag);
+    auto values = take_results<wanted>(f);
+    if (f.signal() == signal::cancel) [[unlikely]]
+      return;  // by the destructor of what it has not taken
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<I>(values))...);
+    }(std::index_sequence_for<P...>());
+  }
+}
+
+/// A step of add(). Face, F, E: what `asi` is, the function, the error handler or no_handler.
+template <class Face, class F, class E>
+struct function_step final : Face {
+  template <class G, class H>
+  function_step(G&& g, H&& h) : function(std::forward<G>(g)), handler(std::forward<H>(h)) {}
+
+  static void run(step& s) {
+    auto& self = static_cast<function_step&>(s);
+    call_function<Face>(*s.flow_, self, self.function, typename wanted_results<F>::type());
+  }
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  [[no_unique_address]] F function;
+  [[no_unique_address]] E handler;
+};
+
+/// A step of successStep().
+template <class Face, class... T>
+struct result_step final : Face {
+  template <class... A>
+  explicit result_step(A&&... a) : values(std::forward<A>(a)...) {}
+
+  static void run(step& s) {
+    take_none(*s.flow_);
+    std::apply([&s](T&... v) { static_cast<Face&>(s).success(std::move(v)...); }, static_cast<result_step&>(s).values);
+  }
+
+  std::tuple<T...> values;
+};
+
+/// A step of relinquish(): hands the results on.
+template <class Face>
+struct yield_step final : Face {
+  static void run(step& s) { s.flow_->signal(signal::yield); }
+};
+
+/// The table of a kind of step.
+template <class Step>
+struct ops_of {
+  static void on_error(step& s, ErrorCode code) {
+    if constexpr (requires(Step& t) { t.fail(code); }) static_cast<Step&>(s).fail(code);
+  }
+  static void destroy(step& s) noexcept { std::destroy_at(&static_cast<Step&>(s)); }
+
+  static constexpr auto help() noexcept -> void (*)(step&) noexcept {
+    if constexpr (requires { &Step::help; }) return &Step::help;
+    return nullptr;
+  }
+
+  static constexpr step_ops ops{&Step::run, &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
+                                type_name<Step>(), help()};
+};
+
+/// Adds a step of type Step to the level of `parent`: of its sub-steps while its function or handler runs, of the root
+/// before execute(). Null, and the error is known: a flow with fixed memory has no more. Throws std::bad_alloc and what
+/// the functors' constructors throw; nothing has changed then.
+template <class Step, class... Args>
+Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
+  flow& f = *parent.flow_;
+  if constexpr (!std::is_trivially_destructible_v<Step>) flags |= record_flag::destroys;
+  if (f.limit != nullptr) [[unlikely]] {
+    std::size_t room = round_up(sizeof(Step), granule) + alignof(Step);
+    if constexpr (requires { Step::bytes_behind(args...); }) room += Step::bytes_behind(args...);
+    if (!take_limited(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
+  }
+  constexpr std::size_t size = round_up(sizeof(Step), granule);
+  std::byte* const before = f.top;
+  void* const memory = allocate_record<Step>(f);
+  Step* made;
+  try {
+    made = ::new (memory) Step(std::forward<Args>(args)...);
+  } catch (...) {
+    take_back_record(f, memory, size, before);
+    if (f.limit != nullptr) ++f.limit->steps;
+    throw;
+  }
+  made->size_ = static_cast<std::uint32_t>(size);
+  made->flags_ = flags;
+  made->extra_ = 0;
+  made->ops_ = &ops_of<Step>::ops;
+  made->flow_ = &f;
+  made->parent_ = &parent;
+  if (f.first == nullptr) f.first = made;
+  if (f.limit != nullptr) [[unlikely]]
+    made->flags_ |= record_flag::counted;
+  return made;
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uintptr_t
+#include <memory>       // for align
+#include <new>          // for operator new, align_val_t
+#include <string_view>  // for string_view
+#include <utility>      // for exchange
+
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/flow/flow.hpp"         // for flow, record
+
+/// Memory of steps and scopes: a bump of a pointer, taken back in one go when a level ends.
+namespace steps::detail {
+
+inline constexpr std::size_t granule = 8;
+inline constexpr std::size_t chunk_size = 512;
+
+constexpr std::size_t round_up(std::size_t size, std::size_t to) noexcept { return (size + to - 1) / to * to; }
+
+inline constexpr std::size_t jump_size = round_up(sizeof(jump), granule);
+inline constexpr std::size_t chunk_head = round_up(sizeof(chunk), granule);
+
+/// The arena begins right behind the flow.
+inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte*>(&f + 1); }
+
+inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
+                  message::function begin) noexcept
+    : runnable(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c), ops(o) {
+  root.size_ = 0;
+  root.flags_ = 0;
+  root.extra_ = 0;
+  root.ops_ = nullptr;
+  root.flow_ = this;
+  root.parent_ = nullptr;
+  root.sub_end_ = top;
+}
+
+/// What is said of a flow with fixed memory that has no room for a record.
+inline std::string_view arena_exceeded(const flow& f) noexcept {
+  return f.root.parent_ == nullptr ? "the flow exceeds nitro::ArenaBytes" : "the branch exceeds nitro::BranchBytes";
+}
+
+/// The memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc; a flow with
+/// fixed memory: Error.
+[[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
+  if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
+  std::size_t bytes = chunk_head + size + jump_size;
+  if (bytes < chunk_size) bytes = chunk_size;
+  std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
+  f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};
+  std::byte* const start = memory + chunk_head;
+  ::new (f.top)
+      jump{{static_cast<std::uint32_t>(jump_size), record_flag::is_jump, 0}, reinterpret_cast<record*>(start)};
+  f.end = memory + bytes - jump_size;
+  f.top = start + size;
+  return start;
+}
+
+/// Memory for a record; size is a multiple of granule.
+inline void* allocate(flow& f, std::size_t size) {
+  std::byte* const start = f.top;
+  if (static_cast<std::size_t>(f.end - start) < size) [[unlikely]]
+    return grow(f, size);
+  f.top = start + size;
+  return start;
+}
+
+[[gnu::noinline]] inline void shrink(flow& f, const std::byte* top) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(top);
+  while (f.chunks != nullptr) {
+    chunk* const c = f.chunks;
+    const auto start = reinterpret_cast<std::uintptr_t>(c);
+    if (at - start < c->size) return;
+    f.chunks = c->older;
+    f.end = c->older_end;
+    async::detail::free_block(c, c->size);
+  }
+}
+
+/// Gives back everything behind `top`.
+inline void set_top(flow& f, std::byte* top) noexcept {
+  f.top = top;
+  if (f.chunks != nullptr) [[unlikely]]
+    shrink(f, top);
+}
+
+/// Memory for an object of type T that is a record: its header is filled in, its members behind the header have the
+/// alignment that they ask for.
+template <class T>
+void* allocate_record(flow& f) {
+  static_assert(sizeof(T) < (std::size_t{1} << 31), "a step or object is too large");
+  constexpr std::size_t size = round_up(sizeof(T), granule);
+  if constexpr (alignof(T) <= granule) {
+    return allocate(f, size);
+  } else {
+    // Padding in front, a record of its own, whatever is needed; and room for it wherever the record may lie.
+    std::byte* const start = static_cast<std::byte*>(allocate(f, size + alignof(T)));
+    const std::size_t skip =
+        round_up(reinterpret_cast<std::uintptr_t>(start), alignof(T)) - reinterpret_cast<std::uintptr_t>(start);
+    if (skip != 0) ::new (start) record{static_cast<std::uint32_t>(skip), 0, 0};
+    f.top = start + skip + size;
+    return start + skip;
+  }
+}
+
+/// Gives back the memory of a record, `before` on, whose constructor has thrown. What that has added by itself lies
+/// behind it: padding stays in its place then.
+inline void take_back_record(flow& f, void* memory, std::size_t size, std::byte* before) noexcept {
+  if (f.top == static_cast<std::byte*>(memory) + size) return set_top(f, before);
+  ::new (memory) record{static_cast<std::uint32_t>(size), 0, 0};
+}
+
+/// The first record at or behind `at` that is a step; null at `end`.
+inline step* next_step(std::byte* at, const std::byte* end) noexcept {
+  while (at != end) {
+    record* const r = reinterpret_cast<record*>(at);
+    if ((r->flags_ & record_flag::is_step) != 0) [[likely]]
+      return static_cast<step*>(r);
+    at = (r->flags_ & record_flag::is_jump) != 0 ? reinterpret_cast<std::byte*>(static_cast<jump*>(r)->to)
+                                                 : at + r->size_;
+  }
+  return nullptr;
+}
+inline step* next_step(step& s) noexcept {
+  return next_step(reinterpret_cast<std::byte*>(&s) + s.size_, s.parent_->sub_end_);
+}
+
+// --- results ----------------------------------------------------------------------------------------------------
+
+inline void* results_of(flow& f) noexcept {
+  return f.tag->is_boxed() ? *reinterpret_cast<void**>(f.slot) : static_cast<void*>(f.slot);
+}
+
+/// Memory for results beyond the slot. Throws std::bad_alloc; a flow with fixed memory: Error.
+inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
+  if (f.limit == nullptr) return async::detail::allocate_block(size, align);
+  void* memory = f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
+  std::size_t space = f.limit->result_size;
+  if (std::align(align, size, memory, space) == nullptr) {
+    throw Error(errors::InternalError, "the results exceed nitro::MaxResultBytes");
+  }
+  return memory;
+}
+inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align) noexcept {
+  if (f.limit == nullptr) async::detail::free_block(memory, size, align);
+}
+
+/// Destroys results that have been taken from the flow: they lie where they did.
+[[gnu::noinline]] inline void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
+  if (tag->destroy != nullptr) tag->destroy(values);
+  if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
+}
+[[gnu::noinline]] inline void destroy_results(flow& f) noexcept {
+  void* const values = results_of(f);
+  destroy_taken(f, std::exchange(f.tag, nullptr), values);
+}
+inline void clear_results(flow& f) noexcept {
+  if (f.tag != nullptr) [[unlikely]]
+    destroy_results(f);
+}
+
+/// Stores results; on an exception there are none.
+template <class... A>
+void put_results(flow& f, A&&... args) {
+  if constexpr (sizeof...(A) != 0) {
+    using values = pack<stored_t<A>...>;
+    if constexpr (values::boxed) {
+      void* const memory = allocate_box(f, values::size, values::align);
+      try {
+        values::construct(memory, std::forward<A>(args)...);
+      } catch (...) {
+        free_box(f, memory, values::size, values::align);
+        throw;
+      }
+      ::new (static_cast<void*>(f.slot)) void*(memory);
+    } else {
+      values::construct(f.slot, std::forward<A>(args)...);
+    }
+    f.tag = &values::tag;
+  }
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uint32_t
+
+#include "async/detail/base/atomics.hpp"          // for atomic, wait_on_word, wake_one, wait_clock
+#include "async/detail/base/reference_count.hpp"  // for reference_count
+
+namespace steps::detail {
+
+/// On what the destroyer of a flow and the thread that ends it agree: when the flow is the destroyer's, and who frees
+/// what they share. The end may still be at it when the destroyer has gone.
+///
+/// Threads     wait_until(): the destroyer; finish(): whoever ends the flow, once.
+class farewell_word {
+ public:
+  /// Waits until `deadline`, or a little less. True: the flow is the destroyer's.
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
+    async::detail::wait_on_word(done_, 0, &deadline);
+    return done_.load(std::memory_order_acquire) != 0;  // [E8] acquire, pairs with [E7]
+  }
+  /// The flow has ended, and is the destroyer's from here on. drop() follows.
+  void finish() noexcept {
+    // [E7] release, pairs with [E8]: what was done to the flow
+    done_.store(1, std::memory_order_release);
+    async::detail::wake_one(done_);
+  }
+  /// The caller has done with this. True: it was the later of both, and frees it.
+  bool drop() noexcept { return references_.drop(); }
+
+ private:
+  async::detail::atomic<std::uint32_t> done_{0};
+  async::detail::reference_count references_{2};
+};
+
+}  // namespace steps::detail

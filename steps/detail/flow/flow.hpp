@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for byte, max_align_t, size_t
+#include <cstdint>      // for uint8_t, uint32_t
+#include <string_view>  // for string_view
+
+#include "async/detail/base/atomics.hpp"          // for atomic
+#include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/loop/loop_core.hpp"        // for runnable, message, loop_core
+#include "async/detail/pool/job.hpp"              // for job
+#include "steps/detail/flow/active_word.hpp"      // for active_word
+#include "steps/detail/flow/remote_slot.hpp"      // for remote_slot
+#include "steps/detail/flow/result.hpp"           // for pack_tag, slot_size
+#include "steps/detail/flow/start_word.hpp"       // for start_word
+#include "steps/errors.hpp"                       // for ErrorCode
+#include "steps/state.hpp"                        // for State
+
+namespace async::detail {
+class pool_core;
+}
+
+/// The data of a flow: what lies where. The code is in arena.hpp, engine.hpp and unwind.hpp.
+///
+/// A flow is a tree of steps, of which only the path from the root to the active step and the steps still to come on
+/// that path exist. They lie in the flow's arena, in the order made, level upon level:
+///
+///   root level             level of B             level of B2
+///   [A done][B][C][D]      [B1 done][B2][B3]      [scope of B2's sub-step][...]   <- top
+///
+/// I1  The steps of a level are the records from the first one's address to the parent's sub_end, one behind the other,
+///     with records of other kinds between them (is_step tells) and jumps to the next chunk.
+/// I2  When a step ends, everything behind its level's sub_end is dead, and top returns there.
+/// I3  flow.cur is the innermost active step; the records behind it up to its parent's sub_end are still to come, as
+///     are those behind each of its ancestors.
+/// I4  The scopes of the active steps are chained newest first, the innermost step's in front.
+/// I5  A step's functor is destroyed when the step ends or is dropped, never while its callback is on the stack.
+namespace steps::detail {
+
+struct flow;
+struct step;
+class promise_base;
+
+/// Anything in the arena.
+struct record {
+  std::uint32_t size_;   // to the next record, a multiple of granule
+  std::uint16_t flags_;  // of record_flag
+  std::uint16_t extra_;
+};
+
+namespace record_flag {
+inline constexpr std::uint16_t is_step = 1;     // else a scope, memory of stack(), or padding
+inline constexpr std::uint16_t is_jump = 2;     // the records go on elsewhere
+inline constexpr std::uint16_t again = 4;       // a loop that is not at its end
+inline constexpr std::uint16_t is_loop = 8;     // its functor begins with a loop_label
+inline constexpr std::uint16_t handler = 16;    // its error handler has not been called
+inline constexpr std::uint16_t begun = 32;      // a loop: it has run at least once
+inline constexpr std::uint16_t is_group = 64;   // parallel()
+inline constexpr std::uint16_t is_root = 128;   // the face of a root flow, which is no record
+inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
+inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
+inline constexpr std::uint16_t handles = 1024;  // its error handler is running
+}  // namespace record_flag
+
+struct jump : record {
+  record* to;
+};
+
+/// What a kind of step does; one static table for each pair of functors.
+struct step_ops {
+  void (*run)(step& self);
+  void (*on_error)(step& self, ErrorCode code);
+  void (*destroy)(step& self) noexcept;  // null: nothing to do
+  std::string_view name;
+  /// The step waits for others, on loops that may be driven by nobody: does what they would. In the flow's loop.
+  void (*help)(step& self) noexcept = nullptr;
+};
+
+/// The header of a step; the base of IAsyncSteps, so that the record itself is the `asi` of its functions.
+struct step : record {
+  const step_ops* ops_;
+  detail::flow* flow_;
+  step* parent_;
+  std::byte* sub_end_;  // valid while it has sub-steps: where they end
+};
+
+/// Something that ends with a step: a timer, a cancel handler, an object of stack<T>(), a lock.
+struct scope_ops {
+  /// How it takes part in the end of a step by error or cancel (FTN12 2.1): timers first, then cancel handlers newest
+  /// first, then the error handler runs, then the rest.
+  enum class kind : std::uint8_t { timer, cancel, lasting } what;
+  /// Step in error or cancelled; `timer` and `cancel` only, leave() is not called then. May throw.
+  void (*cancel)(struct scope& self);
+  /// The step has ended, whatever the way.
+  void (*leave)(struct scope& self) noexcept;
+  /// An error is about to go outwards from the step, which waits. True: not yet; the scope makes the flow ready then.
+  bool (*halt)(struct scope& self) noexcept = nullptr;
+  /// The step waits for it, and so cannot give way by relinquish().
+  bool awaited = false;
+};
+struct scope : record {
+  scope* outer;  // the next older one
+  step* holder;
+  const scope_ops* ops;  // null: has been left
+};
+
+struct chunk {
+  chunk* older;
+  std::byte* older_end;
+  std::size_t size;
+};
+
+/// What a step's functions have said; stored whole, for a byte or-ed in beside others costs a store-forwarding stall.
+namespace signal {
+inline constexpr std::uint32_t none = 0;
+inline constexpr std::uint32_t wait = 1;    // do not end with the function
+inline constexpr std::uint32_t yield = 2;   // first to the end of the ready queue, then the sub-steps or the end
+inline constexpr std::uint32_t done = 3;    // success()
+inline constexpr std::uint32_t error = 4;   // flow.pending holds it
+inline constexpr std::uint32_t cancel = 5;  // cancelled by a callback of its own
+// While queued only:
+inline constexpr std::uint32_t start = 6;  // run the first step of the root
+inline constexpr std::uint32_t rerun = 7;  // run cur
+
+/// How the execution ends that ends with this signal, in a word.
+constexpr std::string_view ending(std::uint32_t last) noexcept {
+  return last == error ? "error" : last == cancel ? "cancel" : "success";
+}
+}  // namespace signal
+
+enum class phase : std::uint8_t { idle, queued, running, parked };
+
+/// Where a flow's memory comes from and what happens at its end; one static table for each kind of flow.
+struct flow_ops {
+  /// All steps have ended, by the pending error if there is one. Ends with settle() or releases the flow.
+  void (*end)(flow& f);
+  /// Nobody needs the flow any more.
+  void (*release)(flow& f) noexcept;
+  /// Of branches on several loops: what a message to the branch asks for; see end_message.
+  void (*told)(flow& f) = nullptr;
+};
+
+/// Where a branch of a flow with fixed memory has what: flow, arena, results, state, texts.
+struct fixed_branch {
+  std::uint32_t arena;
+  std::uint32_t results;
+  std::uint32_t texts;
+
+  static constexpr std::size_t alignment = alignof(std::max_align_t);
+  static constexpr std::size_t rounded(std::size_t bytes) noexcept {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+  constexpr std::size_t results_at() const noexcept;
+  constexpr std::size_t state_at() const noexcept { return results_at() + rounded(results); }
+  constexpr std::size_t texts_at() const noexcept { return state_at() + sizeof(State); }
+  constexpr std::size_t size() const noexcept { return rounded(texts_at() + texts); }
+
+  std::byte* results_of(flow& branch) const noexcept { return reinterpret_cast<std::byte*>(&branch) + results_at(); }
+  std::byte* state_of(flow& branch) const noexcept { return reinterpret_cast<std::byte*>(&branch) + state_at(); }
+  char* texts_of(flow& branch) const noexcept { return reinterpret_cast<char*>(&branch) + texts_at(); }
+};
+
+/// What a flow with fixed memory may still take, and where its buffers are.
+struct limits {
+  std::uint32_t steps;
+  std::uint32_t timeouts;
+  std::uint32_t cancels;
+  std::uint32_t stack_allocs;
+  std::uint32_t fresh_branches;  // memory for branches that has not been used
+  fixed_branch branch;
+  std::byte* fresh_branch;  // the first of them
+  void* spare_branch;       // memory that has been given back begins with the address of the next
+  std::byte* results;
+  std::uint32_t result_size;
+  void* state_memory;  // for the root's State
+  char* texts;         // for its texts
+  std::uint32_t texts_size;
+  void* face;
+  fixed_buffer values;
+};
+
+struct pending_error {
+  ErrorCode code;
+  step* target;  // of break and continue: the loop
+};
+
+/// A flow as other threads know it: they may hold on to this after the flow has gone.
+struct remote {
+  async::detail::reference_count references;
+  start_word start;  // of a flow on a pool
+  flow* target;      // the loop thread's; null: the flow has gone
+};
+
+/// A branch, for the workers that it is offered to; lies in the flow's result slot until it begins.
+struct offered_branch : async::detail::job {
+  flow* branch;
+};
+
+/// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
+/// except where other threads are named.
+struct flow : async::detail::runnable, async::detail::message {
+  flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
+       message::function begin) noexcept;
+  flow(const flow&) = delete;
+  flow& operator=(const flow&) = delete;
+
+  /// The signal lies in the word beside the ready queue's.
+  std::uint32_t signal() const noexcept { return user; }
+  void signal(std::uint32_t s) noexcept { user = s; }
+  /// True when the function that is running may still add sub-steps.
+  bool is_open() const noexcept { return user <= signal::yield; }
+  /// True when it may still complete its step.
+  bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
+  bool executes() const noexcept { return active.is_set(); }
+  /// The same for other threads than the loop's.
+  bool is_seen_to_execute() const noexcept { return active.is_seen(); }
+
+  /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
+  std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
+  void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
+
+  // What begins as zero lies together.
+  step* run_by = nullptr;  // the step whose function or error handler is running
+  step* first = nullptr;   // the first sub-step that it has added
+  step* cur = nullptr;     // the innermost active step
+  scope* scopes = nullptr;
+  std::byte* top;
+  std::byte* end;                  // of the chunk, less a jump
+  async::detail::loop_core* core;  // set before execute(), or see start_word; other threads read it
+  const flow_ops* ops;
+  chunk* chunks = nullptr;
+  union {
+    alignas(slot_align) std::byte slot[slot_size];
+    pending_error pending;  // while the signal is error, and while unwinding
+  };
+  const pack_tag* tag = nullptr;  // of the results in slot; null: none
+  State* state = nullptr;
+  limits* limit = nullptr;                   // null: none
+  async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
+  promise_base* promise = nullptr;
+  remote_slot<remote> elsewhere;
+  flow** list_prev = nullptr;  // null: in no list
+  flow* list_next = nullptr;
+  active_word active;
+  async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
+  phase at = phase::idle;
+  bool ended = false;         // idle after an execution whose remains have not been cleared
+  bool has_place = false;     // a place in the loop's ready queue is reserved
+  bool told = false;          // a branch: no request to cancel it is still to come
+  bool doomed = false;        // the root is gone: release when the callback has returned
+  std::uint8_t holds = 0;     // reasons that hold its end by a cancel or an error
+  std::uint16_t burst = 100;  // steps in a row
+  step root;                  // its parent: of a branch, the parallel() step; else null
+};
+
+constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }
+
+}  // namespace steps::detail

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for size_t
+#include <cstdio>       // for fprintf
+#include <exception>    // for exception_ptr, current_exception
+#include <memory>       // for destroy_at
+#include <string_view>  // for string_view
+
+#include "steps/detail/flow/arena.hpp"  // for clear_results
+#include "steps/detail/flow/flow.hpp"   // for flow, pending_error
+#include "steps/state.hpp"              // for State, state_access
+
+/// The error that a flow is in, its text, and what exceptions of user code become.
+namespace steps::detail {
+
+/// What asi.error() throws; the flow knows the error already, so a handler that swallows this swallows nothing.
+class unwinding final : public Error {
+ public:
+  using Error::Error;
+};
+
+[[gnu::noinline]] inline void make_state(flow& f) {
+  State* shared = nullptr;
+  if (f.root.parent_ != nullptr) {
+    flow& above = *f.root.parent_->flow_;
+    if (above.state == nullptr) make_state(above);
+    shared = &state_access::root(*above.state);
+  }
+  if (f.limit == nullptr) {
+    void* const block = async::detail::allocate_block(sizeof(State));
+    f.state = state_access::make(block, f, shared, nullptr);
+  } else {
+    limits& limit = *f.limit;
+    const bool is_branch = f.root.parent_ != nullptr;
+    void* const memory = is_branch ? limit.branch.state_of(f) : limit.state_memory;
+    f.state = state_access::make(memory, f, shared, &limit.values);
+    state_access::use_buffer(*f.state, is_branch ? limit.branch.texts_of(f) : limit.texts,
+                             is_branch ? limit.branch.texts : limit.texts_size);
+  }
+}
+
+/// The flow's State, made on first use. Throws std::bad_alloc.
+inline State& state_of(flow& f) {
+  if (f.state == nullptr) make_state(f);
+  return *f.state;
+}
+
+[[gnu::noinline]] inline void destroy_state(flow& f) noexcept {
+  State* const s = std::exchange(f.state, nullptr);
+  if (s == nullptr) return;
+  std::destroy_at(s);
+  if (f.limit == nullptr) async::detail::free_block(s, sizeof(State));
+}
+
+/// Copies what does not live long enough by itself. Without memory the info is dropped, and a code that is no literal
+/// becomes InternalError.
+[[gnu::noinline]] inline ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
+  try {
+    State& s = state_of(f);
+    // The code first: the info may be a view of what the code's text is replaced in, never the other way round.
+    if (!code.is_lasting()) code = state_access::keep_code(s, code);
+    state_access::keep_info(s, info);
+    state_access::own_exception(s) = false;
+  } catch (...) {
+    if (f.state != nullptr) state_access::clear_info(*f.state);
+    if (!code.is_lasting()) code = errors::InternalError;
+  }
+  return code;
+}
+
+/// Makes `code` the error of the flow; results are dropped, unless the destructor of one of them cancels it. `target`:
+/// the loop that a break or continue is for.
+inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept {
+  if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
+    code = keep_texts(f, code, info);
+  bool goes_on = true;
+  if (f.tag != nullptr) [[unlikely]] {
+    destroy_results(f);
+    goes_on = f.signal() != signal::cancel;
+  }
+  ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
+  if (goes_on) f.signal(signal::error);
+}
+
+/// A handler has recovered.
+inline void forget_error(flow& f) noexcept {
+  if (f.state != nullptr) state_access::clear_info(*f.state);
+}
+
+/// Stores the exception that is being handled, and shows it to the trace.
+template <class E>
+void keep_exception(flow& f, const E* known, bool own) noexcept {
+  try {
+    State& s = state_of(f);
+    state_access::exception(s) = std::current_exception();
+    state_access::own_exception(s) = own;
+    if constexpr (requires { known->what(); }) {
+      if (const auto& trace = state_access::trace(s)) trace(*known);
+    }
+  } catch (...) {  // no memory, or the trace has thrown: the error itself is known
+    return;
+  }
+}
+
+/// What the exception that is being handled makes of the flow: out of line, for the frame of who runs steps.
+[[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  if (f.signal() != signal::error) set_error(f, e.code(), e.explanation());
+  keep_exception(f, &e, false);
+}
+[[gnu::noinline]] inline void catch_error(flow& f, const Error& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, e.code(), e.explanation());
+  keep_exception(f, &e, true);
+}
+[[gnu::noinline]] inline void catch_exception(flow& f, const std::exception& e) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, e.what());
+  keep_exception(f, &e, true);
+}
+[[gnu::noinline]] inline void catch_other(flow& f) noexcept {
+  if (f.signal() == signal::cancel) return;
+  set_error(f, errors::InternalError, "an exception that is no std::exception");
+  keep_exception<void>(f, nullptr, true);
+}
+
+/// Calls user code of the flow; what it throws becomes the flow's error (FTN12 2.2.2, 1.7).
+template <class F>
+void guarded(flow& f, F&& call) noexcept {
+  try {
+    call();
+  } catch (const unwinding& e) {
+    catch_unwinding(f, e);
+  } catch (const Error& e) {
+    catch_error(f, e);
+  } catch (const std::exception& e) {
+    catch_exception(f, e);
+  } catch (...) {
+    catch_other(f);
+  }
+}
+
+inline std::string_view info_of(const flow& f) noexcept {
+  return f.state != nullptr ? std::string_view(f.state->error_info()) : std::string_view();
+}
+
+/// The pending error as an exception: the one that caused it, or one made from code and info.
+inline std::exception_ptr exception_of(flow& f) noexcept {
+  if (f.state != nullptr && state_access::own_exception(*f.state)) return state_access::exception(*f.state);
+  try {
+    return std::make_exception_ptr(Error(f.pending.code, info_of(f)));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+/// An error of a callback that has no error handler to go to. The report is a callback of its own: what the loop's hook
+/// throws must not pass through the unwinding of a flow.
+struct late_report : async::detail::message {
+  late_report(async::detail::loop_core& c, std::exception_ptr e) noexcept
+      : message(&deliver_report), core(c), error(std::move(e)) {}
+
+  static void deliver_report(message& self, async::detail::delivery how) {
+    auto& report = static_cast<late_report&>(self);
+    async::detail::loop_core& core = report.core;
+    const std::exception_ptr error = std::move(report.error);
+    std::destroy_at(&report);
+    async::detail::free_block(&report, sizeof(late_report));
+    if (how == async::detail::delivery::on_loop) return core.unhandled(error);
+    std::fprintf(stderr, "asyncsteps: an error of a cancel handler was not reported: the loop is being destroyed\n");
+  }
+
+  async::detail::loop_core& core;
+  std::exception_ptr error;
+};
+
+/// Reports the exception that is being handled, which left a cancel handler or a hook (rule: unhandled errors).
+inline void report_exception(flow& f, bool to_hook) noexcept {
+  const std::exception_ptr error = std::current_exception();
+  try {
+    if (to_hook && f.state != nullptr) {
+      if (const auto& unhandled = state_access::unhandled(*f.state)) {
+        try {
+          std::rethrow_exception(error);
+        } catch (const Error& e) {
+          return unhandled(e.code());
+        } catch (const std::exception& e) {
+          return unhandled(e.what());
+        } catch (...) {
+          return unhandled(errors::InternalError);
+        }
+      }
+    }
+    void* const block = async::detail::allocate_block(sizeof(late_report));
+    auto* const report = ::new (block) late_report(*f.core, error);
+    if (!f.core->push(*report)) report->deliver(*report, async::detail::delivery::dropped);
+  } catch (...) {
+    std::fprintf(stderr, "asyncsteps: an error of a cancel handler could not be reported\n");
+  }
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/base/atomics.hpp"  // for atomic
+
+namespace steps::detail {
+
+/// Where a flow's remote is found: made by the first thread that needs it, known to all from then on.
+///
+/// Threads     get(), put(): any that may use the flow; get_own(), clear(): when none else does.
+template <class Remote>
+class remote_slot {
+ public:
+  /// Null: there is none yet.
+  Remote* get() const noexcept {
+    // [E5] acquire, pairs with [E6]: its members
+    return remote_.load(std::memory_order_acquire);
+  }
+  /// Leaves `made` here unless another thread was first. The one that is here.
+  Remote* put(Remote* made) noexcept {
+    Remote* known = nullptr;
+    // [E6] release, pairs with [E5]; acquire on failure, pairs with itself: the members of the other thread's
+    return remote_.compare_exchange_strong(known, made, std::memory_order_release, std::memory_order_acquire) ? made
+                                                                                                              : known;
+  }
+
+  /// Relaxed, as the next: others who have made it have handed the flow over since then.
+  Remote* get_own() const noexcept { return remote_.load(std::memory_order_relaxed); }
+  void clear() noexcept { remote_.store(nullptr, std::memory_order_relaxed); }
+
+ private:
+  async::detail::atomic<Remote*> remote_{nullptr};
+};
+
+}  // namespace steps::detail

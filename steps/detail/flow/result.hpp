@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <array>        // for array
+#include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uint32_t
+#include <memory>       // for destroy_at
+#include <string>       // for basic_string
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple
+#include <type_traits>  // for decay_t
+#include <typeinfo>     // for type_info
+#include <utility>      // for index_sequence
+
+/// Results on their way from success() to the parameters of the next step: values one behind the other in raw memory,
+/// described by a static table for each list of types.
+namespace steps::detail {
+
+/// What identifies a type at run time: the address, and between shared libraries the type_info; null where that is
+/// turned off. The same with and without, since one program may hold parts of both kinds.
+struct type_tag {
+  std::string_view name;
+  const std::type_info* info;
+};
+
+template <class T>
+constexpr std::string_view type_name() noexcept {
+  std::string_view text = __PRETTY_FUNCTION__;  // "… [with T = int; …]" or "… [T = int]"
+  text.remove_prefix(text.find("T = ") + 4);
+  const std::size_t end = text.find("; std::string_view");
+  return text.substr(0, end == std::string_view::npos ? text.size() - 1 : end);
+}
+
+template <class T>
+inline constexpr type_tag type_tag_of{type_name<T>(),
+#if defined(__cpp_rtti)
+                                      &typeid(T)
+#else
+                                      nullptr
+#endif
+};
+
+inline bool same_type(const type_tag* a, const type_tag* b) noexcept {
+  return a == b || (a->info != nullptr && b->info != nullptr && *a->info == *b->info);
+}
+
+/// What a result is stored as: its value; texts given by pointer as strings that own them.
+template <class T>
+struct stored {
+  using type = T;
+};
+template <class T>
+  requires(std::is_same_v<std::remove_const_t<T>, char> || std::is_same_v<std::remove_const_t<T>, wchar_t> ||
+           std::is_same_v<std::remove_const_t<T>, char8_t> || std::is_same_v<std::remove_const_t<T>, char16_t> ||
+           std::is_same_v<std::remove_const_t<T>, char32_t>)
+struct stored<T*> {
+  using type = std::basic_string<std::remove_const_t<T>>;
+};
+template <class T>
+using stored_t = typename stored<std::decay_t<T>>::type;
+
+/// Describes a list of values. A shorter list that begins with the same types has the same offsets.
+struct pack_tag {
+  std::uint32_t count;
+  std::uint32_t size;
+  std::uint32_t align;
+  const type_tag* const* types;
+  const std::uint32_t* offsets;
+  void (*destroy)(void* values) noexcept;  // null: nothing to do
+
+  bool is_boxed() const noexcept;  // too large for the slot inside the flow
+};
+
+inline constexpr std::size_t slot_size = 24;
+inline constexpr std::size_t slot_align = 8;
+
+constexpr bool needs_box(std::size_t size, std::size_t align) noexcept {
+  return size > slot_size || align > slot_align;
+}
+inline bool pack_tag::is_boxed() const noexcept { return needs_box(size, align); }
+
+/// The layout of a list of stored types.
+template <class... T>
+struct pack {
+  static constexpr std::size_t count = sizeof...(T);
+  static constexpr std::size_t align = [] {
+    std::size_t most = 1;
+    ((most = alignof(T) > most ? alignof(T) : most), ...);
+    return most;
+  }();
+  static constexpr std::array<std::uint32_t, count + 1> offsets = [] {
+    std::array<std::uint32_t, count + 1> result{};
+    std::size_t at = 0;
+    std::size_t i = 0;
+    ((at = (at + alignof(T) - 1) / alignof(T) * alignof(T), result[i++] = static_cast<std::uint32_t>(at),
+      at += sizeof(T)),
+     ...);
+    result[count] = static_cast<std::uint32_t>(at);
+    return result;
+  }();
+  static constexpr std::size_t size = offsets[count];
+  static constexpr bool boxed = needs_box(size, align);
+  static constexpr std::array<const type_tag*, count> types{&type_tag_of<T>...};
+
+  template <std::size_t I>
+  using element = std::tuple_element_t<I, std::tuple<T...>>;
+  template <std::size_t I>
+  static element<I>* at(void* values) noexcept {
+    return reinterpret_cast<element<I>*>(static_cast<std::byte*>(values) + offsets[I]);
+  }
+
+  static void destroy(void* values) noexcept {
+    [values]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::destroy_at(at<I>(values)), ...);
+    }(std::index_sequence_for<T...>());
+  }
+
+  /// Constructs the values at `memory`; all or nothing.
+  template <class... Args>
+  static void construct(void* memory, Args&&... args) {
+    std::size_t done = 0;
+    try {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        ((::new (static_cast<void*>(at<I>(memory))) element<I>(std::forward<Args>(args)), ++done), ...);
+      }(std::index_sequence_for<T...>());
+    } catch (...) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        ((I < done ? std::destroy_at(at<I>(memory)) : void()), ...);
+      }(std::index_sequence_for<T...>());
+      throw;
+    }
+  }
+
+  /// Moves the values out, into a tuple on the caller's stack.
+  static std::tuple<T...> move_out(void* values) {
+    return [values]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<T...>(std::move(*at<I>(values))...);
+    }(std::index_sequence_for<T...>());
+  }
+
+  static constexpr pack_tag tag{static_cast<std::uint32_t>(count),
+                                static_cast<std::uint32_t>(size),
+                                static_cast<std::uint32_t>(align),
+                                types.data(),
+                                offsets.data(),
+                                (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy};
+};
+
+/// True when values described by `given` begin with those of `wanted`.
+inline bool begins_with(const pack_tag& given, const pack_tag& wanted) noexcept {
+  if (given.count < wanted.count) return false;
+  for (std::uint32_t i = 0; i < wanted.count; ++i) {
+    if (!same_type(given.types[i], wanted.types[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <memory>   // for destroy_at
+#include <new>      // for placement new
+
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "steps/detail/root/retire.hpp"       // for retire
+#include "steps/detail/root/root.hpp"         // for end_root, destroy_flow, begin
+
+/// Root flows in recycled blocks.
+namespace steps::detail {
+
+struct pooled_flow {
+  static constexpr std::size_t block_size = 448;
+
+  /// Throws std::bad_alloc.
+  static flow* make(async::detail::loop_core* core) {
+    void* const block = async::detail::allocate_block(block_size);
+    return ::new (block) flow(&ops, core, block_size - sizeof(flow), &resume, &begin);
+  }
+  /// The root has gone.
+  [[gnu::always_inline]] static void give_up(flow& f) noexcept {
+    if (!is_bare(f)) [[unlikely]]
+      return give_up_otherwise(f);
+    std::destroy_at(&f);
+    async::detail::free_block(&f, block_size);
+  }
+  [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
+    if (!retire(f)) {
+      f.doomed = true;
+      return;
+    }
+    if (!f.ended) drop_built(f);
+    release(f);
+  }
+  static void release(flow& f) noexcept {
+    destroy_flow(f);
+    async::detail::free_block(&f, block_size);
+  }
+  static constexpr flow_ops ops{&end_root, &release};
+};
+
+}  // namespace steps::detail

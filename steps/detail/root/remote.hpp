@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for byte
+#include <cstdint>      // for uint32_t
+#include <exception>    // for exception_ptr, rethrow_exception
+#include <memory>       // for destroy_at
+#include <new>          // for launder
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple, apply
+#include <utility>      // for forward
+
+#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/loop/loop_entry.hpp"   // for loop_entry
+#include "steps/detail/engine/engine.hpp"     // for raise, make_ready
+
+/// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
+/// destroyed before the message arrives, so it goes to the flow's remote, which outlives it.
+namespace steps::detail {
+
+inline void release_remote(remote& r) noexcept {
+  if (!r.references.drop()) return;
+  std::destroy_at(&r);
+  async::detail::free_block(&r, sizeof(remote));
+}
+
+/// The flow's remote. The flow exists during the call. Throws std::bad_alloc.
+inline remote& remote_of(flow& f) {
+  remote* known = f.elsewhere.get();
+  if (known == nullptr) {
+    auto* const made = ::new (async::detail::allocate_block(sizeof(remote))) remote;
+    made->target = &f;
+    known = f.elsewhere.put(made);
+    if (known != made) release_remote(*made);
+  }
+  return *known;
+}
+
+/// The same with a reference for the caller.
+inline remote& reach(flow& f) {
+  remote& known = remote_of(f);
+  known.references.add();  // the flow holds one meanwhile
+  return known;
+}
+
+/// The start_word of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
+inline start_word* start_of(flow& f) noexcept {
+  if (f.pool == nullptr) return nullptr;
+  remote* const r = f.elsewhere.get();
+  return r != nullptr ? &r->start : nullptr;
+}
+
+/// The flow's loop; null: no worker of its pool has taken it yet.
+inline async::detail::loop_core* known_core_of(flow& f) noexcept {
+  if (f.pool != nullptr && f.is_seen_to_execute()) {  // else it does not change
+    const start_word* const word = start_of(f);
+    if (word != nullptr && !word->is_bound()) return nullptr;
+  }
+  return f.core;
+}
+
+/// True when no message to the flow is on its way, nor the task that starts it. New ones are made by those who have the
+/// flow.
+inline bool is_unreached(flow& f) noexcept {
+  remote* const r = f.elsewhere.get_own();
+  return r == nullptr || r->references.is_last();
+}
+
+/// The flow goes; on the loop's thread, or when no message can be under way.
+inline void forget_remote(flow& f) noexcept {
+  remote* const r = f.elsewhere.get_own();
+  if (r == nullptr) return;
+  f.elsewhere.clear();
+  r->target = nullptr;
+  release_remote(*r);
+}
+
+/// A message that calls act(flow) unless the flow has gone.
+template <class Act>
+struct remote_call final : async::detail::message {
+  template <class A>
+  remote_call(remote& r, A&& a) : message(&arrived), target(r), act(std::forward<A>(a)) {}
+
+  static void arrived(message& m, async::detail::delivery how) {
+    auto& call = static_cast<remote_call&>(m);
+    if (how == async::detail::delivery::on_loop && call.target.target != nullptr) call.act(*call.target.target);
+    destroy(call);
+  }
+  static void destroy(remote_call& call) noexcept {
+    release_remote(call.target);
+    std::destroy_at(&call);
+    async::detail::free_block(&call, sizeof(remote_call), alignof(remote_call));
+  }
+
+  remote& target;
+  Act act;
+};
+
+/// Has act(flow&) called on the loop's thread, unless the flow or the loop has gone by then. From any thread, while the
+/// flow exists. Throws std::bad_alloc.
+template <class Act>
+void on_loop_of(flow& f, Act&& act) {
+  using call = remote_call<std::decay_t<Act>>;
+  remote& r = reach(f);
+  void* block = nullptr;
+  call* made = nullptr;
+  try {
+    block = async::detail::allocate_block(sizeof(call), alignof(call));
+    made = ::new (block) call(r, std::forward<Act>(act));
+  } catch (...) {
+    if (block != nullptr) async::detail::free_block(block, sizeof(call), alignof(call));
+    release_remote(r);
+    throw;
+  }
+  if (!f.core->push(*made)) call::destroy(*made);
+}
+
+/// True when `s` waits, in the wait that other threads know by `epoch`.
+inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
+  return f.at == phase::parked && f.cur == s && f.wait_number() == epoch;
+}
+
+/// The end of a wait by what a call of users' functions leaves behind: results, or an error. They may cancel the flow.
+template <class Call>
+void resume_after(flow& f, Call&& call) noexcept {
+  if (!call_outside(f, [&f, &call] { guarded(f, call); })) return;
+  make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
+}
+
+/// The end of a wait by success, on the loop's thread.
+template <class... A>
+void resume_with(flow& f, A&&... results) {
+  resume_after(f, [&] { put_results(f, std::forward<A>(results)...); });
+}
+
+/// Permission to touch a flow, for as long as it lives: in its loop, in a pool's queue before the first step, or when
+/// it does not execute.
+class flow_entry {
+ public:
+  explicit flow_entry(flow& f) noexcept {
+    if (f.is_seen_to_execute()) {
+      enter(f);
+    } else {
+      given_ = true;
+    }
+  }
+  ~flow_entry() {
+    if (held_ != nullptr) held_->put_back();
+    if (has_loop_) leave();
+  }
+  flow_entry(const flow_entry&) = delete;
+  flow_entry& operator=(const flow_entry&) = delete;
+
+  explicit operator bool() const noexcept { return given_; }
+  /// The flow is just being cancelled before its start: nobody waits for anything.
+  bool is_too_late() const noexcept { return too_late_; }
+
+ private:
+  [[gnu::noinline]] void enter(flow& f) noexcept {
+    if (start_word* const word = start_of(f)) {
+      const start_word::held start = word->hold();
+      if (start != start_word::held::bound) {
+        given_ = start == start_word::held::yes;
+        too_late_ = !given_;
+        if (given_) held_ = word;
+        return;
+      }
+    }
+    if (async::detail::current_loop == f.core) {
+      given_ = true;
+    } else {
+      given_ = static_cast<bool>(*::new (static_cast<void*>(loop_))
+                                     async::detail::loop_entry(*f.core, async::detail::loop_entry::who::owner));
+      has_loop_ = true;
+    }
+  }
+  [[gnu::noinline]] void leave() noexcept {
+    std::destroy_at(std::launder(reinterpret_cast<async::detail::loop_entry*>(loop_)));
+  }
+
+  bool given_ = false;
+  bool too_late_ = false;
+  start_word* held_ = nullptr;
+  bool has_loop_ = false;
+  alignas(async::detail::loop_entry) std::byte loop_[sizeof(async::detail::loop_entry)];  // g++ warns of an optional
+};
+
+/// The end of a wait by an exception of a call that the step has waited for, on the loop's thread.
+[[gnu::noinline]] inline void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
+  resume_after(f, [&thrown] { std::rethrow_exception(thrown); });
+}
+
+/// Reports a mistake from any thread.
+[[gnu::noinline]] inline void misuse_anywhere(flow& f, std::string_view literal) {
+  const flow_entry here(f);
+  if (here) return misuse(f, literal);
+  if (here.is_too_late()) return;
+  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
+}
+
+/// success() of a waiting step: true when that is a mistake, which is known then.
+inline bool is_group(flow& f, const step& s) noexcept {
+  if ((s.flags_ & record_flag::is_group) == 0) return false;
+  misuse(f, "success() of a parallel() step");
+  return true;
+}
+
+/// asi.success(...) that is not the plain case of a running step.
+template <class... A>
+[[gnu::noinline]] void late_success(step& s, A&&... results) {
+  flow& f = *s.flow_;
+  const flow_entry here(f);
+  if (here.is_too_late()) return;
+  if (!here) {
+    const std::uint32_t epoch = f.wait_number();
+    return on_loop_of(
+        f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
+          if (!waits(target, &s, epoch) || is_group(target, s)) return;
+          std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
+        });
+  }
+  if (f.run_by != nullptr) {
+    if (f.signal() == signal::error || f.signal() == signal::cancel) return;
+    return misuse(f, f.run_by != &s               ? "success() of a step that is not running"
+                     : f.signal() == signal::done ? "success() after success()"
+                                                  : "success() of a step with sub-steps");
+  }
+  if (f.at != phase::parked || f.cur != &s) return;
+  if (is_group(f, s)) return;
+  resume_with(f, std::forward<A>(results)...);
+}
+
+/// asi.errorNoThrow() that is not the plain case of a running step.
+[[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
+  flow& f = *s.flow_;
+  const flow_entry here(f);
+  if (here.is_too_late()) return;
+  if (!here) {
+    const std::uint32_t epoch = f.wait_number();
+    return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {
+      if (waits(target, &s, epoch)) raise(target, error.code(), error.explanation());
+    });
+  }
+  if (f.run_by != nullptr) {
+    return misuse(f, f.run_by != &s ? "error() of a step that is not running" : "error() after success()");
+  }
+  if (f.at == phase::parked && f.cur == &s) raise(f, code, info);
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for clamp
+#include <chrono>     // for microseconds
+#include <memory>     // for destroy_at
+#include <utility>    // for exchange
+
+#include "async/detail/loop/loop_entry.hpp"     // for loop_entry
+#include "async/detail/loop/loop_ref.hpp"       // for loop_ref
+#include "steps/detail/flow/farewell_word.hpp"  // for farewell_word
+#include "steps/detail/root/end_message.hpp"    // for end_message, attend_own_loops
+#include "steps/detail/root/root.hpp"           // for cancel_here, begin, forget_remote
+
+/// The end of flows whose owner lets go of them, on whatever thread.
+namespace steps::detail {
+
+/// A flow that is cancelled and waits for its branches: ends those whose loops nobody drives. In the flow's loop.
+inline void help_branches(flow& f) noexcept {
+  if (is_held(f) && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
+}
+
+/// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel, and for the
+/// end of branches on other loops. While it waits for these, this has the place of the flow's promise.
+class farewell final : public end_message, public promise_base {
+ public:
+  explicit farewell(flow& f) noexcept : end_message(&arrived), flow_(f) {}
+
+  /// On the loop, once. Messages to the flow that came before this one may still be in the inbox.
+  void carry_out() noexcept {
+    cancel_here(flow_);
+    if (flow_.executes() && flow_.core->retract(flow_)) begin(flow_, async::detail::delivery::dropped);
+    if (!flow_.executes()) return finish();
+    promise_ = std::exchange(flow_.promise, this);
+  }
+  /// The destroyer waits until `deadline`. True: the flow is the destroyer's.
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
+  void release() noexcept {
+    if (!word_.drop()) return;
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(farewell));
+  }
+
+ private:
+  static void arrived(end_message& m) { static_cast<farewell&>(m).carry_out(); }
+  void end(flow&, bool) override {}  // cancelled flows drop()
+  void drop() noexcept override {
+    if (promise_ != nullptr) promise_->drop();
+    finish();
+  }
+  void finish() noexcept {
+    forget_remote(flow_);  // messages that are still to come have lost their target
+    word_.finish();
+    release();
+  }
+
+  flow& flow_;  // the loop thread's until the end
+  promise_base* promise_ = nullptr;
+  farewell_word word_;  // the other reference is the message's, then the flow's
+};
+
+/// Does what the message asks for when no thread is in the loop.
+inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
+  const loop_entry here(core);
+  if (!here) return;
+  if (core.retract(wait)) wait.carry_out();
+  if (f.executes()) help_branches(f);
+}
+
+/// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
+/// of the flow that is running on another thread, which may meanwhile wait for flows on a loop that this thread is in.
+[[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
+  using std::chrono::microseconds;
+  const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
+  auto* const wait = ::new (async::detail::allocate_block(sizeof(farewell))) farewell(f);
+  if (loop.push(*wait)) {
+    // The loops may be driven by nobody any more, or by this very thread, which no message tells: look now and then.
+    constexpr microseconds shortest(50);
+    constexpr microseconds longest(5'000);
+    const bool is_host = async::detail::home_loop != nullptr;
+    microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
+    while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
+      attend_own_loops();
+      if (is_host || pause == longest) claim(*loop.get(), f, *wait);
+      pause = std::clamp(2 * pause, shortest, longest);
+    }
+  } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
+    wait_for_cancel(f);
+    wait->release();
+  }
+  wait->release();
+}
+
+/// A flow that may be a branch on a loop of its own, or within one, has a turn on this thread: callbacks may destroy
+/// the root that it belongs to, on whose loop another thread is.
+struct branch_turn {
+  explicit branch_turn(const flow& b) noexcept;
+  ~branch_turn();
+  branch_turn(const branch_turn&) = delete;
+  branch_turn& operator=(const branch_turn&) = delete;
+  const flow* branch;  // null: it is none, or has ended
+  branch_turn* const outer;
+};
+inline constinit thread_local branch_turn* branch_turns = nullptr;
+inline branch_turn::branch_turn(const flow& b) noexcept
+    : branch(b.root.parent_ != nullptr ? &b : nullptr), outer(std::exchange(branch_turns, this)) {}
+inline branch_turn::~branch_turn() { branch_turns = outer; }
+
+/// The branch is about to go, perhaps in its turn.
+inline void end_turn_of(const flow& b) noexcept {
+  for (branch_turn* turn = branch_turns; turn != nullptr; turn = turn->outer) {
+    if (turn->branch == &b) turn->branch = nullptr;
+  }
+}
+
+/// resume() of such a branch.
+inline void resume_branch(async::detail::runnable& r) {
+  const branch_turn here(static_cast<flow&>(r));
+  resume(r);
+}
+
+/// True when the flow waits for a branch that is in a callback on this thread.
+inline bool is_in_branch_of(const flow& f) noexcept {
+  for (const branch_turn* turn = branch_turns; turn != nullptr; turn = turn->outer) {
+    const flow* at = turn->branch;
+    while (at != nullptr && at != &f) at = at->root.parent_ != nullptr ? at->root.parent_->flow_ : nullptr;
+    if (at != nullptr) return true;
+  }
+  return false;
+}
+
+/// retire() of a flow that executes, or to which a message is on its way.
+[[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
+  if (!executes && f.core == nullptr) return true;
+  if (executes && is_dropped_here(f)) return false;
+  if (executes && cancel_unstarted(f)) {
+    wait_for_cancel(f);
+    return true;
+  }
+  const bool is_in_turn = async::detail::current_loop != nullptr;
+  if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
+    cancel_here(f);
+    if (f.at == phase::idle && !f.executes()) {
+      forget_remote(f);  // as in finish()
+      return true;
+    }
+    if (is_in_turn) return false;  // what it waits for may wait for this callback
+  }
+  if (is_in_branch_of(f)) {
+    on_loop_of(f, [](flow& target) { cancel_here(target); });
+    return false;
+  }
+  retire_elsewhere(f);
+  return true;
+}
+
+/// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
+/// about its end.
+inline bool is_bare(const flow& f) noexcept { return !f.is_seen_to_execute() && f.ended && !has_more(f); }
+
+/// True when the flow is idle and unreachable; false: it is running a callback on this thread, or the destructor of a
+/// step, and its end is to come.
+inline bool retire(flow& f) noexcept {
+  const bool executes = f.is_seen_to_execute();
+  if (!executes && is_unreached(f)) [[likely]]
+    return true;
+  return retire_active(f, executes);
+}
+
+}  // namespace steps::detail

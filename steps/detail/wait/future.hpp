@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <exception>    // for exception_ptr
+#include <functional>   // for ref
+#include <future>       // for future, promise
+#include <memory>       // for destroy_at
+#include <optional>     // for optional
+#include <type_traits>  // for is_void_v
+#include <utility>      // for exchange, move
+
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/config.hpp"          // for ASYNC_TSAN
+#include "async/detail/future/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail, broken_promise
+#include "async/detail/future/future_watch.hpp"  // for watchers_of, is_ready
+#include "async/detail/future/pending_call.hpp"  // for unseen_by_tsan
+#include "steps/detail/engine/step_record.hpp"   // for take_results
+#include "steps/detail/flow/promise.hpp"         // for promise_base
+#include "steps/detail/root/remote.hpp"          // for settle
+#include "steps/detail/wait/timeout.hpp"         // for hold_open
+#include "steps/detail/wait/wait_block.hpp"      // for wait_block
+
+/// std::future at both ends of a flow: promise() and await().
+namespace steps::detail {
+
+template <class T>
+class flow_promise final : public promise_base {
+ public:
+  /// Throws std::bad_alloc; the promise is then as before.
+  static flow_promise* make(std::promise<T>&& promise) {
+    return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise(std::move(promise));
+  }
+
+  /// There is no flow.
+  std::promise<T> give_back() noexcept {
+    std::promise<T> promise = std::move(promise_);
+    std::destroy_at(this);
+    async::detail::free_block(this, sizeof(flow_promise));
+    return promise;
+  }
+
+  void end(flow& f, bool failed) override {
+    std::exception_ptr error;
+    if constexpr (std::is_void_v<T>) {
+      if (failed) error = exception_of(f);
+      settle(f);
+      error == nullptr ? async::detail::fulfil(promise_) : fail(std::move(error));
+    } else {
+      std::optional<T> value;
+      guarded(f, [&] {
+        using wanted = pack<T>;
+        if (failed) return;
+        if (f.tag != nullptr && begins_with(*f.tag, wanted::tag)) {
+          value.emplace(std::get<0>(take_results<wanted>(f)));
+        } else {
+          set_error(f, errors::InternalError, "promise(): the last step has not passed a result of the future's type");
+        }
+      });
+      if (!value.has_value()) error = exception_of(f);
+      settle(f);
+      error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
+    }
+    go();
+  }
+  void drop() noexcept override {
+    fail(async::detail::broken_promise());
+    go();
+  }
+
+ private:
+  explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
+
+  /// The future is ready.
+  void go() noexcept {
+    const void* const state = async::detail::shared_state_of(promise_);
+    destroy();
+    async::detail::tell_watchers_of(state);
+    async::detail::free_block(this, sizeof(flow_promise));
+  }
+  void fail(std::exception_ptr&& error) {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    async::detail::fail(promise_, std::move(error));
+  }
+  void destroy() noexcept {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    std::destroy_at(this);
+  }
+
+  std::promise<T> promise_;
+};
+
+/// A wait for a std::future: told when the promise is this library's, and looking now and then, since it may be
+/// another.
+struct watch_block final : wait_block, async::detail::future_watcher {
+  explicit watch_block(step& s) noexcept : wait_block(&arrived, s, &destroyed), future_watcher(&ready) {}
+
+  static void ready(future_watcher& w) noexcept {
+    auto& self = static_cast<watch_block&>(w);
+    self.send();
+    self.release();
+  }
+  static void arrived(async::detail::message& m, async::detail::delivery how) {
+    auto& self = static_cast<watch_block&>(m);
+    if (how == async::detail::delivery::on_loop && self.waiting != nullptr) {
+      self.is_listed = false;
+      look_again(*self.waiting);
+    }
+    self.release();
+  }
+  static void destroyed(wait_block& b) noexcept {
+    auto& self = static_cast<watch_block&>(b);
+    std::destroy_at(&self);
+    async::detail::free_block(&self, sizeof(watch_block));
+  }
+  static void look_again(step& s) {
+    flow& f = *s.flow_;
+    if (f.at == phase::parked && f.cur == &s) make_ready(f, signal::rerun);
+  }
+
+  bool is_listed = true;  // the loop's: it has not been told, as far as the loop knows
+};
+
+/// The step's side of it.
+struct watch_scope : scope, async::detail::timer_node {
+  explicit watch_scope(const void* s) noexcept : timer_node(&due), state(s) {}
+
+  /// Without memory for a block there is nothing but the timer.
+  void listen() noexcept {
+    try {
+      block = ::new (async::detail::allocate_block(sizeof(watch_block))) watch_block(*holder);
+    } catch (...) {
+      return;
+    }
+    async::detail::watchers_of(state).add(*block, state);
+  }
+  /// After it has been told of another future, whose state had lain where this one's does. False: it has not.
+  bool listen_again() noexcept {
+    if (block == nullptr || std::exchange(block->is_listed, true)) return false;
+    block->word.share();
+    async::detail::watchers_of(state).add(*block, state);
+    return true;
+  }
+  void arm_again() noexcept {
+    auto& timers = holder->flow_->core->timers();
+    timers.disarm(*this);  // who is told finds it armed
+    timers.arm_after(*this, interval.next());
+  }
+  static void due(timer_node& node) {
+    step& s = *static_cast<watch_scope&>(node).holder;
+    if (!s.flow_->core->closing()) watch_block::look_again(s);
+  }
+  static void left(scope& base) noexcept {
+    auto& self = static_cast<watch_scope&>(base);
+    self.holder->flow_->core->timers().disarm(self);
+    if (self.block == nullptr) return;
+    if (async::detail::watchers_of(self.state).remove(*self.block)) self.block->release();
+    self.block->close();
+  }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+
+  const void* const state;
+  watch_block* block = nullptr;
+  async::detail::look_interval interval;
+};
+
+/// A step of await(std::future) or await(std::shared_future).
+template <class Face, class Future, class E>
+struct await_step final : Face {
+  template <class H>
+  await_step(Future&& f, H&& h) : future(std::move(f)), handler(std::forward<H>(h)) {}
+
+  static void run(step& s) {
+    auto& self = static_cast<await_step&>(s);
+    flow& f = *s.flow_;
+    s.flags_ |= record_flag::begun;
+    take_none(f);
+    if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
+    if (!async::detail::is_ready(self.future) && !self.is_ready_after_all(f, s)) {
+      self.watch->arm_again();
+      return hold_open(f);
+    }
+    using result = decltype(self.future.get());
+    if constexpr (std::is_void_v<result>) {
+      self.future.get();
+    } else if constexpr (std::is_lvalue_reference_v<result> && !std::is_const_v<std::remove_reference_t<result>>) {
+      static_cast<Face&>(s).success(std::ref(self.future.get()));
+    } else {
+      static_cast<Face&>(s).success(self.future.get());
+    }
+  }
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  bool is_ready_after_all(flow& f, step& s) {
+    if (watch == nullptr) {
+      watch = &make_scope<watch_scope>(f, s, async::detail::shared_state_of(future));
+      watch->listen();
+    } else if (!watch->listen_again()) {
+      return false;
+    }
+    return async::detail::is_ready(future);
+  }
+
+  Future future;
+  watch_scope* watch = nullptr;
+  [[no_unique_address]] E handler;
+};
+
+}  // namespace steps::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <mutex>    // for lock_guard
+
+#include "async/detail/base/spin_lock.hpp"  // for spin_lock
+#include "steps/detail/wait/ticket.hpp"     // for ticket_queue, sync_entry
+
+namespace steps::detail {
+
+/// What Mutex is made of: places, and a queue of tickets for them. Its functions are those of ISync.
+///
+/// A place that is given back goes to the first ticket at once, under the lock: nobody overtakes, and `inside_` counts
+/// the places that are held or on their way.
+template <class Ticket>
+class gate {
+ public:
+  gate(std::size_t max, std::size_t max_queue) noexcept : max_(max), max_queue_(max_queue) {}
+
+  sync_entry try_enter() noexcept {
+    const std::lock_guard lock(lock_);
+    return enter();
+  }
+  sync_entry enqueue(Ticket& ticket) noexcept {
+    const std::lock_guard lock(lock_);
+    const sync_entry result = enter();
+    if (result != sync_entry::must_queue) return result;
+    waiting_.push(ticket);
+    return sync_entry::queued;
+  }
+  void leave() noexcept {
+    Ticket* next = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      next = waiting_.pop();
+      if (next == nullptr) --inside_;
+    }
+    if (next != nullptr) next->grant();
+  }
+  bool withdraw(Ticket& ticket) noexcept {
+    const std::lock_guard lock(lock_);
+    return waiting_.remove(ticket);
+  }
+
+ private:
+  sync_entry enter() noexcept {
+    if (inside_ < max_) {
+      ++inside_;
+      return sync_entry::entered;
+    }
+    return waiting_.size() >= max_queue_ ? sync_entry::rejected : sync_entry::must_queue;
+  }
+
+  const std::size_t max_;
+  const std::size_t max_queue_;
+  async::detail::spin_lock lock_;
+  std::size_t inside_ = 0;  // guarded by lock_, as is the queue
+  ticket_queue<Ticket> waiting_;
+};
+
+}  // namespace steps::detail

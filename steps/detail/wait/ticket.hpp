@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+
+#include "async/detail/base/atomics.hpp"  // for cell
+#include "async/detail/loop/inbox.hpp"    // for message, delivery
+
+namespace steps::detail {
+
+/// What becomes of a flow that wants a place in a sync object; see ISync::entry.
+enum class sync_entry {
+  entered,     ///< the flow has a place, until leave()
+  must_queue,  ///< no place: enqueue() is called next
+  queued,      ///< enqueue() only: the object has the ticket, and will grant it
+  rejected     ///< the queue is full: DefenseRejected at the step
+};
+
+/// A place in the queue of a sync object and, when it has been granted, the message to the waiting flow's loop: the
+/// base of Ticket, which has is_on_loop() for the present thread, wake() for the flow, and destroy(Ticket&). Loop is a
+/// loop_core, or a model's.
+///
+/// A place is the flow's from the moment when the object takes the ticket out of its queue, under its lock: who is
+/// cancelled after that gives the place back. So no place is lost or given twice, whatever becomes of the message.
+///
+/// Threads     in the queue: whoever has the object's lock; then who grants, until the message is pushed; then, and for
+///             all that belongs to the wait, the loop's.
+template <class Ticket, class Loop>
+struct ticket_base : async::detail::message {
+  explicit ticket_base(Loop& l) noexcept : message(&arrived), core(&l) {}
+
+  /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
+  /// tickets of its flows, and waits for the lock.
+  void reserve() noexcept {
+    if (!static_cast<Ticket*>(this)->is_on_loop()) core->add_ref();
+  }
+  /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread.
+  void grant() noexcept {
+    if (static_cast<Ticket*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
+    Loop& loop = *core;
+    if (!loop.push(*this)) {
+      // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.
+      arrived(*this, async::detail::delivery::dropped);
+    }
+    loop.release();
+  }
+
+  /// The flow does not wait any more, on its loop. True: it has a place, for the ticket was out of the queue already.
+  /// The ticket is no more then, or will be when the message has arrived.
+  template <class Object>
+  bool give_up(Object& object) noexcept {
+    auto& self = static_cast<Ticket&>(*this);
+    if (state.get() == pending && object.withdraw(self)) {
+      Ticket::destroy(self);
+      return false;
+    }
+    if (state.get() == pending) {
+      state.set(given_up);
+    } else {
+      Ticket::destroy(self);
+    }
+    return true;
+  }
+  /// The flow goes on, and may queue the ticket again.
+  void take_up() noexcept { state.set(pending); }
+
+  static void arrived(message& m, async::detail::delivery how) {
+    auto& self = static_cast<Ticket&>(m);
+    if (self.state.get() == given_up) return Ticket::destroy(self);
+    self.state.set(here);
+    // When the loop has dropped the message, the flow's end is still to come, which gives the place back.
+    if (how == async::detail::delivery::on_loop) self.wake();
+  }
+
+  Ticket* behind = nullptr;  // the object's, while it is in its queue
+  Ticket* before = nullptr;
+  Loop* const core;
+
+ private:
+  enum progress : unsigned char {
+    pending,  ///< in a queue, or the message is on its way
+    here,     ///< the message has arrived; the flow has yet to run
+    given_up  ///< the message is on its way, and nobody waits for it
+  };
+  async::detail::cell<progress> state{pending};
+};
+
+/// The flows that wait for a sync object, first in first out. Guarded by the object's lock.
+template <class Ticket>
+class ticket_queue {
+ public:
+  std::size_t size() const noexcept { return size_; }
+
+  void push(Ticket& t) noexcept {
+    t.behind = nullptr;
+    t.before = last_ != nullptr ? last_ : &t;  // never null in a queue
+    (last_ != nullptr ? last_->behind : first_) = &t;
+    last_ = &t;
+    ++size_;
+  }
+
+  /// The next ticket to grant; null: nobody waits.
+  Ticket* pop() noexcept {
+    Ticket* const t = first_;
+    if (t != nullptr) {
+      take(*t);
+      t->reserve();
+    }
+    return t;
+  }
+
+  /// One of the last few that is of the same loop as a new one; null: there is none.
+  template <class Loop>
+  Ticket* latest_of(const Loop* loop) const noexcept {
+    Ticket* t = last_;
+    for (int looks = 8; t != nullptr && looks != 0; --looks) {
+      if (t->core == loop) return t;
+      t = t->before != t ? t->before : nullptr;
+    }
+    return nullptr;
+  }
+
+  static bool is_in(const Ticket& t) noexcept { return t.before != nullptr; }
+
+  /// Takes a ticket out, wherever it stands. False: it is not in the queue any more.
+  bool remove(Ticket& t) noexcept {
+    if (!is_in(t)) return false;
+    take(t);
+    return true;
+  }
+
+ private:
+  void take(Ticket& t) noexcept {
+    Ticket* const ahead = t.before == &t ? nullptr : t.before;
+    (ahead != nullptr ? ahead->behind : first_) = t.behind;
+    if (t.behind != nullptr) {
+      t.behind->before = ahead != nullptr ? ahead : t.behind;
+    } else {
+      last_ = ahead;
+    }
+    t.behind = t.before = nullptr;
+    --size_;
+  }
+
+  Ticket* first_ = nullptr;
+  Ticket* last_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace steps::detail

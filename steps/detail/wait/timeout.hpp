@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max
+#include <chrono>     // for duration, nanoseconds
+#include <utility>    // for exchange
+
+#include "async/detail/base/durations.hpp"    // for to_nanoseconds
+#include "async/detail/loop/timer_queue.hpp"  // for timer_node
+#include "steps/detail/engine/engine.hpp"     // for raise, take_limited
+#include "steps/detail/root/remote.hpp"       // for misuse_anywhere
+
+/// Limits in time: a timer in the arena, in force for a step and its sub-steps.
+namespace steps::detail {
+
+using nanoseconds = std::chrono::nanoseconds;
+
+/// Any duration as nanoseconds, rounded up; what does not fit is for ever, what is negative is nothing.
+template <class Rep, class Period>
+constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
+  return (std::max)(async::detail::to_nanoseconds(d), nanoseconds::zero());
+}
+
+struct timeout_scope : scope, async::detail::timer_node {
+  timeout_scope() noexcept : timer_node(&expired) {}
+
+  /// Timeout at the innermost active step of the owner's subtree. While another error is under way there, the timer
+  /// waits: that error may be recovered from inside the subtree.
+  static void expired(timer_node& node) {
+    auto& self = static_cast<timeout_scope&>(node);
+    flow& f = *self.holder->flow_;
+    if (f.core->closing()) return;
+    if (f.signal() == signal::done && f.cur == self.holder) return;  // the step has succeeded in time
+    if (raise(f, errors::Timeout)) return;
+    auto& timers = f.core->timers();
+    f.at == phase::parked ? timers.arm_after(node, std::chrono::milliseconds(1)) : timers.arm_now(node);
+  }
+  static void left(scope& self) noexcept {
+    flow& f = *self.holder->flow_;
+    if (f.limit != nullptr) ++f.limit->timeouts;
+    f.core->timers().disarm(static_cast<timeout_scope&>(self));
+  }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+};
+
+/// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known: it may
+/// be made by a branch on another loop. Throws std::bad_alloc there.
+inline bool may_wait(step& s, std::string_view literal) {
+  flow& f = *s.flow_;
+  if (f.run_by == &s && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
+    return true;
+  if (f.run_by != &s) {
+    misuse_anywhere(f, literal);
+  } else if ((s.flags_ & record_flag::handles) != 0 || f.signal() == signal::done) {
+    misuse(f, literal);
+  }
+  return false;
+}
+
+inline void hold_open(flow& f) noexcept {
+  if (f.signal() == signal::none) f.signal(signal::wait);
+}
+
+/// asi.setTimeout(). Throws std::bad_alloc.
+inline void set_timeout(step& s, nanoseconds limit) {
+  if (!may_wait(s, "setTimeout() belongs into a step function, before success()")) return;
+  flow& f = *s.flow_;
+  auto& timers = f.core->timers();
+  hold_open(f);
+  for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
+    if (old->ops != &timeout_scope::ops) continue;
+    auto& timer = static_cast<timeout_scope&>(*old);
+    timers.disarm(timer);
+    return timers.arm_after(timer, limit);
+  }
+  if (f.limit != nullptr && !take_limited(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
+                                          "the flow exceeds nitro::MaxTimeouts")) {
+    return;
+  }
+  timers.arm_after(make_scope<timeout_scope>(f, s), limit);
+}
+
+}  // namespace steps::detail

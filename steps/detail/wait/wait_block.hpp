@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/loop/loop_ref.hpp"   // for loop_ref
+#include "steps/detail/flow/wait_word.hpp"  // for wait_word
+#include "steps/detail/root/remote.hpp"     // for flow, scope, message
+
+/// The wait of a step that something outside of the flow ends.
+namespace steps::detail {
+
+/// What the tokens of one wait share with its step. The step's scope closes it when the step ends in another way.
+struct wait_block : async::detail::message {
+  wait_block(message::function arrive, step& s, void (*d)(wait_block&) noexcept) noexcept
+      : message(arrive), loop(*s.flow_->core), waiting(&s), destroy(d) {}
+
+  void release() noexcept {
+    if (word.release()) destroy(*this);
+  }
+  /// The step does not wait any more; on the loop's thread.
+  void close() noexcept {
+    waiting = nullptr;
+    word.close();
+    release();
+  }
+  /// The winner's result is stored: it goes to the step, at once when this is the loop's thread and nothing of the flow
+  /// is on the stack, else by a message. False: the loop has gone.
+  bool send() noexcept {
+    word.share();
+    if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->at == phase::parked) {
+      deliver(*this, async::detail::delivery::on_loop);
+      return true;
+    }
+    if (loop.push(*this)) return true;
+    word.refused();
+    release();
+    return false;
+  }
+
+  wait_word word;
+  const async::detail::loop_ref loop;
+  step* waiting;  // the loop thread's; null: the step does not wait any more
+  void (*const destroy)(wait_block&) noexcept;
+};
+
+/// The step's side of a wait_block.
+struct wait_scope : scope {
+  explicit wait_scope(wait_block& b) noexcept : block(b) {}
+  static void left(scope& self) noexcept { static_cast<wait_scope&>(self).block.close(); }
+  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left, nullptr, true};
+
+  wait_block& block;
+};
+
+}  // namespace steps::detail
