@@ -13,7 +13,7 @@
 #include "async/detail/base/backoff.hpp"        // for backoff
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
 #include "async/detail/queue/bounded_ring.hpp"  // for bounded_ring, ring_result
-#include "async/detail/queue/wait_gate.hpp"     // for wait_gate
+#include "async/detail/queue/event_count.hpp"   // for event_count
 
 namespace async {
 
@@ -218,12 +218,12 @@ class bounded_queue {
 
   /// Tries, looks for a while, then announces itself, tries again and sleeps, until there is something to return.
   template <class Attempt, class Hint>
-  bool wait(detail::wait_gate& gate, const deadline* until, Attempt attempt, Hint hint) {
+  bool wait(detail::event_count& events, const deadline* until, Attempt attempt, Hint hint) {
     for (;;) {
       if (const result r = attempt(); r != result::blocked) return r == result::done;
       if (until != nullptr && until->has_passed()) return false;
       if (worth_another_try(until, hint)) continue;
-      detail::wait_gate::announcement here(gate);
+      detail::event_count::announcement here(events);
       if (const result r = attempt(); r != result::blocked) return r == result::done;
       here.sleep(until != nullptr ? until->time() : nullptr);
     }

@@ -108,7 +108,7 @@ class event_loop {
 
   /// The loop that is running a callback on this thread; else, on a worker of a threadpool, the worker's; else null.
   static event_loop* current() noexcept {
-    detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::home_loop;
+    detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::worker_loop;
     return core != nullptr ? &core->loop() : nullptr;
   }
 

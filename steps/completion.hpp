@@ -7,11 +7,11 @@
 #include <string_view>  // for string_view
 #include <utility>      // for forward, exchange
 
-#include "async/detail/base/config.hpp"          // for ASYNC_TSAN
-#include "async/detail/future/pending_call.hpp"  // for unseen_by_tsan
-#include "steps/detail/root/remote.hpp"          // for resume_with
-#include "steps/detail/wait/wait_block.hpp"      // for wait_block
-#include "steps/errors.hpp"                      // for ErrorCode, Error
+#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
+#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
+#include "steps/detail/root/flow_control_block.hpp"  // for resume_with
+#include "steps/detail/wait/wait_block.hpp"          // for wait_block
+#include "steps/errors.hpp"                          // for ErrorCode, Error
 
 namespace steps {
 

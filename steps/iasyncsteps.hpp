@@ -343,7 +343,7 @@ class IAsyncSteps : public detail::step {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_open()) [[likely]]
       return this;
-    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_seen_to_execute() && !f.ended) [[likely]]
+    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_known_to_execute() && !f.ended) [[likely]]
       return &f.root;
     if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
     return detail::level_of(*this);

@@ -5,7 +5,7 @@
 #include <utility>  // for forward, exchange
 
 #include "steps/detail/engine/step_record.hpp"  // for call_function, make_scope
-#include "steps/detail/wait/ticket.hpp"         // for ticket_base, sync_entry
+#include "steps/detail/wait/sync_waiter.hpp"    // for sync_waiter_base, sync_entry
 #include "steps/detail/wait/timeout.hpp"        // for hold_open
 
 namespace steps {
@@ -19,23 +19,23 @@ namespace detail {
 ///
 /// From ISync::enqueue() until it is granted or withdrawn it is the object's: `behind`, `before` and `stage` are for
 /// its queues. The timer and the ring are for use on the flow's loop; the timer is disarmed when the wait ends.
-struct sync_ticket : ticket_base<sync_ticket, async::detail::loop_core>, async::detail::timer_node {
-  sync_ticket(ISync& o, step& s) noexcept
-      : ticket_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
+struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, async::detail::timer_node {
+  sync_waiter(ISync& o, step& s) noexcept
+      : sync_waiter_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
 
   bool is_on_loop() const noexcept { return async::detail::current_loop == core; }
   void wake() noexcept {
     if (waiting.at == phase::parked) make_ready(waiting, signal::rerun);  // else an error is on its way to the step
   }
   static void expired(timer_node& node);
-  static void destroy(sync_ticket& t) noexcept {
+  static void destroy(sync_waiter& t) noexcept {
     std::destroy_at(&t);
-    async::detail::free_block(&t, sizeof(sync_ticket));
+    async::detail::free_block(&t, sizeof(sync_waiter));
   }
 
   unsigned stage = 0;
-  sync_ticket* ring_next = nullptr;  // null: in no ring
-  sync_ticket* ring_prev = nullptr;
+  sync_waiter* ring_next = nullptr;  // null: in no ring
+  sync_waiter* ring_prev = nullptr;
   ISync& object;
   flow& waiting;
 };
@@ -61,17 +61,17 @@ class ISync {
   /// A flow wants a place. `nested`: it holds one already. Never returns `queued`.
   virtual entry try_enter(bool nested) noexcept = 0;
   /// The same with a ticket to queue, for there was no place a moment ago. Never returns `must_queue`.
-  virtual entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept = 0;
+  virtual entry enqueue(detail::sync_waiter& waiter, bool nested) noexcept = 0;
   /// A ticket has been granted and its flow runs: it may have to queue again. Never returns `must_queue`.
-  virtual entry go_on(detail::sync_ticket&, bool /*nested*/) noexcept { return entry::entered; }
+  virtual entry go_on(detail::sync_waiter&, bool /*nested*/) noexcept { return entry::entered; }
   /// The ticket's timer has fired, on its flow's loop, while the flow waits for the message at the most.
-  virtual void on_timer(detail::sync_ticket&) noexcept {}
+  virtual void on_timer(detail::sync_waiter&) noexcept {}
   /// The ticket's wait is over, on its flow's loop: it has been granted, or is about to be withdrawn.
-  virtual void end_wait(detail::sync_ticket&) noexcept {}
+  virtual void end_wait(detail::sync_waiter&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
   /// Takes a ticket out of the queue, because its flow has been cancelled. False: it has been granted already.
-  virtual bool withdraw(detail::sync_ticket& ticket) noexcept = 0;
+  virtual bool withdraw(detail::sync_waiter& waiter) noexcept = 0;
 
  protected:
   ISync() = default;
@@ -80,8 +80,8 @@ class ISync {
 
 namespace detail {
 
-inline void sync_ticket::expired(timer_node& node) {
-  auto& t = static_cast<sync_ticket&>(node);
+inline void sync_waiter::expired(timer_node& node) {
+  auto& t = static_cast<sync_waiter&>(node);
   if (!t.core->closing()) t.object.on_timer(t);
 }
 
@@ -91,20 +91,20 @@ struct sync_scope : scope {
 
   static void left(scope& base) noexcept {
     auto& self = static_cast<sync_scope&>(base);
-    if (sync_ticket* const t = std::exchange(self.ticket, nullptr)) {
+    if (sync_waiter* const t = std::exchange(self.waiter, nullptr)) {
       end_wait(*t);
       self.entered = t->give_up(self.object);
     }
     if (self.entered) self.object.leave(self.nested);
   }
-  static void end_wait(sync_ticket& t) noexcept {
+  static void end_wait(sync_waiter& t) noexcept {
     t.object.end_wait(t);
     t.core->timers().disarm(t);
   }
   static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
 
   ISync& object;
-  sync_ticket* ticket = nullptr;
+  sync_waiter* waiter = nullptr;
   bool nested;
   bool entered = false;
 };
@@ -128,19 +128,19 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     place = &make_scope<sync_scope>(f, s, object, holds(f, object));
     result = object.try_enter(place->nested);
     if (result == ISync::entry::must_queue) {
-      place->ticket = ::new (async::detail::allocate_block(sizeof(sync_ticket))) sync_ticket(object, s);
-      result = object.enqueue(*place->ticket, place->nested);
+      place->waiter = ::new (async::detail::allocate_block(sizeof(sync_waiter))) sync_waiter(object, s);
+      result = object.enqueue(*place->waiter, place->nested);
     }
   } else {
-    sync_scope::end_wait(*place->ticket);
-    place->ticket->take_up();
-    result = object.go_on(*place->ticket, place->nested);
+    sync_scope::end_wait(*place->waiter);
+    place->waiter->take_up();
+    result = object.go_on(*place->waiter, place->nested);
   }
   if (result == ISync::entry::queued) {
     hold_open(f);
     return false;
   }
-  if (place->ticket != nullptr) sync_ticket::destroy(*std::exchange(place->ticket, nullptr));
+  if (place->waiter != nullptr) sync_waiter::destroy(*std::exchange(place->waiter, nullptr));
   if (result == ISync::entry::rejected) {
     set_error(f, errors::DefenseRejected, "the queue of the sync object is full");
     return false;

@@ -39,26 +39,26 @@ class Limiter final : public ISync {
     if (result != entry::entered) mutex_.leave(nested);  // also when it must queue: enqueue() begins anew
     return result;
   }
-  entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept override {
-    ticket.stage = for_place;
-    const entry result = mutex_.enqueue(ticket, nested);
-    return result == entry::entered ? go_on(ticket, nested) : result;
+  entry enqueue(detail::sync_waiter& waiter, bool nested) noexcept override {
+    waiter.stage = for_place;
+    const entry result = mutex_.enqueue(waiter, nested);
+    return result == entry::entered ? go_on(waiter, nested) : result;
   }
   /// The ticket's flow has a place inside, or has passed both.
-  entry go_on(detail::sync_ticket& ticket, bool nested) noexcept override {
-    if (ticket.stage != for_place) return entry::entered;
-    ticket.stage = nested ? for_rate_nested : for_rate;
-    const entry result = throttle_.enqueue(ticket, nested);
+  entry go_on(detail::sync_waiter& waiter, bool nested) noexcept override {
+    if (waiter.stage != for_place) return entry::entered;
+    waiter.stage = nested ? for_rate_nested : for_rate;
+    const entry result = throttle_.enqueue(waiter, nested);
     if (result == entry::rejected) mutex_.leave(nested);
     return result;
   }
-  void on_timer(detail::sync_ticket& ticket) noexcept override { throttle_.on_timer(ticket); }
-  void end_wait(detail::sync_ticket& ticket) noexcept override { throttle_.end_wait(ticket); }
+  void on_timer(detail::sync_waiter& waiter) noexcept override { throttle_.on_timer(waiter); }
+  void end_wait(detail::sync_waiter& waiter) noexcept override { throttle_.end_wait(waiter); }
   void leave(bool nested) noexcept override { mutex_.leave(nested); }
-  bool withdraw(detail::sync_ticket& ticket) noexcept override {
-    if (ticket.stage == for_place) return mutex_.withdraw(ticket);
-    if (!throttle_.withdraw(ticket)) return false;
-    mutex_.leave(ticket.stage == for_rate_nested);
+  bool withdraw(detail::sync_waiter& waiter) noexcept override {
+    if (waiter.stage == for_place) return mutex_.withdraw(waiter);
+    if (!throttle_.withdraw(waiter)) return false;
+    mutex_.leave(waiter.stage == for_rate_nested);
     return true;
   }
 

@@ -3,8 +3,8 @@
 #include <cstddef>  // for size_t
 #include <limits>   // for numeric_limits
 
-#include "steps/detail/wait/gate.hpp"  // for gate
-#include "steps/isync.hpp"             // for ISync
+#include "steps/detail/wait/fair_semaphore.hpp"  // for gate
+#include "steps/isync.hpp"                       // for ISync
 
 namespace steps {
 
@@ -30,19 +30,19 @@ class Mutex final : public ISync {
 
   Mutex() noexcept : Mutex(1) {}
   /// `max` 0: nobody is ever let in.
-  explicit Mutex(std::size_t max, std::size_t max_queue = unlimited) noexcept : gate_(max, max_queue) {}
+  explicit Mutex(std::size_t max, std::size_t max_queue = unlimited) noexcept : semaphore_(max, max_queue) {}
 
-  entry try_enter(bool nested) noexcept override { return nested ? entry::entered : gate_.try_enter(); }
-  entry enqueue(detail::sync_ticket& ticket, bool nested) noexcept override {
-    return nested ? entry::entered : gate_.enqueue(ticket);
+  entry try_enter(bool nested) noexcept override { return nested ? entry::entered : semaphore_.try_enter(); }
+  entry enqueue(detail::sync_waiter& waiter, bool nested) noexcept override {
+    return nested ? entry::entered : semaphore_.enqueue(waiter);
   }
   void leave(bool nested) noexcept override {
-    if (!nested) gate_.leave();
+    if (!nested) semaphore_.leave();
   }
-  bool withdraw(detail::sync_ticket& ticket) noexcept override { return gate_.withdraw(ticket); }
+  bool withdraw(detail::sync_waiter& waiter) noexcept override { return semaphore_.withdraw(waiter); }
 
  private:
-  detail::gate<detail::sync_ticket> gate_;
+  detail::fair_semaphore<detail::sync_waiter> semaphore_;
 };
 
 }  // namespace steps

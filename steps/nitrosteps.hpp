@@ -133,7 +133,7 @@ class NitroSteps final : public IAsyncSteps {
   explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps(nullptr) { flow_->pool = &pool.core(); }
   ~NitroSteps() {
     if (flow_ == nullptr) return;
-    if (!detail::retire(*flow_)) {
+    if (!detail::destroy_root(*flow_)) {
       std::fprintf(stderr, "asyncsteps: a NitroSteps that was not made by new is destroyed by a callback of its own\n");
       std::terminate();
     }
@@ -141,8 +141,8 @@ class NitroSteps final : public IAsyncSteps {
   }
 
   static void operator delete(NitroSteps* face, std::destroying_delete_t) {
-    if (!detail::retire(*face->flow_)) {
-      face->flow_->doomed = true;
+    if (!detail::destroy_root(*face->flow_)) {
+      face->flow_->detached = true;
     } else {
       face->~NitroSteps();
       free(face);

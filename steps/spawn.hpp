@@ -58,9 +58,9 @@ class spawn_task {
     }
     f->promise = end;
     f->pool = &pool_;
-    f->doomed = true;
+    f->detached = true;
     f->cur = &f->root;
-    f->active.show_unseen();  // published with the message, if there is one
+    f->active.set_unseen();  // published with the message, if there is one
     return f;
   }
 

@@ -4,12 +4,12 @@
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/base/spin_lock.hpp"  // for spin_lock
-#include "async/detail/loop/loop_core.hpp"  // for current_loop, loop_core
-#include "async/event_loop.hpp"             // for event_loop
-#include "steps/detail/wait/ticket.hpp"     // for ticket_queue
-#include "steps/detail/wait/timeout.hpp"    // for to_nanoseconds
-#include "steps/isync.hpp"                  // for ISync
+#include "async/detail/base/spin_lock.hpp"    // for spin_lock
+#include "async/detail/loop/loop_core.hpp"    // for current_loop, loop_core
+#include "async/event_loop.hpp"               // for event_loop
+#include "steps/detail/wait/sync_waiter.hpp"  // for waiter_queue
+#include "steps/detail/wait/timeout.hpp"      // for to_nanoseconds
+#include "steps/isync.hpp"                    // for ISync
 
 namespace steps {
 
@@ -49,33 +49,33 @@ class Throttle final : public ISync {
     const std::lock_guard lock(lock_);
     return enter(now);
   }
-  entry enqueue(detail::sync_ticket& ticket, bool /*nested*/) noexcept override {
-    const auto now = ticket.core->now();
+  entry enqueue(detail::sync_waiter& waiter, bool /*nested*/) noexcept override {
+    const auto now = waiter.core->now();
     time_point end;
-    detail::sync_ticket* other = nullptr;
+    detail::sync_waiter* other = nullptr;
     {
       const std::lock_guard lock(lock_);
       const entry result = enter(now);
       if (result != entry::must_queue) return result;
-      other = waiting_.latest_of(ticket.core);
-      waiting_.push(ticket);
+      other = waiting_.latest_of(waiter.core);
+      waiting_.push(waiter);
       end = end_;
     }
-    join(ticket, other);  // which stays meanwhile, since it is of this loop
-    if (other == nullptr && max_ != 0) ticket.core->timers().arm(ticket, end);
+    join(waiter, other);  // which stays meanwhile, since it is of this loop
+    if (other == nullptr && max_ != 0) waiter.core->timers().arm(waiter, end);
     return entry::queued;
   }
   void leave(bool) noexcept override {}
-  bool withdraw(detail::sync_ticket& ticket) noexcept override {
+  bool withdraw(detail::sync_waiter& waiter) noexcept override {
     const std::lock_guard lock(lock_);
-    return waiting_.remove(ticket);
+    return waiting_.remove(waiter);
   }
 
   /// One flow of each ring looks at the beginning of each period, and lets in whoever is first, of any ring.
-  void on_timer(detail::sync_ticket& ticket) noexcept override {
-    const auto now = ticket.core->now();
+  void on_timer(detail::sync_waiter& waiter) noexcept override {
+    const auto now = waiter.core->now();
     for (;;) {
-      detail::sync_ticket* next = nullptr;
+      detail::sync_waiter* next = nullptr;
       time_point end;
       bool waits = false;
       {
@@ -83,26 +83,26 @@ class Throttle final : public ISync {
         renew(now);
         if (count_ < max_) next = waiting_.pop();
         if (next != nullptr) ++count_;
-        waits = waiting_.is_in(ticket);
+        waits = waiting_.is_in(waiter);
         end = end_;
       }
-      if (next == nullptr) return waits ? ticket.core->timers().arm(ticket, end) : pass_timer(ticket, end);
+      if (next == nullptr) return waits ? waiter.core->timers().arm(waiter, end) : pass_timer(waiter, end);
       next->grant();
     }
   }
-  void end_wait(detail::sync_ticket& ticket) noexcept override {
-    if (ticket.ring_next == nullptr) return;
-    if (ticket.armed()) {
+  void end_wait(detail::sync_waiter& waiter) noexcept override {
+    if (waiter.ring_next == nullptr) return;
+    if (waiter.armed()) {
       time_point end;
       {
         const std::lock_guard lock(lock_);
         end = end_;
       }
-      pass_timer(ticket, end);
+      pass_timer(waiter, end);
     }
-    ticket.ring_prev->ring_next = ticket.ring_next;
-    ticket.ring_next->ring_prev = ticket.ring_prev;
-    ticket.ring_next = ticket.ring_prev = nullptr;
+    waiter.ring_prev->ring_next = waiter.ring_next;
+    waiter.ring_next->ring_prev = waiter.ring_prev;
+    waiter.ring_next = waiter.ring_prev = nullptr;
   }
 
  private:
@@ -112,14 +112,14 @@ class Throttle final : public ISync {
   // It is the loop's alone, so that the timer can go to another one when its flow goes on; those that are granted stay
   // until then. One loop may have several rings.
 
-  static void join(detail::sync_ticket& ticket, detail::sync_ticket* behind) noexcept {
-    ticket.ring_prev = behind != nullptr ? behind : &ticket;
-    ticket.ring_next = behind != nullptr ? behind->ring_next : &ticket;
-    ticket.ring_next->ring_prev = ticket.ring_prev->ring_next = &ticket;
+  static void join(detail::sync_waiter& waiter, detail::sync_waiter* behind) noexcept {
+    waiter.ring_prev = behind != nullptr ? behind : &waiter;
+    waiter.ring_next = behind != nullptr ? behind->ring_next : &waiter;
+    waiter.ring_next->ring_prev = waiter.ring_prev->ring_next = &waiter;
   }
   /// To the one before in its ring: before the first is the last, which will wait for longest.
-  static void pass_timer(detail::sync_ticket& from, time_point end) noexcept {
-    detail::sync_ticket& to = *from.ring_prev;
+  static void pass_timer(detail::sync_waiter& from, time_point end) noexcept {
+    detail::sync_waiter& to = *from.ring_prev;
     if (&to != &from && !to.armed()) to.core->timers().arm(to, end);
   }
 
@@ -147,7 +147,7 @@ class Throttle final : public ISync {
   async::detail::spin_lock lock_;
   std::size_t count_ = 0;                 // entries of this period; guarded by lock_, as all that follows
   time_point end_ = (time_point::min)();  // of this period
-  detail::ticket_queue<detail::sync_ticket> waiting_;
+  detail::waiter_queue<detail::sync_waiter> waiting_;
 };
 
 }  // namespace steps

@@ -22,7 +22,7 @@ template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
   const bool building =
-      s.parent_ == &f.root ? !f.is_seen_to_execute() && !f.ended : f.run_by == s.parent_ && f.is_open();
+      s.parent_ == &f.root ? !f.is_known_to_execute() && !f.ended : f.run_by == s.parent_ && f.is_open();
   if (building) [[likely]]
     return static_cast<group_step<Face>&>(s).add_branch();
   misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
@@ -34,7 +34,7 @@ template <class Face>
 [[gnu::noinline]] inline step* level_of(step& s) {
   flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) {
-    if (f.is_seen_to_execute()) {
+    if (f.is_known_to_execute()) {
       misuse_anywhere(f, "add() to the root of a flow that executes");
       return nullptr;
     }
@@ -65,7 +65,7 @@ template <class Face>
 /// The step whose scope a stack() object becomes; makes sure of `size` bytes in a flow with fixed memory. Throws Error.
 inline step& stack_owner(step& s, std::size_t size) {
   flow& f = *s.flow_;
-  const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_seen_to_execute();
+  const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_known_to_execute();
   if (!is_root && f.run_by != &s) {
     misuse_anywhere(f, "stack() of a step that is not running");
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
@@ -196,7 +196,7 @@ Block& make_wait(step& s) {
 /// True when `s` may be used as `asi`.
 inline bool is_usable(const step& s) noexcept {
   const flow& f = *s.flow_;
-  if ((s.flags_ & record_flag::is_root) != 0) return !f.is_seen_to_execute();
+  if ((s.flags_ & record_flag::is_root) != 0) return !f.is_known_to_execute();
   if (f.run_by == &s) return f.is_open();
   if ((s.flags_ & record_flag::is_group) != 0 && f.run_by == s.parent_) return f.is_open();
   return f.at == phase::parked && f.cur == &s;
@@ -216,7 +216,7 @@ std::future<T> execute_with_promise(step& s) {
   if (!is_root_call(s, "promise() of a step: it belongs to the root")) {
     throw unwinding(errors::InternalError, "promise() of a step: it belongs to the root");
   }
-  if (f.is_seen_to_execute()) {
+  if (f.is_known_to_execute()) {
     misuse_anywhere(f, "promise() of a flow that executes");
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }

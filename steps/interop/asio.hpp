@@ -40,7 +40,7 @@ struct abort_scope : scope {
     std::destroy_at(&s.function);
   }
   // A timer's turn comes before the cancel handlers, and setCancel() does not replace it.
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 
   F function;
 };

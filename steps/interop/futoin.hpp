@@ -173,16 +173,16 @@ class Throttle final : public ISync {
       : throttle_(max, period, queue_max) {}
 
   entry try_enter(bool nested) noexcept override { return throttle_.try_enter(nested); }
-  entry enqueue(steps::detail::sync_ticket& ticket, bool nested) noexcept override {
-    return throttle_.enqueue(ticket, nested);
+  entry enqueue(steps::detail::sync_waiter& waiter, bool nested) noexcept override {
+    return throttle_.enqueue(waiter, nested);
   }
-  entry go_on(steps::detail::sync_ticket& ticket, bool nested) noexcept override {
-    return throttle_.go_on(ticket, nested);
+  entry go_on(steps::detail::sync_waiter& waiter, bool nested) noexcept override {
+    return throttle_.go_on(waiter, nested);
   }
-  void on_timer(steps::detail::sync_ticket& ticket) noexcept override { throttle_.on_timer(ticket); }
-  void end_wait(steps::detail::sync_ticket& ticket) noexcept override { throttle_.end_wait(ticket); }
+  void on_timer(steps::detail::sync_waiter& waiter) noexcept override { throttle_.on_timer(waiter); }
+  void end_wait(steps::detail::sync_waiter& waiter) noexcept override { throttle_.end_wait(waiter); }
   void leave(bool nested) noexcept override { throttle_.leave(nested); }
-  bool withdraw(steps::detail::sync_ticket& ticket) noexcept override { return throttle_.withdraw(ticket); }
+  bool withdraw(steps::detail::sync_waiter& waiter) noexcept override { return throttle_.withdraw(waiter); }
 
  private:
   steps::Throttle throttle_;

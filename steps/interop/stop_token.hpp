@@ -24,7 +24,7 @@ struct stop_scope : scope {
     std::destroy_at(&s.source);
   }
   // A timer's turn comes before the cancel handlers, and setCancel() does not replace it.
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 
   std::stop_source source;
 };

@@ -7,8 +7,8 @@
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
-#include "steps/interop/detail/operation.hpp"  // for operation_awaiter, hosted_promise
-#include "steps/interop/detail/task_word.hpp"  // for task_word
+#include "steps/interop/detail/operation.hpp"   // for operation_awaiter, hosted_promise
+#include "steps/interop/detail/task_state.hpp"  // for task_state
 
 namespace steps::interop {
 
@@ -163,7 +163,7 @@ struct task_promise_base : hosted_promise {
   }
 
   std::coroutine_handle<> continuation;
-  task_word word;
+  task_state word;
   std::exception_ptr error;
 };
 

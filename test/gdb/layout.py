@@ -137,7 +137,7 @@ def describe_pool(core):
     else:
         queue = feed["unbounded_"]
         waiting = QueueWords(queue["core_"], queue.type.strip_typedefs().template_argument(0)).size()
-    wanted, live = load(core["crew_"]["wanted_"]), load(core["census_"]["word_"]) & ((1 << 17) - 1)
+    wanted, live = load(core["crew_"]["wanted_"]), load(core["quiescence_"]["word_"]) & ((1 << 17) - 1)
     stopping = ", stopping" if load(core["end_"]["begun_"]) else ""
     return f"async::threadpool of {wanted} threads, {live} live, {waiting} tasks from outside waiting{stopping}"
 

@@ -39,9 +39,9 @@ struct letter : message {
 struct hosted;
 
 struct worker {
-  sleepers::sleeper bed;
+  sleepers::sleeper parking_slot;
   cell<bool> made{false};  // by the crew
-  atomic<unsigned> retire{0};
+  atomic<unsigned> exit_requested{0};
   atomic<unsigned> review{0};
   cell<hosted*> given{nullptr};  // guarded by the crew's mutex
   hosted* driven = nullptr;      // own thread only
@@ -78,7 +78,7 @@ struct pool {
     if (result != inbox::pushed::wake_embedder) return;
     if (worker* const w = loop.driver.whom_to_wake()) {
       check(w->made.get(), "who is woken is there");
-      all.wake(w->bed);
+      all.wake(w->parking_slot);
     }
     loop.box.woken();
   }
@@ -86,25 +86,25 @@ struct pool {
     tasks.fetch_add(1, std::memory_order_release);
     all.notify();
   }
-  void retire(unsigned which) {
+  void request_exit(unsigned which) {
     const std::lock_guard lock(crew);
-    workers[which].retire.store(1, std::memory_order_relaxed);
-    all.wake(workers[which].bed);
+    workers[which].exit_requested.store(1, std::memory_order_relaxed);
+    all.wake(workers[which].parking_slot);
   }
   /// The loop's home has a thread again.
   void ask_for_loop() {
     const std::lock_guard lock(crew);
     worker* const driver = loop.driver.get();
     driver->review.store(1, std::memory_order_relaxed);
-    all.wake(driver->bed);
+    all.wake(driver->parking_slot);
   }
 
   // --- a worker's life ---
 
   void count() {
     if (done.fetch_add(1, std::memory_order_acq_rel) + 1 != expected) return;
-    retire(0);
-    retire(1);
+    request_exit(0);
+    request_exit(1);
   }
   bool turn(worker& w) {
     if (w.driven == nullptr) return false;
@@ -134,7 +134,7 @@ struct pool {
     w.given.set(&h);
     h.driver.set(w);
     w.review.store(1, std::memory_order_relaxed);
-    all.wake(w.bed);
+    all.wake(w.parking_slot);
   }
   void take_given(worker& w) {  // under the crew's mutex
     w.review.store(0, std::memory_order_relaxed);
@@ -156,7 +156,7 @@ struct pool {
     if (w.driven == nullptr) return;
     hosted& h = *std::exchange(w.driven, nullptr);
     worker& other = workers[1 - index];
-    if (other.retire.load(std::memory_order_relaxed) == 0) {
+    if (other.exit_requested.load(std::memory_order_relaxed) == 0) {
       give(h, other);
     } else {
       h.driver.clear();
@@ -171,7 +171,7 @@ struct pool {
     for (;;) {
       if (w.review.load(std::memory_order_relaxed) != 0) review(index);
       if (turn(w)) end_search();
-      if (w.retire.load(std::memory_order_relaxed) != 0) {
+      if (w.exit_requested.load(std::memory_order_relaxed) != 0) {
         end_search();
         return leave(index);
       }
@@ -181,11 +181,11 @@ struct pool {
         continue;
       }
       if (!searching) searching = all.begin_search(1);
-      all.announce(w.bed, searching);
-      const bool stay = has_task() || w.retire.load(std::memory_order_relaxed) != 0 ||
+      all.announce(w.parking_slot, searching);
+      const bool stay = has_task() || w.exit_requested.load(std::memory_order_relaxed) != 0 ||
                         w.review.load(std::memory_order_relaxed) != 0 ||
                         (w.driven != nullptr && !w.driven->box.sleep(true));
-      searching = stay ? all.cancel(w.bed) : all.park(w.bed);
+      searching = stay ? all.cancel(w.parking_slot) : all.park(w.parking_slot);
     }
   }
 };
@@ -211,11 +211,11 @@ struct retirement : rl::test_suite<retirement, 3> {
   letter l;
   void before() {
     p.expected = 9;
-    p.workers[1].retire.store(1, std::memory_order_relaxed);
+    p.workers[1].exit_requested.store(1, std::memory_order_relaxed);
   }
   void thread(unsigned index) {
     if (index == 0) return p.live(0);
-    index == 1 ? p.push(l) : p.retire(0);
+    index == 1 ? p.push(l) : p.request_exit(0);
   }
   void after() {
     unsigned left = 0;
@@ -233,7 +233,7 @@ struct hand_over : rl::test_suite<hand_over<Retires>, 3> {
   void before() {
     p.expected = 1;
     if (Retires) {
-      p.workers[0].retire.store(1, std::memory_order_relaxed);
+      p.workers[0].exit_requested.store(1, std::memory_order_relaxed);
     } else {
       p.workers[0].review.store(1, std::memory_order_relaxed);
     }

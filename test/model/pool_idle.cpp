@@ -4,15 +4,15 @@
 // that has just begun or ended, nor one from outside that helps; and who waits for it is woken.
 #include "relacy_runner.hpp"
 
-#include "async/detail/pool/idle_gate.hpp"
-#include "async/detail/pool/pool_census.hpp"
+#include "async/detail/pool/idle_condition.hpp"
+#include "async/detail/pool/quiescence.hpp"
 #include "async/detail/pool/sleepers.hpp"
 
 using async::detail::atomic;
-using async::detail::basic_idle_gate;
+using async::detail::basic_idle_condition;
 using async::detail::basic_sleepers;
 using async::detail::cell;
-using async::detail::pool_census;
+using async::detail::quiescence;
 using async::detail::yield_thread;
 using model::check;
 
@@ -55,11 +55,11 @@ using sleepers = basic_sleepers<mutex>;
 /// A pool with one task, which writes `done`.
 struct pool {
   sleepers all;
-  sleepers::sleeper bed;
-  pool_census census;
-  basic_idle_gate<mutex, variable> gate;
+  sleepers::sleeper parking_slot;
+  quiescence threads;
+  basic_idle_condition<mutex, variable> gate;
   atomic<unsigned> tasks{0};
-  atomic<unsigned> retire{0};
+  atomic<unsigned> exit_requested{0};
   cell<unsigned> done{0};
 
   // relaxed, as the pool's looks are
@@ -73,28 +73,28 @@ struct pool {
     return true;
   }
   bool is_idle() {
-    return census.is_idle(all, [this]() noexcept { return has_work(); });
+    return threads.is_idle(all, [this]() noexcept { return has_work(); });
   }
   void must_be_done_when_idle() {
     if (is_idle()) check(done.get() == 1, "the task has been run, and what it did can be seen");
   }
 
-  bool is_at_rest() { return !census.has_fresh() && is_idle(); }
+  bool is_at_rest() { return !threads.has_starting() && is_idle(); }
 
   /// The life of a thread.
   void live() {
-    census.thread_comes();
-    while (retire.load(std::memory_order_relaxed) == 0) {
+    threads.thread_arrived();
+    while (exit_requested.load(std::memory_order_relaxed) == 0) {
       if (run_one()) continue;
-      all.announce(bed, false);
-      if (has_work() || retire.load(std::memory_order_relaxed) != 0) {
-        if (all.cancel(bed)) all.end_search([this]() noexcept { return has_work(); });
+      all.announce(parking_slot, false);
+      if (has_work() || exit_requested.load(std::memory_order_relaxed) != 0) {
+        if (all.cancel(parking_slot)) all.end_search([this]() noexcept { return has_work(); });
         continue;
       }
       gate.notify();
-      if (all.park(bed)) all.end_search([this]() noexcept { return has_work(); });
+      if (all.park(parking_slot)) all.end_search([this]() noexcept { return has_work(); });
     }
-    census.thread_goes();
+    threads.thread_left();
     gate.notify();
   }
 };
@@ -102,7 +102,7 @@ struct pool {
 /// Somebody posts a task and waits until the pool is idle, whose thread begins, runs it and falls asleep.
 struct wait : rl::test_suite<wait, 2> {
   pool p;
-  void before() { p.census.thread_starts(); }
+  void before() { p.threads.thread_starting(); }
   void thread(unsigned index) {
     if (index == 0) return p.live();
     p.tasks.store(1, std::memory_order_release);
@@ -110,8 +110,8 @@ struct wait : rl::test_suite<wait, 2> {
     p.gate.wait([this] { return p.is_at_rest(); });
     check(p.done.get() == 1, "the task has been run, and what it did can be seen");
     check(p.all.idle().count() == 1, "the thread has come, and sleeps");
-    p.retire.store(1, std::memory_order_relaxed);
-    p.all.wake(p.bed);
+    p.exit_requested.store(1, std::memory_order_relaxed);
+    p.all.wake(p.parking_slot);
   }
 };
 
@@ -121,9 +121,9 @@ struct wait_with_helper : rl::test_suite<wait_with_helper, 2> {
   void before() { p.tasks.store(1, std::memory_order_relaxed); }
   void thread(unsigned index) {
     if (index == 0) {
-      p.census.helper_comes();
+      p.threads.helper_arrived();
       p.run_one();
-      p.census.helper_goes();
+      p.threads.helper_left();
       p.gate.notify();
       return;
     }
@@ -138,9 +138,9 @@ struct look_with_helpers : rl::test_suite<look_with_helpers, 3> {
   void before() { p.tasks.store(1, std::memory_order_relaxed); }
   void thread(unsigned index) {
     if (index == 2) return p.must_be_done_when_idle();
-    p.census.helper_comes();
+    p.threads.helper_arrived();
     p.run_one();
-    p.census.helper_goes();
+    p.threads.helper_left();
   }
 };
 
@@ -148,15 +148,15 @@ struct look_with_helpers : rl::test_suite<look_with_helpers, 3> {
 struct look_at_start : rl::test_suite<look_at_start, 3> {
   pool p;
   void before() {
-    p.census.thread_starts();
-    p.census.thread_starts();
+    p.threads.thread_starting();
+    p.threads.thread_starting();
     p.tasks.store(1, std::memory_order_relaxed);
   }
   void thread(unsigned index) {
     if (index == 2) return p.must_be_done_when_idle();
-    p.census.thread_comes();
+    p.threads.thread_arrived();
     p.run_one();
-    p.census.thread_goes();
+    p.threads.thread_left();
   }
 };
 
@@ -166,21 +166,21 @@ struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   pool p;
   void before() {
     p.tasks.store(1, std::memory_order_relaxed);
-    p.census.thread_starts();
-    p.census.thread_starts();
-    p.census.thread_comes();
-    p.all.announce(p.bed, false);
+    p.threads.thread_starting();
+    p.threads.thread_starting();
+    p.threads.thread_arrived();
+    p.all.announce(p.parking_slot, false);
   }
   void thread(unsigned index) {
     if (index == 0) {
-      p.census.thread_comes();
+      p.threads.thread_arrived();
       unsigned there = 1;
       check(p.tasks.compare_exchange_strong(there, 0, std::memory_order_acquire, std::memory_order_relaxed), "there");
-      p.all.wake(p.bed);
+      p.all.wake(p.parking_slot);
       p.done.set(1);
     } else if (index == 1) {
-      static_cast<void>(p.all.park(p.bed));
-      p.census.thread_goes();
+      static_cast<void>(p.all.park(p.parking_slot));
+      p.threads.thread_left();
     } else {
       p.must_be_done_when_idle();
     }
@@ -193,8 +193,8 @@ struct look_after_post : rl::test_suite<look_after_post, 3> {
   pool p;
   atomic<unsigned> posted{0};
   void before() {
-    p.census.thread_starts();
-    p.census.thread_comes();
+    p.threads.thread_starting();
+    p.threads.thread_arrived();
   }
   void thread(unsigned index) {
     if (index == 2) return p.must_be_done_when_idle();
@@ -205,10 +205,10 @@ struct look_after_post : rl::test_suite<look_after_post, 3> {
       return;
     }
     while (posted.load(std::memory_order_acquire) == 0) yield_thread();
-    p.all.announce(p.bed, false);
+    p.all.announce(p.parking_slot, false);
     const bool found = p.has_work();
     check(found, "the last look finds the task");
-    if (p.all.cancel(p.bed)) p.all.end_search([]() noexcept { return false; });
+    if (p.all.cancel(p.parking_slot)) p.all.end_search([]() noexcept { return false; });
     p.run_one();
   }
 };
@@ -218,8 +218,8 @@ struct failed_start : rl::test_suite<failed_start, 2> {
   pool p;
   void thread(unsigned index) {
     if (index == 1) return p.gate.wait([this] { return p.is_at_rest(); });
-    p.census.thread_starts();
-    p.census.no_thread_starts();
+    p.threads.thread_starting();
+    p.threads.thread_not_started();
     p.gate.notify();
   }
 };

@@ -31,10 +31,10 @@ using sleepers = basic_sleepers<mutex>;
 template <unsigned Workers>
 struct pool {
   sleepers all;
-  sleepers::sleeper beds[Workers];
+  sleepers::sleeper parking_slots[Workers];
   atomic<unsigned> sources[2];
   atomic<unsigned> ran{0};
-  atomic<unsigned> retire{0};
+  atomic<unsigned> exit_requested{0};
 
   void post(unsigned source, const void* work = nullptr) {
     sources[source].fetch_add(1, std::memory_order_release);
@@ -58,7 +58,7 @@ struct pool {
   void end_search() {
     all.end_search([this]() noexcept { return has_work(); });
   }
-  bool is_retired() const { return retire.load(std::memory_order_relaxed) != 0; }
+  bool is_retired() const { return exit_requested.load(std::memory_order_relaxed) != 0; }
 
   /// A worker's life until `expected` tasks have run; who runs the last retires all. `task` is called with its number.
   template <class Task>
@@ -71,15 +71,15 @@ struct pool {
         task();
         all.notify_event();
         if (ran.fetch_add(1, std::memory_order_acq_rel) + 1 == expected) {
-          retire.store(1, std::memory_order_relaxed);
-          for (sleepers::sleeper& bed : beds) all.wake(bed);
+          exit_requested.store(1, std::memory_order_relaxed);
+          for (sleepers::sleeper& parking_slot : parking_slots) all.wake(parking_slot);
         }
         continue;
       }
       if (!searching) searching = all.begin_search(1);
       if (searching && has_work()) continue;
-      all.announce(beds[index], searching);
-      searching = has_work() || is_retired() ? all.cancel(beds[index]) : all.park(beds[index]);
+      all.announce(parking_slots[index], searching);
+      searching = has_work() || is_retired() ? all.cancel(parking_slots[index]) : all.park(parking_slots[index]);
     }
     if (searching) end_search();
   }
@@ -146,7 +146,7 @@ struct inner_meeting : rl::test_suite<inner_meeting, 3> {
 /// A thread sleeps inside a task until something is done that another thread does.
 struct waiter : rl::test_suite<waiter, 2> {
   sleepers all;
-  sleepers::sleeper beds[1];
+  sleepers::sleeper parking_slots[1];
   atomic<unsigned> ready{0};
   cell<unsigned> result;
   void thread(unsigned index) {
@@ -156,17 +156,17 @@ struct waiter : rl::test_suite<waiter, 2> {
       all.notify_event();
       return;
     }
-    sleepers::sleeper& bed = beds[0];
-    bed.is_ready = [](const void* of) noexcept {
+    sleepers::sleeper& parking_slot = parking_slots[0];
+    parking_slot.is_ready = [](const void* of) noexcept {
       return static_cast<const waiter*>(of)->ready.load(std::memory_order_acquire) != 0;
     };
-    bed.condition = this;
-    while (!bed.is_ready(this)) {
-      all.announce(bed, false);
-      if (bed.is_ready(this)) {
-        if (all.cancel(bed)) all.end_search([]() noexcept { return false; });
+    parking_slot.condition = this;
+    while (!parking_slot.is_ready(this)) {
+      all.announce(parking_slot, false);
+      if (parking_slot.is_ready(this)) {
+        if (all.cancel(parking_slot)) all.end_search([]() noexcept { return false; });
       } else {
-        check(!all.park(bed), "nobody was woken to search");
+        check(!all.park(parking_slot), "nobody was woken to search");
       }
     }
     check(result.get() == 1, "what was waited for can be seen");
@@ -176,7 +176,7 @@ struct waiter : rl::test_suite<waiter, 2> {
 /// Of two that wait, the one whose condition is true is woken, or both have looked; one of them may time out.
 struct two_waiters : rl::test_suite<two_waiters, 3> {
   sleepers all;
-  sleepers::sleeper beds[2];
+  sleepers::sleeper parking_slots[2];
   atomic<unsigned> ready[2];
   void thread(unsigned index) {
     if (index == 2) {
@@ -186,20 +186,20 @@ struct two_waiters : rl::test_suite<two_waiters, 3> {
       all.notify_event();
       return;
     }
-    sleepers::sleeper& bed = beds[index];
-    bed.is_ready = [](const void* of) noexcept {
+    sleepers::sleeper& parking_slot = parking_slots[index];
+    parking_slot.is_ready = [](const void* of) noexcept {
       return static_cast<const atomic<unsigned>*>(of)->load(std::memory_order_acquire) != 0;
     };
-    bed.condition = &ready[index];
+    parking_slot.condition = &ready[index];
     bool searching = false;
-    while (!bed.is_ready(bed.condition)) {
-      all.announce(bed, searching);
-      if (bed.is_ready(bed.condition)) {
-        searching = all.cancel(bed);
+    while (!parking_slot.is_ready(parking_slot.condition)) {
+      all.announce(parking_slot, searching);
+      if (parking_slot.is_ready(parking_slot.condition)) {
+        searching = all.cancel(parking_slot);
       } else if (index == 0) {
-        searching = all.park(bed);
+        searching = all.park(parking_slot);
       } else {
-        searching = all.park_until(bed, async::detail::wait_clock::now() + std::chrono::seconds(1));
+        searching = all.park_until(parking_slot, async::detail::wait_clock::now() + std::chrono::seconds(1));
       }
     }
     if (searching) all.end_search([]() noexcept { return false; });
@@ -212,21 +212,21 @@ struct waiter_helps : rl::test_suite<waiter_helps, 2> {
   atomic<unsigned> ready{0};
   void thread(unsigned index) {
     if (index == 1) return p.post(0, &p);
-    sleepers::sleeper& bed = p.beds[0];
-    bed.is_ready = [](const void* of) noexcept {
+    sleepers::sleeper& parking_slot = p.parking_slots[0];
+    parking_slot.is_ready = [](const void* of) noexcept {
       return static_cast<const waiter_helps*>(of)->ready.load(std::memory_order_acquire) != 0;
     };
-    bed.may_run = [](const void* of, const void* work) noexcept {
+    parking_slot.may_run = [](const void* of, const void* work) noexcept {
       return work == &static_cast<const waiter_helps*>(of)->p;
     };
-    bed.condition = this;
-    while (!bed.is_ready(this)) {
+    parking_slot.condition = this;
+    while (!parking_slot.is_ready(this)) {
       if (p.take()) {
         ready.store(1, std::memory_order_release);
         continue;
       }
-      p.all.announce(bed, false);
-      check(!(p.has_work() ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
+      p.all.announce(parking_slot, false);
+      check(!(p.has_work() ? p.all.cancel(parking_slot) : p.all.park(parking_slot)), "who waits does not search");
     }
   }
 };
@@ -243,18 +243,19 @@ struct idle_first : rl::test_suite<idle_first, 3> {
         p.all.notify_event();
       });
     }
-    sleepers::sleeper& bed = p.beds[1];
-    bed.is_ready = [](const void* of) noexcept {
+    sleepers::sleeper& parking_slot = p.parking_slots[1];
+    parking_slot.is_ready = [](const void* of) noexcept {
       return static_cast<const idle_first*>(of)->ready.load(std::memory_order_acquire) != 0;
     };
-    bed.may_run = [](const void*, const void*) noexcept { return false; };
-    bed.condition = this;
-    while (!bed.is_ready(this)) {
-      p.all.announce(bed, false);
-      check(!(bed.is_ready(this) ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
+    parking_slot.may_run = [](const void*, const void*) noexcept { return false; };
+    parking_slot.condition = this;
+    while (!parking_slot.is_ready(this)) {
+      p.all.announce(parking_slot, false);
+      check(!(parking_slot.is_ready(this) ? p.all.cancel(parking_slot) : p.all.park(parking_slot)),
+            "who waits does not search");
       check(ready.load(std::memory_order_acquire) != 0, "it is woken for its condition only");
     }
-    bed.is_ready = nullptr;
+    parking_slot.is_ready = nullptr;
   }
 };
 
@@ -266,25 +267,25 @@ struct one_of_two : rl::test_suite<one_of_two, 3> {
 
   void thread(unsigned index) {
     if (index == 2) return p.post(0, &p);
-    sleepers::sleeper& bed = p.beds[index];
-    bed.is_ready = [](const void* of) noexcept { return static_cast<const one_of_two*>(of)->is_ready(); };
+    sleepers::sleeper& parking_slot = p.parking_slots[index];
+    parking_slot.is_ready = [](const void* of) noexcept { return static_cast<const one_of_two*>(of)->is_ready(); };
     if (index == 0) {
-      bed.may_run = [](const void* of, const void* work) noexcept {
+      parking_slot.may_run = [](const void* of, const void* work) noexcept {
         return work == &static_cast<const one_of_two*>(of)->p;
       };
     } else {
-      bed.may_run = [](const void*, const void*) noexcept { return false; };
+      parking_slot.may_run = [](const void*, const void*) noexcept { return false; };
     }
-    bed.condition = this;
+    parking_slot.condition = this;
     while (!is_ready()) {
       if (index == 0 && p.take()) {
         ready.store(1, std::memory_order_release);
         p.all.notify_event();
         continue;
       }
-      p.all.announce(bed, false);
+      p.all.announce(parking_slot, false);
       const bool stays = is_ready() || (index == 0 && p.has_work());
-      check(!(stays ? p.all.cancel(bed) : p.all.park(bed)), "who waits does not search");
+      check(!(stays ? p.all.cancel(parking_slot) : p.all.park(parking_slot)), "who waits does not search");
       check(index == 0 || is_ready(), "it is woken for its condition only");
     }
   }
@@ -302,8 +303,8 @@ struct idle : rl::test_suite<idle, 3> {
       if (seen.count() == 2 && !p.has_work() && p.all.is_still(seen)) {
         check(done.get() == 2, "all tasks have been run, and what they did can be seen");
       }
-      p.retire.store(1, std::memory_order_relaxed);
-      for (sleepers::sleeper& bed : p.beds) p.all.wake(bed);
+      p.exit_requested.store(1, std::memory_order_relaxed);
+      for (sleepers::sleeper& parking_slot : p.parking_slots) p.all.wake(parking_slot);
       return;
     }
     p.live(index, 99, [this] {

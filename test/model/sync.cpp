@@ -4,7 +4,7 @@
 // loops end.
 #include "relacy_runner.hpp"
 
-#include "steps/detail/wait/gate.hpp"
+#include "steps/detail/wait/fair_semaphore.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
@@ -13,7 +13,7 @@ using async::detail::inbox;
 using async::detail::message;
 using async::detail::spin_lock;
 using model::check;
-using steps::detail::gate;
+using steps::detail::fair_semaphore;
 using steps::detail::sync_entry;
 
 namespace {
@@ -53,11 +53,11 @@ struct loop {
   const unsigned owner;
 };
 
-struct ticket : steps::detail::ticket_base<ticket, loop> {
-  explicit ticket(loop& l) : ticket_base(l) {}
+struct waiter : steps::detail::sync_waiter_base<waiter, loop> {
+  explicit waiter(loop& l) : sync_waiter_base(l) {}
   bool is_on_loop() const { return core->is_current(); }
   void wake() { woken = true; }
-  static void destroy(ticket& t) { delete &t; }
+  static void destroy(waiter& t) { delete &t; }
   bool woken = false;
 };
 
@@ -73,24 +73,24 @@ void deliver(message* chain, delivery how) {
 struct client {
   explicit client(unsigned thread) : tool(thread) {}
 
-  bool enter(gate<ticket>& places) {
+  bool enter(fair_semaphore<waiter>& places) {
     if (places.try_enter() == sync_entry::entered) return true;
-    waiting = new ticket(tool);
+    waiting = new waiter(tool);
     if (places.enqueue(*waiting) == sync_entry::queued) return false;
-    ticket::destroy(*std::exchange(waiting, nullptr));
+    waiter::destroy(*std::exchange(waiting, nullptr));
     return true;
   }
   /// One turn of the loop. True: the flow has been let in.
   bool turn() {
     deliver(tool.box.take(), delivery::on_loop);
     if (!waiting->woken) return false;
-    ticket::destroy(*std::exchange(waiting, nullptr));
+    waiter::destroy(*std::exchange(waiting, nullptr));
     return true;
   }
   void wait() {
     while (!turn()) async::detail::yield_thread();
   }
-  void cancel(gate<ticket>& places) {
+  void cancel(fair_semaphore<waiter>& places) {
     if (std::exchange(waiting, nullptr)->give_up(places)) places.leave();
   }
   void close() {
@@ -99,13 +99,13 @@ struct client {
   }
 
   loop tool;
-  ticket* waiting = nullptr;
+  waiter* waiting = nullptr;
 };
 
 /// Flows of several loops, one of whom is cancelled while it waits, or has just been let in, and whose loop ends.
 template <unsigned Flows, unsigned Cancelled>
 struct hand_over : rl::test_suite<hand_over<Flows, Cancelled>, static_cast<int>(Flows)> {
-  gate<ticket> places{1, 9};
+  fair_semaphore<waiter> places{1, 9};
   cell<unsigned> inside{0};
   client clients[3] = {client(0), client(1), client(2)};
 

@@ -41,10 +41,10 @@ class backoff {
 
 /// Whether to wait actively in front of a sleep: while that has found nothing, in ever fewer cases, down to one in 256.
 /// Where work comes long after the last, the wait would only keep a processor from who is to bring it. Not thread-safe.
-class spin_habit {
+class adaptive_spin {
  public:
   /// Asked before each sleep. False: sleep at once.
-  bool pay() noexcept {
+  bool should_spin() noexcept {
     if (skipped_ != pause_) {
       ++skipped_;
       return false;
@@ -54,7 +54,7 @@ class spin_habit {
     return true;
   }
   /// The wait has made a sleep unnecessary: so may the next.
-  void paid() noexcept { skipped_ = pause_ = 0; }
+  void spin_succeeded() noexcept { skipped_ = pause_ = 0; }
 
  private:
   static constexpr unsigned longest = 255;

@@ -7,12 +7,12 @@
 
 namespace async::detail {
 
-/// Somebody who wants to know when a shared state is ready: told(watcher) is called once, by the thread that has made
+/// Somebody who wants to know when a shared state is ready: notify(watcher) is called once, by the thread that has made
 /// it ready, unless the watcher has been removed before. It stays where it is until then.
 struct future_watcher {
-  explicit future_watcher(void (*f)(future_watcher&) noexcept) noexcept : told(f) {}
+  explicit future_watcher(void (*f)(future_watcher&) noexcept) noexcept : notify(f) {}
 
-  void (*const told)(future_watcher&) noexcept;
+  void (*const notify)(future_watcher&) noexcept;
   cell<const void*> state{nullptr};  // all guarded by the list's lock
   cell<future_watcher*> before{nullptr};
   cell<future_watcher*> next{nullptr};
@@ -71,7 +71,7 @@ class watch_list {
     while (found != nullptr) {
       future_watcher& w = *found;
       found = w.next.get();
-      w.told(w);
+      w.notify(w);
     }
   }
   void take(future_watcher& w) noexcept {

@@ -15,9 +15,9 @@
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/base/unhandled.hpp"        // for unhandled_hook, terminate_for
+#include "async/detail/loop/biased_lock.hpp"      // for biased_lock
 #include "async/detail/loop/inbox.hpp"            // for inbox, message, recurring_message
 #include "async/detail/loop/loop_extension.hpp"   // for loop_extensions
-#include "async/detail/loop/loop_owner.hpp"       // for loop_owner
 #include "async/detail/loop/message_chain.hpp"    // for message_chain
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/loop/timer_queue.hpp"      // for timer_queue, timer_node
@@ -38,7 +38,7 @@ loop_core& core_of(event_loop& loop) noexcept;
 inline constinit thread_local loop_core* current_loop = nullptr;
 
 /// The loop that this thread hosts, between other work; see hosted_loop.
-inline constinit thread_local loop_core* home_loop = nullptr;
+inline constinit thread_local loop_core* worker_loop = nullptr;
 
 /// An event loop without its interface for tasks: what event_loop, flows and pools are built on. Counted references
 /// keep it, so that whoever wants to reach a loop from elsewhere learns that it is gone.
@@ -228,7 +228,7 @@ class loop_core {
     turn_scope(loop_core& c, Refuse refused) : core(c) {
       if (current_loop != nullptr && c.is_entered_here()) refused(true);
       way = c.owner_.enter(thread_token());
-      if (way == loop_owner::way::refused) refused(false);
+      if (way == biased_lock::way::refused) refused(false);
       c.around_ = std::exchange(current_loop, &c);
     }
     static void refuse(bool nested) {
@@ -242,7 +242,7 @@ class loop_core {
     turn_scope(const turn_scope&) = delete;
     turn_scope& operator=(const turn_scope&) = delete;
     loop_core& core;
-    loop_owner::way way;
+    biased_lock::way way;
   };
 
   struct stop_message : recurring_message {
@@ -373,7 +373,7 @@ class loop_core {
   parker parker_;
   reference_count references_;
   stop_message stop_{*this};
-  loop_owner owner_;
+  biased_lock owner_;
   atomic<bool> touched_{false};  // of a hosted loop: it has been entered between turns
 
   // The owner's.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/loop/loop_core.hpp"   // for loop_core, current_loop, thread_token
-#include "async/detail/loop/loop_owner.hpp"  // for loop_owner
+#include "async/detail/loop/biased_lock.hpp"  // for biased_lock
+#include "async/detail/loop/loop_core.hpp"    // for loop_core, current_loop, thread_token
 
 namespace async::detail {
 
@@ -17,8 +17,8 @@ class loop_entry {
   enum class who : unsigned char { anybody, owner };
 
   explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
-    if (around_ == nullptr && core.owner_.lean_in(thread_token())) [[likely]] {
-      come_in(loop_owner::way::leaning);
+    if (around_ == nullptr && core.owner_.enter_biased(thread_token())) [[likely]] {
+      come_in(biased_lock::way::biased);
     } else if (around_ == &core) {
       given_ = true;
     } else {
@@ -26,7 +26,7 @@ class loop_entry {
     }
   }
   ~loop_entry() {
-    if (way_ == loop_owner::way::refused) return;
+    if (way_ == biased_lock::way::refused) return;
     if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
     if (core_.inbox_.rouse()) core_.wake_();
     current_loop = around_;
@@ -43,11 +43,11 @@ class loop_entry {
     if (core_.is_entered_here()) {
       given_ = true;
     } else if (may == who::anybody || core_.owner_.is(thread_token())) {
-      const loop_owner::way how = core_.owner_.claim(thread_token());
-      if (how != loop_owner::way::refused) come_in(how);
+      const biased_lock::way how = core_.owner_.claim(thread_token());
+      if (how != biased_lock::way::refused) come_in(how);
     }
   }
-  void come_in(loop_owner::way how) noexcept {
+  void come_in(biased_lock::way how) noexcept {
     way_ = how;
     given_ = true;
     core_.around_ = around_;
@@ -56,7 +56,7 @@ class loop_entry {
 
   loop_core& core_;
   loop_core* const around_;
-  loop_owner::way way_ = loop_owner::way::refused;  // as long as there is nothing to leave
+  biased_lock::way way_ = biased_lock::way::refused;  // as long as there is nothing to leave
   bool given_ = false;
 };
 
@@ -65,22 +65,22 @@ class loop_entry {
 class owner_entry {
  public:
   [[gnu::always_inline]] explicit owner_entry(loop_core& core) noexcept
-      : core_(core), leans_(current_loop == nullptr && core.owner_.lean_in(thread_token())) {}
+      : core_(core), biased_(current_loop == nullptr && core.owner_.enter_biased(thread_token())) {}
   [[gnu::always_inline]] ~owner_entry() {
-    if (!leans_) return;
+    if (!biased_) return;
     if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
     if (core_.inbox_.rouse()) core_.wake_();
-    core_.owner_.leave(loop_owner::way::leaning);
+    core_.owner_.leave(biased_lock::way::biased);
   }
   owner_entry(const owner_entry&) = delete;
   owner_entry& operator=(const owner_entry&) = delete;
 
   /// True: the loop may be touched.
-  explicit operator bool() const noexcept { return leans_ || current_loop == &core_; }
+  explicit operator bool() const noexcept { return biased_ || current_loop == &core_; }
 
  private:
   loop_core& core_;
-  const bool leans_;
+  const bool biased_;
 };
 
 }  // namespace async::detail

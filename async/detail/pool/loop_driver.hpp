@@ -16,7 +16,7 @@ class loop_driver {
 
   /// Null: nobody.
   Worker* whom_to_wake() const noexcept {
-    return word_.load(std::memory_order_acquire);  // [W30] acquire, pairs with [W31]: the worker, and its bed
+    return word_.load(std::memory_order_acquire);  // [W30] acquire, pairs with [W31]: the worker, and its parking_slot
   }
 
  private:

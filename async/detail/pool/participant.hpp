@@ -57,7 +57,7 @@ struct alignas(no_sharing) participant {
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
   sleepers& all;
-  sleepers::sleeper bed;  // where the own thread sleeps
+  sleepers::sleeper parking_slot;  // where the own thread sleeps
 };
 
 /// A place for a thread that is no worker; one thread after another.

@@ -13,15 +13,15 @@
 #include <vector>        // for vector
 
 #include "async/detail/base/backoff.hpp"         // for backoff
-#include "async/detail/pool/idle_gate.hpp"       // for idle_gate
-#include "async/detail/pool/pool_census.hpp"     // for pool_census
+#include "async/detail/pool/idle_condition.hpp"  // for idle_condition
+#include "async/detail/pool/injector.hpp"        // for injector
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
 #include "async/detail/pool/published_list.hpp"  // for published_list
+#include "async/detail/pool/quiescence.hpp"      // for quiescence
 #include "async/detail/pool/seat.hpp"            // for this_seat, pool_registry
+#include "async/detail/pool/shutdown_state.hpp"  // for shutdown_state
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stand_ins.hpp"       // for stand_ins
-#include "async/detail/pool/stop_gate.hpp"       // for stop_gate
-#include "async/detail/pool/task_feed.hpp"       // for task_feed
 #include "async/detail/pool/worker_crew.hpp"     // for worker, worker_crew
 #include "async/detail/scope/scope_cache.hpp"    // for task_scope, scope_guard
 #include "async/detail/scope/wait_scope.hpp"     // for wait_scope
@@ -42,7 +42,7 @@ class pool_core {
         feed_(options),
         hooks_(std::move(options)),
         crew_(
-            *this, sleepers_, census_, [](worker& w) { w.pool.live(w); },
+            *this, sleepers_, quiescence_, [](worker& w) { w.pool.live(w); },
             [](worker& w) {
               w.home.loop.on_unhandled([&pool = w.pool](std::exception_ptr error) { pool.unhandled(error); });
             }) {
@@ -206,11 +206,11 @@ class pool_core {
   /// Enters a thread from outside: until go_outside() it counts as running a task of the pool. Returns the pool that it
   /// was in.
   pool_core* come_inside() noexcept {
-    census_.helper_comes();
+    quiescence_.helper_arrived();
     return std::exchange(this_pool, this);
   }
   void go_outside(pool_core* before) noexcept {
-    census_.helper_goes();
+    quiescence_.helper_left();
     idle_.notify();
     this_pool = before;
   }
@@ -315,7 +315,7 @@ class pool_core {
 
   void wait_idle() {
     not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
-    idle_.wait([this] { return !census_.has_fresh() && is_idle(); });
+    idle_.wait([this] { return !quiescence_.has_starting() && is_idle(); });
   }
 
   /// Runs every accepted task, ends the threads, cancels the flows that are left. Later calls wait for the first.
@@ -323,7 +323,7 @@ class pool_core {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
     end_.begin();
-    crew_.close([this]() noexcept { return has_work() || census_.has_anybody(); });
+    crew_.close([this]() noexcept { return has_work() || quiescence_.has_anybody(); });
     feed_.close();
     if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
@@ -421,14 +421,14 @@ class pool_core {
       this_worker = &w;
       this_home = &w;
       this_pool = &w.pool;
-      home_loop = &w.home.host.core();
+      worker_loop = &w.home.host.core();
       w.pool.hooks_.started(w.index);
     }
     ~attendance() {
       pool_core& pool = worker_.pool;
       this_worker = nullptr;
       this_home = nullptr;
-      home_loop = nullptr;
+      worker_loop = nullptr;
       pool.sleepers_.notify();  // for what is left in its deque
       pool.idle_.notify();
       pool.hooks_.stopping(worker_.index);
@@ -480,21 +480,22 @@ class pool_core {
 
   /// Searches a while, if that pays, or waits for an answer to what its loops have sent; sleeps. True: it searches.
   bool wait_for_work(worker& w, bool searching) noexcept {
-    const bool pays = w.searches.pay();
+    const bool pays = w.searches.should_spin();
     searching = searching || (pays && sleepers_.begin_search(search_limit()));
-    const bool looks = (w.loops.were_active() && census_.threads() <= processors_) || (searching && pays);
+    const bool looks = (w.loops.were_active() && quiescence_.threads() <= processors_) || (searching && pays);
     for (backoff pause; looks && !pause.exhausted(8); pause.wait()) {
       if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
-      w.searches.paid();
+      w.searches.spin_succeeded();
       return searching;
     }
-    sleepers_.announce(w.bed, searching);
+    sleepers_.announce(w.parking_slot, searching);
     auto deadline = (wait_clock::time_point::max)();
-    if (has_work() || w.is_called() || !may_sleep(w, deadline)) return sleepers_.cancel(w.bed);  // see announce()
+    if (has_work() || w.is_called() || !may_sleep(w, deadline))
+      return sleepers_.cancel(w.parking_slot);  // see announce()
     idle_.notify();
     participant::count(w.parks);
-    if (deadline == (wait_clock::time_point::max)()) return sleepers_.park(w.bed);
-    return sleepers_.park_until(w.bed, deadline);
+    if (deadline == (wait_clock::time_point::max)()) return sleepers_.park(w.parking_slot);
+    return sleepers_.park_until(w.parking_slot, deadline);
   }
 
   /// A turn of the worker's loops, which ends a search. False: they rest.
@@ -522,7 +523,7 @@ class pool_core {
   }
 
   std::size_t search_limit() const noexcept {
-    const std::size_t threads = census_.threads();
+    const std::size_t threads = quiescence_.threads();
     return threads > processors_ ? 1 : (std::max)(threads / 2, std::size_t{1});
   }
 
@@ -531,17 +532,17 @@ class pool_core {
   }
 
   bool is_idle() noexcept {  // who has announced sleep, or has not come yet, may not know that its loop is called
-    return census_.is_idle(sleepers_, [this]() noexcept {
-      return has_work() || (hooks_.has_start() && census_.has_fresh()) || crew_.is_called();
+    return quiescence_.is_idle(sleepers_, [this]() noexcept {
+      return has_work() || (hooks_.has_start() && quiescence_.has_starting()) || crew_.is_called();
     });
   }
 
   /// No task waits, and whoever does not sleep has found none for as long as flows may go on, see flow_watch. A guess
   /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
   bool has_flows_only() noexcept {
-    if (has_work() || census_.has_helpers() || census_.has_fresh()) return false;
+    if (has_work() || quiescence_.has_helpers() || quiescence_.has_starting()) return false;
     const std::size_t with_flows = crew_.with_flows_only();
-    return with_flows != 0 && with_flows + idle() >= census_.threads();  // else is_idle() knows better
+    return with_flows != 0 && with_flows + idle() >= quiescence_.threads();  // else is_idle() knows better
   }
 
   // --- threads that wait in tasks, and those that stand in for them: pool_wait.hpp -----------------------------------
@@ -571,13 +572,13 @@ class pool_core {
   void* const facade_;
   const std::size_t first_threads_;
   const std::size_t processors_;
-  task_feed feed_;
+  injector feed_;
   const pool_hooks hooks_;
   bool late_posts_run_ = false;  // written before stop()
   sleepers sleepers_;
-  stop_gate end_;
-  pool_census census_;  // the threads, and those from outside in wait_until()
-  idle_gate idle_;
+  shutdown_state end_;
+  quiescence quiescence_;  // the threads, and those from outside in wait_until()
+  idle_condition idle_;
   std::mutex stop_mutex_;  // one stop() at a time
   pool_registry::entry registered_;
   published_list<guest> guests_;  // written under guests_mutex_

@@ -9,7 +9,7 @@
 #include <utility>    // for exchange, forward, move
 
 #include "async/detail/base/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/base/backoff.hpp"      // for spin_habit
+#include "async/detail/base/backoff.hpp"      // for adaptive_spin
 #include "async/detail/base/block_cache.hpp"  // for allocate_block
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop, driven_loops
 #include "async/detail/pool/job.hpp"          // for job
@@ -78,11 +78,11 @@ class flow_watch {
 struct worker : participant {
   worker(pool_core& owner, std::size_t number, sleepers& s) : participant(owner, number, this, s), home(*this, &wake) {}
 
-  static void wake(worker& w) noexcept { w.all.wake(w.bed); }
+  static void wake(worker& w) noexcept { w.all.wake(w.parking_slot); }
 
   /// Own thread only: the crew wants it to end.
   bool is_to_retire() const noexcept {
-    return retire.load(std::memory_order_relaxed);  // relaxed: leave() asks again, under the mutex
+    return exit_requested.load(std::memory_order_relaxed);  // relaxed: leave() asks again, under the mutex
   }
   /// Own thread only: the crew wants it to end, or to take loops over or give them away.
   bool is_called() const noexcept {
@@ -98,11 +98,11 @@ struct worker : participant {
   }
   static constexpr std::uint32_t feed_share = 61;  // of so many turns, one begins with the tasks from outside
 
-  std::uint32_t turn = 0;      // own thread only
-  atomic<bool> retire{false};  // written under the crew's mutex, read by the own thread
-  atomic<bool> review{false};  // likewise: loops are to be taken over or given away
-  flow_watch flows;            // written by the own thread while the pool stops
-  spin_habit searches;         // own thread only
+  std::uint32_t turn = 0;              // own thread only
+  atomic<bool> exit_requested{false};  // written under the crew's mutex, read by the own thread
+  atomic<bool> review{false};          // likewise: loops are to be taken over or given away
+  flow_watch flows;                    // written by the own thread while the pool stops
+  adaptive_spin searches;              // own thread only
   hosted_loop home;
   driven_loops loops;            // own thread only
   hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive

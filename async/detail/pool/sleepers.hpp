@@ -25,8 +25,8 @@ namespace async::detail {
 ///             is more, it wakes the next, so that a burst wakes threads in a chain. Finding none, it announces its
 ///             sleep, heavy fence, looks at every source once more, and only then parks; or it is a searcher again.
 ///             After the fence, still announced, it sets the watch. Who announces idleness to a watched word needs no
-///             fence: a microsecond that threads save which sleep after each task, while those that post pay nothing
-///             as long as nobody sleeps.
+///             fence: a microsecond that threads save which sleep after each task, while those that post pay
+///             nothing as long as nobody sleeps.
 ///
 /// Why no wake-up of an idle thread is lost. Let P have published a piece of work.
 /// 1. P sees neither a watch nor the sleeper S, who has announced itself. Had S a fence: then the fences make S see the

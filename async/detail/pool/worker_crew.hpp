@@ -9,9 +9,9 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/atomics.hpp"         // for atomic
-#include "async/detail/pool/pool_census.hpp"     // for pool_census
 #include "async/detail/pool/pool_worker.hpp"     // for worker, job
 #include "async/detail/pool/published_list.hpp"  // for published_list
+#include "async/detail/pool/quiescence.hpp"      // for quiescence
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/trace/trace_points.hpp"   // for ASYNC_TRACE_INSTANT
 #include "async/errors.hpp"                      // for stopped
@@ -36,8 +36,8 @@ class worker_crew {
 
   /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
   /// each new worker.
-  worker_crew(pool_core& pool, sleepers& all, pool_census& census, void (*body)(worker&), void (*prepare)(worker&))
-      : pool_(pool), sleepers_(all), census_(census), body_(body), prepare_(prepare) {}
+  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&), void (*prepare)(worker&))
+      : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -69,7 +69,7 @@ class worker_crew {
   void join_all() noexcept {
     {
       const std::lock_guard lock(mutex_);
-      for (std::size_t wanted = size(); wanted != 0; --wanted) retire(wanted - 1);
+      for (std::size_t wanted = size(); wanted != 0; --wanted) request_exit(wanted - 1);
     }
     for (const auto& w : members_) {  // which change no more: the crew is closed
       if (w->thread.joinable()) w->thread.join();
@@ -80,11 +80,11 @@ class worker_crew {
   bool leave(worker& w) noexcept {
     w.loops.release();
     const std::lock_guard lock(mutex_);
-    if (!w.retire.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
-    take_given(w);                                                // which it has not hosted yet
+    if (!w.exit_requested.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
+    take_given(w);                                                        // which it has not hosted yet
     hand_on(w.loops.take([](const hosted_loop&) noexcept { return true; }));
     w.has_thread = false;
-    census_.thread_goes();
+    quiescence_.thread_left();
     return true;
   }
 
@@ -178,7 +178,7 @@ class worker_crew {
     take_given(w);
     hosted_loop* const list = w.loops.take([](const hosted_loop&) noexcept { return true; });
     w.has_thread = false;
-    census_.thread_goes();
+    quiescence_.thread_left();
     if (is_wanted(w)) {
       const std::size_t wanted = size();
       try {
@@ -195,7 +195,7 @@ class worker_crew {
   void configure_locked(std::size_t threads) {
     make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
     std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
-    for (; wanted > threads; --wanted) retire(wanted - 1);
+    for (; wanted > threads; --wanted) request_exit(wanted - 1);
     struct placer {
       worker_crew& crew;
       ~placer() { crew.place_orphans(); }
@@ -219,19 +219,20 @@ class worker_crew {
   /// Makes worker number `last` a wanted one.
   void start(std::size_t last) {
     worker& w = *members_[last];
-    w.retire.store(false, std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
+    w.exit_requested.store(false,
+                           std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
     if (!w.has_thread) {
-      census_.thread_starts();
+      quiescence_.thread_starting();
       w.before = std::move(w.thread);
       try {
         w.thread = std::thread([this, &w] {
           if (w.before.joinable()) w.before.join();
-          census_.thread_comes();
+          quiescence_.thread_arrived();
           const successor at_exit{*this, w};
           body_(w);
         });
       } catch (...) {
-        census_.no_thread_starts();
+        quiescence_.thread_not_started();
         w.thread = std::move(w.before);
         throw;
       }
@@ -241,10 +242,11 @@ class worker_crew {
   }
 
   /// Worker number `last`, the last wanted one, is wanted no more.
-  void retire(std::size_t last) noexcept {
+  void request_exit(std::size_t last) noexcept {
     worker& w = *members_[last];
-    w.retire.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, else seen in time
-    sleepers_.wake(w.bed);
+    w.exit_requested.store(true,
+                           std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, else seen in time
+    sleepers_.wake(w.parking_slot);
     wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
 
@@ -292,7 +294,7 @@ class worker_crew {
 
   pool_core& pool_;
   sleepers& sleepers_;
-  pool_census& census_;
+  quiescence& quiescence_;
   void (*const body_)(worker&);
   void (*const prepare_)(worker&);
   published_list<worker> all_;     // written under the mutex

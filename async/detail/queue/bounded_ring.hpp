@@ -11,11 +11,11 @@
 #include <type_traits>  // for is_nothrow_destructible_v
 #include <utility>      // for forward, move
 
-#include "async/detail/base/atomics.hpp"     // for atomic, under_model
-#include "async/detail/base/backoff.hpp"     // for backoff, pause_for
-#include "async/detail/base/config.hpp"      // for no_sharing
-#include "async/detail/queue/hold_off.hpp"   // for hold_off
-#include "async/detail/queue/wait_gate.hpp"  // for wait_gate
+#include "async/detail/base/atomics.hpp"            // for atomic, under_model
+#include "async/detail/base/backoff.hpp"            // for backoff, pause_for
+#include "async/detail/base/config.hpp"             // for no_sharing
+#include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
+#include "async/detail/queue/event_count.hpp"       // for event_count
 
 namespace async::detail {
 
@@ -79,8 +79,8 @@ class bounded_ring {
 
   void close() noexcept {
     tail_.fetch_or(closed_bit, std::memory_order_seq_cst);  // [B4]
-    items_.wake(wait_gate::everyone);
-    room_.wake(wait_gate::everyone);
+    items_.wake(event_count::everyone);
+    room_.wake(event_count::everyone);
   }
 
   /// Constructs an element from `args` in the next free slot. They are untouched unless it is `done`.
@@ -220,8 +220,8 @@ class bounded_ring {
     return turn == (turn_of(h) | full) || turn == (turn_of(h) | voided);
   }
 
-  wait_gate& items() noexcept { return items_; }  // consumers sleep here
-  wait_gate& room() noexcept { return room_; }    // producers sleep here
+  event_count& items() noexcept { return items_; }  // consumers sleep here
+  event_count& room() noexcept { return room_; }    // producers sleep here
 
  private:
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
@@ -296,7 +296,7 @@ class bounded_ring {
     return counter.load(std::memory_order_relaxed);
   }
 
-  // The publisher's side of wait_gate: its seq_cst step is the claim. What is claimed and not finished counts for the
+  // The publisher's side of event_count: its seq_cst step is the claim. What is claimed and not finished counts for the
   // waiter's test, which waits until it is. Woken after the turn, a sleeper finds what it was woken for.
   void wake_producers(std::size_t count) noexcept {
     // [B8] seq_cst, pairs with [B9]: sees the void slot, unless its producer sees this consumer's claim
@@ -351,7 +351,7 @@ class bounded_ring {
       if (now != t) return retry(now);
       if (is_closed(t)) return settle(true);
       if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return retry(t);
-      if (hold_off<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
+      if (consumer_backoff<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
       Traits::looking();
       // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers; the head may be beyond t
       if (head_.load(std::memory_order_seq_cst) + mask_ < t) return settle(false);
@@ -365,11 +365,11 @@ class bounded_ring {
       const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
       if (turn == (turn_of(h) | full)) return retry(h);
       if (turn == (turn_of(h) | voided)) skip_voids();
-      if (hold_off<bounded_ring, 1>::wait(this, h)) return retry(head_.load(std::memory_order_relaxed));
+      if (consumer_backoff<bounded_ring, 1>::wait(this, h)) return retry(head_.load(std::memory_order_relaxed));
       // [B5] empty when no more have been claimed by producers
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
       if (ticket(t) <= h) {
-        if (hold_off<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
+        if (consumer_backoff<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
         return settle(is_closed(t));
       }
     }
@@ -383,8 +383,8 @@ class bounded_ring {
   // first.
   atomic<std::uint64_t> long_empty_{Traits::first_ticket - 1};
   alignas(no_sharing) atomic<std::uint32_t> voids_{0};  // slots that are void and not yet skipped
-  wait_gate items_;
-  wait_gate room_;
+  event_count items_;
+  event_count room_;
 };
 
 }  // namespace async::detail

@@ -8,9 +8,9 @@
 #include <type_traits>  // for is_nothrow_move_constructible_v
 #include <utility>      // for move
 
-#include "async/detail/base/backoff.hpp"         // for pause_for
-#include "async/detail/queue/hold_off.hpp"       // for hold_off
-#include "async/detail/queue/segment_store.hpp"  // for segment, segment_store
+#include "async/detail/base/backoff.hpp"            // for pause_for
+#include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
+#include "async/detail/queue/segment_store.hpp"     // for segment, segment_store
 
 namespace async::detail {
 
@@ -209,8 +209,8 @@ class queue_core {
 
   // --- dequeue -------------------------------------------------------------------------------------------------------
 
-  struct hold_off_tag {};
-  using hold_off = detail::hold_off<hold_off_tag, 0>;
+  struct backoff_tag {};
+  using consumer_backoff = detail::consumer_backoff<backoff_tag, 0>;
 
   /// Hands the oldest element to `receive`. False: the queue was empty.
   template <class Receive>
@@ -246,12 +246,12 @@ class queue_core {
         continue;
       }
       const std::uint64_t position = word::version(h) << Traits::slot_bits | slot;
-      if (hold_off::wait(this, position)) continue;
+      if (consumer_backoff::wait(this, position)) continue;
       // Empty if every claimed slot was taken; the head is never beyond the tail.
       // [Q7] seq_cst, pairs with [Q2] and [Q3]
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
       if (word::use(t) == word::use(h) && word::slot(t) <= slot) {
-        if (hold_off::is_long()) long_empty_.store(h, std::memory_order_relaxed);  // relaxed: a hint
+        if (consumer_backoff::is_long()) long_empty_.store(h, std::memory_order_relaxed);  // relaxed: a hint
         return false;
       }
       pass_over_stalled(g, slot, h, next);

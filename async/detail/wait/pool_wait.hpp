@@ -179,19 +179,19 @@ void pool_core::wait_until(participant& p, const wait_scope own, const Ready rea
     if (again) continue;
     state.sleep();
     if (home != nullptr) static_cast<void>(home->pool.stand_in_for(*home, false));
-    p.bed.condition = &what;
-    p.bed.may_run = [](const void* c, const void* work) noexcept {
+    p.parking_slot.condition = &what;
+    p.parking_slot.may_run = [](const void* c, const void* work) noexcept {
       return static_cast<const condition*>(c)->own.allows(static_cast<const task_scope*>(work));
     };
-    p.bed.is_ready = [](const void* c) noexcept { return static_cast<const condition*>(c)->ready(); };
-    sleepers_.announce(p.bed, false);
+    p.parking_slot.is_ready = [](const void* c) noexcept { return static_cast<const condition*>(c)->ready(); };
+    sleepers_.announce(p.parking_slot, false);
     auto deadline = wait_clock::now() + nap;
     if (ready() || (may_run && has_within(p, own)) || (loops != nullptr && !may_sleep(*w, deadline))) {
-      sleepers_.cancel(p.bed);
+      sleepers_.cancel(p.parking_slot);
     } else {
-      sleepers_.park_until(p.bed, deadline);
+      sleepers_.park_until(p.parking_slot, deadline);
     }
-    p.bed.is_ready = nullptr;
+    p.parking_slot.is_ready = nullptr;
     if (nap >= stand_in_nap && home != nullptr && !ready() && !home->pool.stand_in_for(*home, true) && may_run) {
       taken t;  // not even a thread can be had: the one case in which a wait runs what is not its own
       if (has_work() && idle() == 0 && all_are_blocked() && take(&p, t)) run(&p, t);
@@ -249,14 +249,14 @@ inline void pool_core::live_as_stand_in(std::size_t index) {
       place->leave();
     }
   } at_end{*this, place, index};
-  census_.helper_comes();
+  quiescence_.helper_arrived();
   hooks_.started(index);
   for (bool is_first = true; is_first || stand_ins_.rest(); is_first = false) {
-    if (!is_first) census_.helper_comes();
+    if (!is_first) quiescence_.helper_arrived();
     const struct end_of_work {
       pool_core& pool;
       ~end_of_work() {
-        pool.census_.helper_goes();
+        pool.quiescence_.helper_left();
         pool.sleepers_.notify();  // for what is left in its deque
         pool.idle_.notify();
       }

@@ -80,7 +80,7 @@ inline bool begin_anew(flow& f) noexcept {
 
 [[gnu::noinline]] inline void hand_back_and_tell(flow& f) noexcept {
   promise_base* const promise = std::exchange(f.promise, nullptr);
-  f.doomed ? f.ops->release(f) : f.active.hide();
+  f.detached ? f.ops->release(f) : f.active.clear();
   if (promise != nullptr) promise->drop();
 }
 
@@ -99,9 +99,9 @@ inline void settle(flow& f) noexcept {
   f.first = nullptr;
   f.ended = true;
   f.at = phase::idle;
-  if (f.doomed || f.promise != nullptr) [[unlikely]]
+  if (f.detached || f.promise != nullptr) [[unlikely]]
     return hand_back_and_tell(f);
-  f.active.hide();
+  f.active.clear();
 }
 
 /// Destroys a step that will not run, or whose end has come.
@@ -189,7 +189,7 @@ inline bool is_held(const flow& f) noexcept { return f.at == phase::parked && f.
 
 /// The same, or an error on its way outwards that waits so.
 inline bool is_halfway(const flow& f) noexcept {
-  return f.holds != 0 && f.at == phase::parked && (f.signal() == signal::cancel || f.signal() == signal::error);
+  return f.end_blockers != 0 && f.at == phase::parked && (f.signal() == signal::cancel || f.signal() == signal::error);
 }
 
 /// Ends everything from the innermost step `s` on: timers, cancel handlers, memory; innermost first. The flow may be
@@ -198,7 +198,7 @@ inline bool is_halfway(const flow& f) noexcept {
   while (s != &f.root) {
     f.cur = s;
     cancel_scopes(f, *s);
-    if (f.holds != 0) [[unlikely]] {
+    if (f.end_blockers != 0) [[unlikely]] {
       f.signal(signal::cancel);
       f.at = phase::parked;
       return;
@@ -212,7 +212,7 @@ inline bool is_halfway(const flow& f) noexcept {
 /// One reason less to hold the end of a flow.
 inline void let_go(flow& f) noexcept {
   const bool waits = is_halfway(f);
-  if (--f.holds != 0 || !waits) return;
+  if (--f.end_blockers != 0 || !waits) return;
   if (f.signal() == signal::error) return make_ready(f, signal::error);
   f.at = phase::running;
   finish_cancel(f, f.cur);

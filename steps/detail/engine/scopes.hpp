@@ -54,7 +54,7 @@ inline void leave_scopes(flow& f, const step& owner) noexcept {
 /// handlers are reported. Other scopes stay.
 [[gnu::noinline]] inline void cancel_scopes(flow& f, const step& owner, scope* newest) noexcept {
   for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops != nullptr && s->ops->what == scope_ops::kind::timer) std::exchange(s->ops, nullptr)->leave(*s);
+    if (s->ops != nullptr && s->ops->what == scope_ops::kind::leave_first) std::exchange(s->ops, nullptr)->leave(*s);
   }
   for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
     if (s->ops == nullptr || s->ops->what != scope_ops::kind::cancel) continue;

@@ -71,7 +71,7 @@ inline bool handled(flow& f, step& s, step*& next) {
       cancel_scopes(f, *s);
       if (f.signal() == signal::cancel) return s;
       ::new (static_cast<void*>(&f.pending)) pending_error{error};
-      if (f.holds != 0) [[unlikely]]
+      if (f.end_blockers != 0) [[unlikely]]
         return hold_error(f);
     }
     if (f.pending.target == s) {

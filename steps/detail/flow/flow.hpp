@@ -4,16 +4,16 @@
 #include <cstdint>      // for uint8_t, uint32_t
 #include <string_view>  // for string_view
 
-#include "async/detail/base/atomics.hpp"          // for atomic
-#include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/loop/loop_core.hpp"        // for runnable, message, loop_core
-#include "async/detail/pool/job.hpp"              // for job
-#include "steps/detail/flow/active_word.hpp"      // for active_word
-#include "steps/detail/flow/remote_slot.hpp"      // for remote_slot
-#include "steps/detail/flow/result.hpp"           // for pack_tag, slot_size
-#include "steps/detail/flow/start_word.hpp"       // for start_word
-#include "steps/errors.hpp"                       // for ErrorCode
-#include "steps/state.hpp"                        // for State
+#include "async/detail/base/atomics.hpp"             // for atomic
+#include "async/detail/base/reference_count.hpp"     // for reference_count
+#include "async/detail/loop/loop_core.hpp"           // for runnable, message, loop_core
+#include "async/detail/pool/job.hpp"                 // for job
+#include "steps/detail/flow/control_block_slot.hpp"  // for control_block_slot
+#include "steps/detail/flow/executing_flag.hpp"      // for executing_flag
+#include "steps/detail/flow/result.hpp"              // for pack_tag, slot_size
+#include "steps/detail/flow/start_state.hpp"         // for start_state
+#include "steps/errors.hpp"                          // for ErrorCode
+#include "steps/state.hpp"                           // for State
 
 namespace async::detail {
 class pool_core;
@@ -85,10 +85,10 @@ struct step : record {
 
 /// Something that ends with a step: a timer, a cancel handler, an object of stack<T>(), a lock.
 struct scope_ops {
-  /// How it takes part in the end of a step by error or cancel (FTN12 2.1): timers first, then cancel handlers newest
-  /// first, then the error handler runs, then the rest.
-  enum class kind : std::uint8_t { timer, cancel, lasting } what;
-  /// Step in error or cancelled; `timer` and `cancel` only, leave() is not called then. May throw.
+  /// How it takes part in the end of a step by error or cancel (FTN12 2.1): those to leave first, then cancel handlers
+  /// newest first, then the error handler runs, then the rest.
+  enum class kind : std::uint8_t { leave_first, cancel, lasting } what;
+  /// Step in error or cancelled; `leave_first` and `cancel` only, leave() is not called then. May throw.
   void (*cancel)(struct scope& self);
   /// The step has ended, whatever the way.
   void (*leave)(struct scope& self) noexcept;
@@ -136,7 +136,7 @@ struct flow_ops {
   /// Nobody needs the flow any more.
   void (*release)(flow& f) noexcept;
   /// Of branches on several loops: what a message to the branch asks for; see end_message.
-  void (*told)(flow& f) = nullptr;
+  void (*on_message)(flow& f) = nullptr;
 };
 
 /// Where a branch of a flow with fixed memory has what: flow, arena, results, state, texts.
@@ -184,10 +184,10 @@ struct pending_error {
 };
 
 /// A flow as other threads know it: they may hold on to this after the flow has gone.
-struct remote {
+struct flow_control_block {
   async::detail::reference_count references;
-  start_word start;  // of a flow on a pool
-  flow* target;      // the loop thread's; null: the flow has gone
+  start_state start;  // of a flow on a pool
+  flow* target;       // the loop thread's; null: the flow has gone
 };
 
 /// A branch, for the workers that it is offered to; lies in the flow's result slot until it begins.
@@ -212,7 +212,7 @@ struct flow : async::detail::runnable, async::detail::message {
   bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
   bool executes() const noexcept { return active.is_set(); }
   /// The same for other threads than the loop's.
-  bool is_seen_to_execute() const noexcept { return active.is_seen(); }
+  bool is_known_to_execute() const noexcept { return active.test(); }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
@@ -225,7 +225,7 @@ struct flow : async::detail::runnable, async::detail::message {
   scope* scopes = nullptr;
   std::byte* top;
   std::byte* end;                  // of the chunk, less a jump
-  async::detail::loop_core* core;  // set before execute(), or see start_word; other threads read it
+  async::detail::loop_core* core;  // set before execute(), or see start_state; other threads read it
   const flow_ops* ops;
   chunk* chunks = nullptr;
   union {
@@ -237,19 +237,19 @@ struct flow : async::detail::runnable, async::detail::message {
   limits* limit = nullptr;                   // null: none
   async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
   promise_base* promise = nullptr;
-  remote_slot<remote> elsewhere;
+  control_block_slot<flow_control_block> control_block;
   flow** list_prev = nullptr;  // null: in no list
   flow* list_next = nullptr;
-  active_word active;
+  executing_flag active;
   async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
   phase at = phase::idle;
-  bool ended = false;         // idle after an execution whose remains have not been cleared
-  bool has_place = false;     // a place in the loop's ready queue is reserved
-  bool told = false;          // a branch: no request to cancel it is still to come
-  bool doomed = false;        // the root is gone: release when the callback has returned
-  std::uint8_t holds = 0;     // reasons that hold its end by a cancel or an error
-  std::uint16_t burst = 100;  // steps in a row
-  step root;                  // its parent: of a branch, the parallel() step; else null
+  bool ended = false;             // idle after an execution whose remains have not been cleared
+  bool has_place = false;         // a place in the loop's ready queue is reserved
+  bool stop_delivered = false;    // a branch: no request to cancel it is still to come
+  bool detached = false;          // the root is gone: release when the callback has returned
+  std::uint8_t end_blockers = 0;  // reasons that hold its end by a cancel or an error
+  std::uint16_t burst = 100;      // steps in a row
+  step root;                      // its parent: of a branch, the parallel() step; else null
 };
 
 constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }

@@ -5,19 +5,19 @@
 #include <memory>   // for destroy_at
 #include <utility>  // for forward
 
-#include "steps/detail/engine/step_record.hpp"  // for ops_of
-#include "steps/detail/parallel/spread.hpp"     // for spread
-#include "steps/detail/root/retire.hpp"         // for help_branches
-#include "steps/detail/root/root.hpp"           // for has_more, drop_more
+#include "steps/detail/engine/step_record.hpp"      // for ops_of
+#include "steps/detail/parallel/pool_parallel.hpp"  // for spread
+#include "steps/detail/root/destroy_root.hpp"       // for help_branches
+#include "steps/detail/root/root.hpp"               // for has_more, drop_more
 
-/// parallel(): a step that waits for the end of several flows, its branches: on its own loop, or see spread.hpp.
+/// parallel(): a step that waits for the end of several flows, its branches: on its own loop, or see pool_parallel.hpp.
 namespace steps::detail {
 
 /// The part of a parallel() step that does not depend on its handler.
 template <class Face>
 struct group_step : Face {
   branch_list branches;
-  spread<group_step>* all = nullptr;  // while the branches are on several loops
+  pool_parallel<group_step>* all = nullptr;  // while the branches are on several loops
 
   static group_step& of(flow& branch) noexcept { return static_cast<group_step&>(*branch.root.parent_); }
 
@@ -25,9 +25,9 @@ struct group_step : Face {
     static void stop(scope& self) {
       branch_list& list = static_cast<group_step&>(*self.holder).branches;
       flow& f = *self.holder->flow_;
-      ++f.holds;
+      ++f.end_blockers;
       list.cancel();
-      if (list.first == nullptr) --f.holds;  // else release() does
+      if (list.first == nullptr) --f.end_blockers;  // else release() does
     }
     static void left(scope&) noexcept {}
     static constexpr scope_ops ops{scope_ops::kind::cancel, &stop, &left};
@@ -40,7 +40,7 @@ struct group_step : Face {
     s.flags_ |= record_flag::begun;
     if (self.branches.first == nullptr) return;
     if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
-      spread<group_step>::start(s, self.branches);
+      pool_parallel<group_step>::start(s, self.branches);
       return f.signal(signal::wait);
     }
     make_scope<stop_scope>(f, s);
@@ -48,7 +48,7 @@ struct group_step : Face {
       b->core = f.core;
       b->pool = f.pool;
       b->run = f.run;
-      b->active.show_unseen();  // no other thread knows it
+      b->active.set_unseen();  // no other thread knows it
       if (b->signal() == signal::none && f.core->ready().try_reserve()) {
         start_with_place(*b);
       } else {
@@ -79,7 +79,7 @@ struct group_step : Face {
   }
   /// What the branch leaves has destructors, which are users' functions and may cancel the parent.
   [[gnu::noinline]] static void end_with_more(group_step& self, flow& parent, flow& b) {
-    ++parent.holds;
+    ++parent.end_blockers;
     leave_loop(b);
     release(b);
     if (self.branches.first == nullptr && parent.at == phase::parked && !is_halfway(parent)) {
@@ -90,7 +90,7 @@ struct group_step : Face {
   /// The first error cancels the others at once; then the parallel() step has its turn.
   [[gnu::noinline]] static void fail_with(group_step& self, flow& parent, flow& b) {
     const pending_error error = b.pending;
-    ++parent.holds;  // a cancel handler may cancel the parent
+    ++parent.end_blockers;  // a cancel handler may cancel the parent
     self.branches.cancel();
     if (raise(parent, error.code, info_of(b), error.target)) copy_exception(b, parent);
     settle(b);
@@ -129,7 +129,7 @@ struct group_step : Face {
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
     b->burst = 1;
-    b->doomed = true;
+    b->detached = true;
     branches.append(*b);
     return &b->root;
   }

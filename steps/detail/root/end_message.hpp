@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/loop/inbox.hpp"        // for message, delivery
-#include "async/detail/loop/loop_core.hpp"    // for loop_core, current_loop
-#include "steps/detail/engine/ending.hpp"     // for flow, is_held
-#include "steps/detail/flow/branch_word.hpp"  // for branch_word
+#include "async/detail/loop/inbox.hpp"         // for message, delivery
+#include "async/detail/loop/loop_core.hpp"     // for loop_core, current_loop
+#include "steps/detail/engine/ending.hpp"      // for flow, is_held
+#include "steps/detail/flow/branch_state.hpp"  // for branch_state
 
 /// What threads do that wait for the end of a flow, so that no two of them wait for each other.
 namespace steps::detail {
@@ -18,12 +18,12 @@ class end_message : public async::detail::message {
       const auto& self = static_cast<const end_message&>(m);
       return self.parent_ == nullptr || is_held(*self.parent_);
     }
-    return m.deliver == &branch_told && branch_word(branch(m).active.of_branch()).is_bound();
+    return m.deliver == &branch_told && branch_state(branch(m).active.of_branch()).is_bound();
   }
   /// The message in a branch: it is to begin or, when it has begun, to end.
   static void branch_told(async::detail::message& m, async::detail::delivery) {
     flow& b = branch(m);
-    b.ops->told(b);
+    b.ops->on_message(b);
   }
 
  protected:

@@ -4,9 +4,9 @@
 #include <memory>   // for destroy_at
 #include <new>      // for placement new
 
-#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
-#include "steps/detail/root/retire.hpp"       // for retire
-#include "steps/detail/root/root.hpp"         // for end_root, destroy_flow, begin
+#include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
+#include "steps/detail/root/destroy_root.hpp"  // for retire
+#include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin
 
 /// Root flows in recycled blocks.
 namespace steps::detail {
@@ -27,8 +27,8 @@ struct pooled_flow {
     async::detail::free_block(&f, block_size);
   }
   [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
-    if (!retire(f)) {
-      f.doomed = true;
+    if (!destroy_root(f)) {
+      f.detached = true;
       return;
     }
     if (!f.ended) drop_built(f);

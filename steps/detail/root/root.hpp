@@ -4,13 +4,13 @@
 #include <exception>  // for terminate, make_exception_ptr
 #include <memory>     // for destroy_at
 
-#include "async/detail/base/atomics.hpp"        // for yield_thread
-#include "async/detail/loop/loop_entry.hpp"     // for loop_entry
-#include "async/detail/loop/loop_host.hpp"      // for loop_host
-#include "async/detail/pool/pool_core.hpp"      // for pool_core
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
-#include "steps/detail/root/end_message.hpp"    // for attend_own_loops
-#include "steps/detail/root/remote.hpp"         // for on_loop_of, forget_remote
+#include "async/detail/base/atomics.hpp"             // for yield_thread
+#include "async/detail/loop/loop_entry.hpp"          // for loop_entry
+#include "async/detail/loop/loop_host.hpp"           // for loop_host
+#include "async/detail/pool/pool_core.hpp"           // for pool_core
+#include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
+#include "steps/detail/root/end_message.hpp"         // for attend_own_loops
+#include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, drop_control_block
 
 /// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
 namespace steps::detail {
@@ -20,12 +20,12 @@ using async::detail::loop_entry;
 /// True when something outside of its block belongs to the flow. Asked by who has it.
 inline bool has_more(const flow& f) noexcept {
   const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.elsewhere.get_own())) != 0;
+  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.control_block.get_own())) != 0;
 }
 [[gnu::noinline]] inline void drop_more(flow& f) noexcept {
   if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
   destroy_state(f);
-  forget_remote(f);
+  drop_control_block(f);
 }
 
 /// The flow's end as an object; its memory stays.
@@ -160,17 +160,17 @@ class start_task {
     let_go();
   }
   void let_go() noexcept {
-    if (remote* const r = std::exchange(remote_, nullptr)) release_remote(*r);
+    if (flow_control_block* const r = std::exchange(remote_, nullptr)) release_control_block(*r);
   }
 
   async::detail::pool_core& pool_;
-  remote* remote_;
+  flow_control_block* remote_;
   std::uint32_t number_ = 0;
 };
 
 /// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
 inline void wait_for_cancel(const flow& f) noexcept {
-  while (f.is_seen_to_execute()) {
+  while (f.is_known_to_execute()) {
     attend_own_loops();
     async::detail::yield_thread();
   }
@@ -178,15 +178,15 @@ inline void wait_for_cancel(const flow& f) noexcept {
 
 inline void queue_start(flow& f) {
   start_task task(f);  // before others can look for its word
-  f.active.show();
+  f.active.set();
   task.queue();
   try {
     f.pool->submit(std::move(task));
   } catch (...) {
-    start_word& word = *start_of(f);
-    if (word.hold() == start_word::held::yes) {
+    start_state& word = *start_of(f);
+    if (word.hold() == start_state::held::yes) {
       word.cancel();
-      f.active.hide_unseen();  // nobody else has it
+      f.active.clear_unseen();  // nobody else has it
     } else {
       wait_for_cancel(f);
     }
@@ -197,29 +197,29 @@ inline void queue_start(flow& f) {
 /// Gives the flow to its loop or pool. Throws std::bad_alloc, what the pool's queue throws, and Error when the loop has
 /// gone; the flow is idle then, its steps are as they were.
 [[gnu::noinline]] inline void execute_anyway(flow& f) {
-  if (f.is_seen_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
+  if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (!begin_anew(f)) return;
   if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);
-  f.active.show();
+  f.active.set();
   try {
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
     throw Error(errors::InternalError, "the flow's event loop has gone");
   } catch (...) {
-    f.active.hide_unseen();  // nobody else has seen it
+    f.active.clear_unseen();  // nobody else has seen it
     throw;
   }
 }
 
 /// The same; what is here is for the owner of the loop, and a flow without history.
 [[gnu::noinline]] inline void execute(flow& f) {
-  if (!f.is_seen_to_execute() && !f.ended && f.state == nullptr && f.core != nullptr && f.signal() == signal::none)
+  if (!f.is_known_to_execute() && !f.ended && f.state == nullptr && f.core != nullptr && f.signal() == signal::none)
       [[likely]] {
     const async::detail::owner_entry here(*f.core);
     if (here && f.core->ready().try_reserve()) [[likely]] {
-      f.active.show();
+      f.active.set();
       return start_with_place(f);
     }
   }
@@ -228,7 +228,7 @@ inline void queue_start(flow& f) {
 
 /// Cancels a flow on its loop's thread; when it has returned it has happened.
 inline void cancel_here(flow& f) noexcept {
-  if (!f.is_seen_to_execute()) return;  // which may not have been given to the loop yet
+  if (!f.is_known_to_execute()) return;  // which may not have been given to the loop yet
   if (f.at == phase::running) return cancel_running(f);
   if (f.at != phase::idle) return cancel_now(f);
   f.signal(signal::cancel);  // begin() is still to come
@@ -236,10 +236,10 @@ inline void cancel_here(flow& f) noexcept {
 
 /// Cancels a flow that waits in a pool's queue. False: it is bound to a loop.
 inline bool cancel_unstarted(flow& f) noexcept {
-  start_word* const word = start_of(f);
-  const start_word::held start = word != nullptr ? word->hold() : start_word::held::bound;
-  if (start == start_word::held::bound) return false;
-  if (start == start_word::held::yes) {
+  start_state* const word = start_of(f);
+  const start_state::held start = word != nullptr ? word->hold() : start_state::held::bound;
+  if (start == start_state::held::bound) return false;
+  if (start == start_state::held::yes) {
     word->cancel();  // first: destructors of steps are users' functions, and may cancel it, too
     drop_unstarted(f);
   }
@@ -248,7 +248,7 @@ inline bool cancel_unstarted(flow& f) noexcept {
 
 /// Cancels a flow, from any thread; from another than the loop's it is a request. Throws std::bad_alloc there.
 inline void cancel(flow& f) {
-  if (!f.is_seen_to_execute()) return;
+  if (!f.is_known_to_execute()) return;
   if (cancel_unstarted(f)) return;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_here(f);
   on_loop_of(f, [](flow& target) { cancel_here(target); });

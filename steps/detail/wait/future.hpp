@@ -8,16 +8,16 @@
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
-#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/base/config.hpp"          // for ASYNC_TSAN
-#include "async/detail/future/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail, broken_promise
-#include "async/detail/future/future_watch.hpp"  // for watchers_of, is_ready
-#include "async/detail/future/pending_call.hpp"  // for unseen_by_tsan
-#include "steps/detail/engine/step_record.hpp"   // for take_results
-#include "steps/detail/flow/promise.hpp"         // for promise_base
-#include "steps/detail/root/remote.hpp"          // for settle
-#include "steps/detail/wait/timeout.hpp"         // for hold_open
-#include "steps/detail/wait/wait_block.hpp"      // for wait_block
+#include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
+#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
+#include "async/detail/future/fulfil.hpp"            // for fulfil, fulfil_or_fail, fail, broken_promise
+#include "async/detail/future/future_watch.hpp"      // for watchers_of, is_ready
+#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
+#include "steps/detail/engine/step_record.hpp"       // for take_results
+#include "steps/detail/flow/promise.hpp"             // for promise_base
+#include "steps/detail/root/flow_control_block.hpp"  // for settle
+#include "steps/detail/wait/timeout.hpp"             // for hold_open
+#include "steps/detail/wait/wait_block.hpp"          // for wait_block
 
 /// std::future at both ends of a flow: promise() and await().
 namespace steps::detail {
@@ -92,7 +92,7 @@ class flow_promise final : public promise_base {
   std::promise<T> promise_;
 };
 
-/// A wait for a std::future: told when the promise is this library's, and looking now and then, since it may be
+/// A wait for a std::future: notified when the promise is this library's, and looking now and then, since it may be
 /// another.
 struct watch_block final : wait_block, async::detail::future_watcher {
   explicit watch_block(step& s) noexcept : wait_block(&arrived, s, &destroyed), future_watcher(&ready) {}
@@ -120,7 +120,7 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     if (f.at == phase::parked && f.cur == &s) make_ready(f, signal::rerun);
   }
 
-  bool is_listed = true;  // the loop's: it has not been told, as far as the loop knows
+  bool is_listed = true;  // the loop's: it has not been notified, as far as the loop knows
 };
 
 /// The step's side of it.
@@ -136,7 +136,7 @@ struct watch_scope : scope, async::detail::timer_node {
     }
     async::detail::watchers_of(state).add(*block, state);
   }
-  /// After it has been told of another future, whose state had lain where this one's does. False: it has not.
+  /// After it has been notified of another future, whose state had lain where this one's does. False: it has not.
   bool listen_again() noexcept {
     if (block == nullptr || std::exchange(block->is_listed, true)) return false;
     block->word.share();
@@ -145,7 +145,7 @@ struct watch_scope : scope, async::detail::timer_node {
   }
   void arm_again() noexcept {
     auto& timers = holder->flow_->core->timers();
-    timers.disarm(*this);  // who is told finds it armed
+    timers.disarm(*this);  // who is notified finds it armed
     timers.arm_after(*this, interval.next());
   }
   static void due(timer_node& node) {
@@ -159,7 +159,7 @@ struct watch_scope : scope, async::detail::timer_node {
     if (async::detail::watchers_of(self.state).remove(*self.block)) self.block->release();
     self.block->close();
   }
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 
   const void* const state;
   watch_block* block = nullptr;

@@ -4,10 +4,10 @@
 #include <chrono>     // for duration, nanoseconds
 #include <utility>    // for exchange
 
-#include "async/detail/base/durations.hpp"    // for to_nanoseconds
-#include "async/detail/loop/timer_queue.hpp"  // for timer_node
-#include "steps/detail/engine/engine.hpp"     // for raise, take_limited
-#include "steps/detail/root/remote.hpp"       // for misuse_anywhere
+#include "async/detail/base/durations.hpp"           // for to_nanoseconds
+#include "async/detail/loop/timer_queue.hpp"         // for timer_node
+#include "steps/detail/engine/engine.hpp"            // for raise, take_limited
+#include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
 
 /// Limits in time: a timer in the arena, in force for a step and its sub-steps.
 namespace steps::detail {
@@ -39,7 +39,7 @@ struct timeout_scope : scope, async::detail::timer_node {
     if (f.limit != nullptr) ++f.limit->timeouts;
     f.core->timers().disarm(static_cast<timeout_scope&>(self));
   }
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left};
+  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };
 
 /// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known: it may

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/loop/loop_ref.hpp"   // for loop_ref
-#include "steps/detail/flow/wait_word.hpp"  // for wait_word
-#include "steps/detail/root/remote.hpp"     // for flow, scope, message
+#include "async/detail/loop/loop_ref.hpp"            // for loop_ref
+#include "steps/detail/flow/wait_state.hpp"          // for wait_state
+#include "steps/detail/root/flow_control_block.hpp"  // for flow, scope, message
 
 /// The wait of a step that something outside of the flow ends.
 namespace steps::detail {
@@ -35,7 +35,7 @@ struct wait_block : async::detail::message {
     return false;
   }
 
-  wait_word word;
+  wait_state word;
   const async::detail::loop_ref loop;
   step* waiting;  // the loop thread's; null: the step does not wait any more
   void (*const destroy)(wait_block&) noexcept;
@@ -45,7 +45,7 @@ struct wait_block : async::detail::message {
 struct wait_scope : scope {
   explicit wait_scope(wait_block& b) noexcept : block(b) {}
   static void left(scope& self) noexcept { static_cast<wait_scope&>(self).block.close(); }
-  static constexpr scope_ops ops{scope_ops::kind::timer, nullptr, &left, nullptr, true};
+  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left, nullptr, true};
 
   wait_block& block;
 };

@@ -163,7 +163,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     steps::detail::flow& f = *root_.flow_;
     constexpr std::string_view mistake = "execute() in a coroutine takes the root of a flow that does not execute";
     if (!steps::detail::is_root_call(root_, mistake)) throw Error(errors::InternalError, mistake);
-    if (f.is_seen_to_execute()) throw Error(errors::InternalError, mistake);
+    if (f.is_known_to_execute()) throw Error(errors::InternalError, mistake);
     flow_end<T>& promise = flow_end<T>::make(std::move(end));
     f.promise = &promise;
     try {

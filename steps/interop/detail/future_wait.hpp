@@ -14,10 +14,10 @@
 
 namespace steps::interop::detail {
 
-/// A coroutine's wait for a future, which is looked at in turns of a loop: when it begins, when it is told, and, since
-/// nobody may tell, now and then.
+/// A coroutine's wait for a future, which is looked at in turns of a loop: when it begins, when it is notified, and,
+/// since nobody may tell, now and then.
 ///
-/// Threads     begin(), told(), release(): any. All others: the loop's.
+/// Threads     begin(), notified(), release(): any. All others: the loop's.
 template <class T>
 class future_wait final : async::detail::message, async::detail::timer_node, async::detail::future_watcher {
  public:
@@ -65,14 +65,14 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
   future_wait(async::detail::loop_core& core, std::future<T>&& f, trigger<T>&& wanted) noexcept
       : message(&arrived),
         timer_node(&due),
-        future_watcher(&told),
+        future_watcher(&notified),
         loop_(core),
         state_(async::detail::shared_state_of(f)),
         future_(std::move(f)),
         end_(std::move(wanted)) {}
 
   /// Has the loop look: the list's reference becomes the message's. A loop that has gone has ended the wait.
-  static void told(async::detail::future_watcher& w) noexcept {
+  static void notified(async::detail::future_watcher& w) noexcept {
     auto& self = static_cast<future_wait&>(w);
     if (!self.loop_.push(self)) self.release();
   }

@@ -10,14 +10,14 @@
 #include <type_traits>  // for conditional_t
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/base/block_cache.hpp"        // for allocate_block, free_block
-#include "async/detail/base/config.hpp"             // for ASYNC_TSAN
-#include "async/detail/future/fulfil.hpp"           // for broken_promise
-#include "async/detail/future/pending_call.hpp"     // for unseen_by_tsan
-#include "async/detail/loop/loop_owner.hpp"         // for thread_token
-#include "async/detail/loop/loop_ref.hpp"           // for loop_ref
-#include "steps/detail/engine/engine.hpp"           // for make_ready
-#include "steps/interop/detail/operation_word.hpp"  // for operation_word
+#include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
+#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
+#include "async/detail/future/fulfil.hpp"            // for broken_promise
+#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
+#include "async/detail/loop/biased_lock.hpp"         // for thread_token
+#include "async/detail/loop/loop_ref.hpp"            // for loop_ref
+#include "steps/detail/engine/engine.hpp"            // for make_ready
+#include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
 /// What a coroutine waits for, between the coroutine and whoever will end the wait.
 namespace steps::interop::detail {
@@ -112,13 +112,13 @@ struct operation_base : async::detail::message {
     self.release();
   }
 
-  operation_word word;  // the trigger's reference goes to the message
+  operation_state word;  // the trigger's reference goes to the message
   std::coroutine_handle<> coroutine;
   host* home = nullptr;  // the loop thread's; null: the coroutine is no step, or has been destroyed
   bool hosted = false;
   bool starts = false;  // the starter's, as is the next
   bool fired_at_start = false;
-  async::detail::loop_owner::token starter = 0;
+  async::detail::biased_lock::token starter = 0;
   async::detail::loop_ref loop;  // none: the coroutine is resumed where the operation finishes
   void (*const destroy)(operation_base&) noexcept;
 };

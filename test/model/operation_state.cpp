@@ -5,7 +5,7 @@
 #include "relacy_runner.hpp"
 
 #include "async/detail/loop/inbox.hpp"
-#include "steps/interop/detail/operation_word.hpp"
+#include "steps/interop/detail/operation_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
@@ -13,7 +13,7 @@ using async::detail::delivery;
 using async::detail::inbox;
 using async::detail::message;
 using model::check;
-using steps::interop::detail::operation_word;
+using steps::interop::detail::operation_state;
 
 namespace {
 
@@ -36,7 +36,7 @@ struct operation : message {
     self.drop();
   }
 
-  operation_word word;
+  operation_state word;
   cell<unsigned> outcome{0};
   cell<unsigned> tie{0};  // what the beginning function writes
   cell<unsigned> freed{0};
@@ -92,7 +92,7 @@ struct wait : rl::test_suite<wait<What>, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("operation_word", argc, argv);
+  model::runner run("operation_state", argc, argv);
   run.check<wait<coroutine::waits>>("a wait is ended while the function that began it runs");
   run.check<wait<coroutine::is_destroyed>>("a wait is ended while the coroutine is destroyed");
   return run.result();

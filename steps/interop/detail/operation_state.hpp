@@ -9,7 +9,7 @@ namespace steps::interop::detail {
 /// they share.
 ///
 /// Threads     abandon(): where the coroutine is resumed; the others: any.
-class operation_word {
+class operation_state {
  public:
   /// The coroutine is being destroyed. Relaxed: what they share is published by the count, the outcome by the message
   /// to the thread that resumes, which is this one.

@@ -3,21 +3,21 @@
 // Who is in a loop: turns and claims of the owner, of threads that it has let the loop to, and of uninvited ones.
 #include "relacy_runner.hpp"
 
-#include "async/detail/loop/loop_owner.hpp"
+#include "async/detail/loop/biased_lock.hpp"
 
+using async::detail::biased_lock;
 using async::detail::cell;
-using async::detail::loop_owner;
 using model::check;
 
 namespace {
 
-using way = loop_owner::way;
+using way = biased_lock::way;
 
-constexpr loop_owner::token token_of(unsigned thread) { return 8 * (thread + 1); }
+constexpr biased_lock::token token_of(unsigned thread) { return 8 * (thread + 1); }
 
 /// A loop with what only the thread inside may touch.
 struct guarded {
-  loop_owner owner;
+  biased_lock owner;
   cell<unsigned> touched{0};
 
   void touch() { touched.set(touched.get() + 1); }
@@ -119,7 +119,7 @@ struct handed_over : rl::test_suite<handed_over, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("loop_owner", argc, argv);
+  model::runner run("biased_lock", argc, argv);
   run.check<uninvited_turn>("a thread runs the loop while its owner hands work in");
   run.check<two_turns>("two threads take turns");
   run.check<uninvited_claims>("threads claim the loop while its owner runs it");

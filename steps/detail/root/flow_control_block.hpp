@@ -15,45 +15,45 @@
 #include "steps/detail/engine/engine.hpp"     // for raise, make_ready
 
 /// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
-/// destroyed before the message arrives, so it goes to the flow's remote, which outlives it.
+/// destroyed before the message arrives, so it goes to the flow's control block, which outlives it.
 namespace steps::detail {
 
-inline void release_remote(remote& r) noexcept {
+inline void release_control_block(flow_control_block& r) noexcept {
   if (!r.references.drop()) return;
   std::destroy_at(&r);
-  async::detail::free_block(&r, sizeof(remote));
+  async::detail::free_block(&r, sizeof(flow_control_block));
 }
 
-/// The flow's remote. The flow exists during the call. Throws std::bad_alloc.
-inline remote& remote_of(flow& f) {
-  remote* known = f.elsewhere.get();
+/// The flow's control block. The flow exists during the call. Throws std::bad_alloc.
+inline flow_control_block& control_block_of(flow& f) {
+  flow_control_block* known = f.control_block.get();
   if (known == nullptr) {
-    auto* const made = ::new (async::detail::allocate_block(sizeof(remote))) remote;
+    auto* const made = ::new (async::detail::allocate_block(sizeof(flow_control_block))) flow_control_block;
     made->target = &f;
-    known = f.elsewhere.put(made);
-    if (known != made) release_remote(*made);
+    known = f.control_block.put(made);
+    if (known != made) release_control_block(*made);
   }
   return *known;
 }
 
 /// The same with a reference for the caller.
-inline remote& reach(flow& f) {
-  remote& known = remote_of(f);
+inline flow_control_block& reach(flow& f) {
+  flow_control_block& known = control_block_of(f);
   known.references.add();  // the flow holds one meanwhile
   return known;
 }
 
-/// The start_word of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
-inline start_word* start_of(flow& f) noexcept {
+/// The start_state of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
+inline start_state* start_of(flow& f) noexcept {
   if (f.pool == nullptr) return nullptr;
-  remote* const r = f.elsewhere.get();
+  flow_control_block* const r = f.control_block.get();
   return r != nullptr ? &r->start : nullptr;
 }
 
 /// The flow's loop; null: no worker of its pool has taken it yet.
 inline async::detail::loop_core* known_core_of(flow& f) noexcept {
-  if (f.pool != nullptr && f.is_seen_to_execute()) {  // else it does not change
-    const start_word* const word = start_of(f);
+  if (f.pool != nullptr && f.is_known_to_execute()) {  // else it does not change
+    const start_state* const word = start_of(f);
     if (word != nullptr && !word->is_bound()) return nullptr;
   }
   return f.core;
@@ -62,24 +62,24 @@ inline async::detail::loop_core* known_core_of(flow& f) noexcept {
 /// True when no message to the flow is on its way, nor the task that starts it. New ones are made by those who have the
 /// flow.
 inline bool is_unreached(flow& f) noexcept {
-  remote* const r = f.elsewhere.get_own();
+  flow_control_block* const r = f.control_block.get_own();
   return r == nullptr || r->references.is_last();
 }
 
 /// The flow goes; on the loop's thread, or when no message can be under way.
-inline void forget_remote(flow& f) noexcept {
-  remote* const r = f.elsewhere.get_own();
+inline void drop_control_block(flow& f) noexcept {
+  flow_control_block* const r = f.control_block.get_own();
   if (r == nullptr) return;
-  f.elsewhere.clear();
+  f.control_block.clear();
   r->target = nullptr;
-  release_remote(*r);
+  release_control_block(*r);
 }
 
 /// A message that calls act(flow) unless the flow has gone.
 template <class Act>
 struct remote_call final : async::detail::message {
   template <class A>
-  remote_call(remote& r, A&& a) : message(&arrived), target(r), act(std::forward<A>(a)) {}
+  remote_call(flow_control_block& r, A&& a) : message(&arrived), target(r), act(std::forward<A>(a)) {}
 
   static void arrived(message& m, async::detail::delivery how) {
     auto& call = static_cast<remote_call&>(m);
@@ -87,12 +87,12 @@ struct remote_call final : async::detail::message {
     destroy(call);
   }
   static void destroy(remote_call& call) noexcept {
-    release_remote(call.target);
+    release_control_block(call.target);
     std::destroy_at(&call);
     async::detail::free_block(&call, sizeof(remote_call), alignof(remote_call));
   }
 
-  remote& target;
+  flow_control_block& target;
   Act act;
 };
 
@@ -101,7 +101,7 @@ struct remote_call final : async::detail::message {
 template <class Act>
 void on_loop_of(flow& f, Act&& act) {
   using call = remote_call<std::decay_t<Act>>;
-  remote& r = reach(f);
+  flow_control_block& r = reach(f);
   void* block = nullptr;
   call* made = nullptr;
   try {
@@ -109,7 +109,7 @@ void on_loop_of(flow& f, Act&& act) {
     made = ::new (block) call(r, std::forward<Act>(act));
   } catch (...) {
     if (block != nullptr) async::detail::free_block(block, sizeof(call), alignof(call));
-    release_remote(r);
+    release_control_block(r);
     throw;
   }
   if (!f.core->push(*made)) call::destroy(*made);
@@ -138,7 +138,7 @@ void resume_with(flow& f, A&&... results) {
 class flow_entry {
  public:
   explicit flow_entry(flow& f) noexcept {
-    if (f.is_seen_to_execute()) {
+    if (f.is_known_to_execute()) {
       enter(f);
     } else {
       given_ = true;
@@ -157,10 +157,10 @@ class flow_entry {
 
  private:
   [[gnu::noinline]] void enter(flow& f) noexcept {
-    if (start_word* const word = start_of(f)) {
-      const start_word::held start = word->hold();
-      if (start != start_word::held::bound) {
-        given_ = start == start_word::held::yes;
+    if (start_state* const word = start_of(f)) {
+      const start_state::held start = word->hold();
+      if (start != start_state::held::bound) {
+        given_ = start == start_state::held::yes;
         too_late_ = !given_;
         if (given_) held_ = word;
         return;
@@ -180,7 +180,7 @@ class flow_entry {
 
   bool given_ = false;
   bool too_late_ = false;
-  start_word* held_ = nullptr;
+  start_state* held_ = nullptr;
   bool has_loop_ = false;
   alignas(async::detail::loop_entry) std::byte loop_[sizeof(async::detail::loop_entry)];  // g++ warns of an optional
 };

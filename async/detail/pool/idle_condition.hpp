@@ -13,7 +13,7 @@ namespace async::detail {
 /// The waiter counts itself, heavy fence, looks at the condition. Who may have made it true: light fence, looks at the
 /// count. So either the waiter sees the condition or the other sees the waiter and wakes it.
 template <class Mutex = std::mutex, class Variable = std::condition_variable>
-class basic_idle_gate {
+class basic_idle_condition {
  public:
   template <class Condition>
   void wait(Condition condition) {
@@ -40,6 +40,6 @@ class basic_idle_gate {
   atomic<std::size_t> waiters_{0};
 };
 
-using idle_gate = basic_idle_gate<>;
+using idle_condition = basic_idle_condition<>;
 
 }  // namespace async::detail

@@ -17,12 +17,12 @@ namespace steps::detail {
 /// Threads     bind(), end(): whoever runs the branch; ask_to_end(), disposed(): the parent's. `here`: both are the
 /// same,
 ///             so that nobody else changes the word, and no read-modify-write is needed.
-class branch_word {
+class branch_state {
  public:
   enum class request { none, send, dispose };
   enum class binding { wanted, let_alone, free };
 
-  explicit branch_word(async::detail::atomic<std::uint32_t>& word) noexcept : word_(word) {}
+  explicit branch_state(async::detail::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   /// The branch is offered; before others can see it.
   void offer() noexcept { word_.store(offered, std::memory_order_relaxed); }  // published with the offer
@@ -47,11 +47,11 @@ class branch_word {
     // [E16] acq_rel, pairs with [E13]: the later one frees what the earlier has left
     return (word_.fetch_or(is_disposed, std::memory_order_acq_rel) & bound) != 0;
   }
-  /// The branch has ended. `told`: no message is still to come. False: the message that is on its way counts the
-  /// branch.
-  bool end(bool told, bool here) noexcept {
+  /// The branch has ended. `stop_delivered`: no message is still to come. False: the message that is on its way counts
+  /// the branch.
+  bool end(bool stop_delivered, bool here) noexcept {
     // Relaxed: what the branch did is published by the count.
-    return ((here ? set(ended) : word_.fetch_or(ended, std::memory_order_relaxed)) & asked) == 0 || told;
+    return ((here ? set(ended) : word_.fetch_or(ended, std::memory_order_relaxed)) & asked) == 0 || stop_delivered;
   }
   /// For the message, on the branch's loop.
   bool has_ended() const noexcept { return (word_.load(std::memory_order_relaxed) & ended) != 0; }

@@ -7,14 +7,14 @@
 #include <utility>  // for exchange
 
 #include "async/detail/loop/inbox.hpp"
-#include "steps/detail/flow/wait_word.hpp"
+#include "steps/detail/flow/wait_state.hpp"
 
 using async::detail::cell;
 using async::detail::delivery;
 using async::detail::inbox;
 using async::detail::message;
 using model::check;
-using steps::detail::wait_word;
+using steps::detail::wait_state;
 
 namespace {
 
@@ -42,7 +42,7 @@ struct block : message {
     release();
   }
 
-  wait_word word;
+  wait_state word;
   cell<unsigned> value{0};
   cell<unsigned> received{0};
   cell<unsigned> freed{0};
@@ -117,7 +117,7 @@ struct wait : rl::test_suite<wait<What, LoopEnds>, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("wait_word", argc, argv);
+  model::runner run("wait_state", argc, argv);
   run.check<wait<step_does::waits, false>>("a wait is ended by one of two tokens");
   run.check<wait<step_does::times_out, false>>("a wait is ended by a token while the step leaves it");
   run.check<wait<step_does::waits, true>>("a wait is ended by a token while its loop ends");

@@ -4,15 +4,15 @@
 // puts a mistake on record or destroys it, and threads that cancel it.
 #include "relacy_runner.hpp"
 
-#include "steps/detail/flow/active_word.hpp"
-#include "steps/detail/flow/start_word.hpp"
+#include "steps/detail/flow/executing_flag.hpp"
+#include "steps/detail/flow/start_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
 using async::detail::yield_thread;
 using model::check;
-using steps::detail::active_word;
-using steps::detail::start_word;
+using steps::detail::executing_flag;
+using steps::detail::start_state;
 
 namespace {
 
@@ -20,8 +20,8 @@ constexpr unsigned most = 3;  // executions
 
 /// A flow, as far as who may touch it is concerned, and the pool's queue with a place for each of its tasks.
 struct flow {
-  start_word word;
-  active_word active;
+  start_state word;
+  executing_flag active;
   cell<unsigned> core{0};     // the loop
   cell<unsigned> touched{0};  // all that only one thread at a time may touch
   atomic<std::uint32_t> tasks[most];
@@ -40,13 +40,13 @@ struct flow {
   void settle(unsigned thread) {
     touch(thread);
     ++ends[thread];
-    active.hide();
+    active.clear();
   }
 
   // --- the owner's ---
 
   void execute(unsigned number) {
-    if (active.is_seen()) {
+    if (active.test()) {
       misuse();
       return tasks[number].store(nothing, std::memory_order_release);
     }
@@ -54,47 +54,47 @@ struct flow {
     ++executions;
     const bool waits = core.get() == 0;
     if (waits) word.prepare();
-    active.show();
+    active.set();
     const std::uint32_t task = waits ? word.queue() : message;
     tasks[number].store(task, std::memory_order_release);
   }
   void misuse() {
     switch (word.hold()) {
-      case start_word::held::yes:
+      case start_state::held::yes:
         touch(0);
         word.put_back();
         break;
-      case start_word::held::bound:
+      case start_state::held::bound:
         check(core.get() == 1, "a flow that is bound has its loop");
         break;
-      case start_word::held::idle:
+      case start_state::held::idle:
         ++refused;
     }
   }
   /// tool()
   void look() {
-    if (active.is_seen() && !word.is_bound()) return;
+    if (active.test() && !word.is_bound()) return;
     check(core.get() <= 1, "the loop can be read when it is known");
   }
   void destroy() {
-    if (active.is_seen() && !cancel_unstarted(0)) check(core.get() == 1, "it has its loop");
-    while (active.is_seen()) yield_thread();
+    if (active.test() && !cancel_unstarted(0)) check(core.get() == 1, "it has its loop");
+    while (active.test()) yield_thread();
     touch(0);
   }
 
   // --- any thread's ---
 
   bool cancel_unstarted(unsigned thread) {
-    const start_word::held held = word.hold();
-    if (held == start_word::held::bound) return false;
-    if (held == start_word::held::yes) {
+    const start_state::held held = word.hold();
+    if (held == start_state::held::bound) return false;
+    if (held == start_state::held::yes) {
       word.cancel();
       settle(thread);
     }
     return true;
   }
   void cancel(unsigned thread) {
-    if (!active.is_seen() || cancel_unstarted(thread)) return;
+    if (!active.test() || cancel_unstarted(thread)) return;
     check(core.get() == 1, "a flow that is bound has its loop");
   }
 
@@ -182,7 +182,7 @@ struct late_cancel : rl::test_suite<late_cancel, 2> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("start_word", argc, argv);
+  model::runner run("start_state", argc, argv);
   run.check<life<1, 1>>("a flow is taken while it is cancelled and destroyed");
   run.check<life<2, 1>>("a flow is taken while it is executed twice, cancelled and destroyed");
   run.check<life<3, 2>>("a flow is taken while it is executed thrice, and cancelled twice");

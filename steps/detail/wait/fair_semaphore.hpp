@@ -3,8 +3,8 @@
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/base/spin_lock.hpp"  // for spin_lock
-#include "steps/detail/wait/ticket.hpp"     // for ticket_queue, sync_entry
+#include "async/detail/base/spin_lock.hpp"    // for spin_lock
+#include "steps/detail/wait/sync_waiter.hpp"  // for waiter_queue, sync_entry
 
 namespace steps::detail {
 
@@ -12,24 +12,24 @@ namespace steps::detail {
 ///
 /// A place that is given back goes to the first ticket at once, under the lock: nobody overtakes, and `inside_` counts
 /// the places that are held or on their way.
-template <class Ticket>
-class gate {
+template <class Waiter>
+class fair_semaphore {
  public:
-  gate(std::size_t max, std::size_t max_queue) noexcept : max_(max), max_queue_(max_queue) {}
+  fair_semaphore(std::size_t max, std::size_t max_queue) noexcept : max_(max), max_queue_(max_queue) {}
 
   sync_entry try_enter() noexcept {
     const std::lock_guard lock(lock_);
     return enter();
   }
-  sync_entry enqueue(Ticket& ticket) noexcept {
+  sync_entry enqueue(Waiter& waiter) noexcept {
     const std::lock_guard lock(lock_);
     const sync_entry result = enter();
     if (result != sync_entry::must_queue) return result;
-    waiting_.push(ticket);
+    waiting_.push(waiter);
     return sync_entry::queued;
   }
   void leave() noexcept {
-    Ticket* next = nullptr;
+    Waiter* next = nullptr;
     {
       const std::lock_guard lock(lock_);
       next = waiting_.pop();
@@ -37,9 +37,9 @@ class gate {
     }
     if (next != nullptr) next->grant();
   }
-  bool withdraw(Ticket& ticket) noexcept {
+  bool withdraw(Waiter& waiter) noexcept {
     const std::lock_guard lock(lock_);
-    return waiting_.remove(ticket);
+    return waiting_.remove(waiter);
   }
 
  private:
@@ -55,7 +55,7 @@ class gate {
   const std::size_t max_queue_;
   async::detail::spin_lock lock_;
   std::size_t inside_ = 0;  // guarded by lock_, as is the queue
-  ticket_queue<Ticket> waiting_;
+  waiter_queue<Waiter> waiting_;
 };
 
 }  // namespace steps::detail

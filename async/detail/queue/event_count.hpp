@@ -9,8 +9,8 @@ namespace async::detail {
 /// Where threads sleep until a condition that they test themselves may have changed; one system call a sleeper, none
 /// while nobody sleeps.
 ///
-///   waiter:  wait_gate::announcement here(gate);      publisher:  make the condition true (seq_cst)
-///            if (test the condition (seq_cst)) done;              gate.wake(1);
+///   waiter:  event_count::announcement here(events);      publisher:  make the condition true (seq_cst)
+///            if (test the condition (seq_cst)) done;              events.wake(1);
 ///            here.sleep(deadline);
 ///            test again from the start
 ///
@@ -27,20 +27,20 @@ namespace async::detail {
 /// Order       sleepers are woken as the kernel queues them: first come, first served among equal priorities.
 /// Progress    wake is wait-free while nobody waits; all is lock-free up to 65,535 waiters at a time, others spin.
 /// Lifetime    must outlive every call of wake(), also the one that woke the last sleeper.
-class wait_gate {
+class event_count {
  public:
   static constexpr std::uint32_t everyone = 0xffffU;
 
-  wait_gate() = default;
-  wait_gate(const wait_gate&) = delete;
-  wait_gate& operator=(const wait_gate&) = delete;
+  event_count() = default;
+  event_count(const event_count&) = delete;
+  event_count& operator=(const event_count&) = delete;
 
   /// A waiter's intent to sleep; taken back at the end of the scope.
   class announcement {
    public:
-    explicit announcement(wait_gate& gate) noexcept : gate_(gate) { gate_.enter(); }
+    explicit announcement(event_count& events) noexcept : events_(events) { events_.enter(); }
     ~announcement() {
-      if (!has_permit_) gate_.leave();
+      if (!has_permit_) events_.leave();
     }
     announcement(const announcement&) = delete;
     announcement& operator=(const announcement&) = delete;
@@ -48,16 +48,16 @@ class wait_gate {
     /// Sleeps until woken, at most until `deadline` (null: for ever). False: the deadline has passed. Once only.
     bool sleep(const wait_clock::time_point* deadline) noexcept {
       for (;;) {
-        std::uint32_t seen = gate_.word_.load(std::memory_order_relaxed);
+        std::uint32_t seen = events_.word_.load(std::memory_order_relaxed);
         while (permits(seen) != 0) {
-          if (gate_.change(seen, seen - 1)) return has_permit_ = true;
+          if (events_.change(seen, seen - 1)) return has_permit_ = true;
         }
-        if (!wait_on_word(gate_.word_, seen, deadline)) return false;
+        if (!wait_on_word(events_.word_, seen, deadline)) return false;
       }
     }
 
    private:
-    wait_gate& gate_;
+    event_count& events_;
     bool has_permit_ = false;
   };
 

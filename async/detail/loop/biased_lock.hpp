@@ -12,22 +12,22 @@ namespace async::detail {
 /// to touch what is otherwise the turn's: the owner does that, too. A turn waits for a claim to end; a claim does not
 /// wait.
 ///
-/// The loop leans to its owner, who goes in and out by plain stores; a thread that comes uninvited (the owner has not
-/// let go of the loop) pays for it with a heavy fence, once: from then on the loop is `shared`, and everybody enters by
-/// compare and swap. It stays so because the former owner may be delayed between its first look at the word and its
-/// store. After Dice, Moir, Scherer, "Quickly Reacquirable Locks" (2003), without giving the lean back.
+/// The lock is biased towards its owner, who goes in and out by plain stores; a thread that comes uninvited (the owner
+/// has not let go of the loop) pays for it with a heavy fence, once: from then on the loop is `shared`, and everybody
+/// enters by compare and swap. It stays so because the former owner may be delayed between its first look at the word
+/// and its store. After Dice, Moir, Scherer, "Quickly Reacquirable Locks" (2003), without giving the lean back.
 ///
 /// Words       word_: [ token of the owner, 0: nobody's | in_turn | claimed | shared ]; inside_: the owner's, while the
-///             loop leans.
+///             lock is biased.
 /// Threads     any. Not reentrant: a thread that is in does not ask again.
 /// Progress    wait-free for the owner of a loop that is not shared; enter() waits for a claim.
-class loop_owner {
+class biased_lock {
  public:
   /// Stands for a thread: not 0, and a multiple of 8.
   using token = std::uintptr_t;
 
   /// How a thread has come in; for leave().
-  enum class way : unsigned char { refused, leaning, shared };
+  enum class way : unsigned char { refused, biased, shared };
 
   /// True for the owner. Relaxed: the answer is certain for the owner only, who has written it.
   bool is(token me) const noexcept { return (word_.load(std::memory_order_relaxed) & ~flags) == me; }
@@ -36,20 +36,20 @@ class loop_owner {
   [[gnu::always_inline]] way enter(token me) noexcept {
     if (lean(me)) {
       inside_.store(turn, std::memory_order_relaxed);  // for whoever waits: this is not over in a moment
-      return way::leaning;
+      return way::biased;
     }
     return enter_shared(me);
   }
 
-  /// Claims the loop for a moment as way::leaning. False: it does not lean to `me`; ask claim().
-  [[gnu::always_inline]] bool lean_in(token me) noexcept { return lean(me); }
+  /// Claims the loop for a moment as way::biased. False: it does not lean to `me`; ask claim().
+  [[gnu::always_inline]] bool enter_biased(token me) noexcept { return lean(me); }
 
   /// Claims the loop for a moment. Refused: another thread is in it.
-  way claim(token me) noexcept { return lean(me) ? way::leaning : claim_shared(); }
+  way claim(token me) noexcept { return lean(me) ? way::biased : claim_shared(); }
 
   /// Ends a turn or a claim.
   void leave(way how) noexcept {
-    if (how == way::leaning) {
+    if (how == way::biased) {
       inside_.store(0, std::memory_order_release);  // [L18] release, pairs with [L17]: what this one did is seen
     } else {
       give_back(word_.load(std::memory_order_relaxed) & (~flags | shared));  // nobody else writes it
@@ -79,7 +79,8 @@ class loop_owner {
   static constexpr std::uint32_t moment = 1;
   static constexpr std::uint32_t turn = 2;
 
-  /// Comes in where the loop leans to the caller: either the uninvited one sees `moment`, or this sees its word.
+  /// Comes in where the lock is biased towards the caller: either the uninvited one sees `moment`, or this sees its
+  /// word.
   [[gnu::always_inline]] bool lean(token me) noexcept {
     if (word_.load(std::memory_order_relaxed) != me) return false;  // its own value: nothing to acquire
     inside_.store(moment, std::memory_order_relaxed);
@@ -120,7 +121,7 @@ class loop_owner {
       if ((word & in_turn) != 0) return way::refused;
       if ((word & claimed) != 0) {
         yield_thread();
-      } else if (word == 0) {  // nobody's: it leans to this thread
+      } else if (word == 0) {  // nobody's: it is biased towards this thread
         // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used; not modelled: there, lean()'s
         // light fence is a full one, and acquires, too
         if (word_.compare_exchange_strong(word, me, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -150,9 +151,9 @@ class loop_owner {
 };
 
 /// The token of the calling thread: no two living threads have the same.
-inline loop_owner::token thread_token() noexcept {
+inline biased_lock::token thread_token() noexcept {
   alignas(8) static constinit thread_local char token = 0;
-  return reinterpret_cast<loop_owner::token>(&token);
+  return reinterpret_cast<biased_lock::token>(&token);
 }
 
 }  // namespace async::detail

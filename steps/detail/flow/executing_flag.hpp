@@ -8,33 +8,33 @@ namespace steps::detail {
 
 /// Whether a flow executes: shown by who starts it, hidden by its loop at its end, from when on it is its owner's.
 ///
-/// Threads     show(): the flow's owner; hide(): who has the flow while it executes; is_seen(): any.
-class active_word {
+/// Threads     set(): the flow's owner; clear(): who has the flow while it executes; test(): any.
+class executing_flag {
  public:
   /// The flow executes from here on.
-  void show() noexcept {
+  void set() noexcept {
     word_.store(1, std::memory_order_release);  // [E3] release, pairs with [E2]: what is to be executed, and where
   }
   /// Before another thread can see the flow, or published by what makes it visible.
-  void show_unseen() noexcept { word_.store(1, std::memory_order_relaxed); }
+  void set_unseen() noexcept { word_.store(1, std::memory_order_relaxed); }
 
   /// The flow is idle.
-  void hide() noexcept {
+  void clear() noexcept {
     // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
     word_.store(0, std::memory_order_release);
   }
   /// It has not begun to execute, and is its owner's again.
-  void hide_unseen() noexcept { word_.store(0, std::memory_order_relaxed); }
+  void clear_unseen() noexcept { word_.store(0, std::memory_order_relaxed); }
 
   /// For the thread that has the flow.
   bool is_set() const noexcept { return word_.load(std::memory_order_relaxed) != 0; }
   /// For any other.
-  bool is_seen() const noexcept {
+  bool test() const noexcept {
     // [E2] acquire, pairs with [E1] and [E3]: the flow's end is complete, or its start can be seen
     return word_.load(std::memory_order_acquire) != 0;
   }
 
-  /// A branch on another loop is more than on or off: see branch_word.
+  /// A branch on another loop is more than on or off: see branch_state.
   async::detail::atomic<std::uint32_t>& of_branch() noexcept { return word_; }
 
  private:

@@ -4,11 +4,11 @@
 
 namespace steps::detail {
 
-/// Where a flow's remote is found: made by the first thread that needs it, known to all from then on.
+/// Where a flow's control block is found: made by the first thread that needs it, known to all from then on.
 ///
 /// Threads     get(), put(): any that may use the flow; get_own(), clear(): when none else does.
 template <class Remote>
-class remote_slot {
+class control_block_slot {
  public:
   /// Null: there is none yet.
   Remote* get() const noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "async/detail/queue/hold_off.hpp"
+#include "async/detail/queue/consumer_backoff.hpp"
 
 #include <cstdint>  // for uint64_t
 
@@ -8,7 +8,7 @@
 namespace {
 
 struct some_queue {};
-using hold_off = async::detail::hold_off<some_queue, 0>;
+using consumer_backoff = async::detail::consumer_backoff<some_queue, 0>;
 
 /// A consumer's stops at an empty queue, so many positions apart. `filled`: what it waits for comes while it waits.
 /// Returns how often it has waited.
@@ -16,10 +16,10 @@ int waits(const some_queue& queue, int stops, std::uint64_t apart, bool filled) 
   int count = 0;
   for (int i = 1; i <= stops; ++i) {
     const std::uint64_t at = static_cast<std::uint64_t>(i) * apart;
-    if (hold_off::wait(&queue, at)) {
+    if (consumer_backoff::wait(&queue, at)) {
       ++count;
       if (filled) continue;
-      CHECK_FALSE(hold_off::wait(&queue, at));  // it looks once more, in vain
+      CHECK_FALSE(consumer_backoff::wait(&queue, at));  // it looks once more, in vain
     }
   }
   return count;
@@ -50,7 +50,7 @@ TEST_CASE("a consumer waits again when elements come again") {
 TEST_CASE("a consumer that polls several queues does not wait") {
   const some_queue a, b;
   for (std::uint64_t at = 10; at < 1'000; at += 10) {
-    CHECK_FALSE(hold_off::wait(&a, at));
-    CHECK_FALSE(hold_off::wait(&b, at));
+    CHECK_FALSE(consumer_backoff::wait(&a, at));
+    CHECK_FALSE(consumer_backoff::wait(&b, at));
   }
 }

@@ -4,18 +4,18 @@
 // or taken back by the destroyer when nobody drives the loop any more; then the flow is the destroyer's.
 #include "relacy_runner.hpp"
 
+#include "async/detail/loop/biased_lock.hpp"
 #include "async/detail/loop/inbox.hpp"
-#include "async/detail/loop/loop_owner.hpp"
-#include "steps/detail/flow/farewell_word.hpp"
+#include "steps/detail/flow/destroy_handshake.hpp"
 
+using async::detail::biased_lock;
 using async::detail::cell;
 using async::detail::delivery;
 using async::detail::inbox;
-using async::detail::loop_owner;
 using async::detail::message;
 using async::detail::wait_clock;
 using model::check;
-using steps::detail::farewell_word;
+using steps::detail::destroy_handshake;
 
 namespace {
 
@@ -24,10 +24,10 @@ struct flow {
   cell<bool> destroyed{false};
 };
 
-struct farewell : message {
-  explicit farewell(flow& f) : message(&arrived), target(&f) {}
+struct destroy_request : message {
+  explicit destroy_request(flow& f) : message(&arrived), target(&f) {}
   static void arrived(message& m, delivery) {
-    auto& self = static_cast<farewell&>(m);
+    auto& self = static_cast<destroy_request&>(m);
     self.target->ends.set(self.target->ends.get() + 1);
     self.used.set(1);
     self.word.finish();
@@ -39,7 +39,7 @@ struct farewell : message {
     delete this;
   }
 
-  farewell_word word;
+  destroy_handshake word;
   flow* const target;
   cell<unsigned> used{0};
 };
@@ -47,9 +47,9 @@ struct farewell : message {
 /// Thread 0 drives the loop for a number of turns; thread 1 destroys the flow.
 template <unsigned Turns>
 struct destruction : rl::test_suite<destruction<Turns>, 2> {
-  static constexpr loop_owner::token thread_token[2] = {8, 16};
+  static constexpr biased_lock::token thread_token[2] = {8, 16};
 
-  loop_owner owner;
+  biased_lock owner;
   inbox box;
   flow f;
 
@@ -63,18 +63,18 @@ struct destruction : rl::test_suite<destruction<Turns>, 2> {
   void thread(unsigned index) {
     if (index == 0) {
       for (unsigned i = 0; i != Turns; ++i) {
-        const loop_owner::way turn = owner.enter(thread_token[0]);
-        check(turn != loop_owner::way::refused, "nobody else takes turns");
+        const biased_lock::way turn = owner.enter(thread_token[0]);
+        check(turn != biased_lock::way::refused, "nobody else takes turns");
         deliver();
         owner.leave(turn);
       }
       return;
     }
-    auto* const mine = new farewell(f);
+    auto* const mine = new destroy_request(f);
     box.push(*mine);
     while (!mine->word.wait_until(wait_clock::now() + std::chrono::milliseconds(1))) {
-      const loop_owner::way claim = owner.claim(thread_token[1]);
-      if (claim != loop_owner::way::refused) {
+      const biased_lock::way claim = owner.claim(thread_token[1]);
+      if (claim != biased_lock::way::refused) {
         deliver();
         owner.leave(claim);
       }
@@ -90,7 +90,7 @@ struct destruction : rl::test_suite<destruction<Turns>, 2> {
 
 /// The loop's thread ends the flow; the destroyer only waits, and is woken.
 struct wake_up : rl::test_suite<wake_up, 2> {
-  farewell_word word;
+  destroy_handshake word;
   cell<unsigned> ended{0};
   unsigned freed[2] = {};
 
@@ -111,7 +111,7 @@ struct wake_up : rl::test_suite<wake_up, 2> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("farewell_word", argc, argv);
+  model::runner run("destroy_handshake", argc, argv);
   run.check<wake_up>("the destroyer waits for the end");
   run.check<destruction<0>>("a flow of a loop that nobody drives is destroyed");
   run.check<destruction<1>>("a flow is destroyed during the last turn of its loop");

@@ -4,18 +4,18 @@
 // goes on once, with its result, and with both frames to itself.
 #include "relacy_runner.hpp"
 
-#include "steps/interop/detail/task_word.hpp"
+#include "steps/interop/detail/task_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
 using model::check;
-using steps::interop::detail::task_word;
+using steps::interop::detail::task_state;
 
 namespace {
 
 /// Thread 0 awaits; the coroutine waits for something that thread 1 ends, and on which it is resumed there.
 struct awaited : rl::test_suite<awaited, 2> {
-  task_word word;
+  task_state word;
   atomic<unsigned> resumed{0};  // stands for what the coroutine waits for
   cell<unsigned> continuation{0};
   cell<unsigned> frame{0};  // the coroutine's: what runs in it, and its end
@@ -52,7 +52,7 @@ struct awaited : rl::test_suite<awaited, 2> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("task_word", argc, argv);
+  model::runner run("task_state", argc, argv);
   run.check<awaited>("a coroutine ends on another thread while it is being awaited");
   return run.result();
 }

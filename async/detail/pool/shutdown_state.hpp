@@ -12,7 +12,7 @@ namespace async::detail {
 ///
 /// Threads     any; begin() and finish() by one at a time.
 /// Progress    wait-free.
-class stop_gate {
+class shutdown_state {
  public:
   void begin() noexcept { begun_.store(true, std::memory_order_release); }  // [W2] release, pairs with [W1]
   /// True: only tasks of the pool may post. What happened before begin() can be seen.

@@ -17,7 +17,7 @@ namespace async::detail {
 /// polls several queues, never waits: latency is not hurt. One state for each thread and kind; `Tag` and `Side` tell
 /// kinds apart.
 template <class Tag, int Side>
-class hold_off {
+class consumer_backoff {
  public:
   /// The thread found position `at` of `queue` not ready. True: it has waited, and shall look once more.
   static bool wait(const void* queue, std::uint64_t at) noexcept {

@@ -13,7 +13,7 @@ namespace steps::detail {
 ///             ones, which stay in the queue. A flow that is bound stays so, as does one that is never queued.
 /// Threads     prepare(), queue(): the flow's owner; take(), bind(): the task's worker; the others: any.
 /// Progress    a thread that finds the flow held waits: for a few instructions, none of them a user's.
-class start_word {
+class start_state {
  public:
   enum class held { yes, bound, idle };
 

@@ -13,31 +13,35 @@ namespace async::detail {
 /// Word        [ changes:27 | helpers:20 | threads:17 ]; `changes` counts who comes and who goes.
 /// Threads     any.
 /// Progress    wait-free.
-class pool_census {
+class quiescence {
  public:
   /// A thread is about to be started. It is fresh until it comes.
-  void thread_starts() noexcept { fresh_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: read by who knows of it
+  void thread_starting() noexcept {
+    starting_.fetch_add(1, std::memory_order_relaxed);
+  }  // relaxed: read by who knows of it
   /// It could not be started.
-  void no_thread_starts() noexcept { fresh_.fetch_sub(1, std::memory_order_relaxed); }  // relaxed: nothing to be seen
+  void thread_not_started() noexcept {
+    starting_.fetch_sub(1, std::memory_order_relaxed);
+  }  // relaxed: nothing to be seen
   /// By the thread itself, before it looks for tasks.
-  void thread_comes() noexcept {
-    come(one_thread);
+  void thread_arrived() noexcept {
+    arrive(one_thread);
     // [W16] release, pairs with [W17]: that it has come; not modelled: a modification of the word sees it anyway there
-    fresh_.fetch_sub(1, std::memory_order_release);
+    starting_.fetch_sub(1, std::memory_order_release);
   }
   /// It has run its last task.
-  void thread_goes() noexcept { go(one_thread); }
+  void thread_left() noexcept { left(one_thread); }
   /// A thread from outside is about to look for tasks.
-  void helper_comes() noexcept { come(one_helper); }
-  void helper_goes() noexcept { go(one_helper); }
+  void helper_arrived() noexcept { arrive(one_helper); }
+  void helper_left() noexcept { left(one_helper); }
 
   /// Whether a thread has been started that has not come. Those that have come are seen by is_idle() after this.
-  bool has_fresh() const noexcept {
-    return fresh_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
+  bool has_starting() const noexcept {
+    return starting_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
   }
 
   /// Whether there is a thread, or a helper. Relaxed: a guess.
-  bool has_anybody() const noexcept { return has_fresh() || threads() != 0 || has_helpers(); }
+  bool has_anybody() const noexcept { return has_starting() || threads() != 0 || has_helpers(); }
   /// How many threads there are. Relaxed: a figure.
   std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
   /// Relaxed: a guess.
@@ -70,17 +74,17 @@ class pool_census {
     return (word & (one_change - 1)) >> helpers_shift;
   }
 
-  void come(std::uint64_t who) noexcept {
+  void arrive(std::uint64_t who) noexcept {
     // [W10] acquire, pairs with [W11]: who looked before has seen what this one takes; not modelled: see there
     word_.fetch_add(one_change + who, std::memory_order_acquire);
   }
-  void go(std::uint64_t who) noexcept {
+  void left(std::uint64_t who) noexcept {
     // [W12] release, pairs with [W15]: what the tasks have done
     word_.fetch_add(one_change - who, std::memory_order_release);
   }
 
   atomic<std::uint64_t> word_{0};
-  atomic<std::uint32_t> fresh_{0};
+  atomic<std::uint32_t> starting_{0};
 };
 
 }  // namespace async::detail

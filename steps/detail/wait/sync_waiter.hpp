@@ -16,7 +16,7 @@ enum class sync_entry {
 };
 
 /// A place in the queue of a sync object and, when it has been granted, the message to the waiting flow's loop: the
-/// base of Ticket, which has is_on_loop() for the present thread, wake() for the flow, and destroy(Ticket&). Loop is a
+/// base of Waiter, which has is_on_loop() for the present thread, wake() for the flow, and destroy(Waiter&). Loop is a
 /// loop_core, or a model's.
 ///
 /// A place is the flow's from the moment when the object takes the ticket out of its queue, under its lock: who is
@@ -24,18 +24,18 @@ enum class sync_entry {
 ///
 /// Threads     in the queue: whoever has the object's lock; then who grants, until the message is pushed; then, and for
 ///             all that belongs to the wait, the loop's.
-template <class Ticket, class Loop>
-struct ticket_base : async::detail::message {
-  explicit ticket_base(Loop& l) noexcept : message(&arrived), core(&l) {}
+template <class Waiter, class Loop>
+struct sync_waiter_base : async::detail::message {
+  explicit sync_waiter_base(Loop& l) noexcept : message(&arrived), core(&l) {}
 
   /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
   /// tickets of its flows, and waits for the lock.
   void reserve() noexcept {
-    if (!static_cast<Ticket*>(this)->is_on_loop()) core->add_ref();
+    if (!static_cast<Waiter*>(this)->is_on_loop()) core->add_ref();
   }
   /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread.
   void grant() noexcept {
-    if (static_cast<Ticket*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
+    if (static_cast<Waiter*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
     Loop& loop = *core;
     if (!loop.push(*this)) {
       // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.
@@ -48,15 +48,15 @@ struct ticket_base : async::detail::message {
   /// The ticket is no more then, or will be when the message has arrived.
   template <class Object>
   bool give_up(Object& object) noexcept {
-    auto& self = static_cast<Ticket&>(*this);
+    auto& self = static_cast<Waiter&>(*this);
     if (state.get() == pending && object.withdraw(self)) {
-      Ticket::destroy(self);
+      Waiter::destroy(self);
       return false;
     }
     if (state.get() == pending) {
       state.set(given_up);
     } else {
-      Ticket::destroy(self);
+      Waiter::destroy(self);
     }
     return true;
   }
@@ -64,15 +64,15 @@ struct ticket_base : async::detail::message {
   void take_up() noexcept { state.set(pending); }
 
   static void arrived(message& m, async::detail::delivery how) {
-    auto& self = static_cast<Ticket&>(m);
-    if (self.state.get() == given_up) return Ticket::destroy(self);
+    auto& self = static_cast<Waiter&>(m);
+    if (self.state.get() == given_up) return Waiter::destroy(self);
     self.state.set(here);
     // When the loop has dropped the message, the flow's end is still to come, which gives the place back.
     if (how == async::detail::delivery::on_loop) self.wake();
   }
 
-  Ticket* behind = nullptr;  // the object's, while it is in its queue
-  Ticket* before = nullptr;
+  Waiter* behind = nullptr;  // the object's, while it is in its queue
+  Waiter* before = nullptr;
   Loop* const core;
 
  private:
@@ -85,12 +85,12 @@ struct ticket_base : async::detail::message {
 };
 
 /// The flows that wait for a sync object, first in first out. Guarded by the object's lock.
-template <class Ticket>
-class ticket_queue {
+template <class Waiter>
+class waiter_queue {
  public:
   std::size_t size() const noexcept { return size_; }
 
-  void push(Ticket& t) noexcept {
+  void push(Waiter& t) noexcept {
     t.behind = nullptr;
     t.before = last_ != nullptr ? last_ : &t;  // never null in a queue
     (last_ != nullptr ? last_->behind : first_) = &t;
@@ -99,8 +99,8 @@ class ticket_queue {
   }
 
   /// The next ticket to grant; null: nobody waits.
-  Ticket* pop() noexcept {
-    Ticket* const t = first_;
+  Waiter* pop() noexcept {
+    Waiter* const t = first_;
     if (t != nullptr) {
       take(*t);
       t->reserve();
@@ -110,8 +110,8 @@ class ticket_queue {
 
   /// One of the last few that is of the same loop as a new one; null: there is none.
   template <class Loop>
-  Ticket* latest_of(const Loop* loop) const noexcept {
-    Ticket* t = last_;
+  Waiter* latest_of(const Loop* loop) const noexcept {
+    Waiter* t = last_;
     for (int looks = 8; t != nullptr && looks != 0; --looks) {
       if (t->core == loop) return t;
       t = t->before != t ? t->before : nullptr;
@@ -119,18 +119,18 @@ class ticket_queue {
     return nullptr;
   }
 
-  static bool is_in(const Ticket& t) noexcept { return t.before != nullptr; }
+  static bool is_in(const Waiter& t) noexcept { return t.before != nullptr; }
 
   /// Takes a ticket out, wherever it stands. False: it is not in the queue any more.
-  bool remove(Ticket& t) noexcept {
+  bool remove(Waiter& t) noexcept {
     if (!is_in(t)) return false;
     take(t);
     return true;
   }
 
  private:
-  void take(Ticket& t) noexcept {
-    Ticket* const ahead = t.before == &t ? nullptr : t.before;
+  void take(Waiter& t) noexcept {
+    Waiter* const ahead = t.before == &t ? nullptr : t.before;
     (ahead != nullptr ? ahead->behind : first_) = t.behind;
     if (t.behind != nullptr) {
       t.behind->before = ahead != nullptr ? ahead : t.behind;
@@ -141,8 +141,8 @@ class ticket_queue {
     --size_;
   }
 
-  Ticket* first_ = nullptr;
-  Ticket* last_ = nullptr;
+  Waiter* first_ = nullptr;
+  Waiter* last_ = nullptr;
   std::size_t size_ = 0;
 };
 

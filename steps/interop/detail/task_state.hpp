@@ -8,7 +8,7 @@ namespace steps::interop::detail {
 
 /// On what a coroutine and the one that awaits it agree: who goes on with the latter. The coroutine may end on another
 /// thread, and before the call that has resumed it returns.
-class task_word {
+class task_state {
  public:
   /// The coroutine has ended; its frame may be gone when this has returned. True: the caller resumes who awaits it.
   bool end() noexcept {

@@ -2,18 +2,18 @@
 //
 // The join of branches on other loops: they begin, end, and are asked to end while they are being taken; the parent
 // frees them when the count is zero, but for those that nobody had taken: these the later of parent and worker frees.
-// The count is as in steps/detail/parallel/spread.hpp.
+// The count is as in steps/detail/parallel/pool_parallel.hpp.
 #include "relacy_runner.hpp"
 
 #include "async/detail/base/reference_count.hpp"
-#include "steps/detail/flow/branch_word.hpp"
+#include "steps/detail/flow/branch_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
 using async::detail::reference_count;
 using async::detail::yield_thread;
 using model::check;
-using steps::detail::branch_word;
+using steps::detail::branch_state;
 
 namespace {
 
@@ -35,7 +35,7 @@ struct join : rl::test_suite<join<Asks>, 3> {
   unsigned zeros[3] = {};
 
   void before() {
-    for (branch& b : branches) branch_word(b.word).offer();
+    for (branch& b : branches) branch_state(b.word).offer();
   }
   void count_down(unsigned thread) {
     if (!left.drop()) return;
@@ -43,14 +43,14 @@ struct join : rl::test_suite<join<Asks>, 3> {
     over.store(1, std::memory_order_release);
   }
   void run(unsigned thread, branch& b) {
-    branch_word word(b.word);
+    branch_state word(b.word);
     b.core.set(thread);
-    const branch_word::binding how = word.bind(false);
-    if (how == branch_word::binding::free) {
+    const branch_state::binding how = word.bind(false);
+    if (how == branch_state::binding::free) {
       check(b.memory.get() == 7, "a branch is freed after it has been disposed of");
       b.freed.set(b.freed.get() + 1);
     }
-    if (how != branch_word::binding::wanted) return;
+    if (how != branch_state::binding::wanted) return;
     b.memory.set(1);
     const bool told = b.message.load(std::memory_order_acquire) != 0;  // asked before its end
     if (word.end(told, false)) return count_down(thread);
@@ -63,15 +63,15 @@ struct join : rl::test_suite<join<Asks>, 3> {
     if (index != 0) return run(index, branches[index - 1]);
     for (unsigned i = 0; Asks && i != 2; ++i) {
       branch& b = branches[i];
-      switch (branch_word(b.word).ask_to_end()) {
-        case branch_word::request::send:
+      switch (branch_state(b.word).ask_to_end()) {
+        case branch_state::request::send:
           check(b.core.get() == i + 1, "the loop of a branch that is told to end is known");
           b.message.store(1, std::memory_order_release);
           break;
-        case branch_word::request::dispose:
+        case branch_state::request::dispose:
           b.disposed = true;
           b.memory.set(7);
-          if (branch_word(b.word).disposed()) {
+          if (branch_state(b.word).disposed()) {
             check(b.core.get() == i + 1, "the worker has let go of a branch that the parent frees");
             b.freed.set(b.freed.get() + 1);
           }
@@ -95,7 +95,7 @@ struct join : rl::test_suite<join<Asks>, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("branch_word", argc, argv);
+  model::runner run("branch_state", argc, argv);
   run.check<join<false>>("branches end, and are freed");
   run.check<join<true>>("branches are asked to end while they are taken, run and end");
   return run.result();

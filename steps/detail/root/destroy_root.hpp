@@ -5,11 +5,11 @@
 #include <memory>     // for destroy_at
 #include <utility>    // for exchange
 
-#include "async/detail/loop/loop_entry.hpp"     // for loop_entry
-#include "async/detail/loop/loop_ref.hpp"       // for loop_ref
-#include "steps/detail/flow/farewell_word.hpp"  // for farewell_word
-#include "steps/detail/root/end_message.hpp"    // for end_message, attend_own_loops
-#include "steps/detail/root/root.hpp"           // for cancel_here, begin, forget_remote
+#include "async/detail/loop/loop_entry.hpp"         // for loop_entry
+#include "async/detail/loop/loop_ref.hpp"           // for loop_ref
+#include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
+#include "steps/detail/root/end_message.hpp"        // for end_message, attend_own_loops
+#include "steps/detail/root/root.hpp"               // for cancel_here, begin, drop_control_block
 
 /// The end of flows whose owner lets go of them, on whatever thread.
 namespace steps::detail {
@@ -21,9 +21,9 @@ inline void help_branches(flow& f) noexcept {
 
 /// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel, and for the
 /// end of branches on other loops. While it waits for these, this has the place of the flow's promise.
-class farewell final : public end_message, public promise_base {
+class destroy_request final : public end_message, public promise_base {
  public:
-  explicit farewell(flow& f) noexcept : end_message(&arrived), flow_(f) {}
+  explicit destroy_request(flow& f) noexcept : end_message(&arrived), flow_(f) {}
 
   /// On the loop, once. Messages to the flow that came before this one may still be in the inbox.
   void carry_out() noexcept {
@@ -37,29 +37,29 @@ class farewell final : public end_message, public promise_base {
   void release() noexcept {
     if (!word_.drop()) return;
     std::destroy_at(this);
-    async::detail::free_block(this, sizeof(farewell));
+    async::detail::free_block(this, sizeof(destroy_request));
   }
 
  private:
-  static void arrived(end_message& m) { static_cast<farewell&>(m).carry_out(); }
+  static void arrived(end_message& m) { static_cast<destroy_request&>(m).carry_out(); }
   void end(flow&, bool) override {}  // cancelled flows drop()
   void drop() noexcept override {
     if (promise_ != nullptr) promise_->drop();
     finish();
   }
   void finish() noexcept {
-    forget_remote(flow_);  // messages that are still to come have lost their target
+    drop_control_block(flow_);  // messages that are still to come have lost their target
     word_.finish();
     release();
   }
 
   flow& flow_;  // the loop thread's until the end
   promise_base* promise_ = nullptr;
-  farewell_word word_;  // the other reference is the message's, then the flow's
+  destroy_handshake word_;  // the other reference is the message's, then the flow's
 };
 
 /// Does what the message asks for when no thread is in the loop.
-inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexcept {
+inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
   if (core.retract(wait)) wait.carry_out();
@@ -71,12 +71,12 @@ inline void claim(async::detail::loop_core& core, flow& f, farewell& wait) noexc
 [[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
   using std::chrono::microseconds;
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
-  auto* const wait = ::new (async::detail::allocate_block(sizeof(farewell))) farewell(f);
+  auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
   if (loop.push(*wait)) {
     // The loops may be driven by nobody any more, or by this very thread, which no message tells: look now and then.
     constexpr microseconds shortest(50);
     constexpr microseconds longest(5'000);
-    const bool is_host = async::detail::home_loop != nullptr;
+    const bool is_host = async::detail::worker_loop != nullptr;
     microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
     while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
       attend_own_loops();
@@ -140,7 +140,7 @@ inline bool is_in_branch_of(const flow& f) noexcept {
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
     cancel_here(f);
     if (f.at == phase::idle && !f.executes()) {
-      forget_remote(f);  // as in finish()
+      drop_control_block(f);  // as in finish()
       return true;
     }
     if (is_in_turn) return false;  // what it waits for may wait for this callback
@@ -155,12 +155,12 @@ inline bool is_in_branch_of(const flow& f) noexcept {
 
 /// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
 /// about its end.
-inline bool is_bare(const flow& f) noexcept { return !f.is_seen_to_execute() && f.ended && !has_more(f); }
+inline bool is_bare(const flow& f) noexcept { return !f.is_known_to_execute() && f.ended && !has_more(f); }
 
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, or the destructor of a
 /// step, and its end is to come.
-inline bool retire(flow& f) noexcept {
-  const bool executes = f.is_seen_to_execute();
+inline bool destroy_root(flow& f) noexcept {
+  const bool executes = f.is_known_to_execute();
   if (!executes && is_unreached(f)) [[likely]]
     return true;
   return retire_active(f, executes);

@@ -11,7 +11,7 @@ namespace steps::detail {
 /// what they share. The end may still be at it when the destroyer has gone.
 ///
 /// Threads     wait_until(): the destroyer; finish(): whoever ends the flow, once.
-class farewell_word {
+class destroy_handshake {
  public:
   /// Waits until `deadline`, or a little less. True: the flow is the destroyer's.
   bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {

@@ -15,9 +15,9 @@ namespace async::detail {
 /// Tasks that came to a pool from outside: an unbounded queue, or a bounded one with a policy for when it is full.
 ///
 /// Threads, order and progress as async::queue and async::bounded_queue.
-class task_feed {
+class injector {
  public:
-  explicit task_feed(const threadpool_options& options) : when_full_(options.when_full) {
+  explicit injector(const threadpool_options& options) : when_full_(options.when_full) {
     if (options.max_queue != 0) bounded_ = std::make_unique<bounded_queue<task>>(options.max_queue);
   }
 

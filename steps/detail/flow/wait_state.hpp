@@ -14,7 +14,7 @@ namespace steps::detail {
 /// before comes to a step that does not wait any more.
 ///
 /// Threads     win(), take_back(), refused(): the tokens', any thread; close(): the loop's.
-class wait_word {
+class wait_state {
  public:
   /// True for the first caller only.
   bool win() noexcept {

@@ -10,10 +10,10 @@
 #include "async/detail/loop/loop_host.hpp"        // for loop_host
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, this_pool
 #include "steps/detail/engine/engine.hpp"         // for resume, raise
-#include "steps/detail/flow/branch_word.hpp"      // for branch_word
+#include "steps/detail/flow/branch_state.hpp"     // for branch_state
 #include "steps/detail/parallel/branch_list.hpp"  // for branch_list, copy_exception
+#include "steps/detail/root/destroy_root.hpp"     // for help_branches, branch_turn
 #include "steps/detail/root/end_message.hpp"      // for end_message
-#include "steps/detail/root/retire.hpp"           // for help_branches, branch_turn
 
 /// parallel() of a flow on a pool: each branch is offered to all workers, and runs on the loop of the one that takes
 /// it.
@@ -27,8 +27,8 @@ namespace steps::detail {
 ///
 /// Group is the parallel() step: Group::of(branch).all is this.
 template <class Group>
-struct spread : scope {
-  spread(branch_list& list, std::uint32_t count, const flow& parent) noexcept
+struct pool_parallel : scope {
+  pool_parallel(branch_list& list, std::uint32_t count, const flow& parent) noexcept
       : branches(list), left(count), over_news(&over_came, *this, parent), failed_news(&failure_came, *this, parent) {}
 
   /// Offers the branches. On the parent's loop. Throws std::bad_alloc; nothing has been offered then.
@@ -37,7 +37,7 @@ struct spread : scope {
     state_access::share(state_of(parent));
     std::uint32_t count = 0;
     for (const flow* b = list.first; b != nullptr; b = b->list_next) ++count;
-    spread& all = make_scope<spread>(parent, group, list, count, parent);
+    pool_parallel& all = make_scope<pool_parallel>(parent, group, list, count, parent);
     flow* last = nullptr;
     for (flow* b = list.first; b != nullptr;) {  // turns the list round: a worker takes its own newest job first
       flow& branch = *b;
@@ -46,7 +46,7 @@ struct spread : scope {
       branch.burst = parent.burst;
       branch.pool = parent.pool;
       branch.core = parent.core;  // until it has a loop of its own
-      branch_word(branch.active.of_branch()).offer();
+      branch_state(branch.active.of_branch()).offer();
       branch.list_prev = nullptr;
       b = std::exchange(branch.list_next, last);
       last = &branch;
@@ -80,10 +80,10 @@ struct spread : scope {
     }
   }
   /// The message in the branch has come: it is to begin on this loop or, when it has begun, to end.
-  static void told(flow& b) {
-    branch_word word(b.active.of_branch());
+  static void on_message(flow& b) {
+    branch_state word(b.active.of_branch());
     if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
-    b.told = true;
+    b.stop_delivered = true;
     if (word.has_ended()) return of(b).count_down();
     const branch_turn here(b);
     cancel_here(b);
@@ -96,10 +96,10 @@ struct spread : scope {
   /// Gives the branch its loop, unless its parent has disposed of it meanwhile. In a turn of the loop.
   static bool is_wanted(flow& b, async::detail::loop_core& core) noexcept {
     const bool here = std::exchange(b.core, &core) == &core;
-    switch (branch_word(b.active.of_branch()).bind(here)) {
-      case branch_word::binding::wanted:
+    switch (branch_state(b.active.of_branch()).bind(here)) {
+      case branch_state::binding::wanted:
         return true;
-      case branch_word::binding::free:
+      case branch_state::binding::free:
         free_memory(b);
         [[fallthrough]];
       default:
@@ -107,14 +107,14 @@ struct spread : scope {
     }
   }
   static void not_begun(flow& b) noexcept {
-    b.told = true;
+    b.stop_delivered = true;
     drop_built(b);
     settle(b);
   }
   /// The branch has succeeded or failed.
   static void end(flow& b) {
     if (b.signal() == signal::error) {
-      spread& all = of(b);
+      pool_parallel& all = of(b);
       flow* first = nullptr;
       // Relaxed, both: who is first only matters to the branch itself until it sends the news; they keep a count.
       if (all.failed.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed)) {
@@ -125,17 +125,17 @@ struct spread : scope {
   }
   /// The branch has ended in any way. Its error and state stay for the parent to see, on the parent's loop.
   static void ended(flow& b) noexcept {
-    spread& all = of(b);
+    pool_parallel& all = of(b);
     end_turn_of(b);
     clear_remains(b);
-    forget_remote(b);
+    drop_control_block(b);
     if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
       all.parent().core->push(all.failed_news);
     }
-    if (branch_word(b.active.of_branch()).end(b.told, async::detail::current_loop == all.parent().core))
+    if (branch_state(b.active.of_branch()).end(b.stop_delivered, async::detail::current_loop == all.parent().core))
       all.count_down();
   }
-  static constexpr flow_ops branch_ops{&end, &ended, &told};
+  static constexpr flow_ops branch_ops{&end, &ended, &on_message};
 
   /// A branch less, or news that have come.
   void count_down() noexcept {
@@ -151,12 +151,12 @@ struct spread : scope {
   // --- on the parent's side, on its loop ---
 
   struct news : end_message {
-    news(function f, spread& s, const flow& parent) noexcept : end_message(f, &parent), about(s) {}
-    spread& about;
+    news(function f, pool_parallel& s, const flow& parent) noexcept : end_message(f, &parent), about(s) {}
+    pool_parallel& about;
   };
   static void over_came(end_message& m) { static_cast<news&>(m).about.over(); }
   static void failure_came(end_message& m) {
-    spread& all = static_cast<news&>(m).about;
+    pool_parallel& all = static_cast<news&>(m).about;
     flow& parent = all.parent();
     flow& b = *all.failed.load(std::memory_order_relaxed);  // the message has published it
     if (raise(parent, b.pending.code, info_of(b), b.pending.target)) copy_exception(b, parent);
@@ -164,7 +164,7 @@ struct spread : scope {
   }
 
   flow& parent() const noexcept { return *holder->flow_; }
-  static spread& of(flow& branch) noexcept { return *Group::of(branch).all; }
+  static pool_parallel& of(flow& branch) noexcept { return *Group::of(branch).all; }
 
   enum class branches_are { ending, over, over_and_parent_gone };
 
@@ -174,16 +174,16 @@ struct spread : scope {
     is_stopping = true;
     for (flow** at = &branches.first; *at != nullptr;) {
       flow& b = **at;
-      const branch_word::request how = branch_word(b.active.of_branch()).ask_to_end();
-      if (how == branch_word::request::dispose) {
+      const branch_state::request how = branch_state(b.active.of_branch()).ask_to_end();
+      if (how == branch_state::request::dispose) {
         *at = b.list_next;
         dispose(b);
         count_down();
         continue;
       }
-      if (how == branch_word::request::send) {
+      if (how == branch_state::request::send) {
         if (b.core == parent().core) {
-          b.told = true;
+          b.stop_delivered = true;
           const branch_turn here(b);
           cancel_here(b);
         } else {
@@ -201,7 +201,7 @@ struct spread : scope {
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {
       const loop_entry there(*b->core);
       if (!there) continue;
-      if (b->core->retract(*b)) told(*b);
+      if (b->core->retract(*b)) on_message(*b);
       help_branches(*b);
     }
     async::detail::loop_core& core = *parent().core;
@@ -216,7 +216,7 @@ struct spread : scope {
     const branch_turn here(f);
     free_branches();
     if (!is_held(f)) {
-      --f.holds;
+      --f.end_blockers;
       return branches_are::over;
     }
     let_go(f);  // a cancel handler has cancelled it, or a destructor
@@ -230,12 +230,12 @@ struct spread : scope {
     const branch_turn here(f);
     free_branches();
     if (f.signal() != signal::none) return let_go(f);
-    --f.holds;
+    --f.end_blockers;
     if (f.at == phase::parked) make_ready(f, signal::done);
   }
   /// What they have thrown has destructors, which are users' functions and may cancel the parent: it is held.
   void free_branches() noexcept {
-    if (flow& f = parent(); !is_halfway(f)) ++f.holds;  // else for this end
+    if (flow& f = parent(); !is_halfway(f)) ++f.end_blockers;  // else for this end
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
       destroy_state(*b);
@@ -250,18 +250,18 @@ struct spread : scope {
     }
     clear_remains(b);
     destroy_state(b);
-    forget_remote(b);
-    if (branch_word(b.active.of_branch()).disposed()) free_memory(b);
+    drop_control_block(b);
+    if (branch_state(b.active.of_branch()).disposed()) free_memory(b);
   }
   static void free_memory(flow& b) noexcept {
     std::destroy_at(&b);
     async::detail::free_block(&b, Group::branch_block);
   }
 
-  static bool halt(scope& self) noexcept { return static_cast<spread&>(self).stop() != branches_are::over; }
+  static bool halt(scope& self) noexcept { return static_cast<pool_parallel&>(self).stop() != branches_are::over; }
   static void cancelled(scope& self) {
-    auto& all = static_cast<spread&>(self);
-    if (all.stop() == branches_are::ending) ++all.parent().holds;  // until over()
+    auto& all = static_cast<pool_parallel&>(self);
+    if (all.stop() == branches_are::ending) ++all.parent().end_blockers;  // until over()
   }
   static void left_it(scope&) noexcept {}
   static constexpr scope_ops ops{scope_ops::kind::cancel, &cancelled, &left_it, &halt};

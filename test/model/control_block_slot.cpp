@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What other threads want done with a flow: the first of them makes its remote, messages go to that, and the flow is
-// destroyed when none is on its way, or while some are, which find it gone then.
+// What other threads want done with a flow: the first of them makes its control block, messages go to that, and the
+// flow is destroyed when none is on its way, or while some are, which find it gone then.
 #include "relacy_runner.hpp"
 
 #include "async/detail/base/reference_count.hpp"
 #include "async/detail/loop/inbox.hpp"
-#include "steps/detail/flow/remote_slot.hpp"
-#include "steps/detail/flow/start_word.hpp"
+#include "steps/detail/flow/control_block_slot.hpp"
+#include "steps/detail/flow/start_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
@@ -17,25 +17,25 @@ using async::detail::message;
 using async::detail::reference_count;
 using async::detail::yield_thread;
 using model::check;
-using steps::detail::remote_slot;
-using steps::detail::start_word;
+using steps::detail::control_block_slot;
+using steps::detail::start_state;
 
 namespace {
 
 struct flow;
 
-struct remote {
+struct flow_control_block {
   reference_count references;
-  start_word start;
+  start_state start;
   cell<flow*> target;
 };
 
 struct flow {
-  remote_slot<remote> elsewhere;
+  control_block_slot<flow_control_block> control_block;
   cell<unsigned> touched{0};  // the loop's, then the owner's
 };
 
-void release(remote& r) {
+void release(flow_control_block& r) {
   if (!r.references.drop()) return;
   static_cast<void>(r.target.get());
   delete &r;
@@ -49,7 +49,7 @@ struct call : message {
     self.delivered.set(true);
     release(*self.to);
   }
-  remote* to = nullptr;
+  flow_control_block* to = nullptr;
   cell<bool> delivered{false};
 };
 
@@ -63,15 +63,15 @@ struct messages : rl::test_suite<messages<FromOutside>, 3> {
   atomic<unsigned> gone{0};
 
   void send(unsigned index) {
-    remote* r = f.elsewhere.get();
+    flow_control_block* r = f.control_block.get();
     if (r == nullptr) {
-      auto* const made = new remote;
+      auto* const made = new flow_control_block;
       made->target.set(&f);
-      r = f.elsewhere.put(made);
+      r = f.control_block.put(made);
       if (r != made) release(*made);
     }
     r->references.add();
-    check(r->start.hold() == start_word::held::bound, "a remote is complete when it is found");
+    check(r->start.hold() == start_state::held::bound, "a control block is complete when it is found");
     calls[index].to = r;
     box.push(calls[index]);
     sent.fetch_add(1, std::memory_order_release);
@@ -88,8 +88,8 @@ struct messages : rl::test_suite<messages<FromOutside>, 3> {
     while (sent.load(std::memory_order_acquire) != 2) yield_thread();
   }
   void destroy() {
-    if (remote* const r = f.elsewhere.get_own()) {
-      f.elsewhere.clear();
+    if (flow_control_block* const r = f.control_block.get_own()) {
+      f.control_block.clear();
       r->target.set(nullptr);
       release(*r);
     }
@@ -99,7 +99,7 @@ struct messages : rl::test_suite<messages<FromOutside>, 3> {
     if (index != 0) send(index);
     if (FromOutside && index == 1) {
       wait_until_sent();
-      while (!f.elsewhere.get_own()->references.is_last()) yield_thread();
+      while (!f.control_block.get_own()->references.is_last()) yield_thread();
       check(f.touched.get() == 2, "what the messages did is seen");
       destroy();
     } else if (index == 0) {
@@ -117,7 +117,7 @@ struct messages : rl::test_suite<messages<FromOutside>, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("remote_slot", argc, argv);
+  model::runner run("control_block_slot", argc, argv);
   run.check<messages<true>>("a flow is destroyed from outside when no message is on its way");
   run.check<messages<false>>("a flow is destroyed on its loop before the messages arrive");
   return run.result();

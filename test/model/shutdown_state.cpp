@@ -3,18 +3,18 @@
 // The end of a pool while tasks are posted from outside: each that was accepted is run, by somebody.
 #include "relacy_runner.hpp"
 
-#include "async/detail/pool/stop_gate.hpp"
+#include "async/detail/pool/shutdown_state.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
-using async::detail::stop_gate;
+using async::detail::shutdown_state;
 using model::check;
 
 namespace {
 
 /// Two threads post, one stops the pool, whose threads run nothing more.
 struct posts_and_stop : rl::test_suite<posts_and_stop, 3> {
-  stop_gate gate;
+  shutdown_state gate;
   atomic<unsigned> waiting{0};
   cell<unsigned> late_posts{0};  // what is to be done with them: written before the stop
   unsigned ran[3] = {};
@@ -51,7 +51,7 @@ struct posts_and_stop : rl::test_suite<posts_and_stop, 3> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("stop_gate", argc, argv);
+  model::runner run("shutdown_state", argc, argv);
   run.check<posts_and_stop>("two posts while a pool is stopped");
   return run.result();
 }
