@@ -33,8 +33,7 @@ struct result_block final : wait_block {
   static void arrived(async::detail::message& m, async::detail::delivery how) {
     auto& self = static_cast<result_block&>(m);
     step* const s = self.waiting;
-    if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->at == phase::parked &&
-        s->flow_->cur == s) {
+    if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->is_waiting() && s->flow_->cur == s) {
       flow& f = *s->flow_;
       if (self.thrown != nullptr) {
         raise_thrown(f, self.thrown);

@@ -181,8 +181,8 @@ class IAsyncSteps : public detail::step {
   /// completion().
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
-    if (f.run_by == this && f.is_bare() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
-      f.signal(detail::signal::yield);
+    if (f.run_by == this && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
+      f.mark_yield();
       return *this;
     }
     return append<detail::yield_step<IAsyncSteps>>(0);
@@ -196,9 +196,9 @@ class IAsyncSteps : public detail::step {
   void success(A&&... results) {
     if constexpr (detail::are_results<A...>) {
       detail::flow& f = *flow_;
-      if (async::detail::current_loop == f.core && f.run_by == this && f.is_bare()) [[likely]] {
+      if (async::detail::current_loop == f.core && f.run_by == this && f.may_complete()) [[likely]] {
         detail::put_results(f, std::forward<A>(results)...);
-        if (f.is_bare()) f.signal(detail::signal::done);
+        if (f.may_complete()) f.mark_success();
       } else {
         detail::late_success(*this, std::forward<A>(results)...);
       }
@@ -219,8 +219,8 @@ class IAsyncSteps : public detail::step {
   /// changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
     detail::flow& f = *flow_;
-    if (async::detail::current_loop == f.core && f.run_by == this && f.signal() != detail::signal::done) [[likely]] {
-      if (f.signal() != detail::signal::cancel) detail::set_error(f, code, info);
+    if (async::detail::current_loop == f.core && f.run_by == this && !f.has_succeeded()) [[likely]] {
+      if (!f.is_cancelled()) detail::set_error(f, code, info);
     } else {
       detail::late_error(*this, code, info);
     }
@@ -258,7 +258,7 @@ class IAsyncSteps : public detail::step {
   /// The step waits for success() or error() from outside, unless it has sub-steps.
   void waitExternal() {
     if (detail::may_wait(*this, "waitExternal() belongs into a step function, before success()")) {
-      detail::hold_open(*flow_);
+      flow_->mark_wait();
     }
   }
   /// Makes the step wait, and returns the token that ends the wait from any thread; with sub-steps there is no wait.
@@ -343,7 +343,7 @@ class IAsyncSteps : public detail::step {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.is_open()) [[likely]]
       return this;
-    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_known_to_execute() && !f.ended) [[likely]]
+    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_known_to_execute() && !f.has_remains()) [[likely]]
       return &f.root;
     if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
     return detail::level_of(*this);

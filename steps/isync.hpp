@@ -4,9 +4,9 @@
 #include <memory>   // for destroy_at
 #include <utility>  // for forward, exchange
 
-#include "steps/detail/engine/step_record.hpp"  // for call_function, make_scope
+#include "steps/detail/engine/scopes.hpp"       // for make_scope
+#include "steps/detail/engine/step_record.hpp"  // for call_function
 #include "steps/detail/wait/sync_waiter.hpp"    // for sync_waiter_base, sync_entry
-#include "steps/detail/wait/timeout.hpp"        // for hold_open
 
 namespace steps {
 
@@ -25,7 +25,7 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
 
   bool is_on_loop() const noexcept { return async::detail::current_loop == core; }
   void wake() noexcept {
-    if (waiting.at == phase::parked) make_ready(waiting, signal::rerun);  // else an error is on its way to the step
+    if (waiting.is_waiting()) detail::wake(waiting, verdict::rerun);  // else an error is on its way to the step
   }
   static void expired(timer_node& node);
   static void destroy(sync_waiter& t) noexcept {
@@ -137,7 +137,7 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     result = object.go_on(*place->waiter, place->nested);
   }
   if (result == ISync::entry::queued) {
-    hold_open(f);
+    f.mark_wait();
     return false;
   }
   if (place->waiter != nullptr) sync_waiter::destroy(*std::exchange(place->waiter, nullptr));

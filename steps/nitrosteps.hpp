@@ -142,7 +142,7 @@ class NitroSteps final : public IAsyncSteps {
 
   static void operator delete(NitroSteps* face, std::destroying_delete_t) {
     if (!detail::destroy_root(*face->flow_)) {
-      face->flow_->detached = true;
+      face->flow_->detach();
     } else {
       face->~NitroSteps();
       free(face);
@@ -161,7 +161,7 @@ class NitroSteps final : public IAsyncSteps {
   }
 
   void destroy() noexcept {
-    if (!flow_->ended) detail::drop_built(*flow_);
+    if (!flow_->has_remains()) detail::destroy_built_steps(*flow_);
     detail::destroy_flow(*flow_);
     flow_ = nullptr;
   }

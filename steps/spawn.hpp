@@ -58,7 +58,7 @@ class spawn_task {
     }
     f->promise = end;
     f->pool = &pool_;
-    f->detached = true;
+    f->detach();
     f->cur = &f->root;
     f->active.set_unseen();  // published with the message, if there is one
     return f;

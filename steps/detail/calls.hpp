@@ -10,9 +10,10 @@
 #include "async/detail/future/pending_call.hpp"  // for make_promise
 #include "steps/completion.hpp"                  // for wait_scope
 #include "steps/detail/engine/loop_step.hpp"     // for find_loop, loop_step
+#include "steps/detail/engine/scopes.hpp"        // for make_scope, cancel_scope
 #include "steps/detail/parallel/branches.hpp"    // for group_step
 #include "steps/detail/wait/future.hpp"          // for flow_promise
-#include "steps/detail/wait/timeout.hpp"         // for may_wait, hold_open
+#include "steps/detail/wait/timeout.hpp"         // for may_wait
 
 /// The functions of IAsyncSteps (`Face`) that are not a line.
 namespace steps::detail {
@@ -22,7 +23,7 @@ template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
   const bool building =
-      s.parent_ == &f.root ? !f.is_known_to_execute() && !f.ended : f.run_by == s.parent_ && f.is_open();
+      s.parent_ == &f.root ? !f.is_known_to_execute() && !f.has_remains() : f.run_by == s.parent_ && f.is_open();
   if (building) [[likely]]
     return static_cast<group_step<Face>&>(s).add_branch();
   misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
@@ -42,7 +43,7 @@ template <class Face>
   }
   if (f.run_by == &s) {
     if (f.is_open()) return &s;
-    if (f.signal() == signal::done) misuse(f, "add() after success()");
+    if (f.has_succeeded()) misuse(f, "add() after success()");
     return nullptr;
   }
   misuse_anywhere(f, "add() to a step that is not running");
@@ -54,8 +55,8 @@ template <class Face>
 [[gnu::noinline]] void leave_iteration(step& s, ErrorCode code, LoopLabel label) {
   flow& f = *s.flow_;
   if (f.run_by != &s) return misuse_anywhere(f, "breakLoop() or continueLoop() of a step that is not running");
-  if (f.signal() == signal::cancel) return;
-  if (f.signal() == signal::done) return misuse(f, "breakLoop() or continueLoop() after success()");
+  if (f.is_cancelled()) return;
+  if (f.has_succeeded()) return misuse(f, "breakLoop() or continueLoop() after success()");
   if (step* const loop = find_loop<Face>(&s, label)) return set_error(f, code, label.view(), loop);
   set_error(f, errors::InternalError,
             label.view().empty() ? "breakLoop() or continueLoop() outside a loop"
@@ -163,7 +164,7 @@ void set_cancel(step& s, F&& function) {
     if (left != nullptr && present == nullptr) ++*left;
     throw;
   }
-  hold_open(f);
+  f.mark_wait();
   if (present == nullptr) return;
   if (left != nullptr) --*left;
   const scope_ops* const ops = std::exchange(present->ops, nullptr);
@@ -189,7 +190,7 @@ Block& make_wait(step& s) {
     block->release();
     throw;
   }
-  hold_open(f);
+  f.mark_wait();
   return *block;
 }
 
@@ -199,7 +200,7 @@ inline bool is_usable(const step& s) noexcept {
   if ((s.flags_ & record_flag::is_root) != 0) return !f.is_known_to_execute();
   if (f.run_by == &s) return f.is_open();
   if ((s.flags_ & record_flag::is_group) != 0 && f.run_by == s.parent_) return f.is_open();
-  return f.at == phase::parked && f.cur == &s;
+  return f.is_waiting() && f.cur == &s;
 }
 
 /// True for the root of a flow; else the mistake is known.

@@ -43,7 +43,7 @@ struct pool_call_step final : Face {
 
   static void run(step& s) {
     auto& self = static_cast<pool_call_step&>(s);
-    take_none(*s.flow_);
+    discard_results(*s.flow_);
     token done(make_wait<typename token::block>(s));
     self.pool.execute(task{std::move(done), std::move(self.what)});
   }

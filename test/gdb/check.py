@@ -26,15 +26,15 @@ COMMANDS = {
     ],
     "asyncsteps flows": [
         r"^loop 0x\w+ of thread 1: 4 flows$",
-        rf"^  flow 0x\w+: parked, 1 step deep\n    {ASK}$",
-        r"^  flow 0x\w+: parked, 1 step deep\n    #0 parallel_step \[parallel\]\n"
-        r"      branch 0x\w+: parked, 1 step deep\n        #0 " + LAMBDA + r".* \[timeout\]\n"
-        r"      branch 0x\w+: parked, 1 step deep\n        #0 " + LAMBDA,
-        rf"^  flow 0x\w+: parked, 3 steps deep\n    {ASK}, 1 to come\n"
+        rf"^  flow 0x\w+: waiting, 1 step deep\n    {ASK}$",
+        r"^  flow 0x\w+: waiting, 1 step deep\n    #0 parallel_step \[parallel\]\n"
+        r"      branch 0x\w+: waiting, 1 step deep\n        #0 " + LAMBDA + r".* \[timeout\]\n"
+        r"      branch 0x\w+: waiting, 1 step deep\n        #0 " + LAMBDA,
+        rf"^  flow 0x\w+: waiting, 3 steps deep\n    {ASK}, 1 to come\n"
         r"    #1 " + LAMBDA + r".* \[loop\]\n    #2 " + LAMBDA + r".* \[timeout\], 1 to come$",
         r"^  flow 0x\w+: queued, not begun$",
-        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    #0 " + LAMBDA + r".* \[timeout\]$",
-        rf"^loop 0x\w+ of thread \d: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    {ASK}$",
+        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    #0 " + LAMBDA + r".* \[timeout\]$",
+        rf"^loop 0x\w+ of thread \d: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    {ASK}$",
     ],
 }
 VARIABLES = {
@@ -48,10 +48,10 @@ VARIABLES = {
     "print loop": [r"= async::event_loop with 4 flows, 1 ready, 6 timers$"],
     "print pool": [r"= async::threadpool of 2 threads, 2 live, 0 tasks from outside waiting$"],
     "print idle": [r"= steps::AsyncSteps: idle$"],
-    "print waiting": [r"= steps::AsyncSteps: parked, 3 steps deep$"],
-    "print fixed": [r"= steps::NitroSteps: parked, 1 step deep$"],
-    "asyncsteps flows waiting": [rf"^flow 0x\w+: parked, 3 steps deep\n  {ASK}, 1 to come\n.* at program\.cpp:\d+ \[loop\]"],
-    "asyncsteps flows tool": [rf"^loop 0x\w+: 1 flow\n  flow 0x\w+: parked, 1 step deep\n    {ASK}$"],
+    "print waiting": [r"= steps::AsyncSteps: waiting, 3 steps deep$"],
+    "print fixed": [r"= steps::NitroSteps: waiting, 1 step deep$"],
+    "asyncsteps flows waiting": [rf"^flow 0x\w+: waiting, 3 steps deep\n  {ASK}, 1 to come\n.* at program\.cpp:\d+ \[loop\]"],
+    "asyncsteps flows tool": [rf"^loop 0x\w+: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    {ASK}$"],
     "asyncsteps flows numbers": [r"^neither a flow nor an event loop: async::queue<int"],
 }
 RUNNING = {

@@ -7,10 +7,10 @@ import re
 import gdb
 from layout_basics import QueueWords, elements_of, evaluate, fields_of, load, pointer, symbol_at
 
-PHASES = {0: "idle", 1: "queued", 2: "running", 3: "parked"}
+RUN_STATES = {0: "idle", 1: "queued", 2: "running", 3: "waiting"}  # run_state
 IS_STEP, IS_JUMP, IS_LOOP, IS_GROUP = 1, 2, 8, 64  # record_flag
-TIMER, CANCEL = 0, 1  # scope_ops::kind
-SIGNAL_ERROR = 4
+LEAVE_FIRST, CANCEL = 0, 1  # scope_ops::kind
+VERDICT_ERROR = 4  # verdict
 
 
 # --- loops and pools -------------------------------------------------------------------------------------------------
@@ -181,11 +181,11 @@ def flows_of(core, running=()):
             add(flow_.address)
     extension = pointer(core["extensions_"]["newest_"])
     while extension:
-        if "parked_flows" in str(extension.dynamic_type):
-            parked = extension.cast(extension.dynamic_type)["list"]
-            while parked:
-                add(parked)
-                parked = parked["list_next"]
+        if "waiting_flows" in str(extension.dynamic_type):
+            listed = extension.cast(extension.dynamic_type)["list"]
+            while listed:
+                add(listed)
+                listed = listed["list_next"]
         extension = pointer(extension["next"])
     resume = symbol_address("steps::detail::resume")
     for runnable in queued_in(core):
@@ -265,8 +265,8 @@ class FlowView:
     def __init__(self, flow):
         self.flow = flow
 
-    def phase(self):
-        return PHASES.get(int(self.flow["at"]), "?")
+    def run_state(self):
+        return RUN_STATES.get(int(self.flow["state_"]), "?")
 
     def active(self):
         """The active steps, innermost first."""
@@ -275,14 +275,14 @@ class FlowView:
         while step and step != root and len(found) < 10000:
             found.append(step)
             step = step["parent_"]
-        return found if self.phase() != "idle" else []
+        return found if self.run_state() != "idle" else []
 
     def state(self):
         depth = len(self.active())
-        text = f"{self.phase()}"
-        if self.phase() != "idle":
+        text = f"{self.run_state()}"
+        if self.run_state() != "idle":
             text += f", {depth} step{'' if depth == 1 else 's'} deep" if depth else ", not begun"
-        if int(self.flow["user"]) == SIGNAL_ERROR and self.phase() == "running":
+        if int(self.flow["user"]) == VERDICT_ERROR and self.run_state() == "running":
             text += f", error {self.flow['pending']['code']['text_'].string()}"
         return text
 
@@ -307,7 +307,7 @@ class FlowView:
             if scope["holder"] == step and scope["ops"]:
                 symbol = symbol_at(int(scope["ops"])) or ""
                 what = int(scope["ops"]["what"])
-                if what == TIMER:
+                if what == LEAVE_FIRST:
                     found.append("timeout")
                 elif "cancel_scope" in symbol:
                     found.append("cancel handler")

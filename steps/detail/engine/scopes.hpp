@@ -6,10 +6,9 @@
 #include <type_traits>  // for is_invocable_v
 #include <utility>      // for forward
 
-#include "steps/detail/flow/arena.hpp"    // for allocate_record
-#include "steps/detail/flow/pending.hpp"  // for guarded, report_exception
+#include "steps/detail/flow/arena.hpp"  // for allocate_record
 
-/// What ends with a step: entering, leaving and cancelling scopes.
+/// Objects that end with their step, and how they are made. ending.hpp leaves them.
 namespace steps::detail {
 
 /// Puts a scope into the chain; its payload is constructed already.
@@ -40,35 +39,6 @@ T& make_scope(flow& f, step& owner, Args&&... args) {
   enter_scope(f, *made, size, owner, T::ops);
   return *made;
 }
-
-/// Leaves all scopes of a step that has ended.
-inline void leave_scopes(flow& f, const step& owner) noexcept {
-  while (f.scopes != nullptr && f.scopes->holder == &owner) {
-    scope& s = *f.scopes;
-    f.scopes = s.outer;
-    if (s.ops != nullptr) s.ops->leave(s);
-  }
-}
-
-/// Disarms the timers of a step in error or cancelled, then calls its cancel handlers, newest first. Errors of the
-/// handlers are reported. Other scopes stay.
-[[gnu::noinline]] inline void cancel_scopes(flow& f, const step& owner, scope* newest) noexcept {
-  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops != nullptr && s->ops->what == scope_ops::kind::leave_first) std::exchange(s->ops, nullptr)->leave(*s);
-  }
-  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops == nullptr || s->ops->what != scope_ops::kind::cancel) continue;
-    const scope_ops* const ops = std::exchange(s->ops, nullptr);
-    try {
-      ops->cancel(*s);
-    } catch (...) {
-      report_exception(f, true);
-    }
-    ops->leave(*s);
-  }
-}
-/// The same for the innermost step.
-inline void cancel_scopes(flow& f, const step& owner) noexcept { cancel_scopes(f, owner, f.scopes); }
 
 /// A cancel handler; Face is IAsyncSteps.
 template <class Face, class F>

@@ -55,27 +55,27 @@ auto take_results(flow& f) {
 
 /// Drops the results before a step that takes none. Their destructors are users' functions: when one of them cancels
 /// the flow, this throws, past what the step would do, to who runs it.
-[[gnu::noinline]] inline void drop_or_leave(flow& f) {
+[[gnu::noinline]] inline void destroy_results_before(flow& f) {
   destroy_results(f);
-  if (f.signal() == signal::cancel) throw unwinding(errors::InternalError);
+  if (f.is_cancelled()) throw unwinding(errors::InternalError);
 }
-inline void take_none(flow& f) {
+inline void discard_results(flow& f) {
   if (f.tag != nullptr) [[unlikely]]
-    drop_or_leave(f);
+    destroy_results_before(f);
 }
 
 /// Calls a step function with the results of the step before; Fixed are what a loop passes in front of them.
 template <class Face, class F, class... P, class... Fixed>
 void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... fixed) {
   if constexpr (sizeof...(P) == 0) {
-    take_none(f);
+    discard_results(f);
     function(asi, std::forward<Fixed>(fixed)...);
   } else {
     using wanted = pack<wanted_value<P>...>;
     if (f.tag != &wanted::tag && (f.tag == nullptr || !begins_with(*f.tag, wanted::tag))) [[unlikely]]
       return mismatch(f, wanted::tag);
     auto values = take_results<wanted>(f);
-    if (f.signal() == signal::cancel) [[unlikely]]
+    if (f.is_cancelled()) [[unlikely]]
       return;  // by the destructor of what it has not taken
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<I>(values))...);
@@ -108,7 +108,7 @@ struct result_step final : Face {
   explicit result_step(A&&... a) : values(std::forward<A>(a)...) {}
 
   static void run(step& s) {
-    take_none(*s.flow_);
+    discard_results(*s.flow_);
     std::apply([&s](T&... v) { static_cast<Face&>(s).success(std::move(v)...); }, static_cast<result_step&>(s).values);
   }
 
@@ -118,7 +118,7 @@ struct result_step final : Face {
 /// A step of relinquish(): hands the results on.
 template <class Face>
 struct yield_step final : Face {
-  static void run(step& s) { s.flow_->signal(signal::yield); }
+  static void run(step& s) { s.flow_->mark_yield(); }
 };
 
 /// The table of a kind of step.

@@ -26,7 +26,7 @@ inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte
 
 inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
                   message::function begin) noexcept
-    : runnable(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c), ops(o) {
+    : flow_state(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c), ops(o) {
   root.size_ = 0;
   root.flags_ = 0;
   root.extra_ = 0;

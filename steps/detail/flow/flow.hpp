@@ -6,10 +6,11 @@
 
 #include "async/detail/base/atomics.hpp"             // for atomic
 #include "async/detail/base/reference_count.hpp"     // for reference_count
-#include "async/detail/loop/loop_core.hpp"           // for runnable, message, loop_core
+#include "async/detail/loop/loop_core.hpp"           // for message, loop_core
 #include "async/detail/pool/job.hpp"                 // for job
 #include "steps/detail/flow/control_block_slot.hpp"  // for control_block_slot
 #include "steps/detail/flow/executing_flag.hpp"      // for executing_flag
+#include "steps/detail/flow/flow_state.hpp"          // for flow_state
 #include "steps/detail/flow/result.hpp"              // for pack_tag, slot_size
 #include "steps/detail/flow/start_state.hpp"         // for start_state
 #include "steps/errors.hpp"                          // for ErrorCode
@@ -109,29 +110,9 @@ struct chunk {
   std::size_t size;
 };
 
-/// What a step's functions have said; stored whole, for a byte or-ed in beside others costs a store-forwarding stall.
-namespace signal {
-inline constexpr std::uint32_t none = 0;
-inline constexpr std::uint32_t wait = 1;    // do not end with the function
-inline constexpr std::uint32_t yield = 2;   // first to the end of the ready queue, then the sub-steps or the end
-inline constexpr std::uint32_t done = 3;    // success()
-inline constexpr std::uint32_t error = 4;   // flow.pending holds it
-inline constexpr std::uint32_t cancel = 5;  // cancelled by a callback of its own
-// While queued only:
-inline constexpr std::uint32_t start = 6;  // run the first step of the root
-inline constexpr std::uint32_t rerun = 7;  // run cur
-
-/// How the execution ends that ends with this signal, in a word.
-constexpr std::string_view ending(std::uint32_t last) noexcept {
-  return last == error ? "error" : last == cancel ? "cancel" : "success";
-}
-}  // namespace signal
-
-enum class phase : std::uint8_t { idle, queued, running, parked };
-
-/// Where a flow's memory comes from and what happens at its end; one static table for each kind of flow.
+/// How a flow's memory is released and what happens at its end; one static table for each kind of flow.
 struct flow_ops {
-  /// All steps have ended, by the pending error if there is one. Ends with settle() or releases the flow.
+  /// All steps have ended, by the pending error if there is one. Ends with end_execution() or releases the flow.
   void (*end)(flow& f);
   /// Nobody needs the flow any more.
   void (*release)(flow& f) noexcept;
@@ -197,19 +178,14 @@ struct offered_branch : async::detail::job {
 
 /// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
 /// except where other threads are named.
-struct flow : async::detail::runnable, async::detail::message {
+struct flow : flow_state, async::detail::message {
   flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
        message::function begin) noexcept;
   flow(const flow&) = delete;
   flow& operator=(const flow&) = delete;
 
-  /// The signal lies in the word beside the ready queue's.
-  std::uint32_t signal() const noexcept { return user; }
-  void signal(std::uint32_t s) noexcept { user = s; }
-  /// True when the function that is running may still add sub-steps.
-  bool is_open() const noexcept { return user <= signal::yield; }
-  /// True when it may still complete its step.
-  bool is_bare() const noexcept { return user <= signal::wait && first == nullptr; }
+  /// True when the function that is running may still complete its step.
+  bool may_complete() const noexcept { return current_verdict() <= verdict::wait && first == nullptr; }
   bool executes() const noexcept { return active.is_set(); }
   /// The same for other threads than the loop's.
   bool is_known_to_execute() const noexcept { return active.test(); }
@@ -242,14 +218,7 @@ struct flow : async::detail::runnable, async::detail::message {
   flow* list_next = nullptr;
   executing_flag active;
   async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
-  phase at = phase::idle;
-  bool ended = false;             // idle after an execution whose remains have not been cleared
-  bool has_place = false;         // a place in the loop's ready queue is reserved
-  bool stop_delivered = false;    // a branch: no request to cancel it is still to come
-  bool detached = false;          // the root is gone: release when the callback has returned
-  std::uint8_t end_blockers = 0;  // reasons that hold its end by a cancel or an error
-  std::uint16_t burst = 100;      // steps in a row
-  step root;                      // its parent: of a branch, the parallel() step; else null
+  step root;                                      // its parent: of a branch, the parallel() step; else null
 };
 
 constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }

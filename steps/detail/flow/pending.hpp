@@ -73,13 +73,9 @@ inline State& state_of(flow& f) {
 inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept {
   if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
     code = keep_texts(f, code, info);
-  bool goes_on = true;
-  if (f.tag != nullptr) [[unlikely]] {
-    destroy_results(f);
-    goes_on = f.signal() != signal::cancel;
-  }
+  clear_results(f);
   ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
-  if (goes_on) f.signal(signal::error);
+  f.mark_error();
 }
 
 /// A handler has recovered.
@@ -104,22 +100,22 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
 
 /// What the exception that is being handled makes of the flow: out of line, for the frame of who runs steps.
 [[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
-  if (f.signal() == signal::cancel) return;
-  if (f.signal() != signal::error) set_error(f, e.code(), e.explanation());
+  if (f.is_cancelled()) return;
+  if (!f.is_failing()) set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, false);
 }
 [[gnu::noinline]] inline void catch_error(flow& f, const Error& e) noexcept {
-  if (f.signal() == signal::cancel) return;
+  if (f.is_cancelled()) return;
   set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, true);
 }
 [[gnu::noinline]] inline void catch_exception(flow& f, const std::exception& e) noexcept {
-  if (f.signal() == signal::cancel) return;
+  if (f.is_cancelled()) return;
   set_error(f, e.what());
   keep_exception(f, &e, true);
 }
 [[gnu::noinline]] inline void catch_other(flow& f) noexcept {
-  if (f.signal() == signal::cancel) return;
+  if (f.is_cancelled()) return;
   set_error(f, errors::InternalError, "an exception that is no std::exception");
   keep_exception<void>(f, nullptr, true);
 }

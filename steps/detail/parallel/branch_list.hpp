@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "steps/detail/root/root.hpp"  // for cancel_now, unlist
+#include "steps/detail/root/root.hpp"  // for cancel_outside_turn, unlist
 
 /// The branches of a parallel() step.
 namespace steps::detail {
@@ -23,16 +23,16 @@ struct branch_list {
   /// comes when the callback has returned.
   void cancel() noexcept {
     for (flow* b = first; b != nullptr;) {
-      if (b->at == phase::running) {
-        cancel_running(*b);
+      if (b->is_running()) {
+        cancel_in_turn(*b);
         b = b->list_next;
-      } else if (is_held(*b)) {
+      } else if (b->is_cancel_held()) {
         b = b->list_next;
       } else {
-        if (b->at == phase::idle) {
+        if (b->is_idle()) {
           discard(*b);
         } else {
-          cancel_now(*b);
+          cancel_outside_turn(*b);
         }
         b = first;
       }
@@ -44,7 +44,7 @@ struct branch_list {
 
  private:
   static void discard(flow& b) noexcept {
-    drop_built(b);
+    destroy_built_steps(b);
     unlist(b);
     b.ops->release(b);
   }

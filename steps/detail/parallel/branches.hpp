@@ -8,7 +8,7 @@
 #include "steps/detail/engine/step_record.hpp"      // for ops_of
 #include "steps/detail/parallel/pool_parallel.hpp"  // for spread
 #include "steps/detail/root/destroy_root.hpp"       // for help_branches
-#include "steps/detail/root/root.hpp"               // for has_more, drop_more
+#include "steps/detail/root/root.hpp"               // for has_extras, destroy_extras
 
 /// parallel(): a step that waits for the end of several flows, its branches: on its own loop, or see pool_parallel.hpp.
 namespace steps::detail {
@@ -25,9 +25,9 @@ struct group_step : Face {
     static void stop(scope& self) {
       branch_list& list = static_cast<group_step&>(*self.holder).branches;
       flow& f = *self.holder->flow_;
-      ++f.end_blockers;
+      f.block_end();
       list.cancel();
-      if (list.first == nullptr) --f.end_blockers;  // else release() does
+      if (list.first == nullptr) f.forget_blocker();  // else release() does
     }
     static void left(scope&) noexcept {}
     static constexpr scope_ops ops{scope_ops::kind::cancel, &stop, &left};
@@ -36,12 +36,12 @@ struct group_step : Face {
   static void run(step& s) {
     flow& f = *s.flow_;
     auto& self = static_cast<group_step&>(s);
-    take_none(f);
+    discard_results(f);
     s.flags_ |= record_flag::begun;
     if (self.branches.first == nullptr) return;
     if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
       pool_parallel<group_step>::start(s, self.branches);
-      return f.signal(signal::wait);
+      return f.mark_wait();
     }
     make_scope<stop_scope>(f, s);
     for (flow* b = self.branches.first; b != nullptr; b = b->list_next) {
@@ -49,13 +49,13 @@ struct group_step : Face {
       b->pool = f.pool;
       b->run = f.run;
       b->active.set_unseen();  // no other thread knows it
-      if (b->signal() == signal::none && f.core->ready().try_reserve()) {
+      if (b->has_no_verdict() && f.core->ready().try_reserve()) {
         start_with_place(*b);
       } else {
         detail::start(*b);
       }
     }
-    f.signal(signal::wait);
+    f.mark_wait();
   }
 
   static void help(step& s) noexcept {
@@ -69,41 +69,41 @@ struct group_step : Face {
   static void end(flow& b) {
     group_step& self = of(b);
     flow& parent = *self.flow_;
-    if (b.signal() == signal::error) [[unlikely]]
+    if (b.is_failing()) [[unlikely]]
       return fail_with(self, parent, b);
-    if (b.tag != nullptr || has_more(b)) [[unlikely]]
+    if (b.tag != nullptr || has_extras(b)) [[unlikely]]
       return end_with_more(self, parent, b);
-    leave_loop(b);
+    withdraw_from_loop(b);
     give_back(b);
-    if (self.branches.first == nullptr && parent.at == phase::parked) make_ready(parent, signal::done);
+    if (self.branches.first == nullptr && parent.is_waiting()) wake(parent, verdict::success);
   }
   /// What the branch leaves has destructors, which are users' functions and may cancel the parent.
   [[gnu::noinline]] static void end_with_more(group_step& self, flow& parent, flow& b) {
-    ++parent.end_blockers;
-    leave_loop(b);
+    parent.block_end();
+    withdraw_from_loop(b);
     release(b);
-    if (self.branches.first == nullptr && parent.at == phase::parked && !is_halfway(parent)) {
-      make_ready(parent, signal::done);
+    if (self.branches.first == nullptr && parent.is_waiting() && !parent.is_end_held()) {
+      wake(parent, verdict::success);
     }
-    let_go(parent);
+    unblock_end(parent);
   }
   /// The first error cancels the others at once; then the parallel() step has its turn.
   [[gnu::noinline]] static void fail_with(group_step& self, flow& parent, flow& b) {
     const pending_error error = b.pending;
-    ++parent.end_blockers;  // a cancel handler may cancel the parent
+    parent.block_end();  // a cancel handler may cancel the parent
     self.branches.cancel();
     if (raise(parent, error.code, info_of(b), error.target)) copy_exception(b, parent);
-    settle(b);
-    let_go(parent);
+    end_execution(b);
+    unblock_end(parent);
   }
   static void release(flow& b) noexcept {
     group_step& self = of(b);
     flow& parent = *self.flow_;
-    const bool is_awaited = self.branches.first == nullptr && is_halfway(parent);  // before destructors of users
-    if (has_more(b)) [[unlikely]]
-      drop_more(b);
+    const bool is_awaited = self.branches.first == nullptr && parent.is_end_held();  // before destructors of users
+    if (has_extras(b)) [[unlikely]]
+      destroy_extras(b);
     give_back(b);
-    if (is_awaited) let_go(parent);
+    if (is_awaited) unblock_end(parent);
   }
   /// Of a branch that has nothing outside of its block.
   static void give_back(flow& b) noexcept {
@@ -129,7 +129,7 @@ struct group_step : Face {
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
     b->burst = 1;
-    b->detached = true;
+    b->detach();
     branches.append(*b);
     return &b->root;
   }

@@ -10,6 +10,7 @@
 #include "async/detail/loop/loop_host.hpp"        // for loop_host
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, this_pool
 #include "steps/detail/engine/engine.hpp"         // for resume, raise
+#include "steps/detail/engine/scopes.hpp"         // for make_scope
 #include "steps/detail/flow/branch_state.hpp"     // for branch_state
 #include "steps/detail/parallel/branch_list.hpp"  // for branch_list, copy_exception
 #include "steps/detail/root/destroy_root.hpp"     // for help_branches, branch_turn
@@ -56,7 +57,7 @@ struct pool_parallel : scope {
     bool offered = false;
     for (flow* b = last; b != nullptr;) {
       flow& branch = *std::exchange(b, b->list_next);
-      const bool is_sound = branch.signal() == signal::none;  // else its error lies in the slot
+      const bool is_sound = branch.has_no_verdict();  // else its error lies in the slot
       if (is_sound && parent.pool->offer(::new (static_cast<void*>(branch.slot)) offered_branch{{&taken}, &branch})) {
         if (!std::exchange(offered, true)) parent.pool->offered();
       } else {
@@ -83,10 +84,10 @@ struct pool_parallel : scope {
   static void on_message(flow& b) {
     branch_state word(b.active.of_branch());
     if (!word.is_bound()) return begin_branch(b, *async::detail::current_loop);
-    b.stop_delivered = true;
+    b.mark_stop_delivered();
     if (word.has_ended()) return of(b).count_down();
     const branch_turn here(b);
-    cancel_here(b);
+    cancel_on_loop(b);
   }
   static void begin_branch(flow& b, async::detail::loop_core& core) {
     if (!is_wanted(b, core)) return;
@@ -107,13 +108,13 @@ struct pool_parallel : scope {
     }
   }
   static void not_begun(flow& b) noexcept {
-    b.stop_delivered = true;
-    drop_built(b);
-    settle(b);
+    b.mark_stop_delivered();
+    destroy_built_steps(b);
+    end_execution(b);
   }
   /// The branch has succeeded or failed.
   static void end(flow& b) {
-    if (b.signal() == signal::error) {
+    if (b.is_failing()) {
       pool_parallel& all = of(b);
       flow* first = nullptr;
       // Relaxed, both: who is first only matters to the branch itself until it sends the news; they keep a count.
@@ -121,18 +122,18 @@ struct pool_parallel : scope {
         all.left.add();
       }
     }
-    settle(b);
+    end_execution(b);
   }
   /// The branch has ended in any way. Its error and state stay for the parent to see, on the parent's loop.
   static void ended(flow& b) noexcept {
     pool_parallel& all = of(b);
     end_turn_of(b);
     clear_remains(b);
-    drop_control_block(b);
+    detach_control_block(b);
     if (all.failed.load(std::memory_order_relaxed) == &b) {  // its own value
       all.parent().core->push(all.failed_news);
     }
-    if (branch_state(b.active.of_branch()).end(b.stop_delivered, async::detail::current_loop == all.parent().core))
+    if (branch_state(b.active.of_branch()).end(b.is_stop_delivered(), async::detail::current_loop == all.parent().core))
       all.count_down();
   }
   static constexpr flow_ops branch_ops{&end, &ended, &on_message};
@@ -183,9 +184,9 @@ struct pool_parallel : scope {
       }
       if (how == branch_state::request::send) {
         if (b.core == parent().core) {
-          b.stop_delivered = true;
+          b.mark_stop_delivered();
           const branch_turn here(b);
-          cancel_here(b);
+          cancel_on_loop(b);
         } else {
           b.core->push(b);
         }
@@ -215,11 +216,11 @@ struct pool_parallel : scope {
     flow& f = parent();
     const branch_turn here(f);
     free_branches();
-    if (!is_held(f)) {
-      --f.end_blockers;
+    if (!f.is_cancel_held()) {
+      f.forget_blocker();
       return branches_are::over;
     }
-    let_go(f);  // a cancel handler has cancelled it, or a destructor
+    unblock_end(f);  // a cancel handler has cancelled it, or a destructor
     return branches_are::over_and_parent_gone;
   }
   /// All branches have ended, and their news have come.
@@ -229,13 +230,13 @@ struct pool_parallel : scope {
     flow& f = parent();
     const branch_turn here(f);
     free_branches();
-    if (f.signal() != signal::none) return let_go(f);
-    --f.end_blockers;
-    if (f.at == phase::parked) make_ready(f, signal::done);
+    if (!f.has_no_verdict()) return unblock_end(f);
+    f.forget_blocker();
+    if (f.is_waiting()) wake(f, verdict::success);
   }
   /// What they have thrown has destructors, which are users' functions and may cancel the parent: it is held.
   void free_branches() noexcept {
-    if (flow& f = parent(); !is_halfway(f)) ++f.end_blockers;  // else for this end
+    if (flow& f = parent(); !f.is_end_held()) f.block_end();  // else for this end
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
       destroy_state(*b);
@@ -246,11 +247,11 @@ struct pool_parallel : scope {
   static void dispose(flow& b) noexcept {
     {
       const branch_turn here(b);
-      drop_built(b);
+      destroy_built_steps(b);
     }
     clear_remains(b);
     destroy_state(b);
-    drop_control_block(b);
+    detach_control_block(b);
     if (branch_state(b.active.of_branch()).disposed()) free_memory(b);
   }
   static void free_memory(flow& b) noexcept {
@@ -261,7 +262,7 @@ struct pool_parallel : scope {
   static bool halt(scope& self) noexcept { return static_cast<pool_parallel&>(self).stop() != branches_are::over; }
   static void cancelled(scope& self) {
     auto& all = static_cast<pool_parallel&>(self);
-    if (all.stop() == branches_are::ending) ++all.parent().end_blockers;  // until over()
+    if (all.stop() == branches_are::ending) all.parent().block_end();  // until over()
   }
   static void left_it(scope&) noexcept {}
   static constexpr scope_ops ops{scope_ops::kind::cancel, &cancelled, &left_it, &halt};

@@ -9,14 +9,14 @@
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
 #include "steps/detail/root/end_message.hpp"        // for end_message, attend_own_loops
-#include "steps/detail/root/root.hpp"               // for cancel_here, begin, drop_control_block
+#include "steps/detail/root/root.hpp"               // for cancel_on_loop, begin, detach_control_block
 
 /// The end of flows whose owner lets go of them, on whatever thread.
 namespace steps::detail {
 
 /// A flow that is cancelled and waits for its branches: ends those whose loops nobody drives. In the flow's loop.
 inline void help_branches(flow& f) noexcept {
-  if (is_held(f) && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
+  if (f.is_cancel_held() && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
 }
 
 /// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel, and for the
@@ -27,7 +27,7 @@ class destroy_request final : public end_message, public promise_base {
 
   /// On the loop, once. Messages to the flow that came before this one may still be in the inbox.
   void carry_out() noexcept {
-    cancel_here(flow_);
+    cancel_on_loop(flow_);
     if (flow_.executes() && flow_.core->retract(flow_)) begin(flow_, async::detail::delivery::dropped);
     if (!flow_.executes()) return finish();
     promise_ = std::exchange(flow_.promise, this);
@@ -48,7 +48,7 @@ class destroy_request final : public end_message, public promise_base {
     finish();
   }
   void finish() noexcept {
-    drop_control_block(flow_);  // messages that are still to come have lost their target
+    detach_control_block(flow_);  // messages that are still to come have lost their target
     word_.finish();
     release();
   }
@@ -68,7 +68,7 @@ inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait
 
 /// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
 /// of the flow that is running on another thread, which may meanwhile wait for flows on a loop that this thread is in.
-[[gnu::noinline]] inline void retire_elsewhere(flow& f) noexcept {
+[[gnu::noinline]] inline void destroy_on_other_thread(flow& f) noexcept {
   using std::chrono::microseconds;
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
   auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
@@ -129,33 +129,35 @@ inline bool is_in_branch_of(const flow& f) noexcept {
 }
 
 /// retire() of a flow that executes, or to which a message is on its way.
-[[gnu::noinline]] inline bool retire_active(flow& f, bool executes) noexcept {
+[[gnu::noinline]] inline bool destroy_executing(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
-  if (executes && is_dropped_here(f)) return false;
-  if (executes && cancel_unstarted(f)) {
+  if (executes && is_ending_here(f)) return false;
+  if (executes && cancel_in_pool_queue(f)) {
     wait_for_cancel(f);
     return true;
   }
   const bool is_in_turn = async::detail::current_loop != nullptr;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) {
-    cancel_here(f);
-    if (f.at == phase::idle && !f.executes()) {
-      drop_control_block(f);  // as in finish()
+    cancel_on_loop(f);
+    if (f.is_idle() && !f.executes()) {
+      detach_control_block(f);  // as in finish()
       return true;
     }
     if (is_in_turn) return false;  // what it waits for may wait for this callback
   }
   if (is_in_branch_of(f)) {
-    on_loop_of(f, [](flow& target) { cancel_here(target); });
+    on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
     return false;
   }
-  retire_elsewhere(f);
+  destroy_on_other_thread(f);
   return true;
 }
 
 /// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
 /// about its end.
-inline bool is_bare(const flow& f) noexcept { return !f.is_known_to_execute() && f.ended && !has_more(f); }
+inline bool needs_no_teardown(const flow& f) noexcept {
+  return !f.is_known_to_execute() && f.has_remains() && !has_extras(f);
+}
 
 /// True when the flow is idle and unreachable; false: it is running a callback on this thread, or the destructor of a
 /// step, and its end is to come.
@@ -163,7 +165,7 @@ inline bool destroy_root(flow& f) noexcept {
   const bool executes = f.is_known_to_execute();
   if (!executes && is_unreached(f)) [[likely]]
     return true;
-  return retire_active(f, executes);
+  return destroy_executing(f, executes);
 }
 
 }  // namespace steps::detail

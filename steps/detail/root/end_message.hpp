@@ -16,7 +16,7 @@ class end_message : public async::detail::message {
   static bool is_urgent(const async::detail::message& m) noexcept {
     if (m.deliver == &arrived) {
       const auto& self = static_cast<const end_message&>(m);
-      return self.parent_ == nullptr || is_held(*self.parent_);
+      return self.parent_ == nullptr || self.parent_->is_cancel_held();
     }
     return m.deliver == &branch_told && branch_state(branch(m).active.of_branch()).is_bound();
   }

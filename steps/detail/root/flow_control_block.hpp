@@ -12,7 +12,7 @@
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 #include "async/detail/loop/loop_entry.hpp"   // for loop_entry
-#include "steps/detail/engine/engine.hpp"     // for raise, make_ready
+#include "steps/detail/engine/engine.hpp"     // for raise, wake
 
 /// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
 /// destroyed before the message arrives, so it goes to the flow's control block, which outlives it.
@@ -67,7 +67,7 @@ inline bool is_unreached(flow& f) noexcept {
 }
 
 /// The flow goes; on the loop's thread, or when no message can be under way.
-inline void drop_control_block(flow& f) noexcept {
+inline void detach_control_block(flow& f) noexcept {
   flow_control_block* const r = f.control_block.get_own();
   if (r == nullptr) return;
   f.control_block.clear();
@@ -117,14 +117,14 @@ void on_loop_of(flow& f, Act&& act) {
 
 /// True when `s` waits, in the wait that other threads know by `epoch`.
 inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
-  return f.at == phase::parked && f.cur == s && f.wait_number() == epoch;
+  return f.is_waiting() && f.cur == s && f.wait_number() == epoch;
 }
 
 /// The end of a wait by what a call of users' functions leaves behind: results, or an error. They may cancel the flow.
 template <class Call>
 void resume_after(flow& f, Call&& call) noexcept {
   if (!call_outside(f, [&f, &call] { guarded(f, call); })) return;
-  make_ready(f, f.signal() == signal::error ? signal::error : signal::done);
+  wake(f, f.is_failing() ? verdict::error : verdict::success);
 }
 
 /// The end of a wait by success, on the loop's thread.
@@ -220,12 +220,12 @@ template <class... A>
         });
   }
   if (f.run_by != nullptr) {
-    if (f.signal() == signal::error || f.signal() == signal::cancel) return;
-    return misuse(f, f.run_by != &s               ? "success() of a step that is not running"
-                     : f.signal() == signal::done ? "success() after success()"
-                                                  : "success() of a step with sub-steps");
+    if (f.is_failing() || f.is_cancelled()) return;
+    return misuse(f, f.run_by != &s      ? "success() of a step that is not running"
+                     : f.has_succeeded() ? "success() after success()"
+                                         : "success() of a step with sub-steps");
   }
-  if (f.at != phase::parked || f.cur != &s) return;
+  if (!f.is_waiting() || f.cur != &s) return;
   if (is_group(f, s)) return;
   resume_with(f, std::forward<A>(results)...);
 }
@@ -244,7 +244,7 @@ template <class... A>
   if (f.run_by != nullptr) {
     return misuse(f, f.run_by != &s ? "error() of a step that is not running" : "error() after success()");
   }
-  if (f.at == phase::parked && f.cur == &s) raise(f, code, info);
+  if (f.is_waiting() && f.cur == &s) raise(f, code, info);
 }
 
 }  // namespace steps::detail

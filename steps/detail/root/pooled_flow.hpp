@@ -21,17 +21,17 @@ struct pooled_flow {
   }
   /// The root has gone.
   [[gnu::always_inline]] static void give_up(flow& f) noexcept {
-    if (!is_bare(f)) [[unlikely]]
+    if (!needs_no_teardown(f)) [[unlikely]]
       return give_up_otherwise(f);
     std::destroy_at(&f);
     async::detail::free_block(&f, block_size);
   }
   [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
     if (!destroy_root(f)) {
-      f.detached = true;
+      f.detach();
       return;
     }
-    if (!f.ended) drop_built(f);
+    if (!f.has_remains()) destroy_built_steps(f);
     release(f);
   }
   static void release(flow& f) noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>    // for uint32_t, uintptr_t
-#include <exception>  // for terminate, make_exception_ptr
-#include <memory>     // for destroy_at
+#include <cstdint>    // for uint32_t
+#include <exception>  // for exception_ptr
+#include <utility>    // for exchange, move
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
@@ -10,30 +10,13 @@
 #include "async/detail/pool/pool_core.hpp"           // for pool_core
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
 #include "steps/detail/root/end_message.hpp"         // for attend_own_loops
-#include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, drop_control_block
+#include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
+#include "steps/detail/root/remains.hpp"             // for begin_anew
 
 /// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
 namespace steps::detail {
 
 using async::detail::loop_entry;
-
-/// True when something outside of its block belongs to the flow. Asked by who has it.
-inline bool has_more(const flow& f) noexcept {
-  const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.control_block.get_own())) != 0;
-}
-[[gnu::noinline]] inline void drop_more(flow& f) noexcept {
-  if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
-  destroy_state(f);
-  drop_control_block(f);
-}
-
-/// The flow's end as an object; its memory stays.
-inline void destroy_flow(flow& f) noexcept {
-  if (has_more(f)) [[unlikely]]
-    drop_more(f);
-  std::destroy_at(&f);
-}
 
 /// The end of a root flow's execution by an error, or with a promise.
 [[gnu::noinline]] inline void end_root_otherwise(flow& f, bool failed) {
@@ -45,20 +28,20 @@ inline void destroy_flow(flow& f) noexcept {
       } catch (...) {
         report_exception(f, false);
       }
-      return settle(f);
+      return end_execution(f);
     }
   }
   const std::exception_ptr error = exception_of(f);
   async::detail::loop_core& core = *f.core;
-  settle(f);
+  end_execution(f);
   core.unhandled(error);
 }
 
 /// The end of a root flow's execution. An error goes to the promise, else to the state's hook, else to the loop's.
 inline void end_root(flow& f) {
-  const bool failed = f.signal() == signal::error;
+  const bool failed = f.is_failing();
   if (!failed && f.promise == nullptr) [[likely]]
-    return settle(f);
+    return end_execution(f);
   end_root_otherwise(f, failed);
 }
 
@@ -66,29 +49,28 @@ inline void end_root(flow& f) {
 [[gnu::noinline]] inline void begin_without_memory(flow& f) {
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   set_error(f, errors::InternalError, "out of memory");
-  drop_built(f);
-  f.has_place = false;
-  f.at = phase::running;
+  destroy_built_steps(f);
+  f.fail_start();
   f.ops->end(f);
 }
 
 /// A flow whose steps this thread drops before the start. The destructors of what they have captured may destroy it.
-struct unstarted_drop {
+struct unstarted_end {
   const flow* what;
-  const unstarted_drop* outer;  // the destructor of a step of that one has led here
+  const unstarted_end* outer;  // the destructor of a step of that one has led here
 };
-inline constinit thread_local const unstarted_drop* unstarted_drops = nullptr;
+inline constinit thread_local const unstarted_end* unstarted_ends = nullptr;
 
 /// The end of a flow that is the caller's and has not started.
-inline void drop_unstarted(flow& f) noexcept {
-  const unstarted_drop here{&f, unstarted_drops};
-  unstarted_drops = &here;
-  drop_built(f);
-  unstarted_drops = here.outer;
-  settle(f);
+inline void end_unstarted(flow& f) noexcept {
+  const unstarted_end here{&f, unstarted_ends};
+  unstarted_ends = &here;
+  destroy_built_steps(f);
+  unstarted_ends = here.outer;
+  end_execution(f);
 }
-inline bool is_dropped_here(const flow& f) noexcept {
-  const unstarted_drop* drop = unstarted_drops;
+inline bool is_ending_here(const flow& f) noexcept {
+  const unstarted_end* drop = unstarted_ends;
   while (drop != nullptr && drop->what != &f) drop = drop->outer;
   return drop != nullptr;
 }
@@ -96,27 +78,26 @@ inline bool is_dropped_here(const flow& f) noexcept {
 /// execute() of another thread arrives at the loop.
 inline void begin(async::detail::message& m, async::detail::delivery how) {
   flow& f = static_cast<flow&>(m);
-  if (how == async::detail::delivery::on_loop && f.signal() != signal::cancel) {
+  if (how == async::detail::delivery::on_loop && !f.is_cancelled()) {
     try {
       return start(f);
     } catch (...) {
       return begin_without_memory(f);
     }
   }
-  drop_unstarted(f);
+  end_unstarted(f);
 }
 
 /// Starts an execution in a turn of the flow's loop, and takes the flow's first turn at once.
 inline void start_here(flow& f) {
-  std::uint32_t why;
+  verdict why;
   try {
     why = prepare(f);
   } catch (...) {
     return begin_without_memory(f);
   }
-  if (why == signal::none) return;
-  f.signal(why);
-  f.at = phase::queued;
+  if (why == verdict::none) return;
+  f.start(why);
   resume(f);
 }
 
@@ -199,7 +180,7 @@ inline void queue_start(flow& f) {
 [[gnu::noinline]] inline void execute_anyway(flow& f) {
   if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (!begin_anew(f)) return;
-  if (f.state != nullptr) state_access::reset(*f.state, f.signal() == signal::error);
+  if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);
   f.active.set();
@@ -215,7 +196,7 @@ inline void queue_start(flow& f) {
 
 /// The same; what is here is for the owner of the loop, and a flow without history.
 [[gnu::noinline]] inline void execute(flow& f) {
-  if (!f.is_known_to_execute() && !f.ended && f.state == nullptr && f.core != nullptr && f.signal() == signal::none)
+  if (!f.is_known_to_execute() && !f.has_remains() && f.state == nullptr && f.core != nullptr && f.has_no_verdict())
       [[likely]] {
     const async::detail::owner_entry here(*f.core);
     if (here && f.core->ready().try_reserve()) [[likely]] {
@@ -227,21 +208,21 @@ inline void queue_start(flow& f) {
 }
 
 /// Cancels a flow on its loop's thread; when it has returned it has happened.
-inline void cancel_here(flow& f) noexcept {
+inline void cancel_on_loop(flow& f) noexcept {
   if (!f.is_known_to_execute()) return;  // which may not have been given to the loop yet
-  if (f.at == phase::running) return cancel_running(f);
-  if (f.at != phase::idle) return cancel_now(f);
-  f.signal(signal::cancel);  // begin() is still to come
+  if (f.is_running()) return cancel_in_turn(f);
+  if (!f.is_idle()) return cancel_outside_turn(f);
+  f.cancel_start();  // begin() is still to come
 }
 
 /// Cancels a flow that waits in a pool's queue. False: it is bound to a loop.
-inline bool cancel_unstarted(flow& f) noexcept {
+inline bool cancel_in_pool_queue(flow& f) noexcept {
   start_state* const word = start_of(f);
   const start_state::held start = word != nullptr ? word->hold() : start_state::held::bound;
   if (start == start_state::held::bound) return false;
   if (start == start_state::held::yes) {
     word->cancel();  // first: destructors of steps are users' functions, and may cancel it, too
-    drop_unstarted(f);
+    end_unstarted(f);
   }
   return true;
 }
@@ -249,9 +230,9 @@ inline bool cancel_unstarted(flow& f) noexcept {
 /// Cancels a flow, from any thread; from another than the loop's it is a request. Throws std::bad_alloc there.
 inline void cancel(flow& f) {
   if (!f.is_known_to_execute()) return;
-  if (cancel_unstarted(f)) return;
-  if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_here(f);
-  on_loop_of(f, [](flow& target) { cancel_here(target); });
+  if (cancel_in_pool_queue(f)) return;
+  if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_on_loop(f);
+  on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
 }
 
 }  // namespace steps::detail

@@ -15,8 +15,7 @@
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "steps/detail/engine/step_record.hpp"       // for take_results
 #include "steps/detail/flow/promise.hpp"             // for promise_base
-#include "steps/detail/root/flow_control_block.hpp"  // for settle
-#include "steps/detail/wait/timeout.hpp"             // for hold_open
+#include "steps/detail/root/flow_control_block.hpp"  // for end_execution
 #include "steps/detail/wait/wait_block.hpp"          // for wait_block
 
 /// std::future at both ends of a flow: promise() and await().
@@ -42,7 +41,7 @@ class flow_promise final : public promise_base {
     std::exception_ptr error;
     if constexpr (std::is_void_v<T>) {
       if (failed) error = exception_of(f);
-      settle(f);
+      end_execution(f);
       error == nullptr ? async::detail::fulfil(promise_) : fail(std::move(error));
     } else {
       std::optional<T> value;
@@ -56,7 +55,7 @@ class flow_promise final : public promise_base {
         }
       });
       if (!value.has_value()) error = exception_of(f);
-      settle(f);
+      end_execution(f);
       error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
     }
     go();
@@ -117,7 +116,7 @@ struct watch_block final : wait_block, async::detail::future_watcher {
   }
   static void look_again(step& s) {
     flow& f = *s.flow_;
-    if (f.at == phase::parked && f.cur == &s) make_ready(f, signal::rerun);
+    if (f.is_waiting() && f.cur == &s) wake(f, verdict::rerun);
   }
 
   bool is_listed = true;  // the loop's: it has not been notified, as far as the loop knows
@@ -176,11 +175,11 @@ struct await_step final : Face {
     auto& self = static_cast<await_step&>(s);
     flow& f = *s.flow_;
     s.flags_ |= record_flag::begun;
-    take_none(f);
+    discard_results(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
     if (!async::detail::is_ready(self.future) && !self.is_ready_after_all(f, s)) {
       self.watch->arm_again();
-      return hold_open(f);
+      return f.mark_wait();
     }
     using result = decltype(self.future.get());
     if constexpr (std::is_void_v<result>) {

@@ -7,6 +7,7 @@
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
 #include "steps/detail/engine/engine.hpp"            // for raise, take_limited
+#include "steps/detail/engine/scopes.hpp"            // for make_scope
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
 
 /// Limits in time: a timer in the arena, in force for a step and its sub-steps.
@@ -29,10 +30,10 @@ struct timeout_scope : scope, async::detail::timer_node {
     auto& self = static_cast<timeout_scope&>(node);
     flow& f = *self.holder->flow_;
     if (f.core->closing()) return;
-    if (f.signal() == signal::done && f.cur == self.holder) return;  // the step has succeeded in time
+    if (f.has_succeeded() && f.cur == self.holder) return;  // the step has succeeded in time
     if (raise(f, errors::Timeout)) return;
     auto& timers = f.core->timers();
-    f.at == phase::parked ? timers.arm_after(node, std::chrono::milliseconds(1)) : timers.arm_now(node);
+    f.is_waiting() ? timers.arm_after(node, std::chrono::milliseconds(1)) : timers.arm_now(node);
   }
   static void left(scope& self) noexcept {
     flow& f = *self.holder->flow_;
@@ -50,14 +51,10 @@ inline bool may_wait(step& s, std::string_view literal) {
     return true;
   if (f.run_by != &s) {
     misuse_anywhere(f, literal);
-  } else if ((s.flags_ & record_flag::handles) != 0 || f.signal() == signal::done) {
+  } else if ((s.flags_ & record_flag::handles) != 0 || f.has_succeeded()) {
     misuse(f, literal);
   }
   return false;
-}
-
-inline void hold_open(flow& f) noexcept {
-  if (f.signal() == signal::none) f.signal(signal::wait);
 }
 
 /// asi.setTimeout(). Throws std::bad_alloc.
@@ -65,7 +62,7 @@ inline void set_timeout(step& s, nanoseconds limit) {
   if (!may_wait(s, "setTimeout() belongs into a step function, before success()")) return;
   flow& f = *s.flow_;
   auto& timers = f.core->timers();
-  hold_open(f);
+  f.mark_wait();
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops != &timeout_scope::ops) continue;
     auto& timer = static_cast<timeout_scope&>(*old);

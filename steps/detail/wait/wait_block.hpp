@@ -25,7 +25,7 @@ struct wait_block : async::detail::message {
   /// is on the stack, else by a message. False: the loop has gone.
   bool send() noexcept {
     word.share();
-    if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->at == phase::parked) {
+    if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->is_waiting()) {
       deliver(*this, async::detail::delivery::on_loop);
       return true;
     }

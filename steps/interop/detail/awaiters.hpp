@@ -119,9 +119,9 @@ class flow_end final : public steps::detail::promise_base {
       }
     });
     std::exception_ptr error;
-    if (f.signal() == steps::detail::signal::error) error = steps::detail::exception_of(f);
+    if (f.is_failing()) error = steps::detail::exception_of(f);
     end_.resume_on(*f.core);
-    settle(f);
+    end_execution(f);
     if (error != nullptr) {
       end_.finish(std::move(error));
     } else {

@@ -16,7 +16,7 @@
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
-#include "steps/detail/engine/engine.hpp"            // for make_ready
+#include "steps/detail/engine/engine.hpp"            // for wake
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
 /// What a coroutine waits for, between the coroutine and whoever will end the wait.
@@ -95,7 +95,7 @@ struct operation_base : async::detail::message {
 
   static bool is_parked(const host& h) noexcept {
     const steps::detail::flow& f = *h.step->flow_;
-    return f.at == steps::detail::phase::parked && f.cur == h.step;
+    return f.is_waiting() && f.cur == h.step;
   }
   void resume_here() noexcept {
     const std::coroutine_handle<> waited = coroutine;
@@ -107,7 +107,7 @@ struct operation_base : async::detail::message {
     if (!self.hosted) return self.is_wanted() ? self.resume_here() : self.release();
     if (how == async::detail::delivery::on_loop && self.home != nullptr && is_parked(*self.home)) {
       self.home->next = self.coroutine;
-      steps::detail::make_ready(*self.home->step->flow_, steps::detail::signal::rerun);
+      steps::detail::wake(*self.home->step->flow_, steps::detail::verdict::rerun);
     }
     self.release();
   }

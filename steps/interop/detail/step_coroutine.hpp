@@ -27,18 +27,18 @@ struct step_frame {
     steps::detail::flow& f = *asi.flow_;
     if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
     if (!coroutine.coroutine_.done()) {
-      if (f.signal() == steps::detail::signal::yield) {
+      if (f.current_verdict() == steps::detail::verdict::yield) {
         return steps::detail::misuse(f,
                                      "a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())");
       }
       if (f.first != nullptr) {
         return steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
       }
-      return steps::detail::hold_open(f);
+      return f.mark_wait();
     }
     if constexpr (std::is_void_v<T>) {
       coroutine.coroutine_.promise().take();
-      if (f.is_bare()) asi.success();
+      if (f.may_complete()) asi.success();
     } else {
       asi.success(coroutine.coroutine_.promise().take());
     }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "steps/detail/engine/ending.hpp"  // for unwind_cancel, run_cancel_handlers
+
+/// Cancels on the flow's loop. A request from another thread arrives there as a message, see root/root.hpp.
+namespace steps::detail {
+
+/// One reason less to hold the end of a flow. When it was the last, the held error or cancel goes on.
+inline void unblock_end(flow& f) noexcept {
+  switch (f.unblock_end()) {
+    case flow::unblocked::nothing:
+      return;
+    case flow::unblocked::error:
+      return wake(f, verdict::error);
+    case flow::unblocked::cancel:
+      return unwind_cancel(f, f.cur);
+  }
+}
+
+/// Cancels a flow that executes and is in none of its callbacks. It has ended then, and may be gone, unless the cancel
+/// is held.
+inline void cancel_outside_turn(flow& f) noexcept {
+  if (f.is_cancel_held()) return;
+  f.core->ready().erase(f);
+  const verdict was = f.begin_cancel();
+  f.end_wait();
+  if (was == verdict::start || f.cur == &f.root) destroy_root_steps(f);
+  unwind_cancel(f, f.cur);
+}
+
+/// Cancels a flow from a callback of its own: cancel handlers run at once, the rest ends when the callback has
+/// returned.
+[[gnu::noinline]] inline void cancel_in_turn(flow& f) noexcept {
+  if (f.is_cancelled()) return;
+  clear_results(f);
+  f.mark_cancel();
+  for (scope* s = f.scopes; s != nullptr;) {
+    const step& owner = *s->holder;
+    run_cancel_handlers(f, owner, s);
+    if (f.run_by == nullptr) return;  // a step is just being ended, and the steps around it follow after that
+    while (s != nullptr && s->holder == &owner) s = s->outer;
+  }
+}
+
+/// Flows whose end waits for branches on other loops stay.
+inline void waiting_flows::close() noexcept {
+  for (flow* f = list; f != nullptr;) {
+    if (f->is_cancel_held()) {
+      f = f->list_next;
+    } else {
+      cancel_outside_turn(*f);
+      f = list;
+    }
+  }
+}
+
+}  // namespace steps::detail

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/loop/loop_core.hpp"   // for loop_core, loop_extension
+#include "steps/detail/flow/flow.hpp"        // for flow
+#include "steps/detail/flow/flow_state.hpp"  // for verdict
+
+/// Flows that wait: suspend() and wake(), and the list by which a loop finds them at its end.
+namespace steps::detail {
+
+/// The root flows of a loop that have waited. They are cancelled when the loop is destroyed.
+struct waiting_flows final : async::detail::loop_extension {
+  explicit waiting_flows(async::detail::loop_core&) noexcept {}
+  void close() noexcept override;
+
+  flow* list = nullptr;
+};
+
+inline void enlist(flow& f) noexcept {
+  try {
+    flow*& list = f.core->extension<waiting_flows>().list;
+    f.list_next = list;
+    f.list_prev = &list;
+    if (list != nullptr) list->list_prev = &f.list_next;
+    list = &f;
+  } catch (...) {  // without memory for the list's head the flow waits until its owner cancels it
+    return;
+  }
+}
+inline void unlist(flow& f) noexcept {
+  if (f.list_prev == nullptr) return;
+  *f.list_prev = f.list_next;
+  if (f.list_next != nullptr) f.list_next->list_prev = f.list_prev;
+  f.list_prev = nullptr;
+}
+
+/// The step waits for an event. The flow stays in the list until its end, although it is woken.
+inline void suspend(flow& f) noexcept {
+  f.suspend();
+  if (f.list_prev == nullptr && f.root.parent_ == nullptr) enlist(f);
+}
+
+/// Puts a waiting flow into the ready queue; its turn begins with `why`.
+[[gnu::always_inline]] inline void wake(flow& f, verdict why) noexcept {
+  f.wake(why);
+  f.core->ready().push(f);
+}
+
+}  // namespace steps::detail

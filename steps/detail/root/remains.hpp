@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uintptr_t
+#include <memory>   // for destroy_at
+
+#include "steps/detail/engine/ending.hpp"            // for leave_scopes
+#include "steps/detail/root/flow_control_block.hpp"  // for detach_control_block
+
+/// Objects and memory that outlive an execution: they are cleared before the next one, or with the flow.
+namespace steps::detail {
+
+/// The objects of the root have destructors of users. The flow does not execute, so none of them can cancel it.
+[[gnu::noinline]] inline void leave_root_scopes(flow& f) noexcept {
+  const flow::interrupted before = f.enter_callback();
+  leave_scopes(f, f.root);
+  f.leave_callback(before);
+}
+[[gnu::noinline, gnu::cold]] inline bool refuse_to_begin(flow& f) noexcept {
+  set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
+  return false;
+}
+
+inline void clear_remains(flow& f) noexcept {
+  if (f.scopes != nullptr) [[unlikely]]
+    leave_root_scopes(f);
+  f.clear_remains();
+  set_top(f, f.root.sub_end_ = arena_of(f));
+}
+/// The same before the next execution is built. False, and the mistake is known: called by the destructor of such an
+/// object.
+inline bool begin_anew(flow& f) noexcept {
+  if (!f.has_remains()) return true;
+  if (f.is_running()) [[unlikely]]
+    return refuse_to_begin(f);
+  clear_remains(f);
+  return true;
+}
+
+/// True when something outside of its block belongs to the flow. For the thread that has the flow.
+inline bool has_extras(const flow& f) noexcept {
+  const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.control_block.get_own())) != 0;
+}
+[[gnu::noinline]] inline void destroy_extras(flow& f) noexcept {
+  if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
+  destroy_state(f);
+  detach_control_block(f);
+}
+
+/// Runs the flow's destructor; does not free its memory.
+inline void destroy_flow(flow& f) noexcept {
+  if (has_extras(f)) [[unlikely]]
+    destroy_extras(f);
+  std::destroy_at(&f);
+}
+
+}  // namespace steps::detail
