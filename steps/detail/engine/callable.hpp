@@ -8,7 +8,7 @@
 #include "steps/detail/flow/result.hpp"  // for stored_t
 #include "steps/errors.hpp"              // for ErrorCode
 
-/// What the parameters of a step function are, and the messages for functions that cannot be a step.
+/// The parameter types of step functions, and compile-time messages for functions that cannot be a step.
 namespace steps {
 class IAsyncSteps;
 }
@@ -85,7 +85,7 @@ struct drop_types<N, unknown_parameters> {
   using type = unknown_parameters;
 };
 
-/// The results that a callable wants, given that it is called with `asi` and the values `Fixed...` in front of them.
+/// The results that a callable takes when it is called with `asi` and the values `Fixed...` in front of them.
 template <class F, class... Fixed>
 struct wanted_results : drop_types<sizeof...(Fixed), typename declared_parameters<F>::type> {};
 template <class F, class... Fixed>
@@ -94,7 +94,7 @@ struct wanted_results<F, Fixed...> {
   using type = type_list<>;
 };
 
-/// What the body F of a loop gets as its index: the integral type that it names, else std::size_t.
+/// The type of the index that the body F of a loop gets: the integral type that it names, else std::size_t.
 template <class F>
 struct index_parameter {
   using type = std::size_t;
@@ -114,13 +114,13 @@ struct index_parameter<F> {
   };
   using type = typename first<typename parameters_of_signature<decltype(&F::operator())>::type>::type;
 };
-/// Converts here what would be converted in the call, with a warning.
+/// Converts the index here, since a conversion in the call would cause a warning.
 template <class F>
 constexpr auto index_for(std::size_t i) noexcept {
   return static_cast<typename index_parameter<F>::type>(i);
 }
 
-/// What a step parameter of type P takes from the results.
+/// The type of the result that a step parameter of type P takes.
 template <class P>
 using wanted_value = std::remove_cvref_t<P>;
 
@@ -130,7 +130,7 @@ inline constexpr bool is_result_parameter =
 template <class P>
 inline constexpr bool is_storable_parameter = std::is_same_v<stored_t<wanted_value<P>>, wanted_value<P>>;
 
-/// How a tuple element is handed to a parameter P: moved to values and P&&, viewed by const P&.
+/// Hands a tuple element to a parameter of type P: moved for values and P&&, as a view for const P&.
 template <class P, class T>
 constexpr decltype(auto) hand_over(T& value) noexcept {
   if constexpr (std::is_lvalue_reference_v<P>) {
@@ -177,40 +177,41 @@ struct check_results<F, type_list<P...>, Fixed...> {
   static constexpr bool ok = true;
 };
 
-/// True, or a compile-time message, for a callable used as step; Fixed are what loops pass in front of the results.
+/// True, or a compile-time message, for a callable used as step. Fixed are the values that loops pass in front of the
+/// results.
 template <class F, class... Fixed>
 inline constexpr bool is_step_function = check_results<F, typename wanted_results<F, Fixed...>::type, Fixed...>::ok;
 
-/// F: as the argument came, a reference where it was no temporary.
+/// F: the deduced type of the argument, a reference where it was no temporary.
 template <class F>
 struct check_kept {
   static_assert(std::is_constructible_v<std::decay_t<F>, F>,
                 "a step keeps its function: one that cannot be copied is moved in, as add(std::move(f))");
   static constexpr bool ok = true;
 };
-/// True, or a compile-time message, for a callable that is handed over.
+/// True, or a compile-time message, for a callable that a step stores.
 template <class F>
 inline constexpr bool is_kept = check_kept<F>::ok;
 
-/// A: as the results came, references where they were no temporaries.
+/// A: the deduced types of the results, references where they were no temporaries.
 template <class... A>
 struct check_result_values {
   static constexpr bool ok =
       ((std::is_constructible_v<stored_t<A>, A> && std::is_move_constructible_v<stored_t<A>>) && ...);
   static_assert(ok, "results are copied or moved to the next step: what cannot be copied as success(std::move(value))");
 };
-/// True, or a compile-time message, for what is handed to success().
+/// True, or a compile-time message, for the arguments of success().
 template <class... A>
 inline constexpr bool are_results = check_result_values<A...>::ok;
 
-/// C: as the container came.
+/// C: the deduced type of the container.
 template <class C>
 struct check_elements {
   static constexpr bool ok =
       requires(std::remove_reference_t<std::unwrap_reference_t<std::decay_t<C>>>& c) { std::begin(c) == std::end(c); };
   static_assert(ok, "forEach() goes over a container, or over the one that a std::ref() is to");
 };
-/// True, or a compile-time message, for what is handed to forEach().
+/// True, or a compile-time message, for the container of forEach().
 template <class C>
 inline constexpr bool has_elements = check_elements<C>::ok;
 

@@ -14,15 +14,15 @@
 
 #include "steps/detail/engine/step_record.hpp"  // for call_function
 
-/// The steps of loop(), repeat() and forEach(): one record, which runs again until its end.
+/// The steps of loop(), repeat() and forEach(): one record each, which runs again until the loop ends.
 namespace steps {
 
-/// The name of a loop, given to the loop, break or continue. None: the innermost loop.
+/// The name of a loop, given to the loop, break or continue. Without a text: the innermost loop.
 class LoopLabel {
  public:
   constexpr LoopLabel() noexcept = default;
   constexpr LoopLabel(std::nullptr_t) noexcept {}  // NOLINT: implicit by contract
-  /// The label of that text, of which a loop keeps a copy.
+  /// The label with that text, of which a loop keeps a copy.
   constexpr LoopLabel(const char* text) noexcept : text_(text == nullptr ? "" : text) {}  // NOLINT
   constexpr LoopLabel(std::string_view text) noexcept : text_(text) {}                    // NOLINT
   LoopLabel(const std::string& text) noexcept : text_(text) {}                            // NOLINT
@@ -35,7 +35,7 @@ class LoopLabel {
 
 namespace detail {
 
-/// What a loop keeps of its label: nothing, or a copy, which lies behind the step in the arena.
+/// A loop without a label keeps nothing; one with a label keeps a copy, behind the step in the arena.
 struct no_label {
   std::string_view view() const noexcept { return {}; }
   std::size_t bytes() const noexcept { return 0; }
@@ -57,7 +57,7 @@ struct kept_label {
   std::string_view text;
 };
 
-/// The label in front of the functor, where a break looks for it without knowing the loop's type.
+/// Access to the label in front of the functor, for a break, which does not know the loop's type.
 template <class Face>
 struct loop_head : Face {
   std::string_view (*label_of)(const loop_head&) noexcept;
@@ -71,7 +71,7 @@ struct loop_step final : loop_head<Face> {
       return static_cast<const loop_step&>(self).label.view();
     };
   }
-  /// What lies behind the step.
+  /// Bytes in the arena behind the step.
   template <class L, class... A>
   static std::size_t bytes_behind(const L& l, const A&...) noexcept {
     return l.bytes();
@@ -91,7 +91,7 @@ struct loop_step final : loop_head<Face> {
   Body body;
 };
 
-/// loop(): until a break.
+/// loop(): iterates until a break.
 template <class F>
 struct endless {
   template <class G>
@@ -106,7 +106,7 @@ struct endless {
   F function;
 };
 
-/// repeat(): with the number of the iteration.
+/// repeat(): passes the number of the iteration.
 template <class F>
 struct counted {
   template <class G>
@@ -134,7 +134,7 @@ struct counted {
 template <class C>
 concept map_like = requires { typename C::mapped_type; };
 
-/// What a forEach() body gets in front of the results.
+/// The arguments that a forEach() body gets in front of the results.
 template <class C>
 struct element_arguments {
   using iterator = decltype(std::begin(std::declval<C&>()));
@@ -148,8 +148,8 @@ struct element_arguments<C> {
   using second = decltype((std::declval<iterator&>()->second));
 };
 
-/// forEach(): over a container of its own, or one that is borrowed. Iteration starts when the loop does, so steps
-/// before it may fill the container.
+/// forEach(): over a container that the step owns or borrows. Iteration starts when the loop does, so steps before it
+/// may fill the container.
 template <class C, class F>
 struct each {
   static constexpr bool borrows = !std::is_same_v<std::unwrap_reference_t<C>, C>;
@@ -161,7 +161,7 @@ struct each {
 
   container& all() noexcept { return elements; }
 
-  /// Elements with a number are looked up by it, so that the body may append to a borrowed vector.
+  /// Numbered elements are looked up by index, so that the body may append to a borrowed vector.
   static constexpr bool numbered = !map_like<container> && requires(container& c, std::size_t i) {
     c.size();
     c[i];
@@ -205,7 +205,8 @@ void append_labelled(step& parent, std::uint16_t flags, LoopLabel label, A&&... 
                     std::forward<A>(args)...);
 }
 
-/// The loop that a break or continue at `s` is for; null: there is none. Branches of parallel() are looked through.
+/// The loop that a break or continue at `s` is for; null: there is none. A loop around a parallel() is found from its
+/// branches, too.
 template <class Face>
 step* find_loop(step* s, LoopLabel label) noexcept {
   for (; s != nullptr; s = s->parent_) {

@@ -11,7 +11,7 @@
 /// Objects that end with their step, and how they are made. ending.hpp leaves them.
 namespace steps::detail {
 
-/// Puts a scope into the chain; its payload is constructed already.
+/// Puts a scope, whose payload has been constructed, into the chain.
 inline void enter_scope(flow& f, scope& s, std::size_t size, step& owner, const scope_ops& ops) noexcept {
   s.size_ = static_cast<std::uint32_t>(size);
   s.flags_ = 0;
@@ -22,8 +22,8 @@ inline void enter_scope(flow& f, scope& s, std::size_t size, step& owner, const 
   f.scopes = &s;
 }
 
-/// A new scope of type T for a step. The payload's constructor is a user's function: it may make scopes and steps, and
-/// throw then; they stay.
+/// A new scope of type T for a step. The payload's constructor may be a user's. When it makes scopes and steps and then
+/// throws, they stay.
 template <class T, class... Args>
 T& make_scope(flow& f, step& owner, Args&&... args) {
   constexpr std::size_t size = round_up(sizeof(T), granule);
@@ -80,7 +80,7 @@ struct object_scope : scope {
   T object;
 };
 
-/// Memory of stack(size, destroy), which lies behind it.
+/// The scope of stack(size, destroy), in front of the memory.
 struct memory_scope : scope {
   explicit memory_scope(void (*d)(void*)) noexcept : destroy(d) {}
 

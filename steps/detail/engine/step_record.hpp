@@ -11,10 +11,10 @@
 #include "steps/detail/engine/callable.hpp"  // for wanted_results
 #include "steps/detail/engine/engine.hpp"    // for take_limited, misuse
 
-/// The records of steps with their functors, and how results become parameters. `Face` is IAsyncSteps.
+/// The records of steps with their functors, and the passing of results to parameters. `Face` is IAsyncSteps.
 namespace steps::detail {
 
-/// A list of types for a message: "(int, std::string)".
+/// Prints a list of types for a message: "(int, std::string)". Returns its length.
 inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) noexcept {
   std::size_t used = 0;
   const auto append = [&](std::string_view text) {
@@ -30,7 +30,7 @@ inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) 
   return used;
 }
 
-/// The results do not fit the parameters of the step that is running.
+/// Misuse: the results do not fit the parameters of the step that is running.
 [[gnu::noinline]] inline void mismatch(flow& f, const pack_tag& wanted) noexcept {
   char want[160];
   char have[160];
@@ -41,7 +41,7 @@ inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) 
   misuse(f, std::string_view(text, static_cast<std::size_t>(length)));
 }
 
-/// Moves the results out for a step that takes the types of Wanted. There are such results.
+/// Moves the results out for a step that takes the types of Wanted. The flow has such results.
 template <class Wanted>
 auto take_results(flow& f) {
   struct cleaner {
@@ -53,8 +53,8 @@ auto take_results(flow& f) {
   return Wanted::move_out(taken.values);
 }
 
-/// Drops the results before a step that takes none. Their destructors are users' functions: when one of them cancels
-/// the flow, this throws, past what the step would do, to who runs it.
+/// Destroys the results before a step that takes none. When a destructor cancels the flow, this throws past the step's
+/// function to the engine.
 [[gnu::noinline]] inline void destroy_results_before(flow& f) {
   destroy_results(f);
   if (f.is_cancelled()) throw unwinding(errors::InternalError);
@@ -64,7 +64,7 @@ inline void discard_results(flow& f) {
     destroy_results_before(f);
 }
 
-/// Calls a step function with the results of the step before; Fixed are what a loop passes in front of them.
+/// Calls a step function with the results of the step before. Fixed are the values that a loop passes in front of them.
 template <class Face, class F, class... P, class... Fixed>
 void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... fixed) {
   if constexpr (sizeof...(P) == 0) {
@@ -76,14 +76,14 @@ void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... 
       return mismatch(f, wanted::tag);
     auto values = take_results<wanted>(f);
     if (f.is_cancelled()) [[unlikely]]
-      return;  // by the destructor of what it has not taken
+      return;  // by the destructor of a result that the step does not take
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<I>(values))...);
     }(std::index_sequence_for<P...>());
   }
 }
 
-/// A step of add(). Face, F, E: what `asi` is, the function, the error handler or no_handler.
+/// A step of add(). Face, F, E: the type of `asi`, the function, the error handler or no_handler.
 template <class Face, class F, class E>
 struct function_step final : Face {
   template <class G, class H>
@@ -115,13 +115,13 @@ struct result_step final : Face {
   std::tuple<T...> values;
 };
 
-/// A step of relinquish(): hands the results on.
+/// A step of relinquish(). Results pass through.
 template <class Face>
 struct yield_step final : Face {
   static void run(step& s) { s.flow_->mark_yield(); }
 };
 
-/// The table of a kind of step.
+/// The static table of a kind of step.
 template <class Step>
 struct ops_of {
   static void on_error(step& s, ErrorCode code) {
@@ -138,9 +138,9 @@ struct ops_of {
                                 type_name<Step>(), help()};
 };
 
-/// Adds a step of type Step to the level of `parent`: of its sub-steps while its function or handler runs, of the root
-/// before execute(). Null, and the error is known: a flow with fixed memory has no more. Throws std::bad_alloc and what
-/// the functors' constructors throw; nothing has changed then.
+/// Adds a step of type Step to the level of `parent`: to its sub-steps while its function or handler runs, to the root
+/// before execute(). Null: a flow with fixed memory has no more, and the error has been marked. Throws std::bad_alloc
+/// and exceptions of the functors' constructors; nothing has changed then.
 template <class Step, class... Args>
 Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;

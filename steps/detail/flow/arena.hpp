@@ -10,7 +10,7 @@
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 #include "steps/detail/flow/flow.hpp"         // for flow, record
 
-/// Memory of steps and scopes: a bump of a pointer, taken back in one go when a level ends.
+/// Memory of steps and scopes: allocated by bumping a pointer, released at once when a level ends.
 namespace steps::detail {
 
 inline constexpr std::size_t granule = 8;
@@ -21,7 +21,7 @@ constexpr std::size_t round_up(std::size_t size, std::size_t to) noexcept { retu
 inline constexpr std::size_t jump_size = round_up(sizeof(jump), granule);
 inline constexpr std::size_t chunk_head = round_up(sizeof(chunk), granule);
 
-/// The arena begins right behind the flow.
+/// The arena begins directly behind the flow.
 inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte*>(&f + 1); }
 
 inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
@@ -36,13 +36,13 @@ inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t ar
   root.sub_end_ = top;
 }
 
-/// What is said of a flow with fixed memory that has no room for a record.
+/// The message of a flow with fixed memory that has no room for a record.
 inline std::string_view arena_exceeded(const flow& f) noexcept {
   return f.root.parent_ == nullptr ? "the flow exceeds nitro::ArenaBytes" : "the branch exceeds nitro::BranchBytes";
 }
 
-/// The memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc; a flow with
-/// fixed memory: Error.
+/// Memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc, or Error in a flow
+/// with fixed memory.
 [[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
   if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
   std::size_t bytes = chunk_head + size + jump_size;
@@ -78,15 +78,15 @@ inline void* allocate(flow& f, std::size_t size) {
   }
 }
 
-/// Gives back everything behind `top`.
+/// Releases the arena behind `top`.
 inline void set_top(flow& f, std::byte* top) noexcept {
   f.top = top;
   if (f.chunks != nullptr) [[unlikely]]
     shrink(f, top);
 }
 
-/// Memory for an object of type T that is a record: its header is filled in, its members behind the header have the
-/// alignment that they ask for.
+/// Memory for an object of type T whose base is a record; the caller fills in the header. Members behind the header
+/// get the alignment of T.
 template <class T>
 void* allocate_record(flow& f) {
   static_assert(sizeof(T) < (std::size_t{1} << 31), "a step or object is too large");
@@ -94,7 +94,7 @@ void* allocate_record(flow& f) {
   if constexpr (alignof(T) <= granule) {
     return allocate(f, size);
   } else {
-    // Padding in front, a record of its own, whatever is needed; and room for it wherever the record may lie.
+    // Allocates room for the worst case; the padding in front becomes a record itself.
     std::byte* const start = static_cast<std::byte*>(allocate(f, size + alignof(T)));
     const std::size_t skip =
         round_up(reinterpret_cast<std::uintptr_t>(start), alignof(T)) - reinterpret_cast<std::uintptr_t>(start);
@@ -104,8 +104,8 @@ void* allocate_record(flow& f) {
   }
 }
 
-/// Gives back the memory of a record, `before` on, whose constructor has thrown. What that has added by itself lies
-/// behind it: padding stays in its place then.
+/// Releases the memory of a record whose constructor has thrown, from `before` on. When the constructor has added
+/// records behind it, they stay, and padding takes the record's place.
 inline void take_back_record(flow& f, void* memory, std::size_t size, std::byte* before) noexcept {
   if (f.top == static_cast<std::byte*>(memory) + size) return set_top(f, before);
   ::new (memory) record{static_cast<std::uint32_t>(size), 0, 0};
@@ -132,7 +132,7 @@ inline void* results_of(flow& f) noexcept {
   return f.tag->is_boxed() ? *reinterpret_cast<void**>(f.slot) : static_cast<void*>(f.slot);
 }
 
-/// Memory for results beyond the slot. Throws std::bad_alloc; a flow with fixed memory: Error.
+/// Memory for results that do not fit into the slot. Throws std::bad_alloc, or Error in a flow with fixed memory.
 inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
   if (f.limit == nullptr) return async::detail::allocate_block(size, align);
   void* memory = f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
@@ -146,7 +146,7 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
   if (f.limit == nullptr) async::detail::free_block(memory, size, align);
 }
 
-/// Destroys results that have been taken from the flow: they lie where they did.
+/// Destroys results that the flow has given up but whose memory has not moved.
 [[gnu::noinline]] inline void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
   if (tag->destroy != nullptr) tag->destroy(values);
   if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
@@ -160,7 +160,7 @@ inline void clear_results(flow& f) noexcept {
     destroy_results(f);
 }
 
-/// Stores results; on an exception there are none.
+/// Stores results. On an exception the flow has none.
 template <class... A>
 void put_results(flow& f, A&&... args) {
   if constexpr (sizeof...(A) != 0) {

@@ -6,17 +6,16 @@
 
 namespace steps::detail {
 
-/// On what the loops of a branch and of its parallel() step agree: whether it has a loop, is to end, has ended.
+/// Handshake between a branch on a loop of its own and its parallel() step: the branch is bound to a loop, is asked to
+/// end, has ended. The order of changes to the word decides who acts.
 ///
-/// The parent asks for the end once. A branch that has a loop by then is told by a message to that loop, and counts as
-/// ended when it has ended and no such message is on its way, since both use its memory, which the parent frees when
-/// all branches have ended. A branch that has none yet is the parent's at once, who disposes of it; its memory stays
-/// for the worker that will take it from a queue, and is freed by the later of both. The order of changes to the word
-/// decides.
+/// The parent asks for the end once. The request to a bound branch is a message to its loop. Such a branch counts as
+/// ended when it has ended and no message is on its way: both use its memory, which the parent frees when all branches
+/// have ended. A branch that is not bound belongs to the parent from the request on, and the parent disposes of it. The
+/// worker that takes it from a queue later still reads its memory; the later of the two frees it.
 ///
-/// Threads     bind(), end(): whoever runs the branch; ask_to_end(), disposed(): the parent's. `here`: both are the
-/// same,
-///             so that nobody else changes the word, and no read-modify-write is needed.
+/// Threads     bind(), end(): the thread that runs the branch. ask_to_end(), disposed(): the parent's. `here` says that
+///             these are one thread: no other changes the word, so no read-modify-write is needed.
 class branch_state {
  public:
   enum class request { none, send, dispose };
@@ -24,31 +23,34 @@ class branch_state {
 
   explicit branch_state(async::detail::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
-  /// The branch is offered; before others can see it.
+  /// The branch is about to be offered; no other thread can see it yet.
   void offer() noexcept { word_.store(offered, std::memory_order_relaxed); }  // published with the offer
-  /// The branch is about to run on a loop, whose address has been stored. Else it is not wanted any more, and the
-  /// caller frees it or lets it alone.
+  /// wanted: the branch runs on the loop whose address has been stored. Else its parent has disposed of it, and the
+  /// caller frees it (free) or must not touch it (let_alone).
   binding bind(bool here) noexcept {
-    // [E13] acq_rel, pairs with [E14] and [E16]: the branch's loop; what the parent did to it
+    // [E13] acq_rel, pairs with [E14] and [E16]: publishes the branch's loop; sees what the parent did to the branch
     const std::uint32_t before = here ? set(bound) : word_.fetch_or(bound, std::memory_order_acq_rel);
     if ((before & asked) == 0) return binding::wanted;
     return (before & is_disposed) != 0 ? binding::free : binding::let_alone;
   }
-  bool is_bound() const noexcept { return (word_.load(std::memory_order_relaxed) & bound) != 0; }  // who binds it asks
-  /// send: a message to the branch's loop. dispose: the branch has none, and is the caller's until disposed().
+  bool is_bound() const noexcept {
+    return (word_.load(std::memory_order_relaxed) & bound) != 0;
+  }  // for the thread that binds it
+  /// send: the caller sends a message to the branch's loop. dispose: the branch has no loop, and belongs to the caller
+  /// until disposed().
   request ask_to_end() noexcept {
     // [E14] acquire, pairs with [E13]
     const std::uint32_t before = word_.fetch_or(asked, std::memory_order_acquire);
     if ((before & ended) != 0) return request::none;
     return (before & bound) != 0 ? request::send : request::dispose;
   }
-  /// True: the worker has come and gone, and the caller frees the branch.
+  /// True: the worker has taken the branch and left it, and the caller frees it.
   bool disposed() noexcept {
-    // [E16] acq_rel, pairs with [E13]: the later one frees what the earlier has left
+    // [E16] acq_rel, pairs with [E13]: the later of the two frees the branch as the earlier has left it
     return (word_.fetch_or(is_disposed, std::memory_order_acq_rel) & bound) != 0;
   }
-  /// The branch has ended. `stop_delivered`: no message is still to come. False: the message that is on its way counts
-  /// the branch.
+  /// The branch has ended. `stop_delivered`: no message is still to come. True: the caller counts the branch as ended.
+  /// False: the message on its way does.
   bool end(bool stop_delivered, bool here) noexcept {
     // Relaxed: what the branch did is published by the count.
     return ((here ? set(ended) : word_.fetch_or(ended, std::memory_order_relaxed)) & asked) == 0 || stop_delivered;

@@ -4,26 +4,26 @@
 
 namespace steps::detail {
 
-/// Where a flow's control block is found: made by the first thread that needs it, known to all from then on.
+/// Slot for a flow's control block, which the first thread that needs it makes.
 ///
-/// Threads     get(), put(): any that may use the flow; get_own(), clear(): when none else does.
+/// Threads     get(), put(): any that may use the flow. get_own(), clear(): while no other thread does.
 template <class Remote>
 class control_block_slot {
  public:
-  /// Null: there is none yet.
+  /// Null: no thread has made one.
   Remote* get() const noexcept {
     // [E5] acquire, pairs with [E6]: its members
     return remote_.load(std::memory_order_acquire);
   }
-  /// Leaves `made` here unless another thread was first. The one that is here.
+  /// Stores `made` unless another thread was first. Returns the control block that is stored.
   Remote* put(Remote* made) noexcept {
     Remote* known = nullptr;
-    // [E6] release, pairs with [E5]; acquire on failure, pairs with itself: the members of the other thread's
+    // [E6] release, pairs with [E5]; acquire on failure, pairs with itself: the members of the other thread's block
     return remote_.compare_exchange_strong(known, made, std::memory_order_release, std::memory_order_acquire) ? made
                                                                                                               : known;
   }
 
-  /// Relaxed, as the next: others who have made it have handed the flow over since then.
+  /// Relaxed, as in clear(): a thread that has made the block has handed the flow over since then.
   Remote* get_own() const noexcept { return remote_.load(std::memory_order_relaxed); }
   void clear() noexcept { remote_.store(nullptr, std::memory_order_relaxed); }
 

@@ -7,24 +7,24 @@
 
 namespace steps::detail {
 
-/// On what the destroyer of a flow and the thread that ends it agree: when the flow is the destroyer's, and who frees
-/// what they share. The end may still be at it when the destroyer has gone.
+/// Handshake between the thread that destroys a flow and the one that ends it: when the flow belongs to the destroyer,
+/// and which of them frees the handshake. The ending thread may still use it when the destroyer has gone.
 ///
-/// Threads     wait_until(): the destroyer; finish(): whoever ends the flow, once.
+/// Threads     wait_until(): the destroyer. finish(): the thread that ends the flow, once. drop(): both, once each.
 class destroy_handshake {
  public:
-  /// Waits until `deadline`, or a little less. True: the flow is the destroyer's.
+  /// Waits until `deadline`, or a little less. True: the flow belongs to the destroyer.
   bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
     async::detail::wait_on_word(done_, 0, &deadline);
     return done_.load(std::memory_order_acquire) != 0;  // [E8] acquire, pairs with [E7]
   }
-  /// The flow has ended, and is the destroyer's from here on. drop() follows.
+  /// The flow has ended and belongs to the destroyer. drop() follows.
   void finish() noexcept {
     // [E7] release, pairs with [E8]: what was done to the flow
     done_.store(1, std::memory_order_release);
     async::detail::wake_one(done_);
   }
-  /// The caller has done with this. True: it was the later of both, and frees it.
+  /// The caller no longer uses the handshake. True: it was the second to say so, and frees it.
   bool drop() noexcept { return references_.drop(); }
 
  private:

@@ -6,16 +6,16 @@
 
 namespace steps::detail {
 
-/// Whether a flow executes: shown by who starts it, hidden by its loop at its end, from when on it is its owner's.
+/// Whether a flow executes. The owner that starts it sets the flag; the loop clears it at the end, after which the
+/// owner may use or destroy the flow.
 ///
-/// Threads     set(): the flow's owner; clear(): who has the flow while it executes; test(): any.
+/// Threads     set(): the flow's owner. clear(): the thread that has the flow while it executes. test(): any.
 class executing_flag {
  public:
-  /// The flow executes from here on.
   void set() noexcept {
-    word_.store(1, std::memory_order_release);  // [E3] release, pairs with [E2]: what is to be executed, and where
+    word_.store(1, std::memory_order_release);  // [E3] release, pairs with [E2]: the steps, and the loop or pool
   }
-  /// Before another thread can see the flow, or published by what makes it visible.
+  /// The same before another thread can see the flow, or when the operation that makes it visible publishes the flag.
   void set_unseen() noexcept { word_.store(1, std::memory_order_relaxed); }
 
   /// The flow is idle.
@@ -23,7 +23,7 @@ class executing_flag {
     // [E1] release, pairs with [E2]: the thread that sees the end may use or destroy the flow
     word_.store(0, std::memory_order_release);
   }
-  /// It has not begun to execute, and is its owner's again.
+  /// The flow has not begun to execute, and belongs to its owner again.
   void clear_unseen() noexcept { word_.store(0, std::memory_order_relaxed); }
 
   /// For the thread that has the flow.
@@ -34,7 +34,7 @@ class executing_flag {
     return word_.load(std::memory_order_acquire) != 0;
   }
 
-  /// A branch on another loop is more than on or off: see branch_state.
+  /// The word of a branch on another loop, which branch_state uses.
   async::detail::atomic<std::uint32_t>& of_branch() noexcept { return word_; }
 
  private:

@@ -20,21 +20,22 @@ namespace async::detail {
 class pool_core;
 }
 
-/// The data of a flow: what lies where. The code is in arena.hpp, engine.hpp and unwind.hpp.
+/// The data of a flow and their layout. Memory is in arena.hpp, the states in flow_state.hpp, the code in engine/.
 ///
-/// A flow is a tree of steps, of which only the path from the root to the active step and the steps still to come on
-/// that path exist. They lie in the flow's arena, in the order made, level upon level:
+/// A flow is a tree of steps. Only the path from the root to the active step exists, with the steps still to come on
+/// that path. They lie in the flow's arena in the order made, level upon level:
 ///
 ///   root level             level of B             level of B2
 ///   [A done][B][C][D]      [B1 done][B2][B3]      [scope of B2's sub-step][...]   <- top
 ///
-/// I1  The steps of a level are the records from the first one's address to the parent's sub_end, one behind the other,
-///     with records of other kinds between them (is_step tells) and jumps to the next chunk.
+/// I1  The steps of a level are the records from the first one's address to the parent's sub_end, one behind the other.
+///     Records of other kinds (is_step tells) and jumps to the next chunk lie between them.
 /// I2  When a step ends, everything behind its level's sub_end is dead, and top returns there.
-/// I3  flow.cur is the innermost active step; the records behind it up to its parent's sub_end are still to come, as
+/// I3  flow.cur is the innermost active step. The records behind it up to its parent's sub_end are still to come, as
 ///     are those behind each of its ancestors.
-/// I4  The scopes of the active steps are chained newest first, the innermost step's in front.
-/// I5  A step's functor is destroyed when the step ends or is dropped, never while its callback is on the stack.
+/// I4  The scopes of the active steps are chained newest first, with the innermost step's in front.
+/// I5  A step's functor is destroyed when the step ends or is destroyed without having run, never while its callback is
+///     on the stack.
 namespace steps::detail {
 
 struct flow;
@@ -56,7 +57,7 @@ inline constexpr std::uint16_t is_loop = 8;     // its functor begins with a loo
 inline constexpr std::uint16_t handler = 16;    // its error handler has not been called
 inline constexpr std::uint16_t begun = 32;      // a loop: it has run at least once
 inline constexpr std::uint16_t is_group = 64;   // parallel()
-inline constexpr std::uint16_t is_root = 128;   // the face of a root flow, which is no record
+inline constexpr std::uint16_t is_root = 128;   // the root flow's IAsyncSteps, which lies in no arena
 inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
 inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
 inline constexpr std::uint16_t handles = 1024;  // its error handler is running
@@ -66,13 +67,13 @@ struct jump : record {
   record* to;
 };
 
-/// What a kind of step does; one static table for each pair of functors.
+/// The functions of a kind of step; one static table for each pair of functors.
 struct step_ops {
   void (*run)(step& self);
   void (*on_error)(step& self, ErrorCode code);
   void (*destroy)(step& self) noexcept;  // null: nothing to do
   std::string_view name;
-  /// The step waits for others, on loops that may be driven by nobody: does what they would. In the flow's loop.
+  /// The step waits for branches, whose loops may have no driver: does what these loops would do. In the flow's loop.
   void (*help)(step& self) noexcept = nullptr;
 };
 
@@ -84,22 +85,22 @@ struct step : record {
   std::byte* sub_end_;  // valid while it has sub-steps: where they end
 };
 
-/// Something that ends with a step: a timer, a cancel handler, an object of stack<T>(), a lock.
+/// A scope is an object that ends with its step: a timer, a cancel handler, an object of stack<T>(), a lock.
 struct scope_ops {
-  /// How it takes part in the end of a step by error or cancel (FTN12 2.1): those to leave first, then cancel handlers
-  /// newest first, then the error handler runs, then the rest.
+  /// The order in which the scopes of a step end after an error or cancel (FTN12 2.1): leave_first, then cancel
+  /// handlers newest first, then the error handler runs, then lasting.
   enum class kind : std::uint8_t { leave_first, cancel, lasting } what;
-  /// Step in error or cancelled; `leave_first` and `cancel` only, leave() is not called then. May throw.
+  /// Kind `cancel` only: the step is in error or cancelled. May throw. leave() follows.
   void (*cancel)(struct scope& self);
-  /// The step has ended, whatever the way.
+  /// The step has ended, by success, error or cancel.
   void (*leave)(struct scope& self) noexcept;
-  /// An error is about to go outwards from the step, which waits. True: not yet; the scope makes the flow ready then.
+  /// An error is about to go outwards from the step, which waits. True: not yet, and the scope wakes the flow later.
   bool (*halt)(struct scope& self) noexcept = nullptr;
-  /// The step waits for it, and so cannot give way by relinquish().
+  /// The step waits for this scope, so relinquish() is misuse.
   bool awaited = false;
 };
 struct scope : record {
-  scope* outer;  // the next older one
+  scope* outer;  // the next older scope of the flow
   step* holder;
   const scope_ops* ops;  // null: has been left
 };
@@ -112,15 +113,15 @@ struct chunk {
 
 /// How a flow's memory is released and what happens at its end; one static table for each kind of flow.
 struct flow_ops {
-  /// All steps have ended, by the pending error if there is one. Ends with end_execution() or releases the flow.
+  /// All steps have ended, by the pending error if the verdict is error. Calls end_execution() or releases the flow.
   void (*end)(flow& f);
-  /// Nobody needs the flow any more.
+  /// The flow has ended and has no owner: destroys it and frees its memory.
   void (*release)(flow& f) noexcept;
-  /// Of branches on several loops: what a message to the branch asks for; see end_message.
+  /// Branches on other loops only: a message to the branch has arrived; see end_message.
   void (*on_message)(flow& f) = nullptr;
 };
 
-/// Where a branch of a flow with fixed memory has what: flow, arena, results, state, texts.
+/// The layout of a branch of a flow with fixed memory: flow, arena, results, state, texts.
 struct fixed_branch {
   std::uint32_t arena;
   std::uint32_t results;
@@ -140,16 +141,16 @@ struct fixed_branch {
   char* texts_of(flow& branch) const noexcept { return reinterpret_cast<char*>(&branch) + texts_at(); }
 };
 
-/// What a flow with fixed memory may still take, and where its buffers are.
+/// The remaining allowances of a flow with fixed memory, and its buffers.
 struct limits {
   std::uint32_t steps;
   std::uint32_t timeouts;
   std::uint32_t cancels;
   std::uint32_t stack_allocs;
-  std::uint32_t fresh_branches;  // memory for branches that has not been used
+  std::uint32_t fresh_branches;  // branches whose memory has not been used
   fixed_branch branch;
-  std::byte* fresh_branch;  // the first of them
-  void* spare_branch;       // memory that has been given back begins with the address of the next
+  std::byte* fresh_branch;  // the memory of the first of them
+  void* spare_branch;       // free list of used memory, whose first word is the address of the next
   std::byte* results;
   std::uint32_t result_size;
   void* state_memory;  // for the root's State
@@ -161,23 +162,25 @@ struct limits {
 
 struct pending_error {
   ErrorCode code;
-  step* target;  // of break and continue: the loop
+  step* target;  // the loop that a break or continue is for; else null
 };
 
-/// A flow as other threads know it: they may hold on to this after the flow has gone.
+/// The control block of a flow, by which other threads reach it. They may hold it after the flow has gone.
 struct flow_control_block {
   async::detail::reference_count references;
   start_state start;  // of a flow on a pool
   flow* target;       // the loop thread's; null: the flow has gone
 };
 
-/// A branch, for the workers that it is offered to; lies in the flow's result slot until it begins.
+/// A branch that is offered to the workers of a pool; lies in the branch's result slot until it begins.
 struct offered_branch : async::detail::job {
   flow* branch;
 };
 
-/// A running tree of steps. While it executes, all members belong to the loop's thread, else to whoever has the root,
-/// except where other threads are named.
+/// A running tree of steps.
+///
+/// Threads     while it executes, all members belong to the loop's thread, else to the thread that has the root. Other
+///             threads may read `core`, `epoch`, `control_block` and `active`.
 struct flow : flow_state, async::detail::message {
   flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
        message::function begin) noexcept;
@@ -186,32 +189,33 @@ struct flow : flow_state, async::detail::message {
 
   /// True when the function that is running may still complete its step.
   bool may_complete() const noexcept { return current_verdict() <= verdict::wait && first == nullptr; }
+  /// For the thread that has the flow.
   bool executes() const noexcept { return active.is_set(); }
-  /// The same for other threads than the loop's.
+  /// For any thread.
   bool is_known_to_execute() const noexcept { return active.test(); }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
   void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
 
-  // What begins as zero lies together.
+  // Members that begin as zero lie together.
   step* run_by = nullptr;  // the step whose function or error handler is running
   step* first = nullptr;   // the first sub-step that it has added
   step* cur = nullptr;     // the innermost active step
   scope* scopes = nullptr;
   std::byte* top;
   std::byte* end;                  // of the chunk, less a jump
-  async::detail::loop_core* core;  // set before execute(), or see start_state; other threads read it
+  async::detail::loop_core* core;  // set before execute(), on a pool by start_state's bind(); other threads read it
   const flow_ops* ops;
   chunk* chunks = nullptr;
   union {
     alignas(slot_align) std::byte slot[slot_size];
-    pending_error pending;  // while the signal is error, and while unwinding
+    pending_error pending;  // while the verdict is error, and while an error is unwinding
   };
   const pack_tag* tag = nullptr;  // of the results in slot; null: none
   State* state = nullptr;
   limits* limit = nullptr;                   // null: none
-  async::detail::pool_core* pool = nullptr;  // where it starts, and offers its branches; null: it stays on its loop
+  async::detail::pool_core* pool = nullptr;  // starts the flow and runs its branches; null: it stays on its loop
   promise_base* promise = nullptr;
   control_block_slot<flow_control_block> control_block;
   flow** list_prev = nullptr;  // null: in no list

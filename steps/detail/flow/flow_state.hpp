@@ -32,46 +32,45 @@ constexpr std::string_view ending(verdict last) noexcept {
 /// The state of a flow: one function for each transition, and nothing else changes it. The functions of the engine that
 /// act on a transition (push to the ready queue, run handlers, free memory) call these.
 ///
-///   state    verdict   the flow
-///   idle     none      is being built, or has ended, or its start is on its way to its loop (executing_flag is set)
-///            error     was misused while it was built; the error is raised at the start
-///            cancel    was cancelled while its start was on its way to its loop
-///   queued   start     is in the ready queue; its turn begins with the first step of the root,
-///            rerun       with a run of flow.cur,
-///            success     with the end of flow.cur,
-///            error       with the unwinding of flow.cur
-///   running  none      runs a function that has not spoken, or is between two functions
-///            others    runs a function that has spoken, or has just returned; start and rerun do not occur
-///   waiting  none      waits for an event
-///            error     waits for the end of branches before the error goes outwards
-///            cancel    waits for the end of branches before the cancel goes on
+///   state    verdict  the flow
+///   idle     none     is being built, or has ended, or its start is on its way to its loop (executing_flag is set)
+///            error    was misused while it was built; the error is raised at the start
+///            cancel   was cancelled while its start was on its way to its loop
+///   queued   start    is in the ready queue, and its turn begins with the first step of the root
+///            rerun    the same with a run of flow.cur
+///            success  the same with the end of flow.cur
+///            error    the same with the unwinding of flow.cur
+///   running  none     runs a function that has said nothing, or is between two functions
+///            others   runs a function that has said so, or has just returned from it; never start, rerun
+///   waiting  none     waits for an event
+///            error    holds an error until branches have ended
+///            cancel   holds a cancel until branches have ended
 ///
-///   transition         from                             to
-///   start(why)         idle: none, error                queued: start, error
-///   fail_start()       idle: error, cancel              running: the same
-///   cancel_start()     idle: any                        idle: cancel
-///   begin_turn()       queued: any                      running: none; returns what the turn begins with
-///   end_turn(why)      running: none, yield             queued: rerun, success
-///   suspend()          running: wait                    waiting: none
-///   wake(why)          waiting: none, error             queued: rerun, success, error
-///   mark_wait()        running: any                     running: wait instead of none, else the same
-///   mark_yield()       running: none, wait              running: yield
-///   mark_success()     running: none, wait              running: success
-///   mark_error()       any: any                         the same state: error, unless the verdict is cancel
-///   mark_cancel()      running: any                     running: cancel
-///   clear_verdict()    running: any but cancel          running: none
-///   hold_error()       running: none                    waiting: error
-///   hold_cancel()      running: cancel                  waiting: cancel
-///   unblock_end()      any: any                         the same; waiting: cancel, by the last blocker, to
-///                                                       running: cancel
-///   begin_cancel()     idle, queued, waiting: any       running: cancel; returns the verdict before
-///   enter_callback()   idle, queued, waiting: any       running: the same
-///   leave_callback()   running: any                     as before enter_callback(), with the new verdict unless that
-///                                                       is cancel
-///   finish()           idle, running: any               idle: none
+///   transition        from                          to
+///   start(why)        idle: none, error             queued: start, error
+///   fail_start()      idle: error, cancel           running: the same
+///   cancel_start()    idle: any                     idle: cancel
+///   begin_turn()      queued: any                   running: none. Returns the verdict before.
+///   end_turn(why)     running: none, yield          queued: rerun, success
+///   suspend()         running: wait                 waiting: none
+///   wake(why)         waiting: none                 queued: rerun, success, error
+///                     waiting: error                queued: error
+///   mark_wait()       running: any                  running: wait instead of none, else the same
+///   mark_yield()      running: none, wait           running: yield
+///   mark_success()    running: none, wait           running: success
+///   mark_error()      any                           the same state: cancel if it was cancel, else error
+///   mark_cancel()     running: any                  running: cancel
+///   clear_verdict()   running: any but cancel       running: none
+///   hold_error()      running: none                 waiting: error
+///   hold_cancel()     running: cancel               waiting: cancel
+///   unblock_end()     any, last blocker             waiting: cancel -> running: cancel; else the same
+///   begin_cancel()    any but running               running: cancel. Returns the verdict before.
+///   enter_callback()  any but running               running: the same
+///   leave_callback()  running: any                  the state before enter_callback(); a cancel is returned, not kept
+///   finish()          idle, running: any            idle: none
 ///
 /// Threads     the flow's: its loop's thread while it executes, else the thread that has the root. No member is atomic;
-///             executing_flag and start_state say which thread that is.
+///             executing_flag and start_state tell which thread that is.
 class flow_state : public async::detail::runnable {
  public:
   using runnable::runnable;
@@ -228,13 +227,16 @@ class flow_state : public async::detail::runnable {
 
   // --- marks ---
 
-  /// Idle after an execution whose objects and memory have not been cleared.
+  /// True from finish() until the objects and memory of the execution have been cleared, see remains.hpp.
   bool has_remains() const noexcept { return has_remains_; }
   void clear_remains() noexcept { has_remains_ = false; }
 
-  /// A place in the loop's ready queue is reserved for the flow.
-  void add_place() noexcept { has_place_ = true; }
-  /// True: there was one, and the caller gives it back.
+  /// A place in the loop's ready queue is reserved for the flow, from its start to its end.
+  void add_place() noexcept {
+    ASYNC_ASSERT(!has_place_);
+    has_place_ = true;
+  }
+  /// True: there was one, and the caller gives it back to the queue.
   bool remove_place() noexcept { return std::exchange(has_place_, false); }
 
   /// A branch on another loop: its parent's request to end has been delivered, or will not be sent.

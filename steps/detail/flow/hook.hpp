@@ -11,10 +11,10 @@
 
 namespace steps::detail {
 
-/// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block. One that is
-/// replaced by itself stays until its call has returned.
+/// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block. A callback may
+/// replace itself; it is destroyed after its call has returned.
 ///
-/// Threads     set(): one, while no other calls; calls: any, at the same time.
+/// Threads     set(): one thread, while no other calls the hook. Calls: any, at the same time.
 /// Exceptions  set() passes on what the callable's constructor throws; the hook is empty then. A call passes on what
 ///             the callable throws.
 template <class... Args>
@@ -25,7 +25,7 @@ class hook {
   hook() noexcept = default;
   hook(const hook&) = delete;
   hook& operator=(const hook&) = delete;
-  ~hook() { drop(std::exchange(current_, {})); }
+  ~hook() { destroy_held(std::exchange(current_, {})); }
 
   template <class F>
   void set(F&& f) {
@@ -34,7 +34,7 @@ class hook {
       void* const node = async::detail::allocate_block(sizeof(replaced));
       replaced_ = ::new (node) replaced{std::exchange(current_, {}), replaced_};
     } else {
-      drop(std::exchange(current_, {}));
+      destroy_held(std::exchange(current_, {}));
     }
     void* target = storage_;
     if (is_inside<callable>()) {
@@ -74,13 +74,13 @@ class hook {
     replaced* before;
   };
 
-  /// A call; the last one to return drops those that have been replaced meanwhile.
+  /// A call. The last one to return destroys the callables that have been replaced meanwhile.
   struct calling {
-    // Relaxed, as the next: set() and drop_replaced() are for a thread that knows of no other one's calls.
+    // Relaxed, as in the destructor: set() and destroy_replaced() run on a thread that excludes calls of others.
     explicit calling(const hook& h) noexcept : called(h) { h.calls_.fetch_add(1, std::memory_order_relaxed); }
     ~calling() {
       if (called.calls_.fetch_sub(1, std::memory_order_relaxed) == 1 && called.replaced_ != nullptr) [[unlikely]]
-        called.drop_replaced();
+        called.destroy_replaced();
     }
     calling(const calling&) = delete;
     calling& operator=(const calling&) = delete;
@@ -91,16 +91,16 @@ class hook {
   bool is_inside() const noexcept {
     return sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && !is_taken_;
   }
-  void drop(held what) const noexcept {
+  void destroy_held(held what) const noexcept {
     if (what.target == nullptr) return;
     const bool is_block = what.target != storage_;
     what.destroy(what.target, is_block);
     if (!is_block) is_taken_ = false;
   }
-  [[gnu::noinline]] void drop_replaced() const noexcept {
+  [[gnu::noinline]] void destroy_replaced() const noexcept {
     while (replaced* const r = replaced_) {
       replaced_ = r->before;
-      drop(r->what);
+      destroy_held(r->what);
       async::detail::free_block(r, sizeof(replaced));
     }
   }

@@ -10,10 +10,10 @@
 #include "steps/detail/flow/flow.hpp"   // for flow, pending_error
 #include "steps/state.hpp"              // for State, state_access
 
-/// The error that a flow is in, its text, and what exceptions of user code become.
+/// The error of a flow and its text, and the conversion of exceptions of users to errors.
 namespace steps::detail {
 
-/// What asi.error() throws; the flow knows the error already, so a handler that swallows this swallows nothing.
+/// The exception of asi.error(). The flow knows the error already, so a user's catch (...) does not swallow the error.
 class unwinding final : public Error {
  public:
   using Error::Error;
@@ -52,12 +52,13 @@ inline State& state_of(flow& f) {
   if (f.limit == nullptr) async::detail::free_block(s, sizeof(State));
 }
 
-/// Copies what does not live long enough by itself. Without memory the info is dropped, and a code that is no literal
-/// becomes InternalError.
+/// Copies the texts of an error, which may not live long enough. Without memory the info is lost, and a code that is no
+/// literal becomes InternalError.
 [[gnu::noinline]] inline ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
   try {
     State& s = state_of(f);
-    // The code first: the info may be a view of what the code's text is replaced in, never the other way round.
+    // The code first: the info may be a view of the text that the code's copy replaces; the code never is one of the
+    // info's text.
     if (!code.is_lasting()) code = state_access::keep_code(s, code);
     state_access::keep_info(s, info);
     state_access::own_exception(s) = false;
@@ -68,8 +69,8 @@ inline State& state_of(flow& f) {
   return code;
 }
 
-/// Makes `code` the error of the flow; results are dropped, unless the destructor of one of them cancels it. `target`:
-/// the loop that a break or continue is for.
+/// Makes `code` the error of the flow, and destroys its results. When the destructor of a result cancels the flow, the
+/// cancel wins. `target`: the loop that a break or continue is for.
 inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept {
   if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
     code = keep_texts(f, code, info);
@@ -78,12 +79,12 @@ inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step*
   f.mark_error();
 }
 
-/// A handler has recovered.
+/// An error handler has recovered.
 inline void forget_error(flow& f) noexcept {
   if (f.state != nullptr) state_access::clear_info(*f.state);
 }
 
-/// Stores the exception that is being handled, and shows it to the trace.
+/// Stores the exception that is being handled, and passes it to the trace hook.
 template <class E>
 void keep_exception(flow& f, const E* known, bool own) noexcept {
   try {
@@ -93,12 +94,13 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
     if constexpr (requires { known->what(); }) {
       if (const auto& trace = state_access::trace(s)) trace(*known);
     }
-  } catch (...) {  // no memory, or the trace has thrown: the error itself is known
+  } catch (...) {  // no memory, or the trace hook has thrown: the error itself is known
     return;
   }
 }
 
-/// What the exception that is being handled makes of the flow: out of line, for the frame of who runs steps.
+/// The conversion of the exception that is being handled to the flow's error. Out of line, which keeps the frame of the
+/// function that runs steps small.
 [[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
   if (f.is_cancelled()) return;
   if (!f.is_failing()) set_error(f, e.code(), e.explanation());
@@ -120,7 +122,7 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
   keep_exception<void>(f, nullptr, true);
 }
 
-/// Calls user code of the flow; what it throws becomes the flow's error (FTN12 2.2.2, 1.7).
+/// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
 void guarded(flow& f, F&& call) noexcept {
   try {
@@ -140,7 +142,7 @@ inline std::string_view info_of(const flow& f) noexcept {
   return f.state != nullptr ? std::string_view(f.state->error_info()) : std::string_view();
 }
 
-/// The pending error as an exception: the one that caused it, or one made from code and info.
+/// The pending error as an exception: the exception that caused it, or an Error made from code and info.
 inline std::exception_ptr exception_of(flow& f) noexcept {
   if (f.state != nullptr && state_access::own_exception(*f.state)) return state_access::exception(*f.state);
   try {
@@ -150,8 +152,8 @@ inline std::exception_ptr exception_of(flow& f) noexcept {
   }
 }
 
-/// An error of a callback that has no error handler to go to. The report is a callback of its own: what the loop's hook
-/// throws must not pass through the unwinding of a flow.
+/// Reports an error that no error handler can get, from a message to the loop: an exception of the loop's hook must not
+/// pass through the unwinding of a flow.
 struct late_report : async::detail::message {
   late_report(async::detail::loop_core& c, std::exception_ptr e) noexcept
       : message(&deliver_report), core(c), error(std::move(e)) {}
@@ -170,7 +172,7 @@ struct late_report : async::detail::message {
   std::exception_ptr error;
 };
 
-/// Reports the exception that is being handled, which left a cancel handler or a hook (rule: unhandled errors).
+/// Reports the exception that is being handled, which has left a cancel handler or a hook, as an unhandled error.
 inline void report_exception(flow& f, bool to_hook) noexcept {
   const std::exception_ptr error = std::current_exception();
   try {

@@ -4,12 +4,12 @@
 namespace steps::detail {
 struct flow;
 
-/// What waits for the end of a root flow. The flow's last action: the waiter may destroy the flow at once.
+/// The receiver of a root flow's end. Its call is the flow's last action: the receiver may destroy the flow at once.
 class promise_base {
  public:
-  /// Takes the flow's results or pending error, ends the execution, and publishes; then it is gone.
+  /// Takes the flow's results or pending error, ends the execution, publishes, and destroys itself.
   virtual void end(flow& f, bool failed) = 0;
-  /// The flow was cancelled.
+  /// The flow has been cancelled, and its execution has ended. Destroys itself.
   virtual void drop() noexcept = 0;
 
  protected:

@@ -11,12 +11,12 @@
 #include <typeinfo>     // for type_info
 #include <utility>      // for index_sequence
 
-/// Results on their way from success() to the parameters of the next step: values one behind the other in raw memory,
-/// described by a static table for each list of types.
+/// Results between success() and the parameters of the next step: values one behind the other in raw memory, described
+/// by one static table for each list of types.
 namespace steps::detail {
 
-/// What identifies a type at run time: the address, and between shared libraries the type_info; null where that is
-/// turned off. The same with and without, since one program may hold parts of both kinds.
+/// The identity of a type at run time: the tag's address and, between shared libraries, the type_info. `info` is null
+/// in code built without RTTI. The layout is the same with and without, since one program may contain both.
 struct type_tag {
   std::string_view name;
   const std::type_info* info;
@@ -43,7 +43,7 @@ inline bool same_type(const type_tag* a, const type_tag* b) noexcept {
   return a == b || (a->info != nullptr && b->info != nullptr && *a->info == *b->info);
 }
 
-/// What a result is stored as: its value; texts given by pointer as strings that own them.
+/// The type that a result is stored as: its value; for a pointer to characters a string that owns the text.
 template <class T>
 struct stored {
   using type = T;
@@ -65,7 +65,7 @@ struct pack_tag {
   std::uint32_t align;
   const type_tag* const* types;
   const std::uint32_t* offsets;
-  void (*destroy)(void* values) noexcept;  // null: nothing to do
+  void (*destroy)(void* values) noexcept;  // null: trivial
 
   bool is_boxed() const noexcept;  // too large for the slot inside the flow
 };
@@ -114,7 +114,7 @@ struct pack {
     }(std::index_sequence_for<T...>());
   }
 
-  /// Constructs the values at `memory`; all or nothing.
+  /// Constructs the values at `memory`. On an exception it holds none.
   template <class... Args>
   static void construct(void* memory, Args&&... args) {
     std::size_t done = 0;

@@ -6,41 +6,46 @@
 
 namespace steps::detail {
 
-/// Decides who has a flow that waits in a pool's queue for its start: the worker that takes it from there and binds it
-/// to its loop, or who cancels or destroys it before that.
+/// Ownership of a flow that waits in a pool's queue for its start. The worker that takes its task binds it to its loop,
+/// unless another thread cancels or destroys it before that.
+///
+///   idle ---queue()---> queued ---take(), hold()---> in_hand ---bind()---> bound
+///    ^                    ^                          |  |
+///    |                    '-------- put_back() ------'  |
+///    '---------------------- cancel() ------------------'
 ///
 /// Words       word_: [ execution:30 | state:2 ]. The number tells the task of one execution from those of cancelled
-///             ones, which stay in the queue. A flow that is bound stays so, as does one that is never queued.
-/// Threads     prepare(), queue(): the flow's owner; take(), bind(): the task's worker; the others: any.
-/// Progress    a thread that finds the flow held waits: for a few instructions, none of them a user's.
+///             executions, which stay in the queue. A flow that is never queued is bound from the beginning.
+/// Threads     prepare(), queue(): the flow's owner. take(), bind(): the task's worker. The others: any.
+/// Progress    a thread that finds the flow in the hand of another waits for a few instructions, none of them a user's.
 class start_state {
  public:
   enum class held { yes, bound, idle };
 
-  /// The flow is about to be queued, and not yet seen to execute. Published with what says that it does.
+  /// The flow is about to be queued, and no other thread sees it execute. executing_flag publishes this.
   void prepare() noexcept {
-    // Relaxed, both: nobody else has it, nor can get it from here on.
+    // Relaxed, both: no other thread has the flow, nor can it get the flow before queue().
     word_.store((word_.load(std::memory_order_relaxed) & ~state) | idle, std::memory_order_relaxed);
   }
-  /// It is seen to execute, and may be had: a thread that cancels an execution may find the next one. Returns the
-  /// number for its task.
+  /// Other threads see the flow execute, and may take it from here on: a thread that cancels one execution may find the
+  /// next one. Returns the number for the execution's task.
   std::uint32_t queue() noexcept {
-    const std::uint32_t number = (word_.load(std::memory_order_relaxed) >> 2) + 1;  // relaxed: nobody else has it
+    const std::uint32_t number = (word_.load(std::memory_order_relaxed) >> 2) + 1;  // relaxed: no other has it
     word_.store(number << 2 | queued, std::memory_order_release);  // [E11] release, pairs with [E10]: the flow
     return number & (~std::uint32_t{0} >> 2);
   }
 
-  /// By the task: true when its execution has not been cancelled; then bind() follows.
+  /// For the task. True: its execution has not been cancelled, and bind() follows.
   bool take(std::uint32_t number) noexcept { return seize(number << 2 | queued, number << 2 | in_hand) == held::yes; }
-  /// The flow knows its loop.
+  /// The flow's loop has been stored.
   void bind() noexcept { put(bound); }
 
-  /// `yes`: the flow is queued, and the caller's until put_back() or cancel(). `bound`: its loop may be used. `idle`:
-  /// it has been cancelled.
+  /// yes: the flow is queued, and belongs to the caller until put_back() or cancel(). bound: its loop may be used.
+  /// idle: it has been cancelled.
   held hold() noexcept {
     const std::uint32_t word = word_.load(std::memory_order_acquire);  // [E10]
     if ((word & state) == bound) return held::bound;
-    const std::uint32_t number = word & ~state;  // only of the present execution
+    const std::uint32_t number = word & ~state;  // of the present execution only
     return seize(number | queued, number | in_hand);
   }
   /// The flow's loop may be used.
@@ -68,7 +73,7 @@ class start_state {
     }
   }
   void put(std::uint32_t next) noexcept {
-    // relaxed, the load: only the holder writes it
+    // relaxed, the load: only the holder writes the word
     const std::uint32_t number = word_.load(std::memory_order_relaxed) & ~state;
     word_.store(number | next, std::memory_order_release);  // [E11] release, pairs with [E10]: what the holder did
   }

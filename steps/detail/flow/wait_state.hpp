@@ -7,37 +7,38 @@
 
 namespace steps::detail {
 
-/// On what a step that waits and the tokens of its wait agree: who ends the wait, and who frees what they share.
+/// Handshake between a step that waits and the tokens of its wait: which token ends the wait, and which of them all
+/// frees the block that they share.
 ///
-/// One token wins; what it stores is its own until it has sent it to the step's loop as a message, or has taken its
-/// win back because storing has failed. The step may close the wait at any time; the message of a token that has won
-/// before comes to a step that does not wait any more.
+/// One token wins. The result that it stores belongs to it until it has sent the result to the step's loop as a
+/// message, or until it takes its win back because storing has failed. The step may close the wait at any time; the
+/// message of a token that has won before then finds that the step does not wait.
 ///
-/// Threads     win(), take_back(), refused(): the tokens', any thread; close(): the loop's.
+/// Threads     win(), take_back(), refused(): the tokens', any thread. close(): the loop's. The others: any.
 class wait_state {
  public:
   /// True for the first caller only.
   bool win() noexcept {
     std::uint32_t expected = open;
-    // [X2] acquire, pairs with [X3]: the winner writes the result that a winner before it has taken back
+    // [X2] acquire, pairs with [X3]: the winner writes the result memory that an earlier winner has used
     return state_.compare_exchange_strong(expected, won, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  /// The winner could not store its result; the wait goes on, unless the step has closed it meanwhile.
+  /// The winner could not store its result. The wait goes on, unless the step has closed it meanwhile.
   void take_back() noexcept {
     std::uint32_t expected = won;
-    // [X3] release, pairs with [X2]; failure is relaxed, nobody wins any more
+    // [X3] release, pairs with [X2]; failure is relaxed: after close() no token wins
     state_.compare_exchange_strong(expected, open, std::memory_order_release, std::memory_order_relaxed);
   }
-  /// The winner could not send its result: there is no loop any more.
+  /// The winner could not send its result: the loop has gone.
   void refused() noexcept { state_.store(closed, std::memory_order_relaxed); }  // nothing is handed over
-  /// The step does not wait any more. A token that has won keeps its result for itself until it has sent it.
+  /// The step has stopped waiting. A token that has won keeps its result until it has sent it.
   void close() noexcept { state_.store(closed, std::memory_order_relaxed); }  // nothing is handed over
-  /// As far as this thread can know.
+  /// The answer may be out of date at once.
   bool is_open() const noexcept { return state_.load(std::memory_order_relaxed) == open; }
 
-  /// One more token or message; the caller has one meanwhile.
+  /// One more token or message. The caller has a reference meanwhile.
   void share() noexcept { references_.add(); }
-  /// True: it was the last, and the caller frees what they share.
+  /// True: it was the last reference, and the caller frees the block.
   bool release() noexcept { return references_.drop(); }
 
  private:

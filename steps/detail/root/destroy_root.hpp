@@ -11,28 +11,28 @@
 #include "steps/detail/root/end_message.hpp"        // for end_message, attend_own_loops
 #include "steps/detail/root/root.hpp"               // for cancel_on_loop, begin, detach_control_block
 
-/// The end of flows whose owner lets go of them, on whatever thread.
+/// Destruction of root flows by their owner, on any thread.
 namespace steps::detail {
 
-/// A flow that is cancelled and waits for its branches: ends those whose loops nobody drives. In the flow's loop.
+/// For a cancelled flow that waits for its branches: ends the branches whose loops have no driver. In the flow's loop.
 inline void help_branches(flow& f) noexcept {
   if (f.is_cancel_held() && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
 }
 
-/// The destruction of a flow that executes on another thread's loop: the destroyer waits for the cancel, and for the
-/// end of branches on other loops. While it waits for these, this has the place of the flow's promise.
+/// Request of a destroyer to the loop of another thread: cancel the flow and say when it has ended. While the flow
+/// waits for branches on other loops, the request takes the place of the flow's promise.
 class destroy_request final : public end_message, public promise_base {
  public:
   explicit destroy_request(flow& f) noexcept : end_message(&arrived), flow_(f) {}
 
-  /// On the loop, once. Messages to the flow that came before this one may still be in the inbox.
+  /// On the loop, once. Earlier messages to the flow may still be in the inbox.
   void carry_out() noexcept {
     cancel_on_loop(flow_);
     if (flow_.executes() && flow_.core->retract(flow_)) begin(flow_, async::detail::delivery::dropped);
     if (!flow_.executes()) return finish();
     promise_ = std::exchange(flow_.promise, this);
   }
-  /// The destroyer waits until `deadline`. True: the flow is the destroyer's.
+  /// The destroyer waits until `deadline`. True: the flow belongs to it.
   bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
   void release() noexcept {
     if (!word_.drop()) return;
@@ -53,12 +53,12 @@ class destroy_request final : public end_message, public promise_base {
     release();
   }
 
-  flow& flow_;  // the loop thread's until the end
+  flow& flow_;  // the loop thread's until finish()
   promise_base* promise_ = nullptr;
   destroy_handshake word_;  // the other reference is the message's, then the flow's
 };
 
-/// Does what the message asks for when no thread is in the loop.
+/// Carries out the request when no thread is in the loop.
 inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
@@ -66,14 +66,14 @@ inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait
   if (f.executes()) help_branches(f);
 }
 
-/// Makes sure that the flow is idle and that no other thread reaches it, whatever thread this is. Waits for a callback
-/// of the flow that is running on another thread, which may meanwhile wait for flows on a loop that this thread is in.
+/// Cancels the flow and waits until it is idle and no other thread reaches it. For any thread. Waits for a callback of
+/// the flow that runs on another thread, which may itself wait for flows on a loop that this thread is in.
 [[gnu::noinline]] inline void destroy_on_other_thread(flow& f) noexcept {
   using std::chrono::microseconds;
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
   auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
   if (loop.push(*wait)) {
-    // The loops may be driven by nobody any more, or by this very thread, which no message tells: look now and then.
+    // The loops may have lost their drivers, or this thread is the driver and no message wakes it: poll.
     constexpr microseconds shortest(50);
     constexpr microseconds longest(5'000);
     const bool is_host = async::detail::worker_loop != nullptr;
@@ -90,14 +90,14 @@ inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait
   wait->release();
 }
 
-/// A flow that may be a branch on a loop of its own, or within one, has a turn on this thread: callbacks may destroy
-/// the root that it belongs to, on whose loop another thread is.
+/// A turn on this thread of a flow that may be a branch on a loop of its own, or within one. Its callbacks may destroy
+/// the root that the branch belongs to, whose loop another thread may be in.
 struct branch_turn {
   explicit branch_turn(const flow& b) noexcept;
   ~branch_turn();
   branch_turn(const branch_turn&) = delete;
   branch_turn& operator=(const branch_turn&) = delete;
-  const flow* branch;  // null: it is none, or has ended
+  const flow* branch;  // null: the flow is no branch, or has ended
   branch_turn* const outer;
 };
 inline constinit thread_local branch_turn* branch_turns = nullptr;
@@ -105,14 +105,14 @@ inline branch_turn::branch_turn(const flow& b) noexcept
     : branch(b.root.parent_ != nullptr ? &b : nullptr), outer(std::exchange(branch_turns, this)) {}
 inline branch_turn::~branch_turn() { branch_turns = outer; }
 
-/// The branch is about to go, perhaps in its turn.
+/// The branch is about to be destroyed, perhaps in its own turn.
 inline void end_turn_of(const flow& b) noexcept {
   for (branch_turn* turn = branch_turns; turn != nullptr; turn = turn->outer) {
     if (turn->branch == &b) turn->branch = nullptr;
   }
 }
 
-/// resume() of such a branch.
+/// resume() for a branch on a loop of its own.
 inline void resume_branch(async::detail::runnable& r) {
   const branch_turn here(static_cast<flow&>(r));
   resume(r);
@@ -128,7 +128,7 @@ inline bool is_in_branch_of(const flow& f) noexcept {
   return false;
 }
 
-/// retire() of a flow that executes, or to which a message is on its way.
+/// destroy_root() of a flow that executes, or to which a message is on its way.
 [[gnu::noinline]] inline bool destroy_executing(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
   if (executes && is_ending_here(f)) return false;
@@ -143,7 +143,7 @@ inline bool is_in_branch_of(const flow& f) noexcept {
       detach_control_block(f);  // as in finish()
       return true;
     }
-    if (is_in_turn) return false;  // what it waits for may wait for this callback
+    if (is_in_turn) return false;  // the branches that the flow waits for may wait for this callback
   }
   if (is_in_branch_of(f)) {
     on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
@@ -153,14 +153,14 @@ inline bool is_in_branch_of(const flow& f) noexcept {
   return true;
 }
 
-/// True when the flow has ended, nobody reaches it, and there is nothing outside of its block: no more needs to be done
-/// about its end.
+/// True when the flow has ended, no thread reaches it, and nothing outside of its block belongs to it: its memory may
+/// be freed at once.
 inline bool needs_no_teardown(const flow& f) noexcept {
   return !f.is_known_to_execute() && f.has_remains() && !has_extras(f);
 }
 
-/// True when the flow is idle and unreachable; false: it is running a callback on this thread, or the destructor of a
-/// step, and its end is to come.
+/// Cancels the flow and waits until it is idle and unreachable. False: a callback of the flow or a destructor of one of
+/// its steps is on this thread's stack, and the flow ends after that has returned: the caller detaches it.
 inline bool destroy_root(flow& f) noexcept {
   const bool executes = f.is_known_to_execute();
   if (!executes && is_unreached(f)) [[likely]]

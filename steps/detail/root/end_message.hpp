@@ -2,17 +2,18 @@
 #pragma once
 #include "async/detail/loop/inbox.hpp"         // for message, delivery
 #include "async/detail/loop/loop_core.hpp"     // for loop_core, current_loop
-#include "steps/detail/engine/ending.hpp"      // for flow, is_held
+#include "steps/detail/engine/ending.hpp"      // for flow
 #include "steps/detail/flow/branch_state.hpp"  // for branch_state
 
-/// What threads do that wait for the end of a flow, so that no two of them wait for each other.
+/// Messages that a thread goes on to deliver while it waits for the end of a flow, so that no two threads wait for each
+/// other.
 namespace steps::detail {
 
 /// A message that the end of a flow may depend on. A thread that waits for such an end within a callback goes on to
-/// deliver these to its own loops: whoever it waits for may itself wait for what they ask for.
+/// deliver these to its own loops, since the thread that it waits for may wait for one of them.
 class end_message : public async::detail::message {
  public:
-  /// True when the flow whose end it serves is on its way there; others wait for their turn.
+  /// True when the flow whose end the message serves is being cancelled. Other messages wait for a turn of the loop.
   static bool is_urgent(const async::detail::message& m) noexcept {
     if (m.deliver == &arrived) {
       const auto& self = static_cast<const end_message&>(m);
@@ -20,7 +21,7 @@ class end_message : public async::detail::message {
     }
     return m.deliver == &branch_told && branch_state(branch(m).active.of_branch()).is_bound();
   }
-  /// The message in a branch: it is to begin or, when it has begun, to end.
+  /// The message that a branch itself is: the branch begins or, when it has begun, ends.
   static void branch_told(async::detail::message& m, async::detail::delivery) {
     flow& b = branch(m);
     b.ops->on_message(b);
@@ -29,7 +30,7 @@ class end_message : public async::detail::message {
  protected:
   using function = void (*)(end_message&);
 
-  /// `parent`: a parallel() step's flow, whose end it serves when that has been cancelled; null: it always does.
+  /// `parent`: the flow of a parallel() step, whose end the message serves once it is cancelled; null: always urgent.
   explicit end_message(function act, const flow* parent = nullptr) noexcept
       : message(&arrived), act_(act), parent_(parent) {}
 
@@ -44,7 +45,7 @@ class end_message : public async::detail::message {
   const flow* const parent_;
 };
 
-/// Delivers the end_messages of all loops that the calling thread is in, as far as they are urgent.
+/// Delivers the urgent end_messages of all loops that the calling thread is in.
 inline void attend_own_loops() noexcept {
   for (async::detail::loop_core* c = async::detail::current_loop; c != nullptr; c = c->around()) {
     c->deliver_those(&end_message::is_urgent);

@@ -14,8 +14,8 @@
 #include "async/detail/loop/loop_entry.hpp"   // for loop_entry
 #include "steps/detail/engine/engine.hpp"     // for raise, wake
 
-/// What other threads want done with a flow: one message to its loop, for which nobody waits. The flow may end or be
-/// destroyed before the message arrives, so it goes to the flow's control block, which outlives it.
+/// Requests of other threads to a flow: one message to its loop, for which no thread waits. The flow may end or be
+/// destroyed before the message arrives, so the message refers to the flow's control block, which outlives it.
 namespace steps::detail {
 
 inline void release_control_block(flow_control_block& r) noexcept {
@@ -24,7 +24,7 @@ inline void release_control_block(flow_control_block& r) noexcept {
   async::detail::free_block(&r, sizeof(flow_control_block));
 }
 
-/// The flow's control block. The flow exists during the call. Throws std::bad_alloc.
+/// The flow's control block, made on first use. The flow exists during the call. Throws std::bad_alloc.
 inline flow_control_block& control_block_of(flow& f) {
   flow_control_block* known = f.control_block.get();
   if (known == nullptr) {
@@ -43,7 +43,7 @@ inline flow_control_block& reach(flow& f) {
   return known;
 }
 
-/// The start_state of a flow that executes, if it has been in a pool's queue by itself; null: its loop may be used.
+/// The start_state of a flow that executes and has been queued in a pool; null: its loop may be used.
 inline start_state* start_of(flow& f) noexcept {
   if (f.pool == nullptr) return nullptr;
   flow_control_block* const r = f.control_block.get();
@@ -52,21 +52,21 @@ inline start_state* start_of(flow& f) noexcept {
 
 /// The flow's loop; null: no worker of its pool has taken it yet.
 inline async::detail::loop_core* known_core_of(flow& f) noexcept {
-  if (f.pool != nullptr && f.is_known_to_execute()) {  // else it does not change
+  if (f.pool != nullptr && f.is_known_to_execute()) {  // else the loop does not change
     const start_state* const word = start_of(f);
     if (word != nullptr && !word->is_bound()) return nullptr;
   }
   return f.core;
 }
 
-/// True when no message to the flow is on its way, nor the task that starts it. New ones are made by those who have the
-/// flow.
+/// True when neither a message to the flow nor the task that starts it is on its way. Only the thread that has the flow
+/// makes new ones.
 inline bool is_unreached(flow& f) noexcept {
   flow_control_block* const r = f.control_block.get_own();
   return r == nullptr || r->references.is_last();
 }
 
-/// The flow goes; on the loop's thread, or when no message can be under way.
+/// The flow is about to go: messages on their way lose their target. On the loop's thread, or when there are none.
 inline void detach_control_block(flow& f) noexcept {
   flow_control_block* const r = f.control_block.get_own();
   if (r == nullptr) return;
@@ -75,7 +75,7 @@ inline void detach_control_block(flow& f) noexcept {
   release_control_block(*r);
 }
 
-/// A message that calls act(flow) unless the flow has gone.
+/// A message that calls act(flow) on the loop's thread unless the flow has gone.
 template <class Act>
 struct remote_call final : async::detail::message {
   template <class A>
@@ -96,8 +96,8 @@ struct remote_call final : async::detail::message {
   Act act;
 };
 
-/// Has act(flow&) called on the loop's thread, unless the flow or the loop has gone by then. From any thread, while the
-/// flow exists. Throws std::bad_alloc.
+/// Calls act(flow&) on the loop's thread, unless the flow or the loop has gone by then. For any thread, while the flow
+/// exists. Throws std::bad_alloc.
 template <class Act>
 void on_loop_of(flow& f, Act&& act) {
   using call = remote_call<std::decay_t<Act>>;
@@ -115,26 +115,27 @@ void on_loop_of(flow& f, Act&& act) {
   if (!f.core->push(*made)) call::destroy(*made);
 }
 
-/// True when `s` waits, in the wait that other threads know by `epoch`.
+/// True when `s` still waits, in the wait that the requesting thread has seen as `epoch`.
 inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
   return f.is_waiting() && f.cur == s && f.wait_number() == epoch;
 }
 
-/// The end of a wait by what a call of users' functions leaves behind: results, or an error. They may cancel the flow.
+/// Ends a wait with the results that `call` stores or the error that it marks. It calls functions of users, which may
+/// cancel the flow.
 template <class Call>
 void resume_after(flow& f, Call&& call) noexcept {
   if (!call_outside(f, [&f, &call] { guarded(f, call); })) return;
   wake(f, f.is_failing() ? verdict::error : verdict::success);
 }
 
-/// The end of a wait by success, on the loop's thread.
+/// Ends a wait by success, on the loop's thread.
 template <class... A>
 void resume_with(flow& f, A&&... results) {
   resume_after(f, [&] { put_results(f, std::forward<A>(results)...); });
 }
 
-/// Permission to touch a flow, for as long as it lives: in its loop, in a pool's queue before the first step, or when
-/// it does not execute.
+/// Permission to touch a flow, held for the lifetime of this object. Given on the flow's loop, while the flow is in a
+/// pool's queue, and while it does not execute.
 class flow_entry {
  public:
   explicit flow_entry(flow& f) noexcept {
@@ -146,13 +147,13 @@ class flow_entry {
   }
   ~flow_entry() {
     if (held_ != nullptr) held_->put_back();
-    if (has_loop_) leave();
+    if (has_loop_) leave_loop();
   }
   flow_entry(const flow_entry&) = delete;
   flow_entry& operator=(const flow_entry&) = delete;
 
   explicit operator bool() const noexcept { return given_; }
-  /// The flow is just being cancelled before its start: nobody waits for anything.
+  /// The flow is being cancelled before its start: there is nothing left to do.
   bool is_too_late() const noexcept { return too_late_; }
 
  private:
@@ -174,7 +175,7 @@ class flow_entry {
       has_loop_ = true;
     }
   }
-  [[gnu::noinline]] void leave() noexcept {
+  [[gnu::noinline]] void leave_loop() noexcept {
     std::destroy_at(std::launder(reinterpret_cast<async::detail::loop_entry*>(loop_)));
   }
 
@@ -185,12 +186,12 @@ class flow_entry {
   alignas(async::detail::loop_entry) std::byte loop_[sizeof(async::detail::loop_entry)];  // g++ warns of an optional
 };
 
-/// The end of a wait by an exception of a call that the step has waited for, on the loop's thread.
+/// Ends a wait by the exception of a call that the step has waited for, on the loop's thread.
 [[gnu::noinline]] inline void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
   resume_after(f, [&thrown] { std::rethrow_exception(thrown); });
 }
 
-/// Reports a mistake from any thread.
+/// misuse() from any thread.
 [[gnu::noinline]] inline void misuse_anywhere(flow& f, std::string_view literal) {
   const flow_entry here(f);
   if (here) return misuse(f, literal);
@@ -198,14 +199,14 @@ class flow_entry {
   on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
-/// success() of a waiting step: true when that is a mistake, which is known then.
-inline bool is_group(flow& f, const step& s) noexcept {
+/// For success() of a waiting step. True: the step is a parallel() step, which is misuse and has been reported.
+inline bool refuse_success_of_parallel(flow& f, const step& s) noexcept {
   if ((s.flags_ & record_flag::is_group) == 0) return false;
   misuse(f, "success() of a parallel() step");
   return true;
 }
 
-/// asi.success(...) that is not the plain case of a running step.
+/// asi.success(...) in all cases but the plain one of a running step.
 template <class... A>
 [[gnu::noinline]] void late_success(step& s, A&&... results) {
   flow& f = *s.flow_;
@@ -215,7 +216,7 @@ template <class... A>
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(
         f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
-          if (!waits(target, &s, epoch) || is_group(target, s)) return;
+          if (!waits(target, &s, epoch) || refuse_success_of_parallel(target, s)) return;
           std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
         });
   }
@@ -226,11 +227,11 @@ template <class... A>
                                          : "success() of a step with sub-steps");
   }
   if (!f.is_waiting() || f.cur != &s) return;
-  if (is_group(f, s)) return;
+  if (refuse_success_of_parallel(f, s)) return;
   resume_with(f, std::forward<A>(results)...);
 }
 
-/// asi.errorNoThrow() that is not the plain case of a running step.
+/// asi.errorNoThrow() in all cases but the plain one of a running step.
 [[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
   flow& f = *s.flow_;
   const flow_entry here(f);

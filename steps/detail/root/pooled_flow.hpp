@@ -5,7 +5,7 @@
 #include <new>      // for placement new
 
 #include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
-#include "steps/detail/root/destroy_root.hpp"  // for retire
+#include "steps/detail/root/destroy_root.hpp"  // for destroy_root
 #include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin
 
 /// Root flows in recycled blocks.
@@ -19,7 +19,7 @@ struct pooled_flow {
     void* const block = async::detail::allocate_block(block_size);
     return ::new (block) flow(&ops, core, block_size - sizeof(flow), &resume, &begin);
   }
-  /// The root has gone.
+  /// The owner destroys the root: releases the flow, or leaves that to the flow's end.
   [[gnu::always_inline]] static void give_up(flow& f) noexcept {
     if (!needs_no_teardown(f)) [[unlikely]]
       return give_up_otherwise(f);

@@ -13,13 +13,13 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
 #include "steps/detail/root/remains.hpp"             // for begin_anew
 
-/// Root flows: execute, cancel, destroy, and the errors that nobody has handled.
+/// Root flows: execute, cancel, the end of the execution, and unhandled errors.
 namespace steps::detail {
 
 using async::detail::loop_entry;
 
-/// The end of a root flow's execution by an error, or with a promise.
-[[gnu::noinline]] inline void end_root_otherwise(flow& f, bool failed) {
+/// Ends a root flow's execution that has failed or has a promise.
+[[gnu::noinline]] inline void end_root_rare(flow& f, bool failed) {
   if (promise_base* const promise = std::exchange(f.promise, nullptr)) return promise->end(f, failed);
   if (f.state != nullptr) {
     if (const auto& hook = state_access::unhandled(*f.state)) {
@@ -37,15 +37,15 @@ using async::detail::loop_entry;
   core.unhandled(error);
 }
 
-/// The end of a root flow's execution. An error goes to the promise, else to the state's hook, else to the loop's.
+/// Ends a root flow's execution. An error goes to the promise, else to the hook of State, else to the loop's.
 inline void end_root(flow& f) {
   const bool failed = f.is_failing();
   if (!failed && f.promise == nullptr) [[likely]]
     return end_execution(f);
-  end_root_otherwise(f, failed);
+  end_root_rare(f, failed);
 }
 
-/// There is no memory for a place in the ready queue.
+/// Ends an execution for lack of memory for a place in the ready queue.
 [[gnu::noinline]] inline void begin_without_memory(flow& f) {
   ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   set_error(f, errors::InternalError, "out of memory");
@@ -54,14 +54,14 @@ inline void end_root(flow& f) {
   f.ops->end(f);
 }
 
-/// A flow whose steps this thread drops before the start. The destructors of what they have captured may destroy it.
+/// A flow whose steps this thread is destroying before the start. The destructors of captured objects may destroy it.
 struct unstarted_end {
   const flow* what;
-  const unstarted_end* outer;  // the destructor of a step of that one has led here
+  const unstarted_end* outer;  // its steps' destructors have led to this one
 };
 inline constinit thread_local const unstarted_end* unstarted_ends = nullptr;
 
-/// The end of a flow that is the caller's and has not started.
+/// Ends the execution of a flow that belongs to the caller and has not started.
 inline void end_unstarted(flow& f) noexcept {
   const unstarted_end here{&f, unstarted_ends};
   unstarted_ends = &here;
@@ -70,12 +70,12 @@ inline void end_unstarted(flow& f) noexcept {
   end_execution(f);
 }
 inline bool is_ending_here(const flow& f) noexcept {
-  const unstarted_end* drop = unstarted_ends;
-  while (drop != nullptr && drop->what != &f) drop = drop->outer;
-  return drop != nullptr;
+  const unstarted_end* end = unstarted_ends;
+  while (end != nullptr && end->what != &f) end = end->outer;
+  return end != nullptr;
 }
 
-/// execute() of another thread arrives at the loop.
+/// The message of an execute() on another thread has arrived at the loop.
 inline void begin(async::detail::message& m, async::detail::delivery how) {
   flow& f = static_cast<flow&>(m);
   if (how == async::detail::delivery::on_loop && !f.is_cancelled()) {
@@ -88,7 +88,7 @@ inline void begin(async::detail::message& m, async::detail::delivery how) {
   end_unstarted(f);
 }
 
-/// Starts an execution in a turn of the flow's loop, and takes the flow's first turn at once.
+/// Starts an execution in a turn of the flow's loop, and runs the flow's first turn at once.
 inline void start_here(flow& f) {
   verdict why;
   try {
@@ -101,16 +101,16 @@ inline void start_here(flow& f) {
   resume(f);
 }
 
-/// The task that starts a flow on a pool: whichever worker takes it binds the flow to its loop, for good.
+/// The task that starts a flow on a pool. The worker that runs it binds the flow to its loop for good.
 class start_task {
  public:
   explicit start_task(flow& f) : pool_(*f.pool), remote_(&reach(f)) { remote_->start.prepare(); }
   start_task(start_task&& other) noexcept
       : pool_(other.pool_), remote_(std::exchange(other.remote_, nullptr)), number_(other.number_) {}
   start_task& operator=(start_task&&) = delete;
-  ~start_task() { let_go(); }
+  ~start_task() { drop_reference(); }
 
-  /// The flow is seen to execute.
+  /// Other threads see the flow execute.
   void queue() noexcept { number_ = remote_->start.queue(); }
   void operator()() {
     const auto place = pool_.place_for_flow();
@@ -138,9 +138,9 @@ class start_task {
   }
   void bind() noexcept {
     remote_->start.bind();
-    let_go();
+    drop_reference();
   }
-  void let_go() noexcept {
+  void drop_reference() noexcept {
     if (flow_control_block* const r = std::exchange(remote_, nullptr)) release_control_block(*r);
   }
 
@@ -149,7 +149,7 @@ class start_task {
   std::uint32_t number_ = 0;
 };
 
-/// For the flow's owner, when another thread cancels it before its start: waits until that has been done.
+/// For the flow's owner, when another thread cancels the flow before its start: waits until that has happened.
 inline void wait_for_cancel(const flow& f) noexcept {
   while (f.is_known_to_execute()) {
     attend_own_loops();
@@ -175,9 +175,9 @@ inline void queue_start(flow& f) {
   }
 }
 
-/// Gives the flow to its loop or pool. Throws std::bad_alloc, what the pool's queue throws, and Error when the loop has
-/// gone; the flow is idle then, its steps are as they were.
-[[gnu::noinline]] inline void execute_anyway(flow& f) {
+/// Hands the flow to its loop or pool. Throws std::bad_alloc, exceptions of the pool's queue, and Error when the loop
+/// has gone; the flow is idle then, with its steps as they were.
+[[gnu::noinline]] inline void execute_rare(flow& f) {
   if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (!begin_anew(f)) return;
   if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
@@ -194,7 +194,7 @@ inline void queue_start(flow& f) {
   }
 }
 
-/// The same; what is here is for the owner of the loop, and a flow without history.
+/// The same. The code here is the fast path: on the owner of the loop, for a flow without history.
 [[gnu::noinline]] inline void execute(flow& f) {
   if (!f.is_known_to_execute() && !f.has_remains() && f.state == nullptr && f.core != nullptr && f.has_no_verdict())
       [[likely]] {
@@ -204,30 +204,30 @@ inline void queue_start(flow& f) {
       return start_with_place(f);
     }
   }
-  execute_anyway(f);
+  execute_rare(f);
 }
 
-/// Cancels a flow on its loop's thread; when it has returned it has happened.
+/// Cancels a flow on its loop's thread. The flow has been cancelled when this returns.
 inline void cancel_on_loop(flow& f) noexcept {
-  if (!f.is_known_to_execute()) return;  // which may not have been given to the loop yet
+  if (!f.is_known_to_execute()) return;  // it may not have been handed to the loop yet
   if (f.is_running()) return cancel_in_turn(f);
   if (!f.is_idle()) return cancel_outside_turn(f);
   f.cancel_start();  // begin() is still to come
 }
 
-/// Cancels a flow that waits in a pool's queue. False: it is bound to a loop.
+/// Cancels a flow that waits in a pool's queue for its start. False: it is bound to a loop.
 inline bool cancel_in_pool_queue(flow& f) noexcept {
   start_state* const word = start_of(f);
   const start_state::held start = word != nullptr ? word->hold() : start_state::held::bound;
   if (start == start_state::held::bound) return false;
   if (start == start_state::held::yes) {
-    word->cancel();  // first: destructors of steps are users' functions, and may cancel it, too
+    word->cancel();  // first, since destructors of steps may cancel the flow, too
     end_unstarted(f);
   }
   return true;
 }
 
-/// Cancels a flow, from any thread; from another than the loop's it is a request. Throws std::bad_alloc there.
+/// Cancels a flow, from any thread. From another than the loop's it is a request, and throws std::bad_alloc.
 inline void cancel(flow& f) {
   if (!f.is_known_to_execute()) return;
   if (cancel_in_pool_queue(f)) return;
