@@ -230,7 +230,7 @@ std::future<T> execute_with_promise(step& s) {
     execute(f);
     return result;
   } catch (...) {
-    if (std::exchange(f.promise, nullptr) != nullptr) end->drop();  // else a cancel() has done so
+    if (std::exchange(f.promise, nullptr) != nullptr) end->cancelled();  // else a cancel() has done so
     throw;
   }
 }

@@ -50,7 +50,7 @@ inline void run_cancel_handlers(flow& f, const step& owner) noexcept { run_cance
 [[gnu::noinline]] inline void hand_back_or_release(flow& f) noexcept {
   promise_base* const promise = std::exchange(f.promise, nullptr);
   f.is_detached() ? f.ops->release(f) : f.active.clear();
-  if (promise != nullptr) promise->drop();
+  if (promise != nullptr) promise->cancelled();
 }
 
 /// Gives back the flow's place in its loop: its results, its entry in the list of waiting flows, and the place that is

@@ -33,7 +33,7 @@ T& make_scope(flow& f, step& owner, Args&&... args) {
   try {
     made = ::new (memory) T(std::forward<Args>(args)...);
   } catch (...) {
-    take_back_record(f, memory, size, before);
+    release_record(f, memory, size, before);
     throw;
   }
   enter_scope(f, *made, size, owner, T::ops);

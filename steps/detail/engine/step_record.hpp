@@ -157,7 +157,7 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   try {
     made = ::new (memory) Step(std::forward<Args>(args)...);
   } catch (...) {
-    take_back_record(f, memory, size, before);
+    release_record(f, memory, size, before);
     if (f.limit != nullptr) ++f.limit->steps;
     throw;
   }

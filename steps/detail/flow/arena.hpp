@@ -106,7 +106,7 @@ void* allocate_record(flow& f) {
 
 /// Releases the memory of a record whose constructor has thrown, from `before` on. When the constructor has added
 /// records behind it, they stay, and padding takes the record's place.
-inline void take_back_record(flow& f, void* memory, std::size_t size, std::byte* before) noexcept {
+inline void release_record(flow& f, void* memory, std::size_t size, std::byte* before) noexcept {
   if (f.top == static_cast<std::byte*>(memory) + size) return set_top(f, before);
   ::new (memory) record{static_cast<std::uint32_t>(size), 0, 0};
 }

@@ -55,7 +55,7 @@ inline constexpr std::uint16_t is_jump = 2;     // the records go on elsewhere
 inline constexpr std::uint16_t again = 4;       // a loop that is not at its end
 inline constexpr std::uint16_t is_loop = 8;     // its functor begins with a loop_label
 inline constexpr std::uint16_t handler = 16;    // its error handler has not been called
-inline constexpr std::uint16_t begun = 32;      // a loop: it has run at least once
+inline constexpr std::uint16_t begun = 32;      // it has run at least once; of loop(), parallel(), await(), sync()
 inline constexpr std::uint16_t is_group = 64;   // parallel()
 inline constexpr std::uint16_t is_root = 128;   // the root flow's IAsyncSteps, which lies in no arena
 inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
@@ -205,7 +205,7 @@ struct flow : flow_state, async::detail::message {
   scope* scopes = nullptr;
   std::byte* top;
   std::byte* end;                  // of the chunk, less a jump
-  async::detail::loop_core* core;  // set before execute(), on a pool by start_state's bind(); other threads read it
+  async::detail::loop_core* core;  // set before execute(), on a pool before start_state's bind()
   const flow_ops* ops;
   chunk* chunks = nullptr;
   union {

@@ -10,7 +10,7 @@ class promise_base {
   /// Takes the flow's results or pending error, ends the execution, publishes, and destroys itself.
   virtual void end(flow& f, bool failed) = 0;
   /// The flow has been cancelled, and its execution has ended. Destroys itself.
-  virtual void drop() noexcept = 0;
+  virtual void cancelled() noexcept = 0;
 
  protected:
   ~promise_base() = default;

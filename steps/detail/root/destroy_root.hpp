@@ -8,7 +8,7 @@
 #include "async/detail/loop/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
-#include "steps/detail/root/end_message.hpp"        // for end_message, attend_own_loops
+#include "steps/detail/root/end_message.hpp"        // for end_message, deliver_urgent_messages
 #include "steps/detail/root/root.hpp"               // for cancel_on_loop, begin, detach_control_block
 
 /// Destruction of root flows by their owner, on any thread.
@@ -42,9 +42,9 @@ class destroy_request final : public end_message, public promise_base {
 
  private:
   static void arrived(end_message& m) { static_cast<destroy_request&>(m).carry_out(); }
-  void end(flow&, bool) override {}  // cancelled flows drop()
-  void drop() noexcept override {
-    if (promise_ != nullptr) promise_->drop();
+  void end(flow&, bool) override {}  // a cancelled flow calls cancelled()
+  void cancelled() noexcept override {
+    if (promise_ != nullptr) promise_->cancelled();
     finish();
   }
   void finish() noexcept {
@@ -59,7 +59,7 @@ class destroy_request final : public end_message, public promise_base {
 };
 
 /// Carries out the request when no thread is in the loop.
-inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait) noexcept {
+inline void carry_out_if_undriven(async::detail::loop_core& core, flow& f, destroy_request& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
   if (core.retract(wait)) wait.carry_out();
@@ -79,8 +79,8 @@ inline void claim(async::detail::loop_core& core, flow& f, destroy_request& wait
     const bool is_host = async::detail::worker_loop != nullptr;
     microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
     while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
-      attend_own_loops();
-      if (is_host || pause == longest) claim(*loop.get(), f, *wait);
+      deliver_urgent_messages();
+      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
       pause = std::clamp(2 * pause, shortest, longest);
     }
   } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one

@@ -2,8 +2,8 @@
 #pragma once
 #include "async/detail/loop/inbox.hpp"         // for message, delivery
 #include "async/detail/loop/loop_core.hpp"     // for loop_core, current_loop
-#include "steps/detail/engine/ending.hpp"      // for flow
 #include "steps/detail/flow/branch_state.hpp"  // for branch_state
+#include "steps/detail/flow/flow.hpp"          // for flow
 
 /// Messages that a thread goes on to deliver while it waits for the end of a flow, so that no two threads wait for each
 /// other.
@@ -46,7 +46,7 @@ class end_message : public async::detail::message {
 };
 
 /// Delivers the urgent end_messages of all loops that the calling thread is in.
-inline void attend_own_loops() noexcept {
+inline void deliver_urgent_messages() noexcept {
   for (async::detail::loop_core* c = async::detail::current_loop; c != nullptr; c = c->around()) {
     c->deliver_those(&end_message::is_urgent);
   }

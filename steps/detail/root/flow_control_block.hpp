@@ -37,7 +37,7 @@ inline flow_control_block& control_block_of(flow& f) {
 }
 
 /// The same with a reference for the caller.
-inline flow_control_block& reach(flow& f) {
+inline flow_control_block& share_control_block(flow& f) {
   flow_control_block& known = control_block_of(f);
   known.references.add();  // the flow holds one meanwhile
   return known;
@@ -101,7 +101,7 @@ struct remote_call final : async::detail::message {
 template <class Act>
 void on_loop_of(flow& f, Act&& act) {
   using call = remote_call<std::decay_t<Act>>;
-  flow_control_block& r = reach(f);
+  flow_control_block& r = share_control_block(f);
   void* block = nullptr;
   call* made = nullptr;
   try {

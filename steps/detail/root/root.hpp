@@ -9,7 +9,7 @@
 #include "async/detail/loop/loop_host.hpp"           // for loop_host
 #include "async/detail/pool/pool_core.hpp"           // for pool_core
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
-#include "steps/detail/root/end_message.hpp"         // for attend_own_loops
+#include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
 #include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
 #include "steps/detail/root/remains.hpp"             // for begin_anew
 
@@ -104,7 +104,7 @@ inline void start_here(flow& f) {
 /// The task that starts a flow on a pool. The worker that runs it binds the flow to its loop for good.
 class start_task {
  public:
-  explicit start_task(flow& f) : pool_(*f.pool), remote_(&reach(f)) { remote_->start.prepare(); }
+  explicit start_task(flow& f) : pool_(*f.pool), remote_(&share_control_block(f)) { remote_->start.prepare(); }
   start_task(start_task&& other) noexcept
       : pool_(other.pool_), remote_(std::exchange(other.remote_, nullptr)), number_(other.number_) {}
   start_task& operator=(start_task&&) = delete;
@@ -152,7 +152,7 @@ class start_task {
 /// For the flow's owner, when another thread cancels the flow before its start: waits until that has happened.
 inline void wait_for_cancel(const flow& f) noexcept {
   while (f.is_known_to_execute()) {
-    attend_own_loops();
+    deliver_urgent_messages();
     async::detail::yield_thread();
   }
 }

@@ -60,7 +60,7 @@ class flow_promise final : public promise_base {
     }
     go();
   }
-  void drop() noexcept override {
+  void cancelled() noexcept override {
     fail(async::detail::broken_promise());
     go();
   }

@@ -131,7 +131,7 @@ class flow_end final : public steps::detail::promise_base {
     }
     destroy();
   }
-  void drop() noexcept override {
+  void cancelled() noexcept override {
     if (async::detail::current_loop != nullptr) end_.resume_on(*async::detail::current_loop);
     destroy();
   }
@@ -169,7 +169,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     try {
       steps::detail::execute(f);
     } catch (...) {
-      if (std::exchange(f.promise, nullptr) != nullptr) promise.drop();  // else a cancel() has done so
+      if (std::exchange(f.promise, nullptr) != nullptr) promise.cancelled();  // else a cancel() has done so
       throw;
     }
   }
