@@ -135,7 +135,7 @@ function(allow_fences target)
 endfunction()
 
 function(add_unit_layer)
-  add_doctest_programs(unit 60)
+  add_doctest_programs(unit 240)
   allow_fences(unit.interop_asio)
   find_library(CPPREST_LIBRARY cpprest)
   if(NOT TARGET unit.interop_pplx)
