@@ -132,6 +132,41 @@ def umbrellas(project):
                 yield path, 1, f"does not include {other}"
 
 
+INCLUDE_LINE = re.compile(r"^\s*#\s*include\b")
+REASON = re.compile(r"//\s*(for|exports)\s+([^:]*)")  # what follows a colon is prose
+
+
+def include_reasons(project):
+    """#include "x.hpp"  // for a, b: the header uses the names; // exports a, b: x.hpp has them, for this header's users."""
+    for path, source in project.headers.items():
+        code = own_code(source)
+        for number, (line, comment) in enumerate(zip(source.code, source.comments), 1):
+            reason = REASON.search(comment) if INCLUDE_LINE.match(line) else None
+            if not reason:
+                continue
+            target = INCLUDE.match(line)
+            exported = target and project.headers.get(target.group(1))
+            if reason.group(1) == "exports":
+                place, text = "that header", own_code(exported) if exported else ""
+            else:
+                place, text = "this header", code
+            for name in (part.strip() for part in reason.group(2).split(",")):
+                if not mentions(text, name):
+                    yield path, number, f"gives '{name}' as its reason, which {place} does not mention"
+
+
+def own_code(source):
+    """The code without its #include lines."""
+    return "\n".join(line for line in source.code if not INCLUDE_LINE.match(line))
+
+
+def mentions(code, name):
+    if name == "placement new":
+        return re.search(r"\bnew\s*\(", code) is not None
+    pattern = r"\s*".join(re.escape(part) for part in re.findall(r"\w+|\S", name))
+    return re.search(rf"(?<!\w){pattern}(?!\w)", code) is not None
+
+
 # --- memory orders ---------------------------------------------------------------------------------------------------
 
 OPERATION = re.compile(
@@ -250,4 +285,14 @@ def banned(project):
                     yield path, source.line_of(match.start()) + 1, reason
 
 
-HEADER_CHECKS = [rooms, map_of_rooms, pragma_once, umbrellas, orders, tags, platform_tests, banned]
+HEADER_CHECKS = [
+    rooms,
+    map_of_rooms,
+    pragma_once,
+    umbrellas,
+    include_reasons,
+    orders,
+    tags,
+    platform_tests,
+    banned,
+]
