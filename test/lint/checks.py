@@ -233,6 +233,29 @@ def tags(project):
                 yield path, number, f"[{tag}] pairs with [{partner}], which does not name it back"
 
 
+TAG_ELSEWHERE = re.compile(r"((?:\[[A-Z]+\d+[a-z]?\](?:,? and |, )?)+) (?:of|in) ([\w/]+\.hpp)")
+
+
+def tag_files(project):
+    """// [Q6] of queue_core.hpp, // [Q6] in queue_core.hpp: the tag is explained in a header of that name."""
+    explained = {}
+    for path, source in project.headers.items():
+        for comment in source.comments:
+            match = re.match(r"\s*//[/!]?<?\s*\[([A-Z]+\d+[a-z]?)\]", " " + comment.strip())
+            if match:
+                explained.setdefault(match.group(1), set()).add(path)
+    for path, source in project.headers.items():
+        wrong = {}
+        for number, comment in enumerate(joined_comments(source), 1):
+            for match in TAG_ELSEWHERE.finditer(comment):
+                for tag in TAG.findall(match.group(1)):
+                    homes = explained.get(tag, set())
+                    if not any(("/" + home).endswith("/" + match.group(2)) for home in homes):
+                        wrong[tag, match.group(2)] = number
+        for (tag, named), number in wrong.items():
+            yield path, number, f"[{tag}] is not explained in {named}"
+
+
 def joined_comments(source):
     """For each line the comment that starts there, with the comment lines that continue it."""
     joined = []
@@ -293,6 +316,7 @@ HEADER_CHECKS = [
     include_reasons,
     orders,
     tags,
+    tag_files,
     platform_tests,
     banned,
 ]
