@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>      // for constructible_from, invocable
-#include <future>        // for future, launch
-#include <system_error>  // for system_error
-#include <type_traits>   // for decay_t
-#include <utility>       // for forward, move
+#include <future>        // for async, launch
+#include <system_error>  // for system_error, make_error_code, errc
+#include <utility>       // for forward
 
-#include "async/bounded_queue.hpp"           // for users: this header includes all of async/ but trace.hpp
+#include "async/bounded_queue.hpp"           // exports bounded_queue
 #include "async/detail/call/call_state.hpp"  // for call_in_pool
-#include "async/errors.hpp"                  // for users
-#include "async/event_loop.hpp"              // for event_loop
-#include "async/manual_clock.hpp"            // for users
-#include "async/parallel_for.hpp"            // for users
-#include "async/parallel_invoke.hpp"         // for users
-#include "async/parallel_reduce.hpp"         // for users
-#include "async/queue.hpp"                   // for users
-#include "async/task.hpp"                    // for users
-#include "async/task_group.hpp"              // for users
+#include "async/errors.hpp"                  // exports stopped, queue_full
+#include "async/event_loop.hpp"              // exports event_loop
+#include "async/manual_clock.hpp"            // exports manual_clock
+#include "async/parallel_for.hpp"            // exports parallel_for
+#include "async/parallel_invoke.hpp"         // exports parallel_invoke
+#include "async/parallel_reduce.hpp"         // exports parallel_reduce
+#include "async/queue.hpp"                   // exports queue
+#include "async/task.hpp"                    // exports task
+#include "async/task_group.hpp"              // exports task_group
 #include "async/threadpool.hpp"              // for threadpool
-#include "async/threadpool_options.hpp"      // for users
-#include "async/time_source.hpp"             // for users
+#include "async/threadpool_options.hpp"      // exports threadpool_options
+#include "async/time_source.hpp"             // exports time_source
 
 namespace async {
 

@@ -4,8 +4,8 @@
 #include <cstddef>     // for size_t
 #include <cstdint>     // for uint64_t
 #include <functional>  // for invoke
-#include <iterator>    // for random_access_iterator, iter_reference_t
-#include <ranges>      // for random_access_range, begin, end
+#include <iterator>    // for iter_reference_t
+#include <ranges>      // for begin, distance, iterator_t
 #include <stdexcept>   // for invalid_argument
 #include <utility>     // for move
 

@@ -6,7 +6,7 @@
 #include <functional>   // for invoke
 #include <iterator>     // for iter_reference_t, random_access_iterator
 #include <memory>       // for unique_ptr, make_unique
-#include <ranges>       // for random_access_range
+#include <ranges>       // for begin, iterator_t
 #include <type_traits>  // for invoke_result_t, is_void_v
 #include <utility>      // for forward, move
 

@@ -6,8 +6,8 @@
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate, uncaught_exceptions
 #include <functional>   // for invoke
-#include <memory>       // for construct_at, destroy_at
-#include <new>          // for operator new
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 

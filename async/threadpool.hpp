@@ -8,7 +8,7 @@
 #include <future>       // for future
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for invoke_result_t, decay_t
+#include <type_traits>  // for decay_t
 #include <utility>      // for forward, move
 
 #include "async/detail/base/block_cache.hpp"     // for trim_blocks

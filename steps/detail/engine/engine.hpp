@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for milliseconds
 #include <cstdint>      // for uint32_t
 #include <string_view>  // for string_view
 

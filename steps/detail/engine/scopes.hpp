@@ -7,7 +7,7 @@
 #include <utility>      // for forward
 
 #include "steps/detail/flow/arena.hpp"    // for allocate_record
-#include "steps/detail/flow/pending.hpp"  // for guarded, report_exception
+#include "steps/detail/flow/pending.hpp"  // for report_exception
 
 /// What ends with a step: entering, leaving and cancelling scopes.
 namespace steps::detail {

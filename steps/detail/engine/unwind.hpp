@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for byte
 
 #include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN
 #include "steps/detail/engine/ending.hpp"       // for end_step, leave_level, drop_added

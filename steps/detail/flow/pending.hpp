@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for size_t
 #include <cstdio>       // for fprintf
 #include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at
 #include <string_view>  // for string_view
 
-#include "steps/detail/flow/arena.hpp"  // for clear_results
+#include "steps/detail/flow/arena.hpp"  // for destroy_results
 #include "steps/detail/flow/flow.hpp"   // for flow, pending_error
 #include "steps/state.hpp"              // for State, state_access
 

@@ -5,7 +5,7 @@
 #include <new>      // for placement new
 
 #include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
-#include "steps/detail/root/destroy_root.hpp"  // for retire
+#include "steps/detail/root/destroy_root.hpp"  // for destroy_root
 #include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin
 
 /// Root flows in recycled blocks.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstdint>    // for uint32_t, uintptr_t
-#include <exception>  // for terminate, make_exception_ptr
+#include <exception>  // for exception_ptr
 #include <memory>     // for destroy_at
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
-#include "async/detail/loop/loop_host.hpp"           // for loop_host
 #include "async/detail/pool/pool_core.hpp"           // for pool_core
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
 #include "steps/detail/root/end_message.hpp"         // for attend_own_loops
