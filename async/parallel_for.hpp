@@ -4,8 +4,8 @@
 #include <cstddef>     // for size_t
 #include <cstdint>     // for uint64_t
 #include <functional>  // for invoke
-#include <iterator>    // for random_access_iterator, iter_reference_t
-#include <ranges>      // for random_access_range, begin, end
+#include <iterator>    // for iter_reference_t
+#include <ranges>      // for begin, distance, iterator_t
 #include <stdexcept>   // for invalid_argument
 #include <utility>     // for move
 
@@ -17,7 +17,7 @@ namespace async {
 
 namespace detail {
 
-/// The calls of a loop.
+/// A part of a loop.
 template <class I, class F>
 struct loop_piece {
   const I& first;
@@ -61,34 +61,34 @@ bool run_loop(threadpool& pool, const I& first, const I& last, std::uint64_t cou
 
 }  // namespace detail
 
-/// Calls f(i) for each i of [first, last): an integer, or the element that an iterator points to, or the iterator if
-/// that is what `f` takes. A body of two parameters is called with runs of neighbours, f(first, last). Returns when all
-/// calls are done; nothing happens unless first < last.
+/// Calls f(i) for each i of [first, last), in parallel. i is an integer, the element that an iterator points to, or the
+/// iterator itself if `f` takes that. A body with two parameters is called for runs of neighbours, f(first, last).
+/// Returns when all calls are done. Does nothing unless first < last.
 ///
 /// Use it for loops whose calls do not depend on each other. Do not use it to run blocking calls in the background
 /// (threadpool::post), nor for tasks that find further tasks (task_group).
 ///
-/// Returns     true: all calls were made. False: it was cancelled, see there.
-/// Threads     the calling thread, which may be the pool's or any other, and the threads of the pool that have nothing
-///             better to do. One object `f` is called by all of them at the same time.
-/// Order       none, and no two calls can rely on running at the same time. Each thread takes runs of neighbours.
-/// Grain       how many neighbours a thread takes at a time. auto_grain takes few at first, then more, and splits what
-///             is left when other threads want work, which suits calls of any length, also of uneven ones. A loop of a
-///             type whose last loops took less than ten microseconds begins without waking other threads.
-/// Waiting     a pool that is busy, paused or stopped does not hold up the loop: the calling thread then makes all the
-///             calls itself. Loops nest to any depth. A thread that waits for the last calls runs nothing but calls of
-///             this loop and what they have made, see task_group.
-/// Cancel      a loop ends early, after the runs that threads are at, when the group around it is cancelled, or when
-///             token.stop_requested(): std::stop_token, or anything else that has it.
-/// Exceptions  the first one ends the loop early, after the runs that other threads are at; of several, one is thrown.
-///             std::bad_alloc before the first call; later on, without memory, fewer threads make the calls.
+/// Returns     true if all calls were made; false if the loop was cancelled, see Cancel.
+/// Threads     the calling thread, of the pool or any other, and idle threads of the pool. All of them call the same
+///             object `f` at the same time.
+/// Order       none. No two calls can rely on running at the same time. Each thread takes runs of neighbours.
+/// Grain       the number of neighbours that a thread takes at a time. auto_grain takes few at first, then more, and
+///             splits the rest when other threads want work, which suits calls of any length, even or uneven. When the
+///             last loops of the same type took less than ten microseconds, the loop starts without waking threads.
+/// Waiting     a busy, paused or stopped pool does not hold up the loop: the calling thread then makes all calls
+///             itself. Loops nest to any depth. A thread that waits for the last calls runs only calls of this loop and
+///             tasks that they have made, see task_group.
+/// Cancel      the loop ends early, after the current runs, when an enclosing group is cancelled or when
+///             token.stop_requested(). A token is a std::stop_token or any other type with that member.
+/// Exceptions  the first exception ends the loop early, after the current runs; of several, one is thrown.
+///             std::bad_alloc before the first call. Without memory later on, fewer threads take part.
 template <parallel_index I, parallel_body<I> F, loop_token Token = no_token>
 bool parallel_for(threadpool& pool, I first, I last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::run_loop(pool, first, last, detail::distance_of(first, last), 1, f, grain, token);
 }
 
-/// The same for numbers of different types, such as 0 and v.size(), in a type that both have in common. Throws
-/// std::out_of_range when `first` does not fit in that.
+/// The same for numbers of different types, such as 0 and v.size(), in their common type. Throws std::out_of_range if
+/// `first` does not fit in that type.
 template <std::integral A, std::integral B, parallel_body<std::common_type_t<A, B>> F, loop_token Token = no_token>
   requires(parallel_index<A> && parallel_index<B> && !std::same_as<A, B>)
 bool parallel_for(threadpool& pool, A first, B last, F f, std::size_t grain = auto_grain, const Token& token = {}) {

@@ -41,23 +41,22 @@ bool invoke_all(pool_core& pool, participant& part, task_scope* around, F& f, Re
 
 }  // namespace detail
 
-/// Calls all of the functions, at the same time as far as threads are free, and returns when all are done: fork and
-/// join without a task_group. The first is called by the calling thread.
+/// Calls all functions, in parallel as far as threads are free, and returns when all are done: fork and join without a
+/// task_group. The calling thread calls the first.
 ///
-/// Use it for two or more calls that do not depend on each other, at any depth: divide and conquer. Do not use it for
-/// a number of calls that is only known at run time (task_group, parallel_for), or for calls that block for long.
+/// Use it for two or more independent calls, at any depth: divide and conquer. Do not use it for a number of calls that
+/// is only known at run time (task_group, parallel_for), nor for calls that block for long.
 ///
 ///   async::parallel_invoke(pool, [&] { a = fibonacci(pool, n - 1); }, [&] { b = fibonacci(pool, n - 2); });
 ///
-/// Returns     true: all were called. False: a group around was cancelled, and some were skipped.
-/// Threads     any, inside the pool and outside. What nobody has taken over is called by the calling thread: all of
-///             it, when the pool is paused or stopped. While it waits for what has been taken over, it runs what that
-///             has made and nothing else, see task_group.
-/// Exceptions  when a function throws, those that have not begun are skipped. Of several exceptions that of the first
-///             function in the list is thrown. std::bad_alloc before anything was called, or instead of one of the
-///             calls.
-/// Memory      the functions stay where they are, and the tasks lie on the stack: no allocation in the steady state.
-/// Lifetime    the functions are used until it returns, and not copied.
+/// Returns     true if all were called; false if an enclosing group was cancelled and some were skipped.
+/// Threads     any, inside the pool and outside. The calling thread calls each function that no other thread has
+///             taken: all of them while the pool is paused or stopped. While it waits for a taken function, it runs
+///             only tasks that this function has made, see task_group.
+/// Exceptions  when a function throws, those that have not begun are skipped. Of several exceptions, that of the first
+///             function in the list is thrown. std::bad_alloc before any call, or instead of one of the calls.
+/// Memory      tasks lie on the stack: no allocation in the steady state.
+/// Lifetime    the functions are not copied, and are used until it returns.
 template <detail::plain_call F, detail::plain_call... Rest>
 bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
   detail::task_scope* const around = detail::current_scope();

@@ -6,7 +6,7 @@
 #include <functional>   // for invoke
 #include <iterator>     // for iter_reference_t, random_access_iterator
 #include <memory>       // for unique_ptr, make_unique
-#include <ranges>       // for random_access_range
+#include <ranges>       // for begin, iterator_t
 #include <type_traits>  // for invoke_result_t, is_void_v
 #include <utility>      // for forward, move
 
@@ -18,7 +18,7 @@ namespace async {
 
 namespace detail {
 
-/// fold(value, i), fold(value, *i): returns the value with one more, or takes it in and returns nothing.
+/// fold(value, i) or fold(value, *i): returns the new value, or changes `value` in place and returns nothing.
 template <class F, class I, class T>
 concept single_fold =
     (std::random_access_iterator<I> && std::invocable<F&, T, std::iter_reference_t<I>>) || std::invocable<F&, T, I>;
@@ -28,18 +28,18 @@ concept in_place_fold =
 
 }  // namespace detail
 
-/// How parallel_reduce takes numbers or elements into a value: f(value, i) for one, which returns the value or, with
-/// `T& value`, nothing; or f(first, last, value) for a run.
+/// The body of parallel_reduce: f(value, i) for one number or element, which returns the new value or, with `T& value`,
+/// nothing; or f(first, last, value) for a run.
 template <class F, class I, class T>
 concept reduce_body = detail::single_fold<F, I, T> || detail::in_place_fold<F, I, T> || std::invocable<F&, I, I, T>;
 
-/// How parallel_reduce puts two values together.
+/// The join of parallel_reduce: combines two values.
 template <class J, class T>
 concept reduce_join = std::invocable<J&, T, T> && std::convertible_to<std::invoke_result_t<J&, T, T>, T>;
 
 namespace detail {
 
-/// A value, or a pointer to it where it is large: one lies on the stack for each time that a range is split.
+/// A value, or a pointer to a large one: each split of the range puts one on the stack.
 template <class T, bool IsLarge = (sizeof(T) > 256)>
 class reduce_value {
  public:
@@ -109,21 +109,21 @@ inline constinit loop_habit reduce_habit_of{};
 
 }  // namespace detail
 
-/// Takes [first, last) into one value: of integers, of the elements that iterators point to, or of iterators if that is
-/// what `body` takes. Threads of the pool begin with copies of `identity`, take neighbours in with `body`, and put the
-/// parts together with `join`, in their order.
+/// Reduces [first, last) to one value, in parallel: integers, the elements that iterators point to, or the iterators if
+/// `body` takes these. Threads of the pool start with copies of `identity`, add neighbours with `body`, and combine the
+/// parts with `join`, in their order.
 ///
 /// Use it for sums, minima, histograms and the like. Do not use it where calls only have an effect (parallel_for).
 ///
 ///   long sum = async::parallel_reduce(pool, numbers.begin(), numbers.end(), 0L, std::plus<>(), std::plus<>());
 ///
-/// T           the type of `identity`: 0L for a sum of longs. Should be cheap to move; with a large value choose a body
-///             that takes it by reference, or one for runs.
-/// `body`      body(value, i) takes one in and returns the new value, not a reference; body(T& value, i) takes it in
-///             and returns nothing; body(first, last, value) takes a run in and returns the new value.
-/// `join`      join(left, right); associative, need not be commutative, and join(identity, x) is x.
-/// Returns     the value; `identity` unless first < last. When the loop was cancelled, some part of it, without a
-///             telling: whoever cancels must know.
+/// T           the type of `identity`: 0L for a sum of longs. It should be cheap to move; for a large value choose a
+///             body that takes it by reference, or one for runs.
+/// `body`      body(value, i) adds one and returns the new value, not a reference; body(T& value, i) adds one in place
+///             and returns nothing; body(first, last, value) adds a run and returns the new value.
+/// `join`      join(left, right) is associative, need not be commutative, and join(identity, x) is x.
+/// Returns     the value; `identity` unless first < last. After a cancellation, a part of the value; the return value
+///             does not tell.
 /// Everything else is as with parallel_for.
 template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
 T parallel_reduce(threadpool& pool, I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,

@@ -6,8 +6,8 @@
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate, uncaught_exceptions
 #include <functional>   // for invoke
-#include <memory>       // for construct_at, destroy_at
-#include <new>          // for operator new
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 
@@ -27,37 +27,37 @@
 
 namespace async {
 
-/// Makes a task_group that does not belong to the group around it.
+/// Tag for a task_group that does not belong to the enclosing group.
 struct independent_t {
   explicit independent_t() = default;
 };
-/// The same.
+/// The tag object.
 inline constexpr independent_t independent{};
 
-/// True when the task that the calling thread runs belongs to a group that is cancelled, or is made inside one that is:
-/// for long tasks, and functions that they call, to ask. False outside of groups, loops and parallel_invoke.
+/// Whether the current task belongs to a cancelled group, directly or by way of enclosing groups. Long tasks, and
+/// functions that they call, poll it. False outside of groups, loops and parallel_invoke.
 inline bool current_group_is_cancelling() noexcept {
   detail::task_scope* const current = detail::current_scope();
   return current != nullptr && current->is_cancelled();
 }
 
-/// Tasks that are waited for together: fork and join on a threadpool.
+/// Fork and join of any number of tasks on a threadpool.
 ///
 /// Use it to split work that belongs to one scope. Do not use it for work that outlives the scope
 /// (threadpool::execute), for one result (threadpool::post), for two or three calls (parallel_invoke) or for loops
 /// (parallel_for, parallel_reduce).
 ///
-/// Threads      run(), cancel(), is_cancelling() and wait() by any thread, also by the group's own tasks, but a task
-///              cannot wait for its own group. A wait() returns when the tasks that were run before it, and those that
-///              they have run, are done.
+/// Threads      run(), cancel(), is_cancelling() and wait() by any thread, including the group's own tasks; but a task
+///              cannot wait for its own group. A wait() returns when the tasks run before it, and the tasks that these
+///              have run, are done.
 /// Waiting      wait() runs tasks of this group and of groups made inside them, and no others: the newest of its own
-///              thread first, then some that lie elsewhere; it sleeps when there are none. So groups nest to any depth
-///              on any number of threads, inside the pool and outside, the stack grows with the depth of the tree and
-///              never with the number of tasks, and a lock or a thread_local that is held over a wait() meets only
-///              tasks of this group. A worker goes on with its event loop meanwhile.
-/// Nesting      a group that is made in a task of another group belongs to that one: cancel() and exceptions go down
-///              the tree. A group made with async::independent belongs to none.
-/// Exceptions   The first exception of a task cancels the group and is thrown by wait(); those of tasks that were
+///              thread first, then tasks of other threads. It sleeps when there are none. So groups nest to any depth
+///              on any number of threads, inside the pool and outside. The stack grows with the depth of the tree,
+///              never with the number of tasks. A lock or a thread_local held over a wait() meets only tasks of this
+///              group. A worker drives its event loop meanwhile.
+/// Nesting      a group made in a task of another group belongs to that group: cancel() and exceptions go down the
+///              tree. A group made with async::independent belongs to none.
+/// Exceptions   the first exception of a task cancels the group, and wait() throws it. Exceptions of tasks that were
 ///              running at that time are dropped.
 /// Memory       a task with up to 48 bytes of captures takes one recycled block of 64 bytes; no operator new in the
 ///              steady state.
@@ -65,26 +65,26 @@ inline bool current_group_is_cancelling() noexcept {
 /// Example      test/example/fork_join.cpp
 class task_group {
  public:
-  /// A group without tasks, whose tasks will run on `pool`. Throws std::bad_alloc.
+  /// An empty group for tasks on `pool`. Throws std::bad_alloc.
   explicit task_group(threadpool& pool = threadpool::shared()) : task_group(pool, detail::current_scope()) {}
-  /// The same; neither cancelled with the group around it nor helped by threads that wait for that one.
+  /// The same, independent of the enclosing group: not cancelled with it, and not helped by threads that wait for it.
   task_group(threadpool& pool, independent_t) : task_group(pool, nullptr) {}
   /// The same on the shared pool.
   explicit task_group(independent_t) : task_group(threadpool::shared(), nullptr) {}
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
 
-  /// Waits for every task, as wait() does. An exception that nobody waited for goes to the pool's on_unhandled. When
-  /// the scope is left by an exception, tasks that have not started are skipped, and what tasks throw is dropped. A
+  /// Waits for every task, as wait() does. An exception that no wait() has thrown goes to the pool's on_unhandled. When
+  /// an exception leaves the scope, tasks that have not started are skipped, and exceptions of tasks are dropped. A
   /// task that calls pthread_exit() on the thread that waits here ends the program.
   ~task_group() {
     if (!state_.is_new()) abandon();
     detail::end_scope(scope_);
   }
 
-  /// Makes `f` a task of this group, to be called once by some thread of the pool or in a wait(). It never waits and is
-  /// not limited by threadpool_options::max_queue. Throws what copying `f` throws, std::bad_alloc, and outside of the
-  /// pool's tasks async::stopped when the pool has been stopped; then there is no such task.
+  /// Makes `f` a task of this group; a thread of the pool, or a wait(), calls it once. Never waits;
+  /// threadpool_options::max_queue does not apply. Throws what copying `f` throws, std::bad_alloc, and, outside of the
+  /// pool's tasks, async::stopped after the pool has been stopped. The task does not exist then.
   template <task_function F>
   void run(F&& f) {
     using job = group_job<std::decay_t<F>>;
@@ -104,34 +104,34 @@ class task_group {
     return wait();
   }
 
-  /// Returns when all tasks are done; runs tasks meanwhile. True: all have run. False: cancel() was called, and tasks
-  /// that had not started may have been skipped. Throws the first exception that a task has thrown. After it the group
-  /// is as new. When several threads wait at the same time, one of them gets the exception or the false.
+  /// Runs tasks of the group until all are done. Returns true if all have run; false if cancel() was called, and tasks
+  /// that had not started may have been skipped. Throws the first exception of a task. The group is as new afterwards.
+  /// When several threads wait at the same time, one of them gets the exception or the false.
   bool wait() {
     if (!state_.is_done()) help();
     return state_.is_new() || collect();
   }
 
-  /// Skips the tasks that have not started, and those of groups, loops and calls made inside this group's tasks: they
-  /// are destroyed without being called. Lasts until wait() returns.
+  /// Skips tasks that have not started, including those of groups, loops and parallel_invokes made inside this group's
+  /// tasks: they are destroyed without being called. Lasts until wait() returns.
   void cancel() noexcept {
     scope_.cancel();  // first: a wait() that sees the state clears the scope, too
     state_.cancel();
   }
 
-  /// True from cancel(), or from the first exception of a task, until wait() returns; also while the group around this
-  /// one is cancelled. For long tasks to ask.
+  /// True from cancel(), or from the first exception of a task, until wait() returns; also while an enclosing group is
+  /// cancelled. For long tasks to poll.
   bool is_cancelling() const noexcept { return scope_.is_cancelled(); }
 
-  /// The pool that its tasks run on.
+  /// The pool of its tasks.
   threadpool& pool() const noexcept { return *static_cast<threadpool*>(pool_->facade()); }
-  /// The scope of its tasks, for loops and calls that belong to the group.
+  /// For the library: the scope of its tasks, for loops that belong to the group.
   detail::task_scope& scope() const noexcept { return scope_; }
 
  private:
   task_group(threadpool& pool, detail::task_scope* around) : pool_(&pool.core()), scope_(detail::begin_scope(around)) {}
 
-  /// The exception of a task, in the block that the task was in.
+  /// The exception of a task, stored in the task's block.
   struct failure {
     std::exception_ptr error;
     std::size_t bytes;
@@ -200,8 +200,8 @@ class task_group {
     detail::free_block(kept, bytes, alignment);
   }
 
-  /// Nothing of the group is touched after finish(): the thread that waits may destroy it at once. It is woken when the
-  /// pool has noted the end of the task.
+  /// Touches nothing of the group after the last task: the waiting thread may destroy the group at once. The pool wakes
+  /// that thread when it notes the end of the task.
   void finish() noexcept { static_cast<void>(state_.finish()); }
 
   void fork(detail::participant& part, detail::job* made, void (*discard)(detail::job*) noexcept) {
@@ -214,7 +214,7 @@ class task_group {
       throw;
     }
   }
-  /// On a thread that is none of the pool's.
+  /// run() on a thread outside the pool.
   [[gnu::noinline]] void run_outside(detail::job* made, void (*discard)(detail::job*) noexcept) {
     struct holder {
       detail::job* kept;
@@ -243,7 +243,7 @@ class task_group {
       ~end() { group.give_up(); }
     } const at_end{*this};
     if (is_cancelling()) return state_.cancel();
-    struct memory {  // for what it may throw
+    struct memory {  // for an exception
       void* block = detail::allocate_block(sizeof(failure), alignof(failure));
       ~memory() {
         if (block != nullptr) detail::free_block(block, sizeof(failure), alignof(failure));
@@ -267,13 +267,13 @@ class task_group {
     cancel();
   }
 
-  /// The end of what was no task of the pool.
+  /// Ends a task that was not given to the pool.
   void give_up() noexcept {
     detail::pool_core& pool = *pool_;
     if (state_.finish()) pool.notify_waiters();
   }
 
-  /// First what this thread has pushed last, if that is what it waits for.
+  /// Runs the newest tasks of this thread's deque first, as long as they belong to the group.
   void help() {
     const detail::working_visit here(*pool_);
     const detail::work_in_wait others;
@@ -314,20 +314,20 @@ class task_group {
 
   detail::pool_core* const pool_;
   const int exceptions_before_ =
-      std::uncaught_exceptions();  // of a destructor, say, that waits for a task with a group
+      std::uncaught_exceptions();  // not 0 in a task that a destructor's wait runs during unwinding
   detail::task_scope& scope_;
   detail::join_state<failure> state_;
 };
 
-/// parallel_reduce() as a part of the group: ends early when the group is cancelled, with some part of the value.
+/// parallel_reduce() as a part of the group: ends early when the group is cancelled, with a part of the value.
 template <class... A>
 auto parallel_reduce(task_group& group, A&&... arguments) {
   const detail::scope_guard inside(&group.scope());
   return parallel_reduce(group.pool(), std::forward<A>(arguments)...);
 }
 
-/// parallel_for() as a part of the group: ends early when the group is cancelled. What `f` throws is thrown here, not
-/// by the group's wait().
+/// parallel_for() as a part of the group: ends early when the group is cancelled. Throws what `f` throws; the group's
+/// wait() does not.
 template <class... A>
 bool parallel_for(task_group& group, A&&... arguments) {
   const detail::scope_guard inside(&group.scope());

@@ -8,7 +8,7 @@
 #include <future>       // for future
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for invoke_result_t, decay_t
+#include <type_traits>  // for decay_t
 #include <utility>      // for forward, move
 
 #include "async/detail/base/block_cache.hpp"     // for trim_blocks
@@ -23,8 +23,8 @@
 
 namespace async {
 
-/// What a pool and async::async can call: copies of `f` and `args` are made as by std::async, and the copy of `f` can
-/// be invoked, as an rvalue, with the copies of `args` as rvalues.
+/// A callable for a pool and async::async: `f` and `args` can be copied as std::async copies them, and the copy of `f`
+/// can be invoked, as an rvalue, with the copies of `args` as rvalues.
 template <class F, class... Args>
 concept async_callable =
     std::constructible_from<std::decay_t<F>, F> && (std::constructible_from<std::decay_t<Args>, Args> && ...) &&
@@ -32,7 +32,7 @@ concept async_callable =
 
 namespace detail {
 
-/// The result of the call. It has one, if only for the compiler's message, when there can be no such call.
+/// The result type of the call; void if the call is ill-formed, so that the compiler's message names the concept.
 template <class F, class... Args>
 struct async_result {
   using type = void;
@@ -47,42 +47,41 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 
 }  // namespace detail
 
-/// Threads that run tasks, in a number that can be changed at any time.
+/// A work-stealing thread pool that can be resized at any time.
 ///
 /// Use it for many short tasks and for a fixed degree of parallelism. Do not use it for tasks that block for long on
-/// something that another task of the same pool must do (unless they wait with wait()), nor for one long-lived loop
-/// (std::thread).
+/// other tasks of the same pool (unless they wait with wait()), nor for one long-lived loop (std::thread).
 ///
 /// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
 ///             deque: newest first for the worker, oldest first for thieves.
-/// Threads     every member from any thread, also from the pool's own tasks where not said otherwise; construction and
-///             destruction by one.
+/// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
+///             destruction by one thread.
 /// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue.
-///             It makes a system call only when a sleeping worker must be woken.
-/// Exceptions  an exception that leaves a task goes to its future; of a task without one, to on_unhandled.
-/// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and the
-///             states of futures come from recycled blocks.
-/// Waiting     a task that waits, with wait(), a task_group, a loop or a future of async::async, runs only tasks that
-///             it waits for and what these have made. Locks and thread_local objects that it holds meanwhile are safe
-///             from all others. When no worker is free because they wait, stand-ins run what is queued: threads with
-///             the hooks and the index of the worker that they stand for.
-/// Flows       each worker drives an event loop, see loop(). Flows of steps/ are started by the worker that takes them,
-///             and stay on its loop.
-/// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel the flows that wait.
+///             It makes a system call only to wake a sleeping worker.
+/// Exceptions  an exception that leaves a task goes to its future, or to on_unhandled if the task has none.
+/// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and shared
+///             states lie in recycled blocks.
+/// Waiting     a task that waits, by wait(), a task_group, a loop or a future of async::async, runs only tasks that it
+///             waits for and tasks that these have made. No other task meets the locks and thread_local objects that
+///             it holds. While all workers wait, stand-in threads run queued tasks. A stand-in has the index of the
+///             worker that it replaces, and calls the hooks with it.
+/// Flows       each worker drives an event loop, see loop(). The worker that takes a flow of steps/ starts it, and the
+///             flow stays on that worker's loop.
+/// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows.
 /// Example     test/example/pool.cpp
 class threadpool {
  public:
   using stats_t = threadpool_stats;  ///< what stats() returns
 
-  /// Starts `threads` workers; 0: paused. If one cannot start, those that did are ended again and std::system_error is
-  /// thrown; more than 65535: std::length_error.
+  /// Starts `threads` workers; 0: paused. Throws std::system_error if a thread cannot start, after ending the others,
+  /// and std::length_error for more than 65535.
   explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
-  /// The same with everything that can be set.
+  /// The same with all options.
   explicit threadpool(threadpool_options options) : core_(std::move(options), this) { core_.start(); }
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
-  /// stop(). Inside one of the pool's own tasks it could never end: a message and std::terminate.
+  /// Calls stop(). Inside one of the pool's own tasks that would never return: a message and std::terminate.
   ~threadpool() {
     if (core_.is_inside()) {
       std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
@@ -91,9 +90,9 @@ class threadpool {
     core_.stop();
   }
 
-  /// Runs f(arguments...) on a worker, with copies of both as std::async makes them, and returns the future of its
-  /// result, whose destructor does not wait. What f captured is destroyed before the future is ready. Throws stopped,
-  /// queue_full (see threadpool_options), std::bad_alloc and what copying throws; nothing is posted then.
+  /// Runs f(arguments...) on a worker, with copies of both as std::async makes them. Returns the future of its result,
+  /// whose destructor does not wait. The captures of f are destroyed before the future is ready. Throws stopped,
+  /// queue_full (see threadpool_options), std::bad_alloc and what copying throws; nothing has been posted then.
   template <class F, class... A>
     requires async_callable<F, A...>
   detail::async_future<F, A...> post(F&& f, A&&... arguments) {
@@ -101,7 +100,7 @@ class threadpool {
     return detail::call_in_pool<false, result>(core_, std::forward<F>(f), std::forward<A>(arguments)...);
   }
 
-  /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way in.
+  /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way to run a task.
   template <class F, class... A>
     requires async_callable<F, A...>
   void execute(F&& f, A&&... arguments) {
@@ -115,7 +114,7 @@ class threadpool {
     }
   }
 
-  /// execute(*first), execute(*++first), …, `count` times. If it throws, those before have been posted.
+  /// Calls execute(*first), execute(*++first), …, `count` times. If one throws, those before it have been posted.
   template <std::input_iterator It>
     requires async_callable<std::iter_reference_t<It>>
   void bulk_execute(It first, std::size_t count) {
@@ -123,37 +122,36 @@ class threadpool {
     for (execute(*first); --count != 0;) execute(*++first);
   }
 
-  /// Sets the number of workers and returns without waiting for running tasks: surplus workers end after their current
-  /// task, what they have queued is run by the others. 0 pauses the pool: what is posted from here on waits, but for a
-  /// task that a worker is just taking. If a thread cannot start, std::system_error is thrown, those that did start
-  /// stay and size() tells how many. Concurrent calls follow each other. Throws stopped.
+  /// Sets the number of workers. Returns without waiting for running tasks: surplus workers end after their current
+  /// task, and the others run what these have queued. 0 pauses the pool: tasks wait, except one that a worker is just
+  /// taking. Throws std::system_error if a thread cannot start: those that did start stay, and size() counts them.
+  /// Concurrent calls run one after the other. Throws stopped.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
-  /// How many workers are wanted.
+  /// The number of workers that was asked for.
   std::size_t size() const noexcept { return core_.size(); }
-  /// How many workers are asleep at this moment for want of tasks.
+  /// The number of workers that sleep at this moment because there are no tasks.
   std::size_t idlesize() const noexcept { return core_.idle(); }
 
-  /// The event loop of worker number `i`: for callbacks and flows that are to run one at a time, on a thread of this
-  /// pool. It is driven by the worker's thread, between tasks, in turns that leave both their share. When the pool
-  /// shrinks another worker goes on with it, with all that it holds; when the pool is paused it rests. So the reference
-  /// stays good until the pool's end. run() and iterate() throw std::logic_error. Throws std::out_of_range unless
-  /// i < size().
+  /// The event loop of worker number `i`, for single-threaded callbacks and flows on a thread of this pool. The worker
+  /// drives it between tasks, in turns that share its time fairly. When the pool shrinks, another worker takes the loop
+  /// over with everything in it; while the pool is paused, the loop rests. The reference stays valid until the pool's
+  /// end. run() and iterate() of the loop throw std::logic_error. Throws std::out_of_range unless i < size().
   event_loop& loop(std::size_t i) { return core_.loop(i); }
 
-  /// Waits until no accepted task is queued or running. Flows and callbacks that wait do not count. Inside a task of
-  /// the pool: throws std::system_error (resource_deadlock_would_occur).
+  /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count. Throws
+  /// std::system_error (resource_deadlock_would_occur) inside a task of the pool.
   void wait_idle() { core_.wait_idle(); }
 
-  /// The future's result. Inside a task of the pool it makes the call that it waits for, if that is one of post() or
-  /// async::async on this pool which no thread has taken yet; else it waits, and runs what that call has made. For any
-  /// other future it runs what the current task has posted. It goes on with the worker's event loop meanwhile.
-  /// Elsewhere it is future.get().
+  /// Returns the future's result. Outside the pool's tasks it is future.get(). Inside a task it runs the awaited call
+  /// itself if that is a call of post() or async::async on this pool that no thread has taken; otherwise it waits, and
+  /// runs tasks that the call has made. For any other future it runs tasks that the current task has posted. Meanwhile
+  /// it drives the worker's event loop.
   ///
-  /// So it cannot deadlock, to any depth, on one worker: when all workers sleep in waits and tasks are queued, other
-  /// threads stand in for them, no more at a time than sleep. A future that something else makes ready than a task or a
-  /// flow of this pool is noticed within 8 ms. In a callback of an event loop, such as the step of a flow, the loop
-  /// cannot go on: await there.
+  /// It cannot deadlock, at any depth, even with one worker: while all workers sleep in waits and tasks are queued,
+  /// stand-in threads run them, at most one per sleeping worker. A future made ready by anything but a task or a flow
+  /// of this pool is noticed within 8 ms. Do not call it in a callback of an event loop, such as a step of a flow,
+  /// since the loop stands still meanwhile: use await() there.
   template <class T>
   T wait(std::future<T>& future) {
     if (core_.is_inside() && !detail::wait_for_call(future)) {
@@ -162,35 +160,34 @@ class threadpool {
     }
     return future.get();
   }
-  /// The same with a future that nobody keeps, such as that of wait(post(…)).
+  /// The same for a temporary, as in wait(post(…)).
   template <class T>
   T wait(std::future<T>&& future) {
     return wait(future);
   }
 
-  /// Refuses tasks from outside from here on, runs every accepted one and what these post, and joins the threads. Flows
-  /// run on meanwhile; those that wait when no task is left, and those that have not come to wait 100 ms later, are
-  /// cancelled: their cancel handlers run, on the calling thread. Callbacks that wait in loop(i) are destroyed. A
-  /// paused pool gets one worker for it; if that cannot start, the caller runs them. Later calls return when the first
-  /// is done. Inside a task of the pool: throws std::system_error (resource_deadlock_would_occur).
+  /// Refuses further tasks from outside, runs every accepted task and the tasks that these post, and joins the threads.
+  /// Flows run on meanwhile. When no task is left, flows that wait are cancelled, and 100 ms later those that still do
+  /// not wait: their cancel handlers run on the calling thread. Callbacks that wait in loop(i) are destroyed. A paused
+  /// pool starts one worker for this; if that fails, the caller runs the tasks. Later calls return when the first one
+  /// is done. Throws std::system_error (resource_deadlock_would_occur) inside a task of the pool.
   void stop() { core_.stop(); }
 
-  /// What the workers have done since the pool was made. Each figure is right at some moment of the call, not all at
-  /// the same.
+  /// Counters since the pool was made. Each is exact at some moment of the call, not all at the same moment.
   stats_t stats() const { return core_.stats(); }
 
-  /// Gives the recycled blocks that no thread holds back to the system, those of the whole process; returns how many
-  /// bytes that were. After a peak; the room of the pool's queue stays until its end.
+  /// Returns the process's recycled blocks that no thread holds to the system, and says how many bytes that were. For
+  /// use after a peak. The memory of the pool's queue stays until the pool's end.
   static std::size_t trim() noexcept { return detail::trim_blocks(); }
 
-  /// The pool whose task, or hook, the calling thread runs, or null.
+  /// The pool whose task or hook the calling thread runs, or null.
   static threadpool* current() noexcept {
     const detail::pool_core* const core = detail::this_pool;
     return core == nullptr ? nullptr : static_cast<threadpool*>(core->facade());
   }
 
-  /// The process's pool, with usable_concurrency() workers, made when first asked for. When static objects are
-  /// destroyed it runs what it has accepted and ends its threads; what is posted after that runs on the posting thread.
+  /// The process's pool, with usable_concurrency() workers, made on first use. When static objects are destroyed it
+  /// runs what it has accepted and ends its threads. A task posted after that runs on the posting thread.
   static threadpool& shared() {
     static threadpool* const immortal = new threadpool;
     struct closer {
@@ -204,7 +201,7 @@ class threadpool {
     return *immortal;
   }
 
-  /// What task_group and the event loops build on.
+  /// For the library: the implementation that task_group and event loops build on.
   detail::pool_core& core() noexcept { return core_; }
 
  private:

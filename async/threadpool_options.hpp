@@ -10,51 +10,51 @@
 
 namespace async {
 
-/// How many threads can run at the same time: processors of the affinity mask, cut by the container's CPU quota; at
-/// least 1. The quota is read once a process, the mask each time.
+/// The number of threads that can run at the same time: the processors of the affinity mask, limited by the container's
+/// CPU quota; at least 1. The quota is read once per process, the mask on each call.
 inline std::size_t usable_concurrency() { return detail::usable_processors(); }
 
-/// What a threadpool has done so far. Each figure is right by itself; together they are of about the same moment.
+/// Counters of a threadpool. Each is exact at some moment; together they are of about the same moment.
 struct threadpool_stats {
-  std::uint64_t tasks = 0;     ///< run by workers
-  std::uint64_t steals = 0;    ///< tasks that a worker took from another one's deque
-  std::uint64_t parks = 0;     ///< times that a worker went to sleep for want of work
-  std::uint64_t wakes = 0;     ///< times that a sleeping thread was woken
-  std::size_t queue_peak = 0;  ///< most tasks seen waiting in the queue from outside; sampled
+  std::uint64_t tasks = 0;     ///< tasks that workers have run
+  std::uint64_t steals = 0;    ///< tasks that a worker took from another worker's deque
+  std::uint64_t parks = 0;     ///< sleeps of workers that found no work
+  std::uint64_t wakes = 0;     ///< wake-ups of sleeping threads
+  std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside; sampled
 };
 
-/// How a threadpool is set up. Moved into the pool; the hooks live as long as the pool.
+/// Options of a threadpool. Moved into the pool; the hooks live as long as the pool.
 struct threadpool_options {
   /// Worker threads at the start; 0: paused until configurepool().
   std::size_t threads = usable_concurrency();
 
-  /// Tasks from outside that may wait at one time, rounded up to a power of two; 0: no bound. Tasks posted by the
-  /// pool's own workers are not counted.
+  /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted by the
+  /// pool's own workers do not count.
   std::size_t max_queue = 0;
 
-  /// What a post from outside does when max_queue tasks wait.
+  /// The behaviour of a post from outside when the queue is full.
   enum class overflow {
     block,        ///< sleeps until there is room
     reject,       ///< throws queue_full
     caller_runs,  ///< runs the task on the posting thread
   };
-  /// Which of them.
+  /// The behaviour when the queue is full.
   overflow when_full = overflow::block;
 
-  /// Threads are called "name/0", "name/1", …; empty: the process's name is kept. Linux has room for 15
-  /// bytes: of a longer name the end is cut, before the "/".
+  /// Threads are called "name/0", "name/1", …; empty: they keep the process's name. Linux keeps 15 bytes: a longer
+  /// name is cut before the "/".
   std::string name{};
 
-  /// Called on each worker thread before its first task, with its index. This hook and the next are inside the pool:
-  /// threadpool::current(), the worker's own loop(index), posts, configurepool() are theirs to use; wait_idle() and
-  /// stop() throw as they do in a task. What the hook of one thread has begun, that of its successor finds ended.
+  /// Called on each worker thread before its first task, with its index. This hook and the next run inside the pool:
+  /// they may use threadpool::current(), the worker's own loop(index), posts and configurepool(); wait_idle() and
+  /// stop() throw as in a task. The stop hook of a thread returns before the start hook of its successor begins.
   unique_function<void(std::size_t)> on_thread_start{};
-  /// Called on each worker thread after its last task, with its index. A thread that stands in for a worker which
-  /// sleeps in a wait calls both with that worker's index.
+  /// Called on each worker thread after its last task, with its index. A stand-in thread calls both hooks with the
+  /// index of the worker that it replaces.
   unique_function<void(std::size_t)> on_thread_stop{};
 
-  /// Called on the worker with an exception that left a task of execute(), or a hook above. Default: a message on
-  /// stderr and std::terminate. Must not throw (std::terminate).
+  /// Called on the worker with an exception that left a task of execute(), or one of the hooks above. Default: a
+  /// message on stderr and std::terminate. Must not throw (std::terminate).
   unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 

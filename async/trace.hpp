@@ -4,7 +4,7 @@
 #include <cstdint>    // for uint64_t
 #include <ostream>    // for ostream
 #include <stdexcept>  // for logic_error
-#include <string>     // for string, to_string
+#include <string>     // for to_string
 
 #include "async/detail/trace/trace_json.hpp"    // for trace_json
 #include "async/detail/trace/trace_log.hpp"     // for tracing, trace_log

@@ -5,7 +5,6 @@
 #include <memory>       // for shared_ptr
 #include <string>       // for string
 #include <string_view>  // for string_view
-#include <type_traits>  // for is_pointer_v
 
 #include "async/detail/base/unhandled.hpp"  // for explained_error
 

@@ -3,9 +3,8 @@
 #include <any>               // for any_cast
 #include <array>             // for to_array
 #include <chrono>            // for duration
-#include <concepts>          // for same_as, invocable
+#include <concepts>          // for same_as
 #include <cstddef>           // for size_t
-#include <functional>        // for reference_wrapper
 #include <future>            // for future, shared_future
 #include <initializer_list>  // for initializer_list
 #include <memory>            // for unique_ptr
@@ -18,9 +17,9 @@
 #include "async/event_loop.hpp"          // for event_loop
 #include "async/threadpool.hpp"          // for threadpool
 #include "steps/completion.hpp"          // for completion
-#include "steps/detail/calls.hpp"        // for what is not a line here
+#include "steps/detail/calls.hpp"        // for set_cancel, make_wait, make_memory, branch_of, level_of, leave_iteration
 #include "steps/detail/pool_call.hpp"    // for pool_call_step
-#include "steps/detail/wait/future.hpp"  // for await_step, flow_promise
+#include "steps/detail/wait/future.hpp"  // for await_step, execute_with_promise
 #include "steps/errors.hpp"              // for ErrorCode
 #include "steps/isync.hpp"               // for ISync, sync_step
 #include "steps/state.hpp"               // for State

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at
 #include <utility>  // for forward, exchange
 

@@ -3,7 +3,7 @@
 #include <cstddef>  // for size_t
 #include <limits>   // for numeric_limits
 
-#include "steps/detail/wait/fair_semaphore.hpp"  // for gate
+#include "steps/detail/wait/fair_semaphore.hpp"  // for fair_semaphore
 #include "steps/isync.hpp"                       // for ISync
 
 namespace steps {

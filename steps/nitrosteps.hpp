@@ -5,7 +5,6 @@
 #include <cstdint>      // for uint32_t
 #include <cstdio>       // for fprintf
 #include <exception>    // for terminate
-#include <memory>       // for destroy_at
 #include <new>          // for destroying_delete_t
 #include <tuple>        // for tuple
 #include <type_traits>  // for is_same_v

@@ -7,7 +7,6 @@
 
 #include "async/detail/future/future_watch.hpp"  // for shared_state_of
 #include "async/detail/future/pending_call.hpp"  // for make_promise, refuse, abandon
-#include "async/detail/loop/loop_host.hpp"       // for loop_host
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 #include "async/threadpool.hpp"                  // for threadpool
 #include "steps/detail/root/pooled_flow.hpp"     // for pooled_flow

@@ -2,15 +2,15 @@
 #pragma once
 
 /// Everything of steps/ but interop/.
-#include "steps/asyncsteps.hpp"   // for AsyncSteps
-#include "steps/asynctool.hpp"    // for AsyncTool
-#include "steps/completion.hpp"   // for completion
-#include "steps/errors.hpp"       // for ErrorCode, Error
-#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
-#include "steps/isync.hpp"        // for ISync
-#include "steps/limiter.hpp"      // for Limiter
-#include "steps/mutex.hpp"        // for Mutex
-#include "steps/nitrosteps.hpp"   // for NitroSteps
-#include "steps/spawn.hpp"        // for post
-#include "steps/state.hpp"        // for State
-#include "steps/throttle.hpp"     // for Throttle
+#include "steps/asyncsteps.hpp"   // exports AsyncSteps
+#include "steps/asynctool.hpp"    // exports AsyncTool
+#include "steps/completion.hpp"   // exports completion
+#include "steps/errors.hpp"       // exports ErrorCode, Error
+#include "steps/iasyncsteps.hpp"  // exports IAsyncSteps
+#include "steps/isync.hpp"        // exports ISync
+#include "steps/limiter.hpp"      // exports Limiter
+#include "steps/mutex.hpp"        // exports Mutex
+#include "steps/nitrosteps.hpp"   // exports NitroSteps
+#include "steps/spawn.hpp"        // exports post
+#include "steps/state.hpp"        // exports State
+#include "steps/throttle.hpp"     // exports Throttle

@@ -21,8 +21,8 @@ namespace async::interop {
 ///
 /// Order       as tasks of the pool.
 /// Threads     any.
-/// Exceptions  of schedule(), which pplx passes on to who has made the task: stopped, queue_full, std::bad_alloc. What
-///             tasks throw is their own.
+/// Exceptions  schedule() throws stopped, queue_full and std::bad_alloc to the code that creates the task. What
+///             tasks throw stays with the tasks.
 /// Lifetime    the pool outlives the last task that was made with this scheduler.
 class pplx_scheduler final : public pplx::scheduler_interface {
  public:
@@ -38,8 +38,8 @@ class pplx_scheduler final : public pplx::scheduler_interface {
   threadpool& pool_;
 };
 
-/// Makes the pool what pplx runs tasks on that name no other scheduler. Once, before pplx has been used: it has none to
-/// replace then. Throws what pplx throws when it is too late.
+/// Makes the pool the ambient scheduler of pplx, which runs all tasks that name no other. Call it once, before any
+/// other use of pplx. Throws what pplx throws if it is too late.
 inline void use_as_pplx_scheduler(threadpool& pool) {
   pplx::set_ambient_scheduler(std::make_shared<pplx_scheduler>(pool));
 }

@@ -9,7 +9,7 @@
 
 #include "async/detail/future/pending_call.hpp"  // for make_promise
 #include "steps/completion.hpp"                  // for wait_scope
-#include "steps/detail/engine/loop_step.hpp"     // for find_loop, loop_step
+#include "steps/detail/engine/loop_step.hpp"     // for find_loop
 #include "steps/detail/engine/scopes.hpp"        // for make_scope, cancel_scope
 #include "steps/detail/parallel/branches.hpp"    // for group_step
 #include "steps/detail/wait/future.hpp"          // for flow_promise

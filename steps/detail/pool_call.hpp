@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>   // for invoke, ref
+#include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for invoke_result_t, is_void_v
+#include <type_traits>  // for is_void_v
 #include <utility>      // for forward, move
 
 #include "async/threadpool.hpp"    // for threadpool

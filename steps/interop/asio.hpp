@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>  // for Boost.Asio 1.74, which forgets it
-#include <utility>    // for forward, move, and for Boost.Asio 1.74
+#include <exception>  // for boost: 1.74 forgets to include it
+#include <utility>    // for forward, move, boost: 1.74 forgets to include it
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/dispatch.hpp>
@@ -13,7 +13,6 @@
 #if BOOST_ASIO_VERSION >= 101900
 #include <boost/asio/cancellation_signal.hpp>
 #endif
-#include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <memory>       // for shared_ptr
 #include <mutex>        // for mutex, lock_guard

@@ -4,7 +4,6 @@
 #include <concepts>     // for invocable
 #include <exception>    // for exception_ptr
 #include <future>       // for future, promise
-#include <memory>       // for allocator_arg
 #include <optional>     // for optional
 #include <string_view>  // for string_view
 #include <type_traits>  // for decay_t, invoke_result_t

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for max
-#include <any>          // for any, any_cast, bad_any_cast
-#include <chrono>       // for milliseconds, seconds
-#include <cstddef>      // for size_t
-#include <cstdint>      // for uint32_t
-#include <limits>       // for numeric_limits
-#include <string>       // for string
-#include <string_view>  // for string_view
-#include <tuple>        // for tuple
-#include <utility>      // for move
+#include <algorithm>  // for max
+#include <any>        // for any, any_cast, bad_any_cast
+#include <chrono>     // for milliseconds, seconds
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint32_t
+#include <limits>     // for numeric_limits
+#include <string>     // for string
+#include <tuple>      // for tuple
+#include <utility>    // for move
 
 #include "async/event_loop.hpp"  // for event_loop
 #include "async/task.hpp"        // for task

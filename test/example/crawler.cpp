@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// args: @source@ test/unit/steps_pool.cpp
+// args: @source@ test/unit/steps/steps_pool.cpp
 //
 // A crawler: from one page to all that it leads to, each once, as flows on a pool. The site, see crawler_site.hpp, is
 // as sites are: slow, of limited patience, and not always there.

@@ -132,6 +132,41 @@ def umbrellas(project):
                 yield path, 1, f"does not include {other}"
 
 
+INCLUDE_LINE = re.compile(r"^\s*#\s*include\b")
+REASON = re.compile(r"//\s*(for|exports)\s+([^:]*)")  # what follows a colon is prose
+
+
+def include_reasons(project):
+    """#include "x.hpp"  // for a, b: the header uses the names; // exports a, b: x.hpp has them, for this header's users."""
+    for path, source in project.headers.items():
+        code = own_code(source)
+        for number, (line, comment) in enumerate(zip(source.code, source.comments), 1):
+            reason = REASON.search(comment) if INCLUDE_LINE.match(line) else None
+            if not reason:
+                continue
+            target = INCLUDE.match(line)
+            exported = target and project.headers.get(target.group(1))
+            if reason.group(1) == "exports":
+                place, text = "that header", own_code(exported) if exported else ""
+            else:
+                place, text = "this header", code
+            for name in (part.strip() for part in reason.group(2).split(",")):
+                if not mentions(text, name):
+                    yield path, number, f"gives '{name}' as its reason, which {place} does not mention"
+
+
+def own_code(source):
+    """The code without its #include lines."""
+    return "\n".join(line for line in source.code if not INCLUDE_LINE.match(line))
+
+
+def mentions(code, name):
+    if name == "placement new":
+        return re.search(r"\bnew\s*\(", code) is not None
+    pattern = r"\s*".join(re.escape(part) for part in re.findall(r"\w+|\S", name))
+    return re.search(rf"(?<!\w){pattern}(?!\w)", code) is not None
+
+
 # --- memory orders ---------------------------------------------------------------------------------------------------
 
 OPERATION = re.compile(
@@ -198,6 +233,29 @@ def tags(project):
                 yield path, number, f"[{tag}] pairs with [{partner}], which does not name it back"
 
 
+TAG_ELSEWHERE = re.compile(r"((?:\[[A-Z]+\d+[a-z]?\](?:,? and |, )?)+) (?:of|in) ([\w/]+\.hpp)")
+
+
+def tag_files(project):
+    """// [Q6] of queue_core.hpp, // [Q6] in queue_core.hpp: the tag is explained in a header of that name."""
+    explained = {}
+    for path, source in project.headers.items():
+        for comment in source.comments:
+            match = re.match(r"\s*//[/!]?<?\s*\[([A-Z]+\d+[a-z]?)\]", " " + comment.strip())
+            if match:
+                explained.setdefault(match.group(1), set()).add(path)
+    for path, source in project.headers.items():
+        wrong = {}
+        for number, comment in enumerate(joined_comments(source), 1):
+            for match in TAG_ELSEWHERE.finditer(comment):
+                for tag in TAG.findall(match.group(1)):
+                    homes = explained.get(tag, set())
+                    if not any(("/" + home).endswith("/" + match.group(2)) for home in homes):
+                        wrong[tag, match.group(2)] = number
+        for (tag, named), number in wrong.items():
+            yield path, number, f"[{tag}] is not explained in {named}"
+
+
 def joined_comments(source):
     """For each line the comment that starts there, with the comment lines that continue it."""
     joined = []
@@ -250,4 +308,15 @@ def banned(project):
                     yield path, source.line_of(match.start()) + 1, reason
 
 
-HEADER_CHECKS = [rooms, map_of_rooms, pragma_once, umbrellas, orders, tags, platform_tests, banned]
+HEADER_CHECKS = [
+    rooms,
+    map_of_rooms,
+    pragma_once,
+    umbrellas,
+    include_reasons,
+    orders,
+    tags,
+    tag_files,
+    platform_tests,
+    banned,
+]

@@ -21,6 +21,7 @@ GOOD = {
     + "inline void set() { word.store(1, std::memory_order_release); }  // [Q1] release, pairs with [Q2]: publishes\n"
     + "// [Q2] acquire, pairs with [Q1]\n"
     + "inline int get() { return word.load(std::memory_order_acquire); }\n"
+    + "inline int both() { return low() + get(); }\n"
     + "inline int glance() { return word.load(std::memory_order_relaxed); }\n",
     "steps/flow.hpp": HEAD + '#include "async/high.hpp"\n',
     "test/example/x.cpp": "// SPDX-License-Identifier: BSL-1.0\nint main() {\n  // [body]\n  return 0;\n  // [/body]\n}\n",
@@ -79,6 +80,14 @@ BAD = [
     ("pragma_once", {"async/a.hpp": "// SPDX-License-Identifier: BSL-1.0\nint x;\n"}, "pragma once"),
     ("umbrellas", {"async/async.hpp": header('#include "async/low.hpp"')}, "does not include async/high.hpp"),
     ("umbrellas", {"steps/steps.hpp": header("")}, "does not include steps/flow.hpp"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // for launder")}, "'launder'"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // for nothrow, launder\nauto& x = nothrow;")}, "'launder'"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // for launder\n// launder\nint launder_all;")}, "'launder'"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // for placement new\nauto* x = new int;")}, "'placement"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // for operator new\nauto* x = new int;")}, "'operator"),
+    ("include_reasons", {"async/a.hpp": header('#include "async/low.hpp"  // for low')}, "which this header"),
+    ("include_reasons", {"async/a.hpp": header('#include "async/low.hpp"  // exports high\nint high;')}, "which that header"),
+    ("include_reasons", {"async/a.hpp": header("#include <new>  // exports launder")}, "which that header"),
     ("orders", {"async/a.hpp": header("int f() { return x.load(); }")}, "without a memory order"),
     ("orders", {"async/a.hpp": header("void f() { x->fetch_add(g(1, 2)); }")}, "without a memory order"),
     ("orders", {"async/a.hpp": header("void f() { x.exchange(1, std::memory_order_acq_rel); }")}, "without a tag"),
@@ -96,6 +105,9 @@ BAD = [
     ("tags", {"async/a.hpp": header("// [T1] release, pairs with [T2]\n// [T2] acquire, pairs with [T3]")}, "name it back"),
     ("tags", {"async/a.hpp": header("// [Q1] release, pairs with [Q2]")}, "is also in"),
     ("tags", {"async/high.hpp": GOOD["async/high.hpp"].replace(", pairs with [Q1]", "")}, "name it back"),
+    ("tag_files", {"async/a.hpp": header("// [T1] release, pairs with [Q2] of low.hpp")}, "[Q2] is not explained in low.hpp"),
+    ("tag_files", {"async/a.hpp": header("// relaxed: see [Q2], [Q7] in high.hpp")}, "[Q7] is not explained in high.hpp"),
+    ("tag_files", {"async/a.hpp": header("// relaxed: see [Q1] and\n// [Q2] of other/high.hpp")}, "[Q2] is not explained"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
     ("banned", {"async/a.hpp": header("std::atomic_thread_fence(std::memory_order_seq_cst);")}, "fence"),
@@ -123,6 +135,10 @@ FINE = [
             "      // [T2] and itself\n      std::memory_order_relaxed)) {\n  }\n}\n// [T2] acquire, pairs with [T1]"
         )
     },
+    {"async/a.hpp": header("#include <new>  // for placement new, operator new\nauto* x = ::new (p) int(operator new(1));")},
+    {"async/a.hpp": header("#include <chrono>  // for chrono: the namespace, and more\nnamespace chrono = std::chrono;")},
+    {"async/a.hpp": header('#include "async/low.hpp"  // exports low')},
+    {"async/a.hpp": header("// relaxed: see [Q1] and [Q2] of async/high.hpp, and [Q1] in high.hpp")},
     {"async/detail/base/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
     {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  int m_ = 0;\n  void f() { m_ = 1; }\n};")},
     {"steps/interop/a.hpp": header("std::jthread t;")},

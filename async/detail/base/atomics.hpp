@@ -19,7 +19,7 @@
 #include <thread>   // for yield
 #include <utility>  // for move
 
-#include "async/detail/base/platform.hpp"  // for fences, pause, wait_on_word
+#include "async/detail/base/platform.hpp"  // exports light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one, wake_all, wait_clock
 
 namespace async::detail {
 

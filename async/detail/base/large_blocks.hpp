@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <bit>      // for bit_width
-#include <cstddef>  // for size_t, max_align_t
+#include <cstddef>  // for size_t
 #include <mutex>    // for mutex, lock_guard
 #include <new>      // for operator new
 #include <utility>  // for exchange

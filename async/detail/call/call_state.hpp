@@ -10,9 +10,9 @@
 /// tested with; for other libraries there is one of public parts. With libstdc++ get() and wait() help for the futures
 /// of threadpool::post, too; elsewhere only threadpool::wait does.
 #if ASYNC_CALL_STATE == 1
-#include "async/detail/call/call_state_libstdcxx.hpp"  // for call_in_pool, wait_for_call
+#include "async/detail/call/call_state_libstdcxx.hpp"  // exports call_in_pool, wait_for_call
 #elif ASYNC_CALL_STATE == 2
-#include "async/detail/call/call_state_libcxx.hpp"  // for the same
+#include "async/detail/call/call_state_libcxx.hpp"  // exports call_in_pool, wait_for_call
 #else
-#include "async/detail/call/call_state_portable.hpp"  // for the same
+#include "async/detail/call/call_state_portable.hpp"  // exports call_in_pool, wait_for_call
 #endif

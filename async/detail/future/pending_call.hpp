@@ -4,7 +4,7 @@
 #include <functional>   // for invoke
 #include <future>       // for future, promise
 #include <memory>       // for destroy_at, allocator_arg
-#include <new>          // for operator new
+#include <new>          // for placement new
 #include <optional>     // for optional
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for conditional_t, decay_t, invoke_result_t, is_void_v

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <utility>  // for exchange
 
 #include "async/detail/loop/inbox.hpp"  // for message, delivery
 

@@ -2,12 +2,10 @@
 #pragma once
 #include <algorithm>  // for max
 #include <cstdint>    // for uint32_t
-#include <exception>  // for exception_ptr
 #include <utility>    // for exchange
 
 #include "async/detail/loop/loop_host.hpp"    // for loop_host
 #include "async/detail/pool/loop_driver.hpp"  // for loop_driver
-#include "async/detail/pool/sleepers.hpp"     // for sleepers
 #include "async/event_loop.hpp"               // for event_loop
 
 namespace async::detail {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>     // for min, max
-#include <chrono>        // for microseconds, milliseconds
+#include <chrono>        // for microseconds
 #include <cstddef>       // for size_t
 #include <cstdint>       // for uint64_t
 #include <exception>     // for exception_ptr
@@ -25,7 +25,7 @@
 #include "async/detail/pool/worker_crew.hpp"     // for worker, worker_crew
 #include "async/detail/scope/scope_cache.hpp"    // for task_scope, scope_guard
 #include "async/detail/scope/wait_scope.hpp"     // for wait_scope
-#include "async/errors.hpp"                      // for stopped, queue_full
+#include "async/errors.hpp"                      // for stopped
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options
 

@@ -3,7 +3,6 @@
 #include <algorithm>  // for min
 #include <chrono>     // for milliseconds
 #include <cstddef>    // for size_t
-#include <cstdint>    // for uint64_t
 #include <new>        // for placement new
 #include <thread>     // for thread
 #include <utility>    // for exchange, forward, move

@@ -9,11 +9,10 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/atomics.hpp"         // for atomic
-#include "async/detail/pool/pool_worker.hpp"     // for worker, job
+#include "async/detail/pool/pool_worker.hpp"     // for worker
 #include "async/detail/pool/published_list.hpp"  // for published_list
 #include "async/detail/pool/quiescence.hpp"      // for quiescence
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
-#include "async/detail/trace/trace_points.hpp"   // for ASYNC_TRACE_INSTANT
 #include "async/errors.hpp"                      // for stopped
 #include "async/threadpool_options.hpp"          // for threadpool_stats
 

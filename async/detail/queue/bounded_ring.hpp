@@ -11,7 +11,7 @@
 #include <type_traits>  // for is_nothrow_destructible_v
 #include <utility>      // for forward, move
 
-#include "async/detail/base/atomics.hpp"            // for atomic, under_model
+#include "async/detail/base/atomics.hpp"            // for atomic
 #include "async/detail/base/backoff.hpp"            // for backoff, pause_for
 #include "async/detail/base/config.hpp"             // for no_sharing
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff

@@ -362,7 +362,7 @@ class queue_core {
       const std::uint64_t version = word::version(h) << 2;
       Traits::marking();
       // [Q24] acquire, pairs with [Q25]: with a mark of a later use the head is seen to be beyond this one.
-      // not modelled: takes a segment's reuse within one call; test/unit/queue_stops.cpp stops a thread here
+      // not modelled: takes a segment's reuse within one call; test/unit/async/queue_stops.cpp stops a thread here
       std::uint64_t mark = marks[slot].load(std::memory_order_acquire);
       if (head_.load(std::memory_order_relaxed) != h) return;  // relaxed: see [Q24]
       if ((mark & ~std::uint64_t{3}) != version || mark == 0) {

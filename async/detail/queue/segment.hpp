@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for size_t, byte
-#include <cstdint>      // for uint8_t, uint32_t, uint64_t
-#include <new>          // for launder
-#include <type_traits>  // for conditional_t
+#include <cstddef>  // for size_t, byte
+#include <cstdint>  // for uint8_t, uint32_t, uint64_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, cell
-#include "async/detail/base/config.hpp"   // for cache_line, no_sharing
+#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/config.hpp"   // for cache_line
 
 /// The memory of async::queue: segments of slots, and the words that name a slot of a certain use of a segment.
 namespace async::detail {

@@ -183,7 +183,7 @@ class segment_store {
     if (s.clean.get()) return true;
     const unsigned phase = s.phase.get();
     for (std::uint32_t i = 0; i < Segment::slot_count; i = Segment::after(i)) {
-      // [G1] acquire, pairs with [Q6] of queue.hpp: the slot's last toucher has left it
+      // [G1] acquire, pairs with [Q6] of queue_core.hpp: the slot's last toucher has left it
       const unsigned state = s.state(i).load(std::memory_order_acquire);
       if ((state & 5) != (4 | phase)) return false;
     }

@@ -2,8 +2,7 @@
 #pragma once
 #include <functional>   // for reference_wrapper
 #include <iterator>     // for begin, end
-#include <type_traits>  // for decay_t, is_invocable
-#include <utility>      // for forward
+#include <type_traits>  // for decay_t, is_invocable_v
 
 #include "steps/detail/flow/result.hpp"  // for stored_t
 #include "steps/errors.hpp"              // for ErrorCode

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstddef>      // for byte
+#include <cstdint>      // for uint32_t
 #include <string_view>  // for string_view
 #include <vector>       // for vector
 
 #include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
-#include "steps/detail/engine/turn.hpp"         // for resume, cancel_outside_turn
+#include "steps/detail/engine/turn.hpp"         // for cancel_outside_turn, wake
 
 /// Events from outside of a flow's turns, on its loop's thread: its start, and errors that are raised at it.
 namespace steps::detail {

@@ -3,13 +3,12 @@
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint16_t, uint32_t
 #include <cstring>      // for memcpy
-#include <functional>   // for reference_wrapper
 #include <iterator>     // for begin, end
 #include <new>          // for bad_alloc
 #include <optional>     // for optional
 #include <string>       // for string
 #include <string_view>  // for string_view
-#include <type_traits>  // for decay_t
+#include <type_traits>  // for is_invocable_v
 #include <utility>      // for forward
 
 #include "steps/detail/engine/step_record.hpp"  // for call_function

@@ -3,7 +3,7 @@
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
 #include <memory>       // for align
-#include <new>          // for operator new, align_val_t
+#include <new>          // for placement new
 #include <string_view>  // for string_view
 #include <utility>      // for exchange
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for size_t
 #include <cstdio>       // for fprintf
 #include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for byte, size_t
-#include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at
 #include <utility>  // for forward
 
-#include "steps/detail/engine/step_record.hpp"      // for ops_of
-#include "steps/detail/parallel/pool_parallel.hpp"  // for spread
+#include "steps/detail/engine/step_record.hpp"      // for discard_results
+#include "steps/detail/parallel/pool_parallel.hpp"  // for pool_parallel
 #include "steps/detail/root/destroy_root.hpp"       // for help_branches
 #include "steps/detail/root/root.hpp"               // for has_extras, destroy_extras
 

@@ -7,9 +7,8 @@
 
 #include "async/detail/base/block_cache.hpp"      // for free_block
 #include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/loop/loop_host.hpp"        // for loop_host
-#include "async/detail/pool/pool_core.hpp"        // for pool_core, this_pool
-#include "steps/detail/engine/engine.hpp"         // for resume, raise
+#include "async/detail/pool/pool_core.hpp"        // for this_pool
+#include "steps/detail/engine/engine.hpp"         // for raise
 #include "steps/detail/engine/scopes.hpp"         // for make_scope
 #include "steps/detail/flow/branch_state.hpp"     // for branch_state
 #include "steps/detail/parallel/branch_list.hpp"  // for branch_list, copy_exception

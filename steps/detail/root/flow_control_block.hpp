@@ -5,7 +5,6 @@
 #include <exception>    // for exception_ptr, rethrow_exception
 #include <memory>       // for destroy_at
 #include <new>          // for launder
-#include <string>       // for string
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
 #include <utility>      // for forward

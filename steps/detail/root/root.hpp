@@ -6,7 +6,6 @@
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
-#include "async/detail/loop/loop_host.hpp"           // for loop_host
 #include "async/detail/pool/pool_core.hpp"           // for pool_core
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>  // for max
 #include <chrono>     // for duration, nanoseconds
-#include <utility>    // for exchange
 
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node

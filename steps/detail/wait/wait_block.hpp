@@ -2,7 +2,7 @@
 #pragma once
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
 #include "steps/detail/flow/wait_state.hpp"          // for wait_state
-#include "steps/detail/root/flow_control_block.hpp"  // for flow, scope, message
+#include "steps/detail/root/flow_control_block.hpp"  // for deliver
 
 /// The wait of a step that something outside of the flow ends.
 namespace steps::detail {

@@ -89,7 +89,7 @@ void with_lock_held(Inner inner) {
 
 /// Gives every thread something to steal, and takes some time.
 void some_work() {
-  for (int i = 0; i < 20; ++i) std::this_thread::yield();
+  for (int i = 0; i < 4; ++i) std::this_thread::yield();
 }
 
 /// The tasks that were run on this thread while it was in `wait`, by number.

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "../support/alloc_counter.hpp"
-#include "../support/live_count.hpp"
-#include "../support/wait_while.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/live_count.hpp"
+#include "support/wait_while.hpp"
 
 namespace {
 

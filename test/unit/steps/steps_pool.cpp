@@ -242,7 +242,7 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
 TEST_CASE("a task that waits for a flow on another worker is woken by its end") {
   async::threadpool pool(2);
   std::size_t woken = 0;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 20 || (woken == 0 && i < 1'000); ++i) {  // on a busy machine it mostly looks by itself
     std::uint64_t before = 0;
     std::atomic<bool> started{false};
     const int result = pool.post([&] {
@@ -261,5 +261,5 @@ TEST_CASE("a task that waits for a flow on another worker is woken by its end") 
     CHECK(result == 7);
     if (pool.stats().wakes != before) ++woken;
   }
-  CHECK(woken > 0);  // not each time: it may be about to look by itself
+  CHECK(woken > 0);
 }

@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "../support/alloc_counter.hpp"
-#include "../support/process_cpu_time.hpp"
-#include "../support/scale.hpp"
-#include "../support/start_line.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/process_cpu_time.hpp"
+#include "support/scale.hpp"
+#include "support/start_line.hpp"
 
 using async::threadpool;
 using async::threadpool_options;
