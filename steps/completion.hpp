@@ -86,7 +86,7 @@ class completion {
   /// Refers to no wait: all calls return false.
   completion() noexcept = default;
   completion(const completion& other) noexcept : block_(other.block_) {
-    if (block_ != nullptr) block_->word.share();
+    if (block_ != nullptr) block_->wait.share();
   }
   completion(completion&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   completion& operator=(completion other) noexcept {
@@ -103,11 +103,11 @@ class completion {
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
     static_assert(fits<A...>(), "success() takes results of the types that completion<T...> names, or what makes them");
-    if (block_ == nullptr || !block_->word.win()) return false;
+    if (block_ == nullptr || !block_->wait.win()) return false;
     try {
       block::values::construct(block_->memory, std::forward<A>(results)...);
     } catch (...) {
-      block_->word.take_back();
+      block_->wait.take_back();
       throw;
     }
     block_->stored = true;
@@ -116,11 +116,11 @@ class completion {
 
   /// Ends the wait with an error at the step. Returns as success() does.
   bool error(ErrorCode code, std::string_view info = {}) const {
-    if (block_ == nullptr || !block_->word.win()) return false;
+    if (block_ == nullptr || !block_->wait.win()) return false;
     try {
       block_->error.emplace(code, info);
     } catch (...) {
-      block_->word.take_back();
+      block_->wait.take_back();
       throw;
     }
     return block_->send();
@@ -133,7 +133,7 @@ class completion {
   }
 
   /// True while the wait has not been ended by a token or otherwise, as far as this thread can know.
-  explicit operator bool() const noexcept { return block_ != nullptr && block_->word.is_open(); }
+  explicit operator bool() const noexcept { return block_ != nullptr && block_->wait.is_open(); }
 
  private:
   friend class IAsyncSteps;
@@ -151,7 +151,7 @@ class completion {
 
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {
-    if (block_ == nullptr || !block_->word.win()) return;
+    if (block_ == nullptr || !block_->wait.win()) return;
     block_->thrown = std::current_exception();
     block_->send();
   }

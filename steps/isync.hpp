@@ -93,7 +93,7 @@ struct sync_scope : scope {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_waiter* const t = std::exchange(self.waiter, nullptr)) {
       end_wait(*t);
-      self.entered = t->give_up(self.object);
+      self.entered = t->abandon(self.object);
     }
     if (self.entered) self.object.leave(self.nested);
   }
@@ -133,7 +133,7 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     }
   } else {
     sync_scope::end_wait(*place->waiter);
-    place->waiter->take_up();
+    place->waiter->reset();
     result = object.go_on(*place->waiter, place->nested);
   }
   if (result == ISync::entry::queued) {

@@ -53,7 +53,7 @@ class spawn_task {
                                                              no_handler());
     } catch (...) {
       if (f != nullptr) pooled_flow::release(*f);
-      async::detail::refuse(end != nullptr ? end->give_back() : std::move(promise_), std::current_exception());
+      async::detail::refuse(end != nullptr ? end->into_promise() : std::move(promise_), std::current_exception());
       return nullptr;
     }
     f->promise = end;

@@ -12,6 +12,7 @@
 #include "steps/detail/engine/loop_step.hpp"     // for find_loop, loop_step
 #include "steps/detail/parallel/branches.hpp"    // for group_step
 #include "steps/detail/wait/future.hpp"          // for flow_promise
+#include "steps/detail/wait/limit_claim.hpp"     // for limit_claim, has_room
 #include "steps/detail/wait/timeout.hpp"         // for may_wait, hold_open
 
 /// The functions of IAsyncSteps (`Face`) that are not a line.
@@ -62,8 +63,8 @@ template <class Face>
                                  : "breakLoop() or continueLoop() with a label that no loop around has");
 }
 
-/// The step whose scope a stack() object becomes; makes sure of `size` bytes in a flow with fixed memory. Throws Error.
-inline step& stack_owner(step& s, std::size_t size) {
+/// The step whose scope a stack() object becomes. Throws Error when there is none.
+inline step& stack_owner(step& s) {
   flow& f = *s.flow_;
   const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_known_to_execute();
   if (!is_root && f.run_by != &s) {
@@ -71,37 +72,38 @@ inline step& stack_owner(step& s, std::size_t size) {
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
   }
   if (is_root && !begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
-  if (f.limit != nullptr && !take_limited(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
-    throw unwinding(errors::InternalError, info_of(f));
-  }
   return is_root ? f.root : s;
 }
 
-/// make_scope() of what take_limited() has taken, which is given back when the payload's constructor throws.
-template <class T, class... Args>
-T& make_limited(flow& f, step& owner, std::uint32_t limits::* what, Args&&... args) {
-  try {
-    return make_scope<T>(f, owner, std::forward<Args>(args)...);
-  } catch (...) {
-    if (f.limit != nullptr) ++(f.limit->*what);
-    throw;
+/// Claims a stack() object of `size` bytes. Throws Error when a flow with fixed memory has no room for it.
+inline void claim_stack(limit_claim& place, flow& f, std::size_t size) {
+  if (!place.take(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
+    throw unwinding(errors::InternalError, info_of(f));
   }
 }
 
 template <class T, class... Args>
 T& make_object(step& s, Args&&... args) {
   using made = object_scope<T>;
-  step& owner = stack_owner(s, round_up(sizeof(made), granule) + alignof(made));
-  return make_limited<made>(*owner.flow_, owner, &limits::stack_allocs, std::forward<Args>(args)...).object;
+  step& owner = stack_owner(s);
+  flow& f = *owner.flow_;
+  limit_claim place;
+  claim_stack(place, f, round_up(sizeof(made), granule) + alignof(made));
+  T& object = make_scope<made>(f, owner, std::forward<Args>(args)...).object;
+  place.keep();
+  return object;
 }
 
 inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   if (size > std::size_t{1} << 30) throw std::bad_alloc();
   const std::size_t bytes = memory_scope::bytes_for(size);
-  step& owner = stack_owner(s, bytes);
+  step& owner = stack_owner(s);
   flow& f = *owner.flow_;
+  limit_claim place;
+  claim_stack(place, f, bytes);
   auto* const made = ::new (allocate(f, bytes)) memory_scope(destroy);
   enter_scope(f, *made, bytes, owner, memory_scope::ops);
+  place.keep();
   return made->memory();
 }
 
@@ -137,6 +139,14 @@ void remake_scope(scope& left, Args&&... args) {
   }
 }
 
+/// Leaves a cancel handler that another one has replaced, whose place among the limits of the flow it hands on.
+inline void leave_replaced(flow& f, scope& handler) noexcept {
+  if (f.limit != nullptr) --f.limit->cancels;
+  const scope_ops* const ops = std::exchange(handler.ops, nullptr);
+  if (ops != nullptr) ops->leave(handler);  // else the new function's constructor has cancelled the flow
+}
+
+/// asi.setCancel(). A handler replaces the step's present one, and its place among the limits of the flow.
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
   if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
@@ -144,30 +154,20 @@ void set_cancel(step& s, F&& function) {
   constexpr std::size_t size = round_up(sizeof(made), granule);
   flow& f = *s.flow_;
   const auto [present, spare] = cancel_places_of(f, s, size, alignof(made));
-  std::uint32_t* const left = f.limit != nullptr ? &f.limit->cancels : nullptr;
-  if (left != nullptr) {
-    if (present != nullptr) ++*left;  // its place
-    if (!take_limited(f, &limits::cancels, spare != nullptr ? 0 : size + alignof(made),
-                      "the flow exceeds nitro::MaxCancels")) {
-      if (present != nullptr) --*left;
-      return;
-    }
+  const std::size_t room = spare != nullptr ? 0 : size + alignof(made);
+  limit_claim place;
+  if (present != nullptr ? !has_room(f, room)
+                         : !place.take(f, &limits::cancels, room, "the flow exceeds nitro::MaxCancels")) {
+    return;
   }
-  try {
-    if (spare != nullptr) {
-      remake_scope<made>(*spare, std::forward<F>(function));
-    } else {
-      make_scope<made>(f, s, std::forward<F>(function));
-    }
-  } catch (...) {
-    if (left != nullptr && present == nullptr) ++*left;
-    throw;
+  if (spare != nullptr) {
+    remake_scope<made>(*spare, std::forward<F>(function));
+  } else {
+    make_scope<made>(f, s, std::forward<F>(function));
   }
+  place.keep();
   hold_open(f);
-  if (present == nullptr) return;
-  if (left != nullptr) --*left;
-  const scope_ops* const ops = std::exchange(present->ops, nullptr);
-  if (ops != nullptr) ops->leave(*present);  // else the function's constructor has cancelled the flow
+  if (present != nullptr) leave_replaced(f, *present);
 }
 
 /// Makes the running step wait for a completion.
@@ -177,10 +177,7 @@ Block& make_wait(step& s) {
     throw unwinding(errors::InternalError, "completion() belongs into a step function, before success()");
   }
   flow& f = *s.flow_;
-  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(wait_scope)) {
-    misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, info_of(f));
-  }
+  if (!has_room(f, sizeof(wait_scope))) throw unwinding(errors::InternalError, info_of(f));
   auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);
   try {
     make_scope<wait_scope>(f, s, *block);

@@ -48,10 +48,7 @@ struct abort_scope : scope {
 template <class F>
 void on_abort(step& s, F function) {
   flow& f = *s.flow_;
-  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(abort_scope<F>)) {
-    misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, f.state->error_info());
-  }
+  if (!has_room(f, sizeof(abort_scope<F>))) throw unwinding(errors::InternalError, info_of(f));
   make_scope<abort_scope<F>>(f, s, std::move(function));
 }
 

@@ -36,10 +36,7 @@ inline std::stop_token stop_token_of(step& s) {
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops == &stop_scope::ops) return static_cast<stop_scope&>(*old).source.get_token();
   }
-  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(stop_scope)) {
-    misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, f.state->error_info());
-  }
+  if (!has_room(f, sizeof(stop_scope))) throw unwinding(errors::InternalError, info_of(f));
   return make_scope<stop_scope>(f, s).source.get_token();
 }
 

@@ -136,7 +136,7 @@ struct task_promise_base : hosted_promise {
     template <class P>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
       const std::coroutine_handle<> next = ended.promise().continuation;
-      return ended.promise().word.end() ? next : std::noop_coroutine();
+      return ended.promise().state.end() ? next : std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
@@ -163,7 +163,7 @@ struct task_promise_base : hosted_promise {
   }
 
   std::coroutine_handle<> continuation;
-  task_state word;
+  task_state state;
   std::exception_ptr error;
 };
 
@@ -174,7 +174,7 @@ struct task_promise final : task_promise_base {
   void return_value(U&& result) {
     value.emplace(std::forward<U>(result));
   }
-  T take() {
+  T get() {
     if (error != nullptr) std::rethrow_exception(std::move(error));
     return std::move(*value);
   }
@@ -184,7 +184,7 @@ template <>
 struct task_promise<void> final : task_promise_base {
   task<void> get_return_object() noexcept;
   void return_void() const noexcept {}
-  void take() {
+  void get() {
     if (error != nullptr) std::rethrow_exception(std::move(error));
   }
 };
@@ -239,9 +239,9 @@ class [[nodiscard]] task {
       promise.home = detail::host_of(parent);
       promise.continuation = parent;
       coroutine.resume();
-      return promise.word.await();
+      return promise.state.await();
     }
-    T await_resume() { return coroutine.promise().take(); }
+    T await_resume() { return coroutine.promise().get(); }
 
     std::coroutine_handle<promise_type> coroutine;
   };

@@ -31,7 +31,7 @@ class flow_promise final : public promise_base {
   }
 
   /// There is no flow.
-  std::promise<T> give_back() noexcept {
+  std::promise<T> into_promise() noexcept {
     std::promise<T> promise = std::move(promise_);
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(flow_promise));
@@ -59,18 +59,18 @@ class flow_promise final : public promise_base {
       settle(f);
       error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
     }
-    go();
+    destroy_and_notify();
   }
   void drop() noexcept override {
     fail(async::detail::broken_promise());
-    go();
+    destroy_and_notify();
   }
 
  private:
   explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
 
   /// The future is ready.
-  void go() noexcept {
+  void destroy_and_notify() noexcept {
     const void* const state = async::detail::shared_state_of(promise_);
     destroy();
     async::detail::tell_watchers_of(state);
@@ -139,7 +139,7 @@ struct watch_scope : scope, async::detail::timer_node {
   /// After it has been notified of another future, whose state had lain where this one's does. False: it has not.
   bool listen_again() noexcept {
     if (block == nullptr || std::exchange(block->is_listed, true)) return false;
-    block->word.share();
+    block->wait.share();
     async::detail::watchers_of(state).add(*block, state);
     return true;
   }

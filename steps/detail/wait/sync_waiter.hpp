@@ -47,25 +47,25 @@ struct sync_waiter_base : async::detail::message {
   /// The flow does not wait any more, on its loop. True: it has a place, for the ticket was out of the queue already.
   /// The ticket is no more then, or will be when the message has arrived.
   template <class Object>
-  bool give_up(Object& object) noexcept {
+  bool abandon(Object& object) noexcept {
     auto& self = static_cast<Waiter&>(*this);
     if (state.get() == pending && object.withdraw(self)) {
       Waiter::destroy(self);
       return false;
     }
     if (state.get() == pending) {
-      state.set(given_up);
+      state.set(abandoned);
     } else {
       Waiter::destroy(self);
     }
     return true;
   }
   /// The flow goes on, and may queue the ticket again.
-  void take_up() noexcept { state.set(pending); }
+  void reset() noexcept { state.set(pending); }
 
   static void arrived(message& m, async::detail::delivery how) {
     auto& self = static_cast<Waiter&>(m);
-    if (self.state.get() == given_up) return Waiter::destroy(self);
+    if (self.state.get() == abandoned) return Waiter::destroy(self);
     self.state.set(here);
     // When the loop has dropped the message, the flow's end is still to come, which gives the place back.
     if (how == async::detail::delivery::on_loop) self.wake();
@@ -77,9 +77,9 @@ struct sync_waiter_base : async::detail::message {
 
  private:
   enum progress : unsigned char {
-    pending,  ///< in a queue, or the message is on its way
-    here,     ///< the message has arrived; the flow has yet to run
-    given_up  ///< the message is on its way, and nobody waits for it
+    pending,   ///< in a queue, or the message is on its way
+    here,      ///< the message has arrived; the flow has yet to run
+    abandoned  ///< the message is on its way, and nobody waits for it
   };
   async::detail::cell<progress> state{pending};
 };
@@ -102,7 +102,7 @@ class waiter_queue {
   Waiter* pop() noexcept {
     Waiter* const t = first_;
     if (t != nullptr) {
-      take(*t);
+      unlink(*t);
       t->reserve();
     }
     return t;
@@ -124,12 +124,12 @@ class waiter_queue {
   /// Takes a ticket out, wherever it stands. False: it is not in the queue any more.
   bool remove(Waiter& t) noexcept {
     if (!is_in(t)) return false;
-    take(t);
+    unlink(t);
     return true;
   }
 
  private:
-  void take(Waiter& t) noexcept {
+  void unlink(Waiter& t) noexcept {
     Waiter* const ahead = t.before == &t ? nullptr : t.before;
     (ahead != nullptr ? ahead->behind : first_) = t.behind;
     if (t.behind != nullptr) {

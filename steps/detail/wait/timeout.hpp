@@ -6,8 +6,9 @@
 
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
-#include "steps/detail/engine/engine.hpp"            // for raise, take_limited
+#include "steps/detail/engine/engine.hpp"            // for raise, misuse
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
+#include "steps/detail/wait/limit_claim.hpp"         // for limit_claim
 
 /// Limits in time: a timer in the arena, in force for a step and its sub-steps.
 namespace steps::detail {
@@ -72,11 +73,14 @@ inline void set_timeout(step& s, nanoseconds limit) {
     timers.disarm(timer);
     return timers.arm_after(timer, limit);
   }
-  if (f.limit != nullptr && !take_limited(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
-                                          "the flow exceeds nitro::MaxTimeouts")) {
+  limit_claim place;
+  if (!place.take(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
+                  "the flow exceeds nitro::MaxTimeouts")) {
     return;
   }
-  timers.arm_after(make_scope<timeout_scope>(f, s), limit);
+  timeout_scope& timer = make_scope<timeout_scope>(f, s);
+  place.keep();
+  timers.arm_after(timer, limit);
 }
 
 }  // namespace steps::detail

@@ -13,29 +13,29 @@ struct wait_block : async::detail::message {
       : message(arrive), loop(*s.flow_->core), waiting(&s), destroy(d) {}
 
   void release() noexcept {
-    if (word.release()) destroy(*this);
+    if (wait.release()) destroy(*this);
   }
   /// The step does not wait any more; on the loop's thread.
   void close() noexcept {
     waiting = nullptr;
-    word.close();
+    wait.close();
     release();
   }
   /// The winner's result is stored: it goes to the step, at once when this is the loop's thread and nothing of the flow
   /// is on the stack, else by a message. False: the loop has gone.
   bool send() noexcept {
-    word.share();
+    wait.share();
     if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->at == phase::parked) {
       deliver(*this, async::detail::delivery::on_loop);
       return true;
     }
     if (loop.push(*this)) return true;
-    word.refused();
+    wait.refused();
     release();
     return false;
   }
 
-  wait_state word;
+  wait_state wait;
   const async::detail::loop_ref loop;
   step* waiting;  // the loop thread's; null: the step does not wait any more
   void (*const destroy)(wait_block&) noexcept;

@@ -56,7 +56,7 @@ struct operation_base : async::detail::message {
   explicit operation_base(void (*d)(operation_base&) noexcept) noexcept : message(&arrived), destroy(d) {}
 
   void release() noexcept {
-    if (word.drop()) destroy(*this);
+    if (state.drop()) destroy(*this);
   }
 
   /// By the awaiter, before the trigger is given away, which publishes this.
@@ -75,7 +75,7 @@ struct operation_base : async::detail::message {
   /// By the trigger, which is no more then: the outcome is stored.
   void finish() noexcept {
     if (is_start()) fired_at_start = true;
-    if (is_start() || !word.is_wanted()) return release();
+    if (is_start() || !state.is_wanted()) return release();
     if (!loop) return resume_here();
     if (hosted && async::detail::current_loop == loop.get() && home != nullptr && is_parked(*home)) {
       return arrived(*this, async::detail::delivery::on_loop);
@@ -87,11 +87,11 @@ struct operation_base : async::detail::message {
   /// By the awaiter: the coroutine is being destroyed; where it is resumed otherwise, and so not while it is.
   void abandon() noexcept {
     home = nullptr;
-    word.abandon();
+    state.abandon();
     release();
   }
   /// False: nobody waits for the outcome.
-  bool is_wanted() const noexcept { return word.is_wanted(); }
+  bool is_wanted() const noexcept { return state.is_wanted(); }
 
   static bool is_parked(const host& h) noexcept {
     const steps::detail::flow& f = *h.step->flow_;
@@ -112,7 +112,7 @@ struct operation_base : async::detail::message {
     self.release();
   }
 
-  operation_state word;  // the trigger's reference goes to the message
+  operation_state state;  // the trigger's reference goes to the message
   std::coroutine_handle<> coroutine;
   host* home = nullptr;  // the loop thread's; null: the coroutine is no step, or has been destroyed
   bool hosted = false;

@@ -23,7 +23,7 @@ struct step_frame {
   }
 
   /// Runs it until it waits or ends; in the step's function.
-  void go_on(IAsyncSteps& asi) {
+  void resume(IAsyncSteps& asi) {
     steps::detail::flow& f = *asi.flow_;
     if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
     if (!coroutine.coroutine_.done()) {
@@ -37,10 +37,10 @@ struct step_frame {
       return steps::detail::hold_open(f);
     }
     if constexpr (std::is_void_v<T>) {
-      coroutine.coroutine_.promise().take();
+      coroutine.coroutine_.promise().get();
       if (f.is_bare()) asi.success();
     } else {
-      asi.success(coroutine.coroutine_.promise().take());
+      asi.success(coroutine.coroutine_.promise().get());
     }
   }
 
@@ -67,7 +67,7 @@ class coroutine_runner {
       frame_ = &asi.stack<step_frame<value>>(
           asi, std::apply([&](P&... p) { return std::invoke(*function_, asi, std::move(p)...); }, results_));
     }
-    frame_->go_on(asi);
+    frame_->resume(asi);
   }
 
  private:
