@@ -66,10 +66,11 @@ struct result_block final : wait_block {
 
 }  // namespace detail
 
-/// Ends the wait of a step from anywhere: made by asi.completion<T...>(), handed to whoever will know the result.
+/// A token that ends the wait of a step, from any thread. asi.completion<T...>() makes it; hand it to the code that
+/// will know the result.
 ///
 /// Use it for every wait that another thread, a callback or a driver ends: it is safe by construction. Do not keep
-/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function elsewhere and wait for
+/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function on a pool and wait for
 /// its result, await() is shorter.
 ///
 ///   asi.setTimeout(1s);
@@ -79,11 +80,11 @@ struct result_block final : wait_block {
 /// Progress    lock-free; never waits for the loop.
 /// Exceptions  std::bad_alloc and what the results' constructors throw; the wait goes on then. Copies never throw.
 /// Memory      one recycled block for a wait.
-/// Lifetime    outlives step, flow and loop; calls that come too late return false.
+/// Lifetime    may outlive step, flow and loop; calls that come too late return false.
 template <class... T>
 class completion {
  public:
-  /// Refers to no wait: all calls return false.
+  /// A token without a wait: all calls return false.
   completion() noexcept = default;
   completion(const completion& other) noexcept : block_(other.block_) {
     if (block_ != nullptr) block_->wait.share();
@@ -97,8 +98,8 @@ class completion {
     if (block_ != nullptr) block_->release();
   }
 
-  /// Ends the wait with results for the next step. True for the first call only, and only while the step waits; true
-  /// means that this call was first, a timeout or cancel may still come before it on the loop.
+  /// Ends the wait with results for the next step. Returns true for the first call only, and only while the step waits.
+  /// A timeout or cancel may still come before it on the loop.
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
@@ -132,7 +133,7 @@ class completion {
     return success(std::forward<A>(results)...);
   }
 
-  /// True while the wait has not been ended by a token or otherwise, as far as this thread can know.
+  /// True while neither a token nor anything else has ended the wait, as far as this thread can know.
   explicit operator bool() const noexcept { return block_ != nullptr && block_->wait.is_open(); }
 
  private:
@@ -146,7 +147,7 @@ class completion {
   template <class... A>
   static constexpr bool fits() noexcept {
     if constexpr (sizeof...(A) == sizeof...(T)) return (std::is_constructible_v<detail::stored_t<T>, A> && ...);
-    return true;  // has been said
+    return true;  // the other assertion tells
   }
 
   /// Ends the wait with the exception that is being handled.

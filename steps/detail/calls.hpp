@@ -15,10 +15,10 @@
 #include "steps/detail/wait/limit_claim.hpp"     // for limit_claim, has_room
 #include "steps/detail/wait/timeout.hpp"         // for may_wait, hold_open
 
-/// The functions of IAsyncSteps (`Face`) that are not a line.
+/// The functions of IAsyncSteps (`Face`) that take more than a line.
 namespace steps::detail {
 
-/// Where what is added to a parallel() step goes: to a new branch. Null: nowhere, and the mistake is known.
+/// The root of a new branch, for a step that is added to a parallel() step. Null: the mistake is known.
 template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
@@ -30,8 +30,8 @@ template <class Face>
   return nullptr;
 }
 
-/// Where what is added to another step goes: the step itself, or the root level. Null: nowhere, and the mistake is
-/// known; or an error is under way, and what is added is dropped.
+/// The parent of a step that is added to any other step: the step itself, or the root level. Null: the mistake is
+/// known, or an error is under way and the new step is dropped.
 [[gnu::noinline]] inline step* level_of(step& s) {
   flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) {
@@ -107,7 +107,7 @@ inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   return made->memory();
 }
 
-/// The cancel handler of a step, and the place of one that has been replaced, if it takes such an object.
+/// The cancel handler of a step, and the memory of a replaced one that has room for a new handler.
 struct cancel_places {
   scope* present = nullptr;
   scope* spare = nullptr;
@@ -125,7 +125,7 @@ struct cancel_places {
   return found;
 }
 
-/// A scope in the place of one that has been left. On an exception nothing has changed.
+/// Makes a scope in the memory of one that has been left. On an exception nothing has changed.
 template <class T, class... Args>
 void remake_scope(scope& left, Args&&... args) {
   const scope was = left;
@@ -139,14 +139,14 @@ void remake_scope(scope& left, Args&&... args) {
   }
 }
 
-/// Leaves a cancel handler that another one has replaced, whose place among the limits of the flow it hands on.
+/// Leaves a cancel handler that a new one has replaced. The new one takes over its place among the flow's limits.
 inline void leave_replaced(flow& f, scope& handler) noexcept {
   if (f.limit != nullptr) --f.limit->cancels;
   const scope_ops* const ops = std::exchange(handler.ops, nullptr);
   if (ops != nullptr) ops->leave(handler);  // else the new function's constructor has cancelled the flow
 }
 
-/// asi.setCancel(). A handler replaces the step's present one, and its place among the limits of the flow.
+/// asi.setCancel(). The new handler replaces the step's present one.
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
   if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
@@ -170,7 +170,7 @@ void set_cancel(step& s, F&& function) {
   if (present != nullptr) leave_replaced(f, *present);
 }
 
-/// Makes the running step wait for a completion.
+/// asi.completion(): makes the running step wait. Throws std::bad_alloc, and Error where that is misuse.
 template <class Block>
 Block& make_wait(step& s) {
   if (!may_wait(s, "completion() belongs into a step function, before success()")) {

@@ -9,10 +9,10 @@
 #include "steps/completion.hpp"    // for completion
 #include "steps/detail/calls.hpp"  // for make_wait
 
-/// await(pool, f, args...): a call that is made elsewhere, while the flow waits.
+/// await(pool, f, args...): a worker makes the call while the flow waits.
 namespace steps::detail {
 
-/// What a call's result is handed to the next step as.
+/// The completion that hands a call's result to the next step.
 template <class R>
 struct call_token {
   using type = completion<R>;
@@ -48,7 +48,7 @@ struct pool_call_step final : Face {
     self.pool.execute(task{std::move(done), std::move(self.what)});
   }
 
-  /// What the pool runs. Nothing when nobody waits for it any more.
+  /// The pool's task. Makes no call when the step does not wait any more.
   struct task {
     token done;
     call what;
