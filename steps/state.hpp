@@ -61,10 +61,10 @@ struct state_allocator {
 
 }  // namespace detail
 
-/// What the steps of one flow share: values by key, and facts about the last error (FTN12 1.7, 2.1).
+/// The values that the steps of one flow share, by key, and facts about the last error (FTN12 1.7, 2.1).
 ///
-/// Use it for what many steps need and parameters would only pass through: a request, a connection. Do not use it for
-/// what the next step alone needs (success(args...)), or for objects of one step's lifetime (stack<T>()).
+/// Use it for values that many steps need: a request, a connection. Do not use it for a value that only the next step
+/// needs (success(args...)), or for objects that live as long as one step (stack<T>()).
 ///
 ///   asi.state()["user"] = std::string("joe");   auto& user = asi.state<std::string>("user");
 ///
