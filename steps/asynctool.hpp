@@ -18,7 +18,7 @@ namespace steps {
 ///
 /// Use it to run flows beside the rest of a program (`AsyncTool tool;`), or inside an existing loop, such as that of a
 /// user interface or of a network library (`AsyncTool tool(wake);` and iterate()). Do not use it where
-/// async::event_loop::run() can be called, or where flows are to be spread over cores (async::threadpool).
+/// async::event_loop::run() can be called, or where flows are to run on several cores (async::threadpool).
 ///
 /// Threads     immediate(), deferred(), post(), is_same_thread() and handles: any, without waiting for the loop's
 ///             thread. iterate(): the thread that made the tool, only of an embedded one. Destruction: any but the

@@ -262,7 +262,7 @@ class IAsyncSteps : public detail::step {
   }
   /// Makes the step wait for success() or error() from outside, unless it has sub-steps.
   void waitExternal() {
-    if (detail::may_wait(*this, "waitExternal() belongs into a step function, before success()")) {
+    if (detail::may_wait(*this, "waitExternal() outside a step function, or after success()")) {
       detail::hold_open(*flow_);
     }
   }
@@ -323,7 +323,7 @@ class IAsyncSteps : public detail::step {
   /// Starts the flow: its first step runs in the loop's next turn. When the flow has ended, steps may be added for
   /// another execution. The loop or pool must exist. Throws std::bad_alloc, and Error when the loop is being destroyed.
   void execute() {
-    if (detail::is_root_call(*this, "execute() of a step: it belongs to the root")) detail::execute(*flow_);
+    if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }
   /// Starts the flow and returns a future of the last step's result or of the error. After cancel() it is a broken
   /// promise.
@@ -335,7 +335,7 @@ class IAsyncSteps : public detail::step {
   /// Ends the flow where it is: runs the cancel handlers, innermost first, and no error handlers. On the loop's thread
   /// they have run when this returns. On another thread it is a request to the loop.
   void cancel() {
-    if (detail::is_root_call(*this, "cancel() of a step: it belongs to the root")) detail::cancel(*flow_);
+    if (detail::is_root_call(*this, "cancel() of a step that is not the root")) detail::cancel(*flow_);
   }
 
   /// Deletes the root of a newInstance() as the type that it is.

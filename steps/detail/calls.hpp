@@ -149,7 +149,7 @@ inline void leave_replaced(flow& f, scope& handler) noexcept {
 /// asi.setCancel(). The new handler replaces the step's present one.
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
-  if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
+  if (!may_wait(s, "setCancel() outside a step function, or after success()")) return;
   using made = cancel_scope<Face, std::decay_t<F>>;
   constexpr std::size_t size = round_up(sizeof(made), granule);
   flow& f = *s.flow_;
@@ -173,8 +173,8 @@ void set_cancel(step& s, F&& function) {
 /// asi.completion(): makes the running step wait. Throws std::bad_alloc, and Error where that is misuse.
 template <class Block>
 Block& make_wait(step& s) {
-  if (!may_wait(s, "completion() belongs into a step function, before success()")) {
-    throw unwinding(errors::InternalError, "completion() belongs into a step function, before success()");
+  if (!may_wait(s, "completion() outside a step function, or after success()")) {
+    throw unwinding(errors::InternalError, "completion() outside a step function, or after success()");
   }
   flow& f = *s.flow_;
   if (!has_room(f, sizeof(wait_scope))) throw unwinding(errors::InternalError, info_of(f));
@@ -210,8 +210,8 @@ inline bool is_root_call(const step& s, std::string_view literal) {
 template <class T>
 std::future<T> execute_with_promise(step& s) {
   flow& f = *s.flow_;
-  if (!is_root_call(s, "promise() of a step: it belongs to the root")) {
-    throw unwinding(errors::InternalError, "promise() of a step: it belongs to the root");
+  if (!is_root_call(s, "promise() of a step that is not the root")) {
+    throw unwinding(errors::InternalError, "promise() of a step that is not the root");
   }
   if (f.is_known_to_execute()) {
     misuse_anywhere(f, "promise() of a flow that executes");

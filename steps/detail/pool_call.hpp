@@ -39,19 +39,19 @@ struct pool_call_step final : Face {
   using token = typename call_token<result>::type;
 
   template <class... A>
-  explicit pool_call_step(async::threadpool& p, A&&... a) : pool(p), what(std::forward<A>(a)...) {}
+  explicit pool_call_step(async::threadpool& p, A&&... a) : pool(p), bound(std::forward<A>(a)...) {}
 
   static void run(step& s) {
     auto& self = static_cast<pool_call_step&>(s);
     take_none(*s.flow_);
     token done(make_wait<typename token::block>(s));
-    self.pool.execute(task{std::move(done), std::move(self.what)});
+    self.pool.execute(task{std::move(done), std::move(self.bound)});
   }
 
   /// The pool's task. Makes no call when the step does not wait any more.
   struct task {
     token done;
-    call what;
+    call bound;
 
     void operator()() noexcept {
       if (!done) return;
@@ -68,12 +68,12 @@ struct pool_call_step final : Face {
     }
     result make() {
       return std::apply([](auto&&... part) -> result { return std::invoke(std::forward<decltype(part)>(part)...); },
-                        std::move(what));
+                        std::move(bound));
     }
   };
 
   async::threadpool& pool;
-  call what;
+  call bound;  // function and arguments
 };
 
 }  // namespace steps::detail

@@ -30,7 +30,7 @@ struct stop_scope : scope {
 };
 
 inline std::stop_token stop_token_of(step& s) {
-  constexpr std::string_view otherwise = "stop_token_of() belongs into a step function, before success()";
+  constexpr std::string_view otherwise = "stop_token_of() outside a step function, or after success()";
   if (!may_wait(s, otherwise)) throw unwinding(errors::InternalError, otherwise);
   flow& f = *s.flow_;
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {

@@ -15,34 +15,34 @@
 /// parallel() of a flow on a pool, the parent's side: each branch is offered to all workers, and runs on the loop of
 /// the worker that takes it.
 ///
-/// The life of a branch B of a parent P, and the messages in it. Every arrow to a loop is one message; it is a plain
-/// call where both are the same loop.
+/// The life of a branch B of a parent P:
 ///
-///   P's loop                                                  B's loop
+///             P's loop                          the pool                 B's loop
+///                |                                  |                        |
+///   offered      |-- job -------------------------->|                        |   start()
+///   taken        |                                  |-- B ------------------>|   branch_taken() picks the loop
+///   begun        |                                                           |   begin_branch() binds B to the loop
+///   failed       |<----------------------------------------------- `failed`--|   report_end(), first that fails
+///                |   failed_arrived() raises the error at P                  |
+///   asked to end |-- B ----------------------------------------------------->|   branch_message_arrived() cancels B
+///   ended        |                                                           |   report_end() counts B down
+///   over         |<------------------------------------------------- `over`--|   count_down(), the last
+///                |   over_arrived() frees the branches; P goes on or ends    |
 ///
-///   start()         ── job in a queue of the pool ──────────> branch_taken()  a worker picks its loop
-///                                                             branch_taken()  ── B ──> the loop picked, if another
-///                   ── B, if the pool takes no job: to P's own loop ─────────>
-///                                                             begin_branch()  binds B to this loop, runs it
+/// Each arrow is one message. Where both ends are one loop, all but `failed` are plain calls. These cases differ:
 ///
-///   failed_arrived()  <── `failed`, by the first that fails ─ end_branch()    B has succeeded or failed
-///     raises the error at P, which asks the others to end
+/// - The pool refuses the job: P's loop gets B, and runs it.
+/// - B has no loop when it is asked to end: P disposes of it at once and counts it down. The worker that takes the job
+///   later frees the memory.
+/// - B ends while the request to end is on its way: B is counted down when the request arrives.
 ///
-///   ask_to_end()    ── B, if bound and not ended ───────────> branch_message_arrived()  cancels B
-///     a branch without a loop is disposed of at once
-///
-///                                                             report_end()    B has ended in any way: counts down
-///   over_arrived()  <── `over`, by the last to count down ──  count_down()
-///     frees the branches; P goes on, or its end does
-///
-/// Each B counts down once: in report_end() or, when the request to end is still on its way then, as that arrives. The
-/// `failed` message counts as a branch. So nothing refers to P when the count is zero, and P may be freed.
+/// The `failed` report counts as one branch more. So nothing refers to P when the count is zero, and P may be freed.
 namespace steps::detail {
 
-/// Lies in the flow's arena until all branches have ended; the step is parked meanwhile. Whatever else is to end the
-/// step, be it an error of a branch, a timeout or a cancel, asks the branches to end and waits for the count.
+/// Lies in the flow's arena until all branches have ended; the step is parked meanwhile. An error of a branch, a
+/// timeout and a cancel ask the branches to end, and the step waits for the count.
 ///
-/// Threads     all functions: the parent's loop.
+/// Threads     all functions but those of branch_join: the parent's loop.
 struct pool_parallel : scope, branch_join {
   pool_parallel(branch_list& list, std::uint32_t count, flow& f) noexcept
       : branch_join(f, count, &over_arrived, &failed_arrived), branches(list) {}
@@ -59,8 +59,8 @@ struct pool_parallel : scope, branch_join {
     on_pool->offer_branches();
   }
 
-  /// Ends the branches, as their loops would, where no thread drives these: for a thread that waits for the end of the
-  /// flow, and may itself be the one that drives them.
+  /// Ends the branches on loops that no thread drives, as these loops would. For a thread that waits for the end of the
+  /// flow and may itself be the driver of such a loop. In the parent's loop.
   void help() noexcept {
     is_asking = true;
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {
@@ -76,7 +76,7 @@ struct pool_parallel : scope, branch_join {
   }
 
  private:
-  /// How far the branches have come when all have been asked to end.
+  /// State of the branches after all have been asked to end.
   enum class ask_outcome {
     still_ending,  ///< over_arrived() is to come
     all_ended,     ///< the parent's end goes on in the caller
@@ -223,7 +223,7 @@ struct pool_parallel : scope, branch_join {
  private:
   branch_list& branches;
   bool is_over = false;    // the count is zero, and the parent's loop knows it
-  bool is_asking = false;  // the branches are being walked through: they stay
+  bool is_asking = false;  // the list is being walked: over_arrived() frees no branch
   bool has_asked = false;
 };
 

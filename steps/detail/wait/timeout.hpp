@@ -63,7 +63,7 @@ inline void hold_open(flow& f) noexcept {
 
 /// asi.setTimeout(). Throws std::bad_alloc.
 inline void set_timeout(step& s, nanoseconds limit) {
-  if (!may_wait(s, "setTimeout() belongs into a step function, before success()")) return;
+  if (!may_wait(s, "setTimeout() outside a step function, or after success()")) return;
   flow& f = *s.flow_;
   auto& timers = f.core->timers();
   hold_open(f);
