@@ -17,17 +17,17 @@
 ///
 /// The life of a branch B of a parent P:
 ///
-///             P's loop                          the pool                 B's loop
-///                |                                  |                        |
-///   offered      |-- job -------------------------->|                        |   start()
-///   taken        |                                  |-- B ------------------>|   branch_taken() picks the loop
-///   begun        |                                                           |   begin_branch() binds B to the loop
-///   failed       |<----------------------------------------------- `failed`--|   report_end(), first that fails
-///                |   failed_arrived() raises the error at P                  |
-///   asked to end |-- B ----------------------------------------------------->|   branch_message_arrived() cancels B
-///   ended        |                                                           |   report_end() counts B down
-///   over         |<------------------------------------------------- `over`--|   count_down(), the last
-///                |   over_arrived() frees the branches; P goes on or ends    |
+///               P's loop                          the pool                 B's loop
+///                  |                                  |                        |
+///     offered      |-- job -------------------------->|                        |   start()
+///     taken        |                                  |-- B ------------------>|   branch_taken() picks the loop
+///     begun        |                                                           |   begin_branch() binds B to the loop
+///     failed       |<----------------------------------------------- `failed`--|   report_end(), first that fails
+///                  |   failed_arrived() raises the error at P                  |
+///     asked to end |-- B ----------------------------------------------------->|   branch_message_arrived() cancels B
+///     ended        |                                                           |   report_end() counts B down
+///     over         |<------------------------------------------------- `over`--|   count_down(), the last
+///                  |   over_arrived() frees the branches; P goes on or ends    |
 ///
 /// Each arrow is one message. Where both ends are one loop, all but `failed` are plain calls. These cases differ:
 ///
