@@ -242,7 +242,7 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
 TEST_CASE("a flow's end wakes a task that waits for it on another worker") {
   async::threadpool pool(2);
   std::size_t woken = 0;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 20 || (woken == 0 && i < 1'000); ++i) {
     std::uint64_t before = 0;
     std::atomic<bool> started{false};
     const int result = pool.post([&] {
@@ -261,5 +261,5 @@ TEST_CASE("a flow's end wakes a task that waits for it on another worker") {
     CHECK(result == 7);
     if (pool.stats().wakes != before) ++woken;
   }
-  CHECK(woken > 0);  // not each time: it may be about to look by itself
+  CHECK(woken > 0);  // not each time: the task may be awake, on a busy machine mostly
 }
