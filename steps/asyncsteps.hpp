@@ -12,25 +12,26 @@ namespace steps {
 
 /// A root flow: steps that run one after the other on an event loop (FTN12 2.2.3).
 ///
-/// Use it for a piece of business logic with errors, limits in time and cancellation. Do not use it where all memory
-/// must be reserved beforehand (NitroSteps), or where nobody is left to own the flow (steps::post).
+/// Use it for a piece of business logic with errors, timeouts and cancellation. Do not use it where all memory must be
+/// reserved beforehand (NitroSteps), or where no object can own the flow (steps::post).
 ///
 ///   async::event_loop loop;
 ///   steps::AsyncSteps flow{loop};
 ///   flow.add([](steps::IAsyncSteps& asi) { asi.success(42); });
 ///   std::future<int> answer = flow.promise<int>();
 ///
-/// Given a threadpool in the place of a loop, the flow is started by whichever worker is free, and stays on its loop
-/// from then on, for further executions, too: it never runs on two threads at a time.
+/// On a threadpool in place of a loop, a free worker starts the flow. The flow stays on that worker's loop, also for
+/// further executions: it never runs on two threads at a time.
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
-/// Lifetime    The loop or pool outlives the flow's executions: a flow that is left over can only be destroyed.
-///             Destroying a flow that executes cancels it; on another thread than the loop's the destructor waits until
-///             that has been done. A flow may be destroyed by a callback of its own, also of a branch on another loop,
-///             or of its loop, or by the destructor of what its steps have captured: its memory stays until that has
-///             returned, and its branches on other loops have ended. A callback may destroy flows of other loops, too,
-///             whatever is done there at the same time: while it waits, its loop goes on to end what others destroy.
-///             Only flows whose own callbacks destroy each other wait for ever, as threads do that join each other.
+/// Lifetime    The loop or pool outlives the flow's executions. A flow that is left over can only be destroyed.
+///             Destroying a flow that executes cancels it. On another thread than the loop's the destructor waits for
+///             that. A callback of the flow may destroy it, also one of a branch on another loop; so may any callback
+///             of its loop, and the destructor of what its steps have captured. The memory stays until that callback
+///             has returned and the branches on other loops have ended. A callback may also destroy flows of other
+///             loops, whatever happens there at the same time: while it waits, its own loop goes on to end flows that
+///             others destroy. Only flows whose callbacks destroy each other wait for ever, as threads that join each
+///             other do.
 /// Memory      a recycled block of 448 bytes, which holds three or four steps; further ones in chunks of 512 bytes.
 ///             In the steady state a flow allocates nothing.
 class AsyncSteps final : public IAsyncSteps {
@@ -40,7 +41,7 @@ class AsyncSteps final : public IAsyncSteps {
   explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make(nullptr)) {
     flow_->pool = &pool.core();
   }
-  /// Takes the flow over, also one that executes; `other` can only be destroyed or assigned to.
+  /// Takes the flow over, also while it executes. `other` can only be destroyed or assigned to.
   AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(std::exchange(other.flow_, nullptr)) {}
   AsyncSteps& operator=(AsyncSteps&& other) noexcept {
     if (this != &other) {

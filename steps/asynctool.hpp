@@ -11,38 +11,41 @@
 
 namespace steps {
 
-/// An event loop with a thread of its own, or one that another loop drives: the AsyncTool of FTN12.
+/// An event loop with its own thread, or embedded in another loop: the AsyncTool of FTN12.
 ///
-/// Use it to run flows beside the rest of a program (`AsyncTool tool;`), or inside a loop that exists already, such as
-/// that of a user interface or of a network library (`AsyncTool tool(wake);` and iterate()). Do not use it where
-/// async::event_loop::run() can be called, or where flows are to be spread over cores (async::threadpool).
+///   steps::AsyncTool tool;
+///   steps::AsyncSteps flow{tool};
+///
+/// Use it to run flows beside the rest of a program (`AsyncTool tool;`), or inside an existing loop, such as that of a
+/// user interface or of a network library (`AsyncTool tool(wake);` and iterate()). Do not use it where
+/// async::event_loop::run() can be called, or where flows are to run on several cores (async::threadpool).
 ///
 /// Threads     immediate(), deferred(), post(), is_same_thread() and handles: any, without waiting for the loop's
-///             thread. iterate(): the thread that made it, only of an embedded one. Destruction: any but the loop's
-///             own.
-/// Lifetime    The destructor lets the callback that is running end, and perhaps others that are ready, and destroys
-///             the rest without running them.
+///             thread. iterate(): the thread that made the tool, only of an embedded one. Destruction: any but the
+///             loop's own.
+/// Lifetime    The destructor waits for the callback that is running, and perhaps for others that are ready. It
+///             destroys the rest without running them.
 /// Everything else is as with async::event_loop.
 class AsyncTool {
  public:
   using Handle = async::event_loop::handle;             ///< refers to a callback
-  using CycleResult = async::event_loop::cycle_result;  ///< what iterate() says
+  using CycleResult = async::event_loop::cycle_result;  ///< what iterate() returns
 
   /// Starts a thread that runs the loop. Throws std::system_error when it cannot.
   AsyncTool() {
-    async::detail::core_of(loop_).disown();  // nobody's until the thread runs: what comes before goes through the inbox
+    async::detail::core_of(loop_).disown();  // no owner until the thread runs: callbacks go through the inbox
     thread_ = std::thread([this] { loop_.run(); });
   }
 
-  /// A loop that another loop drives: `wake` makes that call iterate() soon. It is called by any thread, perhaps by two
-  /// at a time, when something is handed in after iterate() has said that there is nothing to be done at once; and when
-  /// iterate() throws what a hook has thrown. It must not throw.
+  /// A loop that another loop drives: `wake` makes that loop call iterate() soon. Any thread may call it, and two at a
+  /// time: when a callback is handed in after iterate() has returned without work at hand, and when iterate() throws
+  /// what a hook has thrown. It must not throw.
   explicit AsyncTool(async::task wake) : loop_(std::move(wake)) {}
 
   AsyncTool(const AsyncTool&) = delete;
   AsyncTool& operator=(const AsyncTool&) = delete;
 
-  /// Ends the loop and its thread. Called on that thread, it ends the program with a message.
+  /// Ends the loop and its thread. On that thread it ends the program with a message.
   ~AsyncTool() {
     if (!thread_.joinable()) return;
     if (thread_.get_id() == std::this_thread::get_id()) {
@@ -73,7 +76,7 @@ class AsyncTool {
     return loop_.iterate();
   }
 
-  /// See async::event_loop::on_unhandled(). Before the first callback is handed in, or in a callback.
+  /// See async::event_loop::on_unhandled(). Call it before the first callback is handed in, or in a callback.
   template <class F>
   void on_unhandled(F&& hook) {
     loop_.on_unhandled(std::forward<F>(hook));
@@ -84,7 +87,7 @@ class AsyncTool {
     loop_.post([this] { static_cast<void>(loop_.trim()); });
   }
 
-  /// The loop itself, for flows and whatever else takes one.
+  /// The loop itself, for functions that take one.
   async::event_loop& loop() noexcept { return loop_; }
   /// The loop itself.
   operator async::event_loop&() noexcept { return loop_; }  // NOLINT: it is one

@@ -65,10 +65,11 @@ struct result_block final : wait_block {
 
 }  // namespace detail
 
-/// Ends the wait of a step from anywhere: made by asi.completion<T...>(), handed to whoever will know the result.
+/// A token that ends the wait of a step, from any thread. asi.completion<T...>() makes it; hand it to the code that
+/// will know the result.
 ///
 /// Use it for every wait that another thread, a callback or a driver ends: it is safe by construction. Do not keep
-/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function elsewhere and wait for
+/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function on a pool and wait for
 /// its result, await() is shorter.
 ///
 ///   asi.setTimeout(1s);
@@ -78,14 +79,14 @@ struct result_block final : wait_block {
 /// Progress    lock-free; never waits for the loop.
 /// Exceptions  std::bad_alloc and what the results' constructors throw; the wait goes on then. Copies never throw.
 /// Memory      one recycled block for a wait.
-/// Lifetime    outlives step, flow and loop; calls that come too late return false.
+/// Lifetime    may outlive step, flow and loop; calls that come too late return false.
 template <class... T>
 class completion {
  public:
-  /// Refers to no wait: all calls return false.
+  /// A token without a wait: all calls return false.
   completion() noexcept = default;
   completion(const completion& other) noexcept : block_(other.block_) {
-    if (block_ != nullptr) block_->word.share();
+    if (block_ != nullptr) block_->wait.share();
   }
   completion(completion&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   completion& operator=(completion other) noexcept {
@@ -96,17 +97,17 @@ class completion {
     if (block_ != nullptr) block_->release();
   }
 
-  /// Ends the wait with results for the next step. True for the first call only, and only while the step waits; true
-  /// means that this call was first, a timeout or cancel may still come before it on the loop.
+  /// Ends the wait with results for the next step. Returns true for the first call only, and only while the step waits.
+  /// A timeout or cancel may still come before it on the loop.
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
     static_assert(fits<A...>(), "success() takes results of the types that completion<T...> names, or what makes them");
-    if (block_ == nullptr || !block_->word.win()) return false;
+    if (block_ == nullptr || !block_->wait.win()) return false;
     try {
       block::values::construct(block_->memory, std::forward<A>(results)...);
     } catch (...) {
-      block_->word.take_back();
+      block_->wait.take_back();
       throw;
     }
     block_->stored = true;
@@ -115,11 +116,11 @@ class completion {
 
   /// Ends the wait with an error at the step. Returns as success() does.
   bool error(ErrorCode code, std::string_view info = {}) const {
-    if (block_ == nullptr || !block_->word.win()) return false;
+    if (block_ == nullptr || !block_->wait.win()) return false;
     try {
       block_->error.emplace(code, info);
     } catch (...) {
-      block_->word.take_back();
+      block_->wait.take_back();
       throw;
     }
     return block_->send();
@@ -131,8 +132,8 @@ class completion {
     return success(std::forward<A>(results)...);
   }
 
-  /// True while the wait has not been ended by a token or otherwise, as far as this thread can know.
-  explicit operator bool() const noexcept { return block_ != nullptr && block_->word.is_open(); }
+  /// True while neither a token nor anything else has ended the wait, as far as this thread can know.
+  explicit operator bool() const noexcept { return block_ != nullptr && block_->wait.is_open(); }
 
  private:
   friend class IAsyncSteps;
@@ -145,12 +146,12 @@ class completion {
   template <class... A>
   static constexpr bool fits() noexcept {
     if constexpr (sizeof...(A) == sizeof...(T)) return (std::is_constructible_v<detail::stored_t<T>, A> && ...);
-    return true;  // has been said
+    return true;  // the other assertion tells
   }
 
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {
-    if (block_ == nullptr || !block_->word.win()) return;
+    if (block_ == nullptr || !block_->wait.win()) return;
     block_->thrown = std::current_exception();
     block_->send();
   }

@@ -13,9 +13,8 @@ namespace steps {
 
 /// The code of an error: a short text such as "Timeout", compared by content.
 ///
-/// Use it by value. Do not keep one whose text came from a pointer, a std::string or an exception beyond the flow that
-/// raised it: it is a view of the flow's copy then. A code made from a literal or an array constant may be kept for
-/// good.
+/// Use it by value. A code made from a literal or an array constant may be kept for good. Do not keep any other code
+/// (made from a pointer, a std::string or an exception) beyond the flow that raised it: it views the flow's copy.
 ///
 ///   asi.error("NotFound");  …  if (code == "NotFound" || code == steps::errors::Timeout) …
 ///
@@ -24,7 +23,7 @@ class ErrorCode {
  public:
   /// The empty code.
   constexpr ErrorCode() noexcept = default;
-  /// A literal, or another array of constants that lives as long as the program.
+  /// A literal, or another constant array that lives as long as the program.
   template <std::size_t N>
   constexpr ErrorCode(const char (&literal)[N]) noexcept  // NOLINT: implicit by contract
       : text_(literal), lasting_(true) {}
@@ -64,11 +63,13 @@ class ErrorCode {
   bool lasting_ = false;
 };
 
-/// An error of steps as an exception: thrown by user code without an `asi` at hand, and what a flow's future throws.
+/// An error of steps as an exception: for user code without an `asi` at hand, and for the future of a flow that fails.
 ///
-/// Use it to raise an error with a code and an info from a function that does not know it runs inside a step. Do not
-/// use it where `asi.error(code, info)` or `asi.errorNoThrow(code, info)` can be called: the latter is thirty times
-/// cheaper.
+///   throw steps::Error("NotFound", path);
+///
+/// Use it to raise an error with a code and an info from a function that does not know that it runs inside a step. Do
+/// not use it where `asi.error(code, info)` or `asi.errorNoThrow(code, info)` can be called: the latter is more than
+/// ten times faster.
 ///
 /// Threads     as a plain object; copies share their text.
 /// Exceptions  std::bad_alloc from the constructor unless the code is a literal and the info has at most 79
@@ -78,7 +79,7 @@ class Error : public async::detail::explained_error {
   /// An error without an explanation.
   Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`
       : Error(code, std::string_view()) {}
-  /// An error with an explanation for people, what state().error_info() gives to handlers.
+  /// An error with an explanation for people. Handlers get it as state().error_info().
   Error(ErrorCode code, std::string_view info) : explained_error("") {
     if (code.is_lasting()) literal_ = code;
     if (code.is_lasting() && info.size() <= sizeof info_) {
@@ -94,7 +95,7 @@ class Error : public async::detail::explained_error {
   std::string error_info() const { return std::string(explanation()); }
   /// The text of the code.
   const char* what() const noexcept override { return code().c_str(); }
-  /// The same without a copy: valid as long as this object.
+  /// The explanation without a copy: valid as long as this object.
   std::string_view explanation() const noexcept override {
     return texts_ == nullptr ? std::string_view(info_, info_size_) : texts_->info;
   }
@@ -106,12 +107,12 @@ class Error : public async::detail::explained_error {
   };
   ErrorCode literal_;
   std::shared_ptr<const texts> texts_;
-  unsigned char info_size_ = 0;  // what fits into info_ takes no memory
+  unsigned char info_size_ = 0;  // an info that fits into info_ takes no memory
   char info_[79];
 };
 
 /// The text that explains an error: a std::string_view of the flow's own copy. Copies of this object own their text, so
-/// that `auto info = asi.state().error_info();` and `std::string info = …` may be kept.
+/// `auto info = asi.state().error_info();` and `std::string info = …` may be kept.
 ///
 /// Threads     as a plain object.            Exceptions  std::bad_alloc from copies.
 class ErrorInfo : public std::string_view {
@@ -132,7 +133,7 @@ class ErrorInfo : public std::string_view {
   /// A copy of the text.
   std::string str() const { return std::string(data(), size()); }
   /// A copy of the text.
-  operator std::string() const { return str(); }  // NOLINT: a string to whoever takes one
+  operator std::string() const { return str(); }  // NOLINT: implicit by contract
 
   /// Shows another text, which lives longer.
   void look(std::string_view text) noexcept { std::string_view::operator=(text); }
@@ -153,10 +154,10 @@ inline constexpr ErrorCode InternalError{"InternalError"};      ///< Misuse, a m
 inline constexpr ErrorCode InvokerError{"InvokerError"};        ///< The caller's side has failed.
 inline constexpr ErrorCode InvalidRequest{"InvalidRequest"};    ///< The request breaks the interface's rules.
 inline constexpr ErrorCode DefenseRejected{"DefenseRejected"};  ///< A queue or rate limit is exceeded.
-inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller has to prove again who it is.
+inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller has to authenticate anew.
 inline constexpr ErrorCode SecurityError{"SecurityError"};      ///< A request is not as secured as it says.
 inline constexpr ErrorCode Timeout{"Timeout"};                  ///< asi.setTimeout() has expired.
-inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< What handlers between breakLoop() and its loop see.
+inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< Seen by handlers between breakLoop() and its loop.
 inline constexpr ErrorCode LoopCont{"LoopCont"};                ///< The same for continueLoop().
 }  // namespace errors
 

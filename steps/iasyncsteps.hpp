@@ -17,7 +17,7 @@
 #include "async/event_loop.hpp"          // for event_loop
 #include "async/threadpool.hpp"          // for threadpool
 #include "steps/completion.hpp"          // for completion
-#include "steps/detail/calls.hpp"        // for set_cancel, make_wait, make_memory, branch_of, level_of, leave_iteration
+#include "steps/detail/calls.hpp"        // for set_cancel, make_object, make_wait
 #include "steps/detail/pool_call.hpp"    // for pool_call_step
 #include "steps/detail/wait/future.hpp"  // for await_step, execute_with_promise
 #include "steps/errors.hpp"              // for ErrorCode
@@ -28,22 +28,23 @@ namespace steps {
 
 class AsyncSteps;
 
-/// What a step function sees of its flow: adds sub-steps, completes the step, says how it waits (FTN12 2.2).
+/// The flow as a step function sees it: adds sub-steps, completes the step, makes it wait (FTN12 2.2).
 ///
-/// A flow is a tree of steps. Steps of a level run one after the other; those added inside a step are its sub-steps and
-/// run when its function has returned, before the level goes on. A step that adds none and does not say that it waits
-/// has succeeded when its function returns.
+/// A flow is a tree of steps. The steps of a level run one after the other. Steps added inside a step are its
+/// sub-steps: they run when its function has returned, before the level goes on. A step without sub-steps that does not
+/// wait has succeeded when its function returns. RULES.md has all rules of flows.
 ///
 ///   flow.add([](IAsyncSteps& asi) { asi.success(42); })
 ///       .add([](IAsyncSteps& asi, int answer) { … }, [](IAsyncSteps& asi, ErrorCode code) { … });
 ///
-/// Use it as `IAsyncSteps& asi` or `auto& asi`. Do not keep it beyond the step's end: what ends a wait from elsewhere
-/// is completion().
+/// Use it as `IAsyncSteps& asi` or `auto& asi`. Do not keep it beyond the step's end: to end a wait from another
+/// thread or a callback, use completion().
 ///
-/// Threads     the flow's loop; while a root flow does not execute, whoever has it. From other threads, while the step
-///             waits: success(), error(), errorNoThrow(); on the root at any time: cancel(). They only ask the loop.
-/// Misuse      (completing twice, success() with sub-steps, adding to a step that has ended, root functions on a step)
-///             is InternalError with an info at the step that runs, waits, or at the next execute().
+/// Threads     the flow's loop; the owner's while the root flow does not execute. From other threads: success(),
+///             error() and errorNoThrow() while the step waits, and cancel() of the root at any time. They send a
+///             request to the loop.
+/// Misuse      completing twice, success() with sub-steps, adding to a step that has ended, root functions on a step:
+///             InternalError with an info, at the step that runs or waits, else at the next execute().
 /// Exceptions  functions that add or store throw std::bad_alloc and what the constructors of their arguments throw;
 ///             nothing has been added then.
 /// Memory      steps, handlers, timers and stack() objects lie in the flow's own memory, recycled when they end.
@@ -55,27 +56,30 @@ class IAsyncSteps : public detail::step {
 
   // --- building, at any level -------------------------------------------------------------------------------------
 
-  /// Adds a step: f(IAsyncSteps&, results...), where results are those that the step before hands to success(), by
-  /// value, as T&& or const T& (valid until f returns). It may take fewer. Another type than passed is InternalError.
+  /// Adds a step: f(IAsyncSteps&, results...). The results are those that the step before passes to success(). It takes
+  /// them by value, as T&& or as const T& (valid until f returns), and may take fewer. Another type than the one passed
+  /// is InternalError.
   template <class F>
   IAsyncSteps& add(F&& f) {
     return add_function(std::forward<F>(f), detail::no_handler(), 0);
   }
-  /// The same with an error handler e(IAsyncSteps&, ErrorCode): for errors of the step and its sub-steps. It recovers
-  /// with success(...) or by adding steps, which run in the step's place without this handler; changes the error with
-  /// error(); or lets it pass by returning.
+  /// The same with an error handler e(IAsyncSteps&, ErrorCode), for errors of the step and its sub-steps. The handler
+  /// may recover with success(...), or by adding steps, which run in the step's place without this handler. It may
+  /// replace the error with error(), or let it pass by returning.
   template <class F, class E>
   IAsyncSteps& add(F&& f, E&& e) {
     static_assert(detail::is_error_handler<std::decay_t<E>>);
     return add_function(std::forward<F>(f), std::forward<E>(e), detail::record_flag::handler);
   }
 
-  /// Adds a step that runs all that is added to the returned object at the same time: each add(), loop(), repeat(),
-  /// forEach(), sync(), await() there is one branch. It ends when all branches have. An error in a branch cancels the
+  /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch: add(), loop(),
+  /// repeat(), forEach(), sync(), await(). The step ends when all branches have. An error in a branch cancels the
   /// others and goes to the handler. Branches pass no results, and share state().
-  /// On a loop they take turns step by step. In an AsyncSteps on a pool each branch is offered to all workers and runs,
-  /// from its first step to its end, on the loop of the one that takes it: at the same time as others. Those of
-  /// NitroSteps share its fixed memory, and stay on its loop.
+  ///
+  /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch is offered to all workers
+  /// and runs, from its first step to its end, on the loop of the worker that takes it, at the same time as the others.
+  /// A branch without siblings stays on its flow's loop. The branches of a NitroSteps share its fixed memory, and stay
+  /// on its loop.
   IAsyncSteps& parallel() { return add_parallel(detail::no_handler(), 0); }
   template <class E>
   IAsyncSteps& parallel(E&& e) {
@@ -83,8 +87,9 @@ class IAsyncSteps : public detail::step {
     return add_parallel(std::forward<E>(e), detail::record_flag::handler);
   }
 
-  /// Adds a step that runs while it has a place in `object`, with its sub-steps. Results pass in and out as with add().
-  /// The handler runs before the place is given back; DefenseRejected of a full queue goes to the enclosing handler.
+  /// Adds a step that, with its sub-steps, has a place in `object` while it runs. Results pass in and out as with
+  /// add(). The handler runs before the place is given back. DefenseRejected of a full queue goes to the enclosing
+  /// handler.
   template <class F>
   IAsyncSteps& sync(ISync& object, F&& f) {
     return add_sync(object, std::forward<F>(f), detail::no_handler());
@@ -105,10 +110,10 @@ class IAsyncSteps : public detail::step {
     return *this;
   }
 
-  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. When the future
-  /// comes from this library (threadpool::post(), async::async(), promise() and post() of flows), the flow is told that
-  /// it is ready. Others cannot tell, and are looked at now and then: at once, after 50 us, at most every 10 ms. A
-  /// deferred one is run on the loop.
+  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. A future of this
+  /// library (threadpool::post(), async::async(), promise() and post() of flows) notifies the flow when it is ready.
+  /// Other futures are polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred one is run
+  /// on the loop.
   template <class T>
   IAsyncSteps& await(std::future<T>&& f) {
     return add_await(std::move(f), detail::no_handler(), 0);
@@ -128,10 +133,10 @@ class IAsyncSteps : public detail::step {
     return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
   }
 
-  /// Adds a step that has f(arguments...) called by a worker of `pool`, with copies of both, and passes its result on;
-  /// an exception is the step's error. For what blocks or takes long: the flow's loop goes on meanwhile, and is told
-  /// when the result is there. When the step ends before, by a timeout or cancel(), a call that has not begun is not
-  /// made, and a result is dropped. What the pool's queue throws (stopped, queue_full) is the step's error.
+  /// Adds a step for a call that blocks or takes long: a worker of `pool` calls f(arguments...), with copies of both,
+  /// and the step passes the result on. The flow's loop runs other flows meanwhile. An exception of f is the step's
+  /// error, and so is what the pool's queue throws (stopped, queue_full). When the step ends before the call, by a
+  /// timeout or cancel(), a call that has not begun is not made, and the result of another is dropped.
   template <class F, class... A>
   IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
     static_assert(
@@ -141,8 +146,8 @@ class IAsyncSteps : public detail::step {
     return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
   }
 
-  /// Adds a loop: f(IAsyncSteps&, results...) is a step that runs until breakLoop() or an error. Results pass from one
-  /// iteration to the next; what stack() made in one ends with it.
+  /// Adds a loop: the step f(IAsyncSteps&, results...) runs again and again until breakLoop() or an error. Results pass
+  /// from one iteration to the next. stack() objects of an iteration end with it.
   template <class F>
   IAsyncSteps& loop(F&& f, LoopLabel label = {}) {
     static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
@@ -158,7 +163,7 @@ class IAsyncSteps : public detail::step {
     return add_loop<detail::counted<std::decay_t<F>>>(label, count, std::forward<F>(f));
   }
   /// Adds a loop over a container: f(IAsyncSteps&, index, element&, results...), or f(IAsyncSteps&, key, value&,
-  /// results...) for maps. The loop has a container of its own, copied or moved in, or borrows that of a std::ref().
+  /// results...) for maps. The loop keeps the container, copied or moved in, or borrows the one in a std::ref().
   template <class C, class F>
   IAsyncSteps& forEach(C&& container, F&& f, LoopLabel label = {}) {
     if constexpr (std::is_array_v<std::remove_reference_t<C>>) {
@@ -176,8 +181,8 @@ class IAsyncSteps : public detail::step {
     return forEach(std::vector<T>(elements), std::forward<F>(f), label);
   }
 
-  /// Adds a step that lets the loop's other flows have their turn; results pass through. InternalError beside
-  /// completion().
+  /// Adds a step that gives the loop's other flows a turn. Results pass through. In a step that has called completion()
+  /// it is InternalError.
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
     if (f.run_by == this && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
@@ -189,8 +194,8 @@ class IAsyncSteps : public detail::step {
 
   // --- inside a step function or error handler ---------------------------------------------------------------------
 
-  /// Ends the step; the next step of the level gets the results, nobody later. Texts given by pointer arrive as
-  /// std::string. After the function has returned it ends the wait of a step that waits.
+  /// Ends the step. The next step of the level gets the results, later ones do not. Texts given by pointer arrive as
+  /// std::string. When the step's function has returned and the step waits, this ends the wait.
   template <class... A>
   void success(A&&... results) {
     if constexpr (detail::are_results<A...>) {
@@ -209,13 +214,13 @@ class IAsyncSteps : public detail::step {
     success(std::forward<A>(results)...);
   }
 
-  /// Ends the step with an error, by an exception that only the engine should catch. Sub-steps are dropped.
+  /// Ends the step with an error, by an exception for the engine to catch. Sub-steps are dropped.
   [[noreturn]] void error(ErrorCode code, std::string_view info = {}) {
     errorNoThrow(code, info);
     throw detail::unwinding(code, info);
   }
-  /// The same without an exception, more than ten times faster: return from the function then. A success() after it
-  /// changes nothing.
+  /// The same without an exception, and more than ten times faster. Return from the function after it. A success()
+  /// after it changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
     detail::flow& f = *flow_;
     if (async::detail::current_loop == f.core && f.run_by == this && !f.has_succeeded()) [[likely]] {
@@ -225,23 +230,23 @@ class IAsyncSteps : public detail::step {
     }
   }
 
-  /// Ends the innermost loop, or all up to the one with that label. InternalError when there is none.
+  /// Ends the innermost loop, or all loops up to the one with that label. InternalError when there is none.
   [[noreturn]] void breakLoop(LoopLabel label = {}) {
     breakLoopNoThrow(label);
     throw detail::unwinding(errors::LoopBreak);
   }
-  /// The same without an exception: return from the function then.
+  /// The same without an exception. Return from the function after it.
   void breakLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopBreak, label); }
   /// Goes on with the next iteration of the innermost loop, or of the one with that label.
   [[noreturn]] void continueLoop(LoopLabel label = {}) {
     continueLoopNoThrow(label);
     throw detail::unwinding(errors::LoopCont);
   }
-  /// The same without an exception: return from the function then.
+  /// The same without an exception. Return from the function after it.
   void continueLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopCont, label); }
 
-  /// Raises Timeout in the step or its innermost active sub-step when they have not ended in time. The step waits
-  /// unless it has sub-steps. A second call replaces the first.
+  /// Limits the time of the step and its sub-steps: when they have not ended by then, Timeout is raised at the
+  /// innermost active one. The step waits unless it has sub-steps. A second call replaces the first.
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {
     detail::set_timeout(*this, detail::to_nanoseconds(limit));
@@ -254,9 +259,9 @@ class IAsyncSteps : public detail::step {
                   "a cancel handler is called as f(IAsyncSteps&) or f()");
     detail::set_cancel<IAsyncSteps>(*this, std::forward<F>(f));
   }
-  /// The step waits for success() or error() from outside, unless it has sub-steps.
+  /// Makes the step wait for success() or error() from outside, unless it has sub-steps.
   void waitExternal() {
-    if (detail::may_wait(*this, "waitExternal() belongs into a step function, before success()")) {
+    if (detail::may_wait(*this, "waitExternal() outside a step function, or after success()")) {
       flow_->mark_wait();
     }
   }
@@ -277,7 +282,7 @@ class IAsyncSteps : public detail::step {
 
   // --- anywhere ----------------------------------------------------------------------------------------------------
 
-  /// What the steps of this flow share.
+  /// The values, hooks and error facts that the steps of this flow share.
   State& state() { return detail::state_of(*flow_); }
   /// The value of a key as T. Throws std::bad_any_cast when it has another type or none.
   template <class T>
@@ -294,7 +299,7 @@ class IAsyncSteps : public detail::step {
   detail::stored_t<V>& state(std::string_view key, V&& value) {
     return state<detail::stored_t<V>>(key, detail::stored_t<V>(std::forward<V>(value)));
   }
-  /// The loop that the flow runs on. Throws Error for the root of a flow that its pool has not started yet.
+  /// The flow's loop. Throws Error for the root of a flow that its pool has not started yet.
   async::event_loop& tool() const {
     async::detail::loop_core* const core = detail::known_core_of(*flow_);
     if (core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
@@ -314,24 +319,25 @@ class IAsyncSteps : public detail::step {
 
   // --- on the root of a flow only ----------------------------------------------------------------------------------
 
-  /// Starts the flow: its first step runs in the loop's next turn. When it has ended, steps may be added for another
-  /// execution. The loop or pool is there. Throws std::bad_alloc, and Error when it is being destroyed.
+  /// Starts the flow: its first step runs in the loop's next turn. When the flow has ended, steps may be added for
+  /// another execution. The loop or pool must exist. Throws std::bad_alloc, and Error when the loop is being destroyed.
   void execute() {
-    if (detail::is_root_call(*this, "execute() of a step: it belongs to the root")) detail::execute(*flow_);
+    if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }
-  /// The same, and the last step's result or the error as a future; after cancel() a broken promise.
+  /// Starts the flow and returns a future of the last step's result or of the error. After cancel() it is a broken
+  /// promise.
   template <class T = void>
   std::future<T> promise() {
     static_assert(detail::is_future_type<T>);
     return detail::execute_with_promise<T>(*this);
   }
-  /// Ends the flow where it is: cancel handlers, innermost first, no error handlers. On the loop's thread it has
-  /// happened when this returns; elsewhere it is a request.
+  /// Ends the flow where it is: runs the cancel handlers, innermost first, and no error handlers. On the loop's thread
+  /// they have run when this returns. On another thread it is a request to the loop.
   void cancel() {
-    if (detail::is_root_call(*this, "cancel() of a step: it belongs to the root")) detail::cancel(*flow_);
+    if (detail::is_root_call(*this, "cancel() of a step that is not the root")) detail::cancel(*flow_);
   }
 
-  /// Roots of newInstance() are deleted as what they are.
+  /// Deletes the root of a newInstance() as the type that it is.
   static void operator delete(IAsyncSteps* root, std::destroying_delete_t) { root->ops_->destroy(*root); }
 
  protected:

@@ -13,11 +13,11 @@ class ISync;
 
 namespace detail {
 
-/// A flow that waits for an ISync: its place in the object's queue, and the message that wakes it. Lives until the
+/// A flow that waits for an ISync: its node in the object's queue, and the message that wakes it. It lives until the
 /// message has arrived, which may be after the end of the flow.
 ///
-/// From ISync::enqueue() until it is granted or withdrawn it is the object's: `behind`, `before` and `stage` are for
-/// its queues. The timer and the ring are for use on the flow's loop; the timer is disarmed when the wait ends.
+/// From ISync::enqueue() until it is granted or withdrawn the object owns it: `behind`, `before` and `stage` are for
+/// the object's queues. The timer and the ring are for use on the flow's loop. The end of the wait disarms the timer.
 struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, async::detail::timer_node {
   sync_waiter(ISync& o, step& s) noexcept
       : sync_waiter_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
@@ -41,12 +41,15 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
 
 }  // namespace detail
 
-/// Something that lets in a limited number of flows: Mutex, Throttle, Limiter, or one of your own (FTN12 1.11).
+/// A synchronisation object, which lets in a limited number of flows: Mutex, Throttle, Limiter, or a class of yours
+/// (FTN12 1.11).
 ///
-/// Use it as the first argument of asi.sync(). To write one: keep a count and a queue of tickets under a short lock;
-/// reserve() a ticket when it is taken out of the queue, and grant() it after the lock has been released.
+///   asi.sync(mutex, [](steps::IAsyncSteps& asi) { … });
 ///
-/// Threads     all functions are called on the loops of the flows: from several threads at the same time.
+/// Use it as the first argument of asi.sync(). To write one, keep a count and a queue of waiters under a short lock:
+/// reserve() a waiter as it leaves the queue, and grant() it after the lock has been released.
+///
+/// Threads     the loops of the flows call all functions, from several threads at the same time.
 /// Lifetime    outlives the flows that use it.
 class ISync {
  public:
@@ -54,22 +57,22 @@ class ISync {
   ISync& operator=(const ISync&) = delete;
 
   /// entered: the flow has a place, until leave(). must_queue: no place; enqueue() is called next. queued, by enqueue()
-  /// only: the object has the ticket, and will grant it. rejected: the queue is full, DefenseRejected at the step.
+  /// only: the object has the waiter, and will grant it. rejected: the queue is full, DefenseRejected at the step.
   using entry = detail::sync_entry;
 
-  /// A flow wants a place. `nested`: it holds one already. Never returns `queued`.
+  /// Asks for a place for a flow. `nested`: it has one already. Never returns `queued`.
   virtual entry try_enter(bool nested) noexcept = 0;
-  /// The same with a ticket to queue, for there was no place a moment ago. Never returns `must_queue`.
+  /// The same with a waiter to queue, after try_enter() has returned must_queue. Never returns `must_queue`.
   virtual entry enqueue(detail::sync_waiter& waiter, bool nested) noexcept = 0;
-  /// A ticket has been granted and its flow runs: it may have to queue again. Never returns `must_queue`.
+  /// The waiter has been granted, and its flow runs; it may have to queue again. Never returns `must_queue`.
   virtual entry go_on(detail::sync_waiter&, bool /*nested*/) noexcept { return entry::entered; }
-  /// The ticket's timer has fired, on its flow's loop, while the flow waits for the message at the most.
+  /// The waiter's timer has fired, on its flow's loop. The flow still waits: in the queue, or for the message.
   virtual void on_timer(detail::sync_waiter&) noexcept {}
-  /// The ticket's wait is over, on its flow's loop: it has been granted, or is about to be withdrawn.
+  /// The wait is over, on the flow's loop: the waiter has been granted, or is about to be withdrawn.
   virtual void end_wait(detail::sync_waiter&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
-  /// Takes a ticket out of the queue, because its flow has been cancelled. False: it has been granted already.
+  /// Removes a waiter from the queue: its flow has been cancelled. False: it has been granted already.
   virtual bool withdraw(detail::sync_waiter& waiter) noexcept = 0;
 
  protected:
@@ -92,7 +95,7 @@ struct sync_scope : scope {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_waiter* const t = std::exchange(self.waiter, nullptr)) {
       end_wait(*t);
-      self.entered = t->give_up(self.object);
+      self.entered = t->abandon(self.object);
     }
     if (self.entered) self.object.leave(self.nested);
   }
@@ -118,7 +121,7 @@ inline bool holds(const flow& f, const ISync& object) noexcept {
   return false;
 }
 
-/// Waits or enters for the step of sync() that is running. True: it has a place.
+/// Enters for the step of sync() that is running, or waits. True: it has a place.
 inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
   flow& f = *s.flow_;
   ISync::entry result;
@@ -132,7 +135,7 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     }
   } else {
     sync_scope::end_wait(*place->waiter);
-    place->waiter->take_up();
+    place->waiter->reset();
     result = object.go_on(*place->waiter, place->nested);
   }
   if (result == ISync::entry::queued) {

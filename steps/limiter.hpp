@@ -12,24 +12,29 @@ namespace steps {
 /// Limits how many flows are inside at the same time and how many enter per period: Mutex, then Throttle, in one step
 /// (FTN12 1.11.3).
 ///
+///   steps::Limiter::Params params;
+///   params.concurrent = 10;
+///   params.rate = 1'000;
+///   steps::Limiter limiter{params};   asi.sync(limiter, [](steps::IAsyncSteps& asi) { … });
+///
 /// Use it in front of a resource that fails under load. Order, recursion, full queues, timers, threads, memory and
 /// lifetime are as those of Mutex and Throttle.
 class Limiter final : public ISync {
  public:
-  /// What it lets through.
+  /// The limits.
   struct Params {
     std::size_t concurrent = 1;                                 ///< flows inside at the same time
     std::size_t max_queue = 0;                                  ///< flows that wait for one of these places
     std::size_t rate = 1;                                       ///< entries per period
-    std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< how long that is
-    std::size_t burst = 0;  ///< flows that have such a place and wait for the next period
+    std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period
+    std::size_t burst = 0;  ///< flows with a place that may wait for the next period
   };
 
   Limiter() noexcept : Limiter(Params{}) {}
-  /// Lets through what `p` says.
+  /// A limiter with these limits.
   explicit Limiter(const Params& p) noexcept
       : mutex_(p.concurrent, p.max_queue), throttle_(p.rate, p.period, p.burst) {}
-  /// The loop is not needed: code written for implementations that take one compiles.
+  /// Ignores the loop: for code written for implementations that need one.
   Limiter(async::event_loop&, const Params& p) noexcept : Limiter(p) {}
 
   entry try_enter(bool nested) noexcept override {
@@ -44,7 +49,7 @@ class Limiter final : public ISync {
     const entry result = mutex_.enqueue(waiter, nested);
     return result == entry::entered ? go_on(waiter, nested) : result;
   }
-  /// The ticket's flow has a place inside, or has passed both.
+  /// The waiter's flow has a place in the mutex, or has passed both.
   entry go_on(detail::sync_waiter& waiter, bool nested) noexcept override {
     if (waiter.stage != for_place) return entry::entered;
     waiter.stage = nested ? for_rate_nested : for_rate;
@@ -63,7 +68,7 @@ class Limiter final : public ISync {
   }
 
  private:
-  /// What a ticket is queued for.
+  /// The queue that a waiter is in.
   enum stage : unsigned { for_place, for_rate, for_rate_nested };
 
   Mutex mutex_;

@@ -12,24 +12,24 @@ namespace steps {
 ///
 ///   asi.sync(mutex, [](steps::IAsyncSteps& asi) { … sub-steps, waits, … });
 ///
-/// Use it for a section that spans several steps: a flow that waits for it gives its loop to others. Do not use it for
-/// a few instructions inside one step function (std::mutex), and not at all between flows of one loop whose sections
-/// have no sub-steps and do not wait: those cannot interrupt each other.
+/// Use it for a section that spans several steps: a flow that waits for it lets its loop run others. Do not use it for
+/// a few instructions inside one step function (std::mutex). Flows of one loop need none for a section without
+/// sub-steps and waits: they cannot interrupt each other there.
 ///
 /// Order       first come, first served.
-/// Recursion   a flow that is inside enters again at once, to any depth. Each branch of parallel() is a flow of its
-///             own and inherits nothing.
+/// Recursion   a flow that is inside enters again at once, to any depth. Each branch of parallel() counts as another
+///             flow and inherits nothing.
 /// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
 /// Threads     flows of any loops. A waiting flow is woken on its own loop, by one message; no thread ever blocks.
 /// Memory      a flow that has to wait takes a recycled block.
 /// Lifetime    outlives the flows that use it.
 class Mutex final : public ISync {
  public:
-  /// A queue of any length.
+  /// max_queue for a queue of any length.
   static constexpr std::size_t unlimited = (std::numeric_limits<std::size_t>::max)();
 
   Mutex() noexcept : Mutex(1) {}
-  /// `max` 0: nobody is ever let in.
+  /// `max` 0 lets no flow in.
   explicit Mutex(std::size_t max, std::size_t max_queue = unlimited) noexcept : semaphore_(max, max_queue) {}
 
   entry try_enter(bool nested) noexcept override { return nested ? entry::entered : semaphore_.try_enter(); }

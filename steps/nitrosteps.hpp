@@ -14,7 +14,7 @@
 
 namespace steps {
 
-/// Limits of NitroSteps, in any order; those that are not given have the default of nitro::defaults.
+/// Limits of NitroSteps, in any order. A limit that is not given has the default of nitro::defaults.
 namespace nitro {
 
 /// Steps that have not ended, at the same time.
@@ -32,8 +32,8 @@ struct MaxStackAllocs {};
 /// Branches of parallel() that have not ended.
 template <std::uint32_t N>
 struct MaxParallel {};
-/// Memory for steps with their captures, and all that belongs to them. A record has 40 bytes (timeouts 80) on top of
-/// what it captures; those of a level stay until the level ends.
+/// Memory for steps with their captures, handlers, timers and objects. A record takes 40 bytes (a timeout 80) on top of
+/// its captures. The records of a level stay until the level ends.
 template <std::uint32_t N>
 struct ArenaBytes {};
 /// Memory for the steps of one branch.
@@ -45,7 +45,7 @@ struct MaxResultBytes {};
 /// Memory for the keys and nodes of state(): about 100 bytes for a value.
 template <std::uint32_t N>
 struct MaxStateBytes {};
-/// Length of error codes that are no literals, and of error_info(); what is longer is cut.
+/// Length of error codes that are no literals, and of error_info(). Longer texts are cut.
 template <std::uint32_t N>
 struct MaxErrorText {};
 /// Steps that run in a row before other flows of the loop have their turn: at most 65,535.
@@ -93,7 +93,7 @@ struct limit_values<std::tuple<Default...>, Given...> {
   static constexpr fixed_branch branch{
       static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
       static_cast<std::uint32_t>(texts)};
-  /// Unless it is given: what the other limits come to for captures of three pointers and objects of two.
+  /// The default of ArenaBytes: the sum of the other limits, for captures of three pointers and objects of two.
   static constexpr std::size_t usual_arena = of<nitro::MaxSteps> * 64 + of<nitro::MaxTimeouts> * 80 +
                                              of<nitro::MaxCancels> * 48 + of<nitro::MaxStackAllocs> * 48;
   static constexpr std::size_t arena =
@@ -102,23 +102,22 @@ struct limit_values<std::tuple<Default...>, Given...> {
 
 }  // namespace detail
 
-/// A root flow with all its memory inside the object: nothing is allocated after its construction, by the flow itself.
+/// A root flow with all its memory inside the object: the flow itself allocates nothing after its construction.
 ///
 /// Use it where memory must be reserved beforehand, or where a flow is part of another object. Do not use it where the
 /// number and size of steps are not known (AsyncSteps: no limits, and a suspended flow takes less memory).
 ///
 ///   steps::NitroSteps<steps::nitro::MaxSteps<8>, steps::nitro::MaxParallel<0>> flow{loop};
 ///
-/// A limit exceeded is InternalError with the limit's name in the info, at the step that exceeded it. What is outside
-/// the object by its nature comes from recycled blocks: the shared state of promise() and of completion(), requests of
-/// other threads, a contended sync(), std::any values and thrown exceptions.
+/// An exceeded limit is InternalError with the limit's name in the info, at the step that exceeded it. Some memory lies
+/// outside the object by its nature. Recycled blocks hold the shared state of promise() and of completion(), requests
+/// of other threads, and the waiter of a contended sync(). The standard library allocates for large std::any values and
+/// for thrown exceptions.
 ///
 /// Threads     as AsyncSteps.
-/// Lifetime    as AsyncSteps; it cannot be moved. One that was made by `new` may be deleted by a callback of its own,
-/// or
-///             by the destructor of what its steps have captured: the memory is freed when that has returned.
-///             Destroying one that was made otherwise (a member, a variable) in this way ends the program with a
-///             message.
+/// Lifetime    as AsyncSteps; it cannot be moved. A flow made by `new` may be deleted by a callback of its own, or by
+///             the destructor of what its steps have captured: its memory is freed when that has returned. Destroying
+///             any other flow (a member, a variable) in this way ends the program with a message.
 template <class... Limits>
 class NitroSteps final : public IAsyncSteps {
   using values = detail::limit_values<nitro::defaults, Limits...>;

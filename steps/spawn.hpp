@@ -17,7 +17,7 @@ namespace steps {
 
 namespace detail {
 
-/// The task that makes a flow of one step, and starts it on the worker that has taken it.
+/// The task that makes a flow of one step, and starts it on the worker that takes the task.
 template <class T, class F>
 class spawn_task {
  public:
@@ -52,7 +52,7 @@ class spawn_task {
                                                              no_handler());
     } catch (...) {
       if (f != nullptr) pooled_flow::release(*f);
-      async::detail::refuse(end != nullptr ? end->give_back() : std::move(promise_), std::current_exception());
+      async::detail::refuse(end != nullptr ? end->into_promise() : std::move(promise_), std::current_exception());
       return nullptr;
     }
     f->promise = end;
@@ -70,21 +70,21 @@ class spawn_task {
 
 }  // namespace detail
 
-/// Hands a flow to a pool, which owns it from then on: body(IAsyncSteps&) is its first step, adds the others, and the
+/// Hands a flow to a pool, which owns it from then on. body(IAsyncSteps&) is its first step, and adds the others. The
 /// last result, or the error, goes to the future.
 ///
 ///   std::future<int> answer = steps::post<int>(pool, [](steps::IAsyncSteps& asi) { asi.success(42); });
 ///
-/// Use it for business logic that nobody needs to hold: requests, jobs. Do not use it where the flow may have to be
-/// cancelled from outside (AsyncSteps), nor for a plain function (threadpool::post).
+/// Use it for logic that needs no owner: requests, jobs. Do not use it where the flow may have to be cancelled from
+/// outside (AsyncSteps), nor for a plain function (threadpool::post).
 ///
-/// Order       as tasks of the pool: the flow starts on whichever worker takes it, and stays on that worker's loop.
+/// Order       as tasks of the pool. The flow starts on the worker that takes it, and stays on that worker's loop.
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
-///             is made then. An error of the flow: Error, or the exception that it came from, by the future.
-/// Shutdown    a flow that has not ended when the pool has run out of tasks and stops is cancelled: broken promise.
-/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its
-///             end when it starts.
+///             is made then. The future throws an error of the flow: Error, or the exception that caused it.
+/// Shutdown    a pool that stops and has run out of tasks cancels the flows that have not ended: broken promise.
+/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its end when it
+///             starts.
 template <class T = void, class F>
 std::future<T> post(async::threadpool& pool, F&& body) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,

@@ -25,7 +25,7 @@ struct flow;
 struct state_access;
 std::vector<std::string_view> stack_of(const flow& f);
 
-/// Memory for the state of a flow that allocates nothing: handed out once, taken back when the flow goes.
+/// Memory for the state of a flow that allocates nothing: each byte is handed out once, until the flow goes.
 struct fixed_buffer {
   std::byte* next;
   std::byte* end;
@@ -61,16 +61,16 @@ struct state_allocator {
 
 }  // namespace detail
 
-/// What the steps of one flow share: values by key, and facts about the last error (FTN12 1.7, 2.1).
+/// The values that the steps of one flow share, by key, and facts about the last error (FTN12 1.7, 2.1).
 ///
-/// Use it for what many steps need and parameters would only pass through: a request, a connection. Do not use it for
-/// what the next step alone needs (success(args...)), or for objects of one step's lifetime (stack<T>()).
+/// Use it for values that many steps need: a request, a connection. Do not use it for a value that only the next step
+/// needs (success(args...)), or for objects that live as long as one step (stack<T>()).
 ///
 ///   asi.state()["user"] = std::string("joe");   auto& user = asi.state<std::string>("user");
 ///
-/// Threads     the flow's only, before execute() the builder's. The branches of parallel() share the values and hooks,
-///             and have error_info() and last_exception() of their own. On a pool branches run at the same time: they
-///             may look up and make values; what a value holds is theirs to guard (sync()), and hooks are set before.
+/// Threads     the flow's only; before execute() the builder's. The branches of parallel() share the values and hooks;
+///             each has its own error_info() and last_exception(). On a pool branches run at the same time. They may
+///             look up and make values; they guard what a value holds (sync()), and set no hooks.
 /// Lifetime    values live as long as the root flow, over several executions; references to them stay valid.
 /// Exceptions  std::bad_alloc where a value, key or hook needs memory.
 class State {
@@ -78,7 +78,7 @@ class State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// The value of a key; an empty std::any is made for a key that has none.
+  /// The value of a key. A new key gets an empty std::any.
   std::any& operator[](std::string_view name) {
     const lock together(shared());
     return find(name);
@@ -89,21 +89,21 @@ class State {
     return shared().values_.contains(name);
   }
 
-  /// Info of the error being handled, else of the one that has ended the flow; empty after a recovery.
+  /// The info of the error being handled, else of the error that has ended the flow; empty after a recovery.
   const ErrorInfo& error_info() const noexcept { return info_; }
   /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
   const std::exception_ptr& last_exception() const noexcept { return exception_; }
   /// Types of the functions of the active steps, innermost first; for logs.
   std::vector<std::string_view> async_stack() const { return detail::stack_of(*flow_); }
 
-  /// Calls f(ErrorCode) for an error that ends the root flow, unless it has a promise. Replaces the default: the
-  /// loop's on_unhandled(), which ends the program unless it has a hook. Also gets the exceptions of cancel handlers.
-  /// The flow executes until f has returned: to execute it again, post that to its loop.
+  /// Has f(ErrorCode) called for an error that ends the root flow, unless it has a promise, and for exceptions of
+  /// cancel handlers. Replaces the default: the loop's on_unhandled(), which ends the program unless it has a hook. The
+  /// flow executes until f has returned: to execute it again, post that to its loop.
   template <class F>
   void set_unhandled_error(F&& f) {
     shared().unhandled_.set(std::forward<F>(f));
   }
-  /// Calls f(const std::exception&) for every exception that leaves a step or handler; for logs.
+  /// Has f(const std::exception&) called for every exception that leaves a step or handler; for logs.
   template <class F>
   void set_catch_trace(F&& f) {
     shared().trace_.set(std::forward<F>(f));
@@ -122,7 +122,7 @@ class State {
   State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
       : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
 
-  /// Held for a look-up when the branches of the flow run on several threads.
+  /// A lock for a look-up, where branches of the flow run on several threads.
   class lock {
    public:
     explicit lock(const State& s) noexcept : lock_(s.is_shared_ ? &s.lock_ : nullptr) {
@@ -150,7 +150,7 @@ class State {
   detail::flow* const flow_;
   State* const root_;  // of a branch: the root flow's
   ErrorInfo info_;
-  text info_text_{detail::state_allocator<char>(nullptr)};  // what info_ shows, unless there is a fixed buffer
+  text info_text_{detail::state_allocator<char>(nullptr)};  // the text of info_, unless there is a fixed buffer
   text code_text_{detail::state_allocator<char>(nullptr)};  // the text of a code that is no literal, likewise
   char* fixed_ = nullptr;                                   // buffer for both texts, of room_ bytes each
   std::size_t room_ = 0;
@@ -165,7 +165,7 @@ class State {
 
 namespace detail {
 
-/// What the engine does with a State.
+/// The engine's access to a State.
 struct state_access {
   static State* make(void* memory, flow& f, State* root, fixed_buffer* buffer) {
     return ::new (memory) State(f, root, buffer);
@@ -199,7 +199,7 @@ struct state_access {
   static hook<ErrorCode>& unhandled(State& s) noexcept { return s.shared().unhandled_; }
   static hook<const std::exception&>& trace(State& s) noexcept { return s.shared().trace_; }
   static State& root(State& s) noexcept { return s.shared(); }
-  /// From here on, look-ups come from several threads.
+  /// Locks all further look-ups: they come from several threads.
   static void share(State& s) noexcept {
     if (!s.shared().is_shared_) s.shared().is_shared_ = true;  // a branch that has branches finds it so
   }

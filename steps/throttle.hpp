@@ -15,16 +15,18 @@ namespace steps {
 
 /// Lets at most `max` entries per period into the steps that it guards (FTN12 1.11.2).
 ///
-/// Use it where the rate counts, as for calls of a service that has a limit. Do not use it to limit how many are inside
+///   steps::Throttle throttle{100, 1s, 1'000};   asi.sync(throttle, [](steps::IAsyncSteps& asi) { … });
+///
+/// Use it to limit a rate, as for calls of a service that has a limit. Do not use it to limit how many flows are inside
 /// at the same time (Mutex; for both: Limiter).
 ///
-/// Period      begins with the first entry, and lasts `period` (any duration, rounded up to nanoseconds; none: no
-///             limit). The next one follows at once if somebody enters or waits in it, else it begins with an entry.
+/// Period      begins with the first entry, and lasts `period`: any duration, rounded up to nanoseconds; zero means no
+///             limit. The next period follows at once if a flow enters or waits in it, else it begins with an entry.
 /// Order       first come, first served.
 /// Recursion   each entry counts, also of a flow that is inside.
 /// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
-/// Timers      of the loops of the flows that wait: one for those that have come one after the other from one loop,
-///             while they wait; an idle Throttle has none.
+/// Timers      on the loops of the flows that wait: one for waiting flows that have come one after the other from one
+///             loop. An idle Throttle has none.
 /// Threads     flows of any loops, whose clocks should agree. A waiting flow is woken on its own loop; no thread ever
 ///             blocks.
 /// Memory      a flow that has to wait takes a recycled block.
@@ -32,12 +34,12 @@ namespace steps {
 class Throttle final : public ISync {
  public:
   Throttle() noexcept : Throttle(1) {}
-  /// `max` 0: nobody is ever let in, whatever the period.
+  /// `max` 0 lets no flow in, whatever the period.
   explicit Throttle(std::size_t max) noexcept : Throttle(max, std::chrono::seconds(1)) {}
   template <class Rep, class Period>
   Throttle(std::size_t max, std::chrono::duration<Rep, Period> period, std::size_t max_queue = 0) noexcept
       : max_(max), max_queue_(max_queue), period_(detail::to_nanoseconds(period)) {}
-  /// The loop is not needed: code written for implementations that take one compiles.
+  /// Ignores the loop: for code written for implementations that need one.
   explicit Throttle(async::event_loop&, std::size_t max = 1) noexcept : Throttle(max) {}
   template <class Rep, class Period>
   Throttle(async::event_loop&, std::size_t max, std::chrono::duration<Rep, Period> period,
@@ -71,7 +73,8 @@ class Throttle final : public ISync {
     return waiting_.remove(waiter);
   }
 
-  /// One flow of each ring looks at the beginning of each period, and lets in whoever is first, of any ring.
+  /// One flow of each ring looks at the beginning of each period, and lets in the first flows of the queue, of any
+  /// ring.
   void on_timer(detail::sync_waiter& waiter) noexcept override {
     const auto now = waiter.core->now();
     for (;;) {
@@ -108,22 +111,22 @@ class Throttle final : public ISync {
  private:
   using time_point = async::detail::loop_core::time_point;
 
-  // Tickets of one loop whose flows wait are in a ring, in the order of their coming, one of them with an armed timer.
-  // It is the loop's alone, so that the timer can go to another one when its flow goes on; those that are granted stay
-  // until then. One loop may have several rings.
+  // Waiters of one loop are in a ring, in the order of their arrival; one of them has an armed timer. Only the loop
+  // touches the ring, so the timer can pass to another waiter when its flow goes on. A waiter that is granted stays in
+  // the ring until its flow goes on. One loop may have several rings.
 
   static void join(detail::sync_waiter& waiter, detail::sync_waiter* behind) noexcept {
     waiter.ring_prev = behind != nullptr ? behind : &waiter;
     waiter.ring_next = behind != nullptr ? behind->ring_next : &waiter;
     waiter.ring_next->ring_prev = waiter.ring_prev->ring_next = &waiter;
   }
-  /// To the one before in its ring: before the first is the last, which will wait for longest.
+  /// Passes the timer to the waiter before in the ring. Before the first is the last, which will wait for longest.
   static void pass_timer(detail::sync_waiter& from, time_point end) noexcept {
     detail::sync_waiter& to = *from.ring_prev;
     if (&to != &from && !to.armed()) to.core->timers().arm(to, end);
   }
 
-  /// A period follows the last one while flows enter or wait, else it begins when the next one enters.
+  /// Begins a period when the last one is over: at its end while flows enter or wait, else now.
   void renew(time_point now) noexcept {
     if (now < end_) return;
     count_ = 0;
@@ -131,7 +134,7 @@ class Throttle final : public ISync {
     const time_point start = is_next ? end_ : now;
     end_ = period_ > (time_point::max)() - start ? (time_point::max)() : start + period_;
   }
-  /// Whoever waits goes first.
+  /// Flows that wait go first.
   entry enter(time_point now) noexcept {
     renew(now);
     if (count_ < max_ && waiting_.size() == 0) {

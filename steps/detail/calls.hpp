@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for size_t
-#include <cstdint>      // for uint32_t, uintptr_t
+#include <cstdint>      // for uintptr_t
 #include <future>       // for future
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
@@ -13,12 +13,13 @@
 #include "steps/detail/engine/scopes.hpp"        // for make_scope, cancel_scope
 #include "steps/detail/parallel/branches.hpp"    // for group_step
 #include "steps/detail/wait/future.hpp"          // for flow_promise
+#include "steps/detail/wait/limit_claim.hpp"     // for limit_claim, has_room
 #include "steps/detail/wait/timeout.hpp"         // for may_wait
 
-/// The functions of IAsyncSteps (`Face`) that are not a line.
+/// The functions of IAsyncSteps (`Face`) that take more than a line.
 namespace steps::detail {
 
-/// Where what is added to a parallel() step goes: to a new branch. Null: nowhere, and the mistake is known.
+/// The root of a new branch, for a step that is added to a parallel() step. Null: the mistake is known.
 template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
@@ -30,8 +31,8 @@ template <class Face>
   return nullptr;
 }
 
-/// Where what is added to another step goes: the step itself, or the root level. Null: nowhere, and the mistake is
-/// known; or an error is under way, and what is added is dropped.
+/// The parent of a step that is added to any other step: the step itself, or the root level. Null: the mistake is
+/// known, or an error is under way and the new step is dropped.
 [[gnu::noinline]] inline step* level_of(step& s) {
   flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) {
@@ -63,8 +64,8 @@ template <class Face>
                                  : "breakLoop() or continueLoop() with a label that no loop around has");
 }
 
-/// The step whose scope a stack() object becomes; makes sure of `size` bytes in a flow with fixed memory. Throws Error.
-inline step& stack_owner(step& s, std::size_t size) {
+/// The step whose scope a stack() object becomes. Throws Error when there is none.
+inline step& stack_owner(step& s) {
   flow& f = *s.flow_;
   const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_known_to_execute();
   if (!is_root && f.run_by != &s) {
@@ -72,41 +73,42 @@ inline step& stack_owner(step& s, std::size_t size) {
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
   }
   if (is_root && !begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
-  if (f.limit != nullptr && !take_limited(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
-    throw unwinding(errors::InternalError, info_of(f));
-  }
   return is_root ? f.root : s;
 }
 
-/// make_scope() of what take_limited() has taken, which is given back when the payload's constructor throws.
-template <class T, class... Args>
-T& make_limited(flow& f, step& owner, std::uint32_t limits::* what, Args&&... args) {
-  try {
-    return make_scope<T>(f, owner, std::forward<Args>(args)...);
-  } catch (...) {
-    if (f.limit != nullptr) ++(f.limit->*what);
-    throw;
+/// Claims a stack() object of `size` bytes. Throws Error when a flow with fixed memory has no room for it.
+inline void claim_stack(limit_claim& place, flow& f, std::size_t size) {
+  if (!place.take(f, &limits::stack_allocs, size, "the flow exceeds nitro::MaxStackAllocs")) {
+    throw unwinding(errors::InternalError, info_of(f));
   }
 }
 
 template <class T, class... Args>
 T& make_object(step& s, Args&&... args) {
   using made = object_scope<T>;
-  step& owner = stack_owner(s, round_up(sizeof(made), granule) + alignof(made));
-  return make_limited<made>(*owner.flow_, owner, &limits::stack_allocs, std::forward<Args>(args)...).object;
+  step& owner = stack_owner(s);
+  flow& f = *owner.flow_;
+  limit_claim place;
+  claim_stack(place, f, round_up(sizeof(made), granule) + alignof(made));
+  T& object = make_scope<made>(f, owner, std::forward<Args>(args)...).object;
+  place.keep();
+  return object;
 }
 
 inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   if (size > std::size_t{1} << 30) throw std::bad_alloc();
   const std::size_t bytes = memory_scope::bytes_for(size);
-  step& owner = stack_owner(s, bytes);
+  step& owner = stack_owner(s);
   flow& f = *owner.flow_;
+  limit_claim place;
+  claim_stack(place, f, bytes);
   auto* const made = ::new (allocate(f, bytes)) memory_scope(destroy);
   enter_scope(f, *made, bytes, owner, memory_scope::ops);
+  place.keep();
   return made->memory();
 }
 
-/// The cancel handler of a step, and the place of one that has been replaced, if it takes such an object.
+/// The cancel handler of a step, and the memory of a replaced one that has room for a new handler.
 struct cancel_places {
   scope* present = nullptr;
   scope* spare = nullptr;
@@ -124,7 +126,7 @@ struct cancel_places {
   return found;
 }
 
-/// A scope in the place of one that has been left. On an exception nothing has changed.
+/// Makes a scope in the memory of one that has been left. On an exception nothing has changed.
 template <class T, class... Args>
 void remake_scope(scope& left, Args&&... args) {
   const scope was = left;
@@ -138,50 +140,45 @@ void remake_scope(scope& left, Args&&... args) {
   }
 }
 
+/// Leaves a cancel handler that a new one has replaced. The new one takes over its place among the flow's limits.
+inline void leave_replaced(flow& f, scope& handler) noexcept {
+  if (f.limit != nullptr) --f.limit->cancels;
+  const scope_ops* const ops = std::exchange(handler.ops, nullptr);
+  if (ops != nullptr) ops->leave(handler);  // else the new function's constructor has cancelled the flow
+}
+
+/// asi.setCancel(). The new handler replaces the step's present one.
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
-  if (!may_wait(s, "setCancel() belongs into a step function, before success()")) return;
+  if (!may_wait(s, "setCancel() outside a step function, or after success()")) return;
   using made = cancel_scope<Face, std::decay_t<F>>;
   constexpr std::size_t size = round_up(sizeof(made), granule);
   flow& f = *s.flow_;
   const auto [present, spare] = cancel_places_of(f, s, size, alignof(made));
-  std::uint32_t* const left = f.limit != nullptr ? &f.limit->cancels : nullptr;
-  if (left != nullptr) {
-    if (present != nullptr) ++*left;  // its place
-    if (!take_limited(f, &limits::cancels, spare != nullptr ? 0 : size + alignof(made),
-                      "the flow exceeds nitro::MaxCancels")) {
-      if (present != nullptr) --*left;
-      return;
-    }
+  const std::size_t room = spare != nullptr ? 0 : size + alignof(made);
+  limit_claim place;
+  if (present != nullptr ? !has_room(f, room)
+                         : !place.take(f, &limits::cancels, room, "the flow exceeds nitro::MaxCancels")) {
+    return;
   }
-  try {
-    if (spare != nullptr) {
-      remake_scope<made>(*spare, std::forward<F>(function));
-    } else {
-      make_scope<made>(f, s, std::forward<F>(function));
-    }
-  } catch (...) {
-    if (left != nullptr && present == nullptr) ++*left;
-    throw;
+  if (spare != nullptr) {
+    remake_scope<made>(*spare, std::forward<F>(function));
+  } else {
+    make_scope<made>(f, s, std::forward<F>(function));
   }
+  place.keep();
   f.mark_wait();
-  if (present == nullptr) return;
-  if (left != nullptr) --*left;
-  const scope_ops* const ops = std::exchange(present->ops, nullptr);
-  if (ops != nullptr) ops->leave(*present);  // else the function's constructor has cancelled the flow
+  if (present != nullptr) leave_replaced(f, *present);
 }
 
-/// Makes the running step wait for a completion.
+/// asi.completion(): makes the running step wait. Throws std::bad_alloc, and Error where that is misuse.
 template <class Block>
 Block& make_wait(step& s) {
-  if (!may_wait(s, "completion() belongs into a step function, before success()")) {
-    throw unwinding(errors::InternalError, "completion() belongs into a step function, before success()");
+  if (!may_wait(s, "completion() outside a step function, or after success()")) {
+    throw unwinding(errors::InternalError, "completion() outside a step function, or after success()");
   }
   flow& f = *s.flow_;
-  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(wait_scope)) {
-    misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, info_of(f));
-  }
+  if (!has_room(f, sizeof(wait_scope))) throw unwinding(errors::InternalError, info_of(f));
   auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);
   try {
     make_scope<wait_scope>(f, s, *block);
@@ -214,8 +211,8 @@ inline bool is_root_call(const step& s, std::string_view literal) {
 template <class T>
 std::future<T> execute_with_promise(step& s) {
   flow& f = *s.flow_;
-  if (!is_root_call(s, "promise() of a step: it belongs to the root")) {
-    throw unwinding(errors::InternalError, "promise() of a step: it belongs to the root");
+  if (!is_root_call(s, "promise() of a step that is not the root")) {
+    throw unwinding(errors::InternalError, "promise() of a step that is not the root");
   }
   if (f.is_known_to_execute()) {
     misuse_anywhere(f, "promise() of a flow that executes");

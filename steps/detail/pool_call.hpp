@@ -9,10 +9,10 @@
 #include "steps/completion.hpp"    // for completion
 #include "steps/detail/calls.hpp"  // for make_wait
 
-/// await(pool, f, args...): a call that is made elsewhere, while the flow waits.
+/// await(pool, f, args...): a worker makes the call while the flow waits.
 namespace steps::detail {
 
-/// What a call's result is handed to the next step as.
+/// The completion that hands a call's result to the next step.
 template <class R>
 struct call_token {
   using type = completion<R>;
@@ -39,19 +39,19 @@ struct pool_call_step final : Face {
   using token = typename call_token<result>::type;
 
   template <class... A>
-  explicit pool_call_step(async::threadpool& p, A&&... a) : pool(p), what(std::forward<A>(a)...) {}
+  explicit pool_call_step(async::threadpool& p, A&&... a) : pool(p), bound(std::forward<A>(a)...) {}
 
   static void run(step& s) {
     auto& self = static_cast<pool_call_step&>(s);
     discard_results(*s.flow_);
     token done(make_wait<typename token::block>(s));
-    self.pool.execute(task{std::move(done), std::move(self.what)});
+    self.pool.execute(task{std::move(done), std::move(self.bound)});
   }
 
-  /// What the pool runs. Nothing when nobody waits for it any more.
+  /// The pool's task. Makes no call when the step does not wait any more.
   struct task {
     token done;
-    call what;
+    call bound;
 
     void operator()() noexcept {
       if (!done) return;
@@ -68,12 +68,12 @@ struct pool_call_step final : Face {
     }
     result make() {
       return std::apply([](auto&&... part) -> result { return std::invoke(std::forward<decltype(part)>(part)...); },
-                        std::move(what));
+                        std::move(bound));
     }
   };
 
   async::threadpool& pool;
-  call what;
+  call bound;  // function and arguments
 };
 
 }  // namespace steps::detail

@@ -13,7 +13,6 @@
 #if BOOST_ASIO_VERSION >= 101900
 #include <boost/asio/cancellation_signal.hpp>
 #endif
-#include <cstddef>      // for size_t
 #include <memory>       // for shared_ptr
 #include <mutex>        // for mutex, lock_guard
 #include <string>       // for string, to_string
@@ -23,8 +22,8 @@
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 
 /// Boost.Asio 1.70 or newer: its operations as waits of steps, and event loops that run inside an io_context.
-/// Boost before 1.79 takes std::result_of, which libc++ does not have in C++20, unless it is told otherwise: compile
-/// with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT then.
+/// Boost before 1.79 uses std::result_of, which libc++ lacks in C++20: compile with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT
+/// there.
 namespace steps {
 
 namespace detail {
@@ -38,7 +37,7 @@ struct abort_scope : scope {
     if (self.ops == nullptr) s.function();  // by error or cancel: the scope has been taken off first
     std::destroy_at(&s.function);
   }
-  // A timer's turn comes before the cancel handlers, and setCancel() does not replace it.
+  // As for timers: left before the cancel handlers run, and not replaced by setCancel().
   static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 
   F function;
@@ -47,10 +46,7 @@ struct abort_scope : scope {
 template <class F>
 void on_abort(step& s, F function) {
   flow& f = *s.flow_;
-  if (f.limit != nullptr && static_cast<std::size_t>(f.end - f.top) < sizeof(abort_scope<F>)) {
-    misuse(f, arena_exceeded(f));
-    throw unwinding(errors::InternalError, f.state->error_info());
-  }
+  if (!has_room(f, sizeof(abort_scope<F>))) throw unwinding(errors::InternalError, info_of(f));
   make_scope<abort_scope<F>>(f, s, std::move(function));
 }
 
@@ -60,7 +56,7 @@ namespace interop {
 
 namespace detail {
 
-/// What an operation and the step that waits for it share. `ended` belongs to the object's executor.
+/// State that an operation shares with the step that waits for it. Only the object's executor touches `ended`.
 template <class Object>
 struct asio_wait {
   Object object;  // a pointer of any kind
@@ -107,7 +103,7 @@ class asio_handler {
   steps::completion<T...> done_;
 };
 
-/// The results that a signature leaves when its error has been taken off.
+/// The results of a signature without its error_code.
 template <class Signature>
 struct asio_results;
 template <class... A>
@@ -126,7 +122,7 @@ struct asio_results<void(const boost::system::error_code&, A...)> : asio_results
 template <class Object>
 struct [[nodiscard]] asio_token_of {
   IAsyncSteps& asi;  ///< the step that waits
-  Object object;     ///< a pointer of any kind to what the operation belongs to
+  Object object;     ///< a pointer of any kind to the object that the operation belongs to
 };
 
 /// A completion token for an operation of `object` (a socket, timer, acceptor, resolver) inside a step function: the
@@ -138,16 +134,16 @@ struct [[nodiscard]] asio_token_of {
 ///   }).add([](steps::IAsyncSteps& asi, std::size_t bytes) { … });
 ///
 /// Error       an error_code is the step's error: its message() is the code ("End of file"), its category and value the
-///             info ("asio.misc:2"), and what was done until then is dropped. The same code as of the exception that
-///             Asio would throw.
+///             info ("asio.misc:2"). It is the code of the exception that Asio would throw. Partial results are
+///             dropped.
 /// Cancel      when the step ends by a timeout, an error or cancel(), the operation is cancelled on the object's
-///             executor: only this one from Boost 1.77 on, which has cancellation slots; all of the object's operations
-///             before.
-/// Threads     the loop may run anywhere: inside the io_context (asio_loop), where the cancel is done when the step
-/// ends;
-///             or on a thread of its own, from which it is dispatched to the object's executor.
-/// Lifetime    buffers and object must live until the operation has ended, as always with Asio: in stack(), if the loop
-///             runs inside the io_context and this is its only thread; else give a std::shared_ptr of the object.
+///             executor. From Boost 1.77 on, which has cancellation slots, only this operation; before, all operations
+///             of the object.
+/// Threads     the loop may run anywhere. Inside the io_context (asio_loop) the operation is cancelled as the step
+///             ends. From a loop on another thread the cancel is dispatched to the object's executor.
+/// Lifetime    buffers and object must live until the operation has ended, as always with Asio. stack() is right for
+///             them if the loop runs inside the io_context and this has one thread; else give a std::shared_ptr of the
+///             object.
 /// Exceptions  std::bad_alloc, and what the operation's start throws.
 /// Memory      two blocks, besides Asio's.
 template <class T>
@@ -159,7 +155,7 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
   return {asi, std::move(object)};
 }
 
-/// An event_loop that is driven by an io_context: flows and socket handlers run on the same threads.
+/// An event_loop that an io_context drives: flows and socket handlers run on the same threads.
 ///
 ///   boost::asio::io_context io;
 ///   steps::interop::asio_loop loop{io};
@@ -167,15 +163,16 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
 ///   flow.execute();
 ///   io.run();
 ///
-/// Use it in a program whose main loop is Asio's. Do not call run() or iterate() of it.
+/// Use it in a program whose main loop is Asio's. Do not call its run() or iterate().
 ///
-/// Threads     as event_loop. The io_context may be run by several threads: turns of the loop follow each other in a
-///             strand. The destructor waits for the one under way; it must not be called in it.
-/// Progress    a turn is a handler of the io_context; a loop without work is none: io_context::run() returns when there
-///             are neither handlers nor timers, even if a flow still waits for another thread. Hold a work guard then.
-/// Exceptions  std::bad_alloc. What leaves the loop's turn comes out of io_context::run(); the next run() goes on with
-///             the loop. std::terminate() is called when there is no memory for the handler that another thread's post
-///             needs.
+/// Threads     as event_loop. Several threads may run the io_context: a strand keeps the turns of the loop apart. The
+///             destructor waits for a turn under way; do not call it inside a turn.
+/// Progress    each turn is a handler of the io_context, and a loop without work has none. So io_context::run() returns
+///             when there are neither handlers nor timers, even if a flow still waits for another thread. Hold a work
+///             guard then.
+/// Exceptions  std::bad_alloc. An exception that leaves a turn comes out of io_context::run(); the next run() goes on
+///             with the loop. std::terminate() is called when there is no memory for the handler that another thread's
+///             post needs.
 /// Lifetime    ends before the io_context's.
 class asio_loop : public async::event_loop {
  public:
@@ -199,7 +196,7 @@ class asio_loop : public async::event_loop {
     void turn() {
       const std::lock_guard lock(mutex);
       if (loop == nullptr) return;
-      const async::event_loop::cycle_result next = loop->iterate();   // which wakes when it throws
+      const async::event_loop::cycle_result next = loop->iterate();   // if it throws, it wakes
       if (!next.have_work) return static_cast<void>(timer.cancel());  // it would keep the io_context running
       if (next.delay == next.delay.zero()) return wake();
       timer.expires_after(next.delay);

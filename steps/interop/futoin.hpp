@@ -19,23 +19,26 @@
 #include "steps/nitrosteps.hpp"  // for NitroSteps
 #include "steps/throttle.hpp"    // for Throttle
 
-/// The names of the FutoIn C++ API, for programs that were written for it: include this header in place of all headers
-/// of <futoin/...>.
+/// The names of the FutoIn C++ API, for programs that were written for it. Include this header in place of all
+/// <futoin/...> headers.
 ///
-/// Use it to move such a program over. Do not use it in new code: the names of namespace steps say the same.
+///   futoin::ri::AsyncTool tool;
+///   futoin::ri::AsyncSteps flow{tool};
 ///
-/// What remains to be changed:
+/// Use it to move such a program over. Do not use it in new code: namespace steps has the same under its own names.
+///
+/// Such a program needs these changes:
 /// - State values are std::any: they must be copyable. Instead of a std::unique_ptr keep a std::shared_ptr.
 /// - Results do not stick: a step gets those of the step before it, no older ones.
 /// - futoin::IAsyncTool is async::event_loop. Its handles are futoin::ri::AsyncTool::Handle, and copyable.
-/// - Classes derived from IAsyncSteps, IAsyncTool, ISync, BaseState or IMemPool: the first two cannot be; an ISync is
-///   written on the functions of steps::ISync instead of lock() and unlock(), which nobody else can call either.
-/// - ExtError is derived from Error: of two catch clauses its comes first.
+/// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. A class derived from ISync implements the functions
+///   of steps::ISync instead of lock() and unlock(), which cannot be called either.
+/// - ExtError is derived from Error: put its catch clause first.
 /// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), the binary interface (binary(), wrap()),
 ///   IEventEmitter, ISpec.
-/// - NitroSteps keeps branches of parallel() and the values of state() inside the object as well: MaxParallel (8),
-///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro say how many, and may be given here, too.
-/// - success() and error() of a step that has ended are ignored outside of step functions; other misuse is an
+/// - NitroSteps keeps the branches of parallel() and the values of state() inside the object as well. MaxParallel (8),
+///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro limit them, and may be given here, too.
+/// - success() and error() of a step that has ended are ignored outside of step functions. Other misuse is an
 ///   InternalError at the step, not the end of the program.
 namespace futoin {
 
@@ -67,7 +70,7 @@ class ExtError : public Error {
  public:
   using Error::Error;
 };
-/// Further codes may be added here.
+/// The error codes; programs may add theirs to this namespace.
 namespace errors {
 using steps::errors::CommError;
 using steps::errors::ConnectError;
@@ -124,10 +127,10 @@ using steps::nitro::MaxStackAllocs;
 using steps::nitro::MaxStateBytes;
 using steps::nitro::MaxSteps;
 using steps::nitro::MaxTimeouts;
-/// Accepted and not needed: loops, sync() and await() take what they need from the arena.
+/// Accepted and not needed: loops, sync() and await() take their memory from the arena.
 template <std::uint32_t N>
 struct MaxExtended {};
-/// At least the default, for infos of errors are subject to it, too.
+/// At least the default, since it limits infos of errors, too.
 template <std::uint32_t N>
 using ErrorCodeMaxSize = steps::nitro::MaxErrorText<(std::max)(N, std::uint32_t{128})>;
 }  // namespace nitro
@@ -138,7 +141,7 @@ template <class Known, class... Limits>
 struct nitro_steps;
 template <class... Known>
 struct nitro_steps<std::tuple<Known...>> {
-  /// Where nothing is said: captures of a step as large as there, and more room where there is no limit there.
+  /// Defaults: captures as large as in that API, and more room for all that it does not limit.
   static constexpr std::uint32_t steps =
       ::steps::detail::limit_values<::steps::nitro::defaults, Known...>::template of<::steps::nitro::MaxSteps>;
   using type =

@@ -20,7 +20,7 @@ namespace detail {
 template <class T>
 struct step_frame;
 
-/// A coroutine that nobody waits for; its frame goes when it has ended.
+/// A coroutine without an awaiting one. Its end destroys the frame.
 struct detached {
   struct promise_type : hosted_promise {
     detached get_return_object() const noexcept { return {}; }
@@ -45,12 +45,12 @@ template <class A>
 using awaiter_t = decltype(awaiter_of(std::declval<A>()));
 template <class A>
 using awaited_t = decltype(std::declval<awaiter_t<A>>().await_resume());
-/// The same where the value must be kept.
+/// The same for a value that is stored.
 template <class A>
 using kept_t =
     std::conditional_t<std::is_rvalue_reference_v<awaited_t<A>>, std::remove_cvref_t<awaited_t<A>>, awaited_t<A>>;
 
-/// Waits for an awaitable of another library on behalf of a coroutine that may be destroyed meanwhile.
+/// Awaits an awaitable of another library on behalf of a coroutine that may be destroyed meanwhile.
 template <class R, class A>
 detached wait_for(A awaitable, trigger<R> end) {
   std::exception_ptr error;
@@ -129,14 +129,14 @@ inline constexpr bool is_future<std::future<T>> = true;
 template <class T>
 inline constexpr bool is_future<std::shared_future<T>> = true;
 
-/// What tasks of all types have in common.
+/// The part of a task's promise that does not depend on its type.
 struct task_promise_base : hosted_promise {
   struct final_awaiter {
     bool await_ready() const noexcept { return false; }
     template <class P>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
       const std::coroutine_handle<> next = ended.promise().continuation;
-      return ended.promise().word.end() ? next : std::noop_coroutine();
+      return ended.promise().state.end() ? next : std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
@@ -163,7 +163,7 @@ struct task_promise_base : hosted_promise {
   }
 
   std::coroutine_handle<> continuation;
-  task_state word;
+  task_state state;
   std::exception_ptr error;
 };
 
@@ -174,7 +174,7 @@ struct task_promise final : task_promise_base {
   void return_value(U&& result) {
     value.emplace(std::forward<U>(result));
   }
-  T take() {
+  T get() {
     if (error != nullptr) std::rethrow_exception(std::move(error));
     return std::move(*value);
   }
@@ -184,36 +184,37 @@ template <>
 struct task_promise<void> final : task_promise_base {
   task<void> get_return_object() noexcept;
   void return_void() const noexcept {}
-  void take() {
+  void get() {
     if (error != nullptr) std::rethrow_exception(std::move(error));
   }
 };
 
 }  // namespace detail
 
-/// A coroutine that computes a T: it begins when it is awaited, and the awaiting one goes on when it has ended.
+/// A coroutine that computes a T. It begins when it is awaited; its end resumes the awaiting coroutine.
 ///
 ///   steps::interop::task<int> twice(async::threadpool& pool, int x) {
 ///     co_return 2 * co_await steps::interop::post(pool, measure, x);
 ///   }
 ///
 /// Use it for functions that wait: as a step with co(), from another coroutine with co_await, on its own with start().
-/// Do not use a lambda with captures for it unless the lambda lives longer than the coroutine, and take parameters by
-/// value: the frame keeps those only. (co() keeps its lambda.)
+/// Take parameters by value: the frame keeps nothing else. Do not make it of a lambda with captures, unless the lambda
+/// lives longer than the coroutine. (co() keeps its lambda.)
 ///
-/// Threads     as each co_await says; a step's coroutine always runs on its flow's loop.
-/// Exceptions  what leaves the coroutine is thrown where it is awaited. std::bad_alloc from the call: no frame.
-/// Memory      frames of up to 512 bytes are recycled blocks. Any number of tasks that end without having waited may be
-///             awaited one after the other on one stack.
-/// Lifetime    the object owns the frame: its destructor destroys a coroutine that has not begun, or that waits, and
-///             with it those that it awaits. That happens on the thread that would resume it.
+/// Threads     as each co_await says. A coroutine that is a step always runs on its flow's loop.
+/// Exceptions  an exception that leaves the coroutine is thrown where it is awaited. The call throws std::bad_alloc
+///             when there is no memory for the frame.
+/// Memory      frames of up to 512 bytes are recycled blocks. A loop may await any number of tasks that end without a
+///             wait: the stack does not grow.
+/// Lifetime    the object owns the frame. Its destructor destroys a coroutine that has not begun, or that waits, with
+///             the tasks that it awaits. That happens on the thread that would resume it.
 template <class T>
 class [[nodiscard]] task {
  public:
-  static constexpr bool is_task = true;          ///< tells it from other awaitables
-  using promise_type = detail::task_promise<T>;  ///< what the compiler asks for
+  static constexpr bool is_task = true;          ///< marks it among awaitables
+  using promise_type = detail::task_promise<T>;  ///< for the compiler
 
-  /// Takes the coroutine over; `other` has none then.
+  /// Takes the coroutine over, and leaves `other` without one.
   task(task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
   task& operator=(task other) noexcept {
     std::swap(coroutine_, other.coroutine_);
@@ -223,7 +224,8 @@ class [[nodiscard]] task {
     if (coroutine_) coroutine_.destroy();
   }
 
-  /// Runs the coroutine, once; its value, or what it has thrown. `co_await f(x)`, or std::move() of a task kept.
+  /// Runs the coroutine, once, and gives its value or throws its exception: `co_await f(x)`, or
+  /// `co_await std::move(kept)`.
   auto operator co_await() && noexcept { return awaiter{coroutine_}; }
 
  private:
@@ -239,9 +241,9 @@ class [[nodiscard]] task {
       promise.home = detail::host_of(parent);
       promise.continuation = parent;
       coroutine.resume();
-      return promise.word.await();
+      return promise.state.await();
     }
-    T await_resume() { return coroutine.promise().take(); }
+    T await_resume() { return coroutine.promise().get(); }
 
     std::coroutine_handle<promise_type> coroutine;
   };

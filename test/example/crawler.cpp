@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // args: @source@ test/unit/steps/steps_pool.cpp
 //
-// A crawler: from one page to all that it leads to, each once, as flows on a pool. The site, see crawler_site.hpp, is
-// as sites are: slow, of limited patience, and not always there.
+// A crawler: visits each page that a first page leads to, once, as a flow on a pool. The site, see crawler_site.hpp, is
+// slow, sometimes busy, and loses requests.
 //
 //   crawler [FOLDER [FIRST_PAGE [THREADS [TRACE_FILE]]]]         (a trace needs -DASYNC_TRACE=1)
 #include <chrono>
@@ -26,7 +26,7 @@ class crawler {
  public:
   explicit crawler(site& from) : from_(from) {}
 
-  /// Waits until all pages that can be reached from one have been visited.
+  /// Visits all pages that can be reached from one, and waits for the end.
   page_list crawl(async::threadpool& pool, const std::string& first) {
     is_new(first);
     steps::post(pool, [&](IAsyncSteps& asi) { visit(asi, first); }).get();
@@ -35,21 +35,21 @@ class crawler {
 
  private:
   // [crawler]
-  /// Visits a page and all that it leads to.
+  /// Visits a page and all pages that it leads to.
   void visit(IAsyncSteps& asi, const std::string& page) {
-    asi.sync(limiter_, [this, page](IAsyncSteps& inside) {  // so many at a time
+    asi.sync(limiter_, [this, page](IAsyncSteps& inside) {  // limits pages at a time
       inside.stack<site::connection>(from_);                // lives as long as this step and its sub-steps
       fetch(inside, page, 4);
     });
     asi.add([this](IAsyncSteps& step, const std::string& text) {
-      auto& branches = step.parallel();  // each runs on whichever worker is free
+      auto& branches = step.parallel();  // each runs on a free worker
       for (const std::string& link : links_in(text)) {
         if (is_new(link)) branches.add([this, link](IAsyncSteps& branch) { visit(branch, link); });
       }
     });
   }
 
-  /// Passes the text of a page on; none, when it cannot be had.
+  /// Passes the text of a page on; an empty one on failure.
   void fetch(IAsyncSteps& asi, const std::string& page, int attempts) {
     asi.add(
         [this, page](IAsyncSteps& call) {
@@ -60,7 +60,7 @@ class crawler {
           if (attempts > 1 && (why == steps::errors::Timeout || why == "Busy"))
             return fetch(failed, page, attempts - 1);
           has_failed(page, why);
-          failed.success("");  // nothing leads on from here
+          failed.success("");  // no links to follow
         });
   }
   // [/crawler]

@@ -17,7 +17,7 @@
 #include "steps/asynctool.hpp"
 #include "steps/completion.hpp"
 
-/// Pages and why they could not be had, if so.
+/// Pages, with the error for each page that could not be fetched.
 using page_list = std::map<std::string, std::string>;
 
 inline std::vector<std::string> links_in(const std::string& text) {
@@ -30,9 +30,9 @@ inline std::vector<std::string> links_in(const std::string& text) {
   return links;
 }
 
-/// What crawler.cpp crawls: pages are the files below a folder, links are their #include lines. It answers from a
-/// thread of its own after a millisecond. Of the pages asked for it loses the first request for every tenth, and is too
-/// busy for the first for every seventh. It takes no more connections than eight.
+/// The site that crawler.cpp visits: pages are the files below a folder, links are their #include lines. It answers
+/// from its own thread after a millisecond. It loses the first request for every tenth page, and is too busy for the
+/// first request for every seventh. It takes eight connections.
 class site {
  public:
   explicit site(std::filesystem::path root) : root_(std::move(root)) {
@@ -66,7 +66,7 @@ class site {
   std::size_t requests() const { return requests_; }
   std::size_t delivered() const { return delivered_; }  // in time
 
-  /// What a crawler should find, found without haste; returns how many pages are there.
+  /// Finds the pages that a crawler should find, one after the other; returns how many.
   std::size_t walk(const std::string& page, page_list& seen) const {
     if (!seen.emplace(page, "").second) return 0;
     std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// An event loop inside another loop, here that of a program which waits in poll() for its sockets: flows, timers and
-// what other threads post run between two calls of poll(), on the thread that the program has.
+// An event loop inside another loop: a program waits in poll() for its sockets, and runs flows, timers and posts of
+// other threads between two calls of poll(), on its only thread.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -36,13 +36,13 @@ class host {
   }
   ~host() { ::close(wake_[0]), ::close(wake_[1]); }
   async::event_loop& loop() { return loop_; }
-  /// Calls `ready` when the file can be read, once.
+  /// Calls `ready` once, when the file can be read.
   void when_readable(int file, std::function<void()> ready) { readers_[file] = std::move(ready); }
   void forget(int file) { readers_.erase(file); }
 
   void run_until(const bool& done) {
     while (!done) {
-      const auto next = loop_.iterate();  // never blocks; says when it wants to be called again
+      const auto next = loop_.iterate();  // never blocks; returns when to call it again
       const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
       std::vector<pollfd> files{{wake_[0], POLLIN, 0}};
       for (const auto& [file, ready] : readers_) files.push_back({file, POLLIN, 0});
@@ -56,16 +56,16 @@ class host {
   }
 
  private:
-  static constexpr std::chrono::nanoseconds longest = 1h;  // that poll() waits, in an int of milliseconds
+  static constexpr std::chrono::nanoseconds longest = 1h;  // poll() takes an int of milliseconds
   int wake_[2] = {-1, -1};
   std::map<int, std::function<void()>> readers_;
-  // Called by other threads that hand something in while poll() may be waiting: one byte wakes it.
+  // Other threads call this when they post while poll() may be waiting: one byte wakes it.
   async::event_loop loop_{[this] { static_cast<void>(::write(wake_[1], "", 1)); }};
 };
 // [/host]
 
 // [read]
-/// A step that hands on what can be read from a socket. When it is given up, the host forgets the socket.
+/// Makes a step pass on the bytes that it reads from a socket. On a timeout or cancel the host forgets the socket.
 void read_from(steps::IAsyncSteps& asi, host& in, int socket) {
   auto done = asi.completion<std::string>();
   asi.setCancel([&in, socket](steps::IAsyncSteps&) { in.forget(socket); });

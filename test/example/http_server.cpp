@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A small HTTP/1.1 server on Boost.Asio and Boost.Beast. A connection is a flow inside the io_context, beside Asio's
-// own handlers; each of its requests is a flow on a pool, see http_service.hpp.
+// A small HTTP/1.1 server on Boost.Asio and Boost.Beast. Each connection is a flow inside the io_context, beside Asio's
+// own handlers. Each request is a flow on a pool, see http_service.hpp.
 //
 //   http_server [PORT]        then, until it is interrupted:
 //   curl http://127.0.0.1:PORT/user/ann       and: --data-binary @README.md http://127.0.0.1:PORT/words
@@ -59,7 +59,7 @@ class server {
     });
     accepting_.execute();
     signals_.async_wait([this](const boost::system::error_code&, int) {
-      stopping_ = true;  // what is in work gets its answer
+      stopping_ = true;  // requests under way get their answers
       accepting_.cancel(), acceptor_.close();
     });
   }
@@ -83,7 +83,7 @@ class server {
         },
         [&c](IAsyncSteps& failed, ErrorCode code) {
           if (code == "end of stream" || !failed.state().error_info().starts_with("beast.http")) return;
-          c.asked = {};  // no request that we understand
+          c.asked = {};  // a request that we do not understand
           c.asked.keep_alive(false);
           failed.success();
         });
@@ -119,7 +119,7 @@ class server {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const int port = argc > 1 ? std::atoi(argv[1]) : 8080;  // 0: one that is free
+  const int port = argc > 1 ? std::atoi(argv[1]) : 8080;  // 0: any free port
   if (argc > 2 || port < 0 || port > 65'535) return std::fputs("usage: http_server [PORT]\n", stderr), 2;
   asio::io_context io;
   server s(io, static_cast<unsigned short>(port));

@@ -11,7 +11,7 @@
 
 #include "steps/steps.hpp"
 
-/// What the requests to http_server.cpp mean. It knows nothing of sockets.
+/// The logic behind http_server.cpp. It knows nothing of sockets.
 namespace service {
 
 using namespace std::chrono_literals;
@@ -26,7 +26,7 @@ struct response {
   std::string body;
 };
 
-/// Other servers: they answer from a thread of their own, for "nobody" never, for "slow" late.
+/// Other servers: they answer from their own thread, late for "slow" and never for "nobody".
 class back_ends {
  public:
   void ask(const std::string& what, const std::string& who, steps::completion<std::string> answer) {
@@ -46,12 +46,12 @@ inline std::size_t words_in(const std::string& text) {
 class logic {
  public:
   // [logic]
-  /// Adds steps that hand on a response, whatever happens. For any flow: on a loop, or one of many on a pool.
+  /// Adds steps that pass on a response, whatever happens. For any flow, on a loop or on a pool.
   void answer(IAsyncSteps& asi, const request& r) {
     ++working_;
     asi.add(
         [this, r](IAsyncSteps& step) {
-          step.setTimeout(2s);  // for all that is below
+          step.setTimeout(2s);  // for all steps below
           find(step, r);
         },
         [](IAsyncSteps& failed, ErrorCode code) {
@@ -70,7 +70,7 @@ class logic {
     if (!r.target.starts_with("/user/")) return asi.success(response{404, "no " + r.target + " here\n"});
 
     auto& parts = asi.stack<std::array<std::string, 3>>();  // lives as long as this step and its sub-steps
-    auto& calls = asi.parallel();                           // on a pool each branch runs on whichever worker is free
+    auto& calls = asi.parallel();                           // on a pool each branch runs on a free worker
     for (std::size_t i = 0; i < parts.size(); ++i) {
       calls.add([this, i, who = r.target.substr(6), &part = parts[i]](IAsyncSteps& branch) {
         branch.add([this, i, who](IAsyncSteps& call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Words of files counted by coroutines: read and counted on a pool, a few at a time, retried after a pause, with a
-// limit in time for each file and for all of them.
+// Coroutines that count the words of files: they read and count on a pool, a few files at a time, retry after a pause,
+// and have a timeout for each file and for all of them.
 #include "steps/interop/coroutine.hpp"
 
 #include <algorithm>

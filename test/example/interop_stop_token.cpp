@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// std::stop_token on both sides of a flow: a search on the pool that a timeout stops, and a flow that ends with the
-// rest of the program.
+// std::stop_token with flows: a timeout stops a search on the pool, and a flow ends with the rest of the program.
 #include "steps/interop/stop_token.hpp"
 
 #include <chrono>
@@ -21,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A divisor of a number; a loop of many minutes for this one, unless it is stopped.
+/// A divisor of a number. The search takes many minutes for this one, unless it is stopped.
 std::optional<std::uint64_t> divisor_of(std::uint64_t number, const std::stop_token& token) {
   for (std::uint64_t d = 2; d < number / d; ++d) {
     if (number % d == 0) return d;
@@ -54,7 +53,7 @@ bool ends_with_the_program(steps::AsyncTool& tool) {
   flow.loop([](steps::IAsyncSteps& asi) { asi.relinquish(); });
   // [cancel_on_stop]
   std::future<void> end = flow.promise();
-  const steps::interop::cancel_on_stop link{flow, program.get_token()};  // as long as it lives
+  const steps::interop::cancel_on_stop link{flow, program.get_token()};  // for as long as it lives
   // [/cancel_on_stop]
   try {
     end.get();

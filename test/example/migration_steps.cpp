@@ -42,7 +42,7 @@ bool boost_async() {
   return then == 9 && std::accumulate(results.begin(), results.end(), 0) == 90;
 }
 
-/// create_task(f).then(g), whose errors arrive in a handler.
+/// create_task(f).then(g), with an error handler.
 bool ppl_tasks() {
   async::threadpool pool(2);
   steps::AsyncSteps flow{pool};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A request to two services with AsyncSteps: limits in time, retries, parallel calls and a limiter.
+// A request to two services with AsyncSteps: timeouts, retries, parallel calls and a limiter.
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -18,7 +18,7 @@ using steps::IAsyncSteps;
 
 namespace {
 
-/// Stands for a remote service: answers later, from the loop; does not answer while it is told to lose requests.
+/// Stands for a remote service. It answers later, from the loop, and loses as many requests as it is told to.
 class service {
  public:
   explicit service(async::event_loop& loop) : loop_(loop) {}
@@ -37,8 +37,8 @@ class service {
 };
 
 // [request]
-/// Adds a step that asks a service and hands its answer on, up to so many times. The token ends the wait once, from any
-/// thread; when the step has been given up, a late answer is ignored.
+/// Adds a step that asks a service and passes its answer on, with retries. The token ends the wait once, from any
+/// thread. After a timeout a late answer is ignored.
 void ask(IAsyncSteps& asi, service& from, const std::string& what, int attempts) {
   asi.add(
       [&from, what](IAsyncSteps& call) {
@@ -53,7 +53,7 @@ void ask(IAsyncSteps& asi, service& from, const std::string& what, int attempts)
 
 void page(IAsyncSteps& asi, service& users, service& orders, steps::Limiter& limiter) {
   asi.setTimeout(2s);                            // for everything below
-  asi.sync(limiter, [&](IAsyncSteps& guarded) {  // so many requests at once, so many per second
+  asi.sync(limiter, [&](IAsyncSteps& guarded) {  // limits requests at once and per second
     ask(guarded, users, "ann", 3);
     guarded.add([&](IAsyncSteps& step, std::string user) {
       auto& both = step.parallel();  // an error in one cancels the other
@@ -80,8 +80,8 @@ int main() {
   // [limiter]
   steps::Limiter::Params params;
   params.concurrent = 10;  // requests at the same time
-  params.max_queue = 100;  // that wait for it; more are rejected
-  params.rate = 1'000;     // per period of a second
+  params.max_queue = 100;  // requests that wait; more are rejected
+  params.rate = 1'000;     // requests per second
   steps::Limiter limiter(params);
   // [/limiter]
   std::deque<steps::AsyncSteps> flows;
@@ -101,7 +101,7 @@ int main() {
   int right = 0;
   for (auto& each : pages) right += result_of(each) == "ann's orders's invoices's";
 
-  const int calls = users.calls;  // two of them were lost, and repeated
+  const int calls = users.calls;  // two were lost and repeated
   users.lose = 3;
   std::future<std::string> unlucky = start();
   std::string why;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The inside of a small server: clients send requests, each of which is steps of a flow on a pool of threads. A request
-// computes, asks three back ends at the same time, within a limit in time and through a limiter, and replies.
+// The inside of a small server: each client is a flow on a pool, and its requests are steps. A request computes, asks
+// three back ends at the same time, with a timeout and through a limiter, and replies.
 //
 //   server [CLIENTS [REQUESTS_OF_EACH [THREADS]]]
 #include <array>
@@ -21,15 +21,15 @@ using steps::IAsyncSteps;
 
 namespace {
 
-/// Remote services: their answers come from another thread, most of them soon, one in 400 too late. They can take 300
-/// requests at a time.
+/// Remote services: they answer from another thread, mostly soon, once in 400 times too late. They take 300 requests at
+/// a time.
 struct services {
   void ask(steps::completion<int> answer) {
     const bool late = ++asked % 400 == 0;
     if (++inside > 300) overloaded = true;
     network.deferred(late ? 500ms : 1ms, [this, late, answer] {
       if (!late) --inside;
-      answer.success(1);  // without effect when nobody waits any more
+      answer.success(1);  // without effect after the timeout
     });
     if (late) --inside;
   }
@@ -47,7 +47,7 @@ struct server {
   async::threadpool pool;
 };
 
-int checksum(int request) {  // stands for what a request computes
+int checksum(int request) {  // stands for the computation of a request
   unsigned sum = static_cast<unsigned>(request);
   for (int i = 0; i < 5'000; ++i) sum = sum * 1664525U + 1013904223U;
   return sum == 0 ? 1 : 0;
@@ -56,11 +56,11 @@ int checksum(int request) {  // stands for what a request computes
 // [request]
 /// Passes on how many of the back ends have answered in time.
 void handle_request(IAsyncSteps& asi, server& s, int request) {
-  asi.await(s.pool, checksum, request);  // any worker computes; the flow's loop goes on with others meanwhile
+  asi.await(s.pool, checksum, request);  // any worker computes; the flow's loop runs others meanwhile
   asi.add([&s](IAsyncSteps& step, int sum) {
     auto& answers = step.stack<std::array<int, 3>>();  // lives as long as this step and its sub-steps
     step.sync(s.limiter, [&s, &answers](IAsyncSteps& inside) {
-      auto& calls = inside.parallel();  // each branch runs on whichever worker is free
+      auto& calls = inside.parallel();  // each branch runs on a free worker
       for (int& answer : answers) {
         calls.add([&s, &answer](IAsyncSteps& branch) {
           branch.add(
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < clients; ++i) {
     done.push_back(steps::post(s.pool, [&s, i, requests](IAsyncSteps& asi) { be_client(asi, s, i, requests); }));
   }
-  for (auto& client : done) client.get();  // an error that nobody has handled would be thrown here
+  for (auto& client : done) client.get();  // an unhandled error would be thrown here
   // [/clients]
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
 

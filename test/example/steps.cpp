@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// AsyncSteps: a first flow, which reads a setting from a file; and one in a loop and with memory of its own.
+// AsyncSteps: a first flow, which reads a setting from a file, and a flow with its own loop and fixed memory.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -24,36 +24,36 @@ std::string content_of(const std::string& path) {
 
 int setting(async::threadpool& pool, const std::string& path) {
   // [first]
-  steps::AsyncTool tool;  // an event loop and its thread: thousands of flows share it
+  steps::AsyncTool tool;  // an event loop with its thread, shared by thousands of flows
   steps::AsyncSteps flow{tool};
 
   flow.add(
       [&](steps::IAsyncSteps& asi) {
         asi.setTimeout(2s);                 // for this step and all below it
-        asi.await(pool, content_of, path);  // made by a thread of the pool; the loop goes on with other flows
+        asi.await(pool, content_of, path);  // a thread of the pool makes the call; the loop runs other flows
         asi.add([](steps::IAsyncSteps& inner, const std::string& text) { inner.success(std::stoi(text)); });
       },
-      [](steps::IAsyncSteps& asi, steps::ErrorCode code) {  // for an error, exception or timeout in there
-        if (code == "NoSuchFile") asi.success(1);           // recovers; others go on outwards
+      [](steps::IAsyncSteps& asi, steps::ErrorCode code) {  // handles errors, exceptions and timeouts of the step
+        if (code == "NoSuchFile") asi.success(1);           // recovers; other errors go outwards
       });
   flow.add([](steps::IAsyncSteps& asi, int number) { asi.success(2 * number); });  // results go to the next step
 
   std::future<int> result = flow.promise<int>();  // starts the flow
-  return result.get();                            // its last result, or what was thrown
+  return result.get();                            // the last result, or the exception
   // [/first]
 }
 
 bool embedded() {
   int calls = 0;
   // [embedded]
-  async::event_loop loop;                                                                 // on the thread that you have
-  steps::NitroSteps<steps::nitro::MaxSteps<8>, steps::nitro::MaxParallel<0>> flow{loop};  // no allocation at all
+  async::event_loop loop;                                                                 // on this thread
+  steps::NitroSteps<steps::nitro::MaxSteps<8>, steps::nitro::MaxParallel<0>> flow{loop};  // allocates nothing
 
   flow.loop([&](steps::IAsyncSteps& asi) {
     if (++calls == 1'000) asi.breakLoopNoThrow();
   });
   flow.execute();
-  while (loop.iterate().have_work) {  // or loop.run(); iterate() tells when to call it again
+  while (loop.iterate().have_work) {  // or loop.run(); iterate() returns when to call it again
   }
   // [/embedded]
   return calls == 1'000;
@@ -72,7 +72,7 @@ int main() {
   bool thrown = false;
   try {
     setting(pool, path);
-  } catch (const std::invalid_argument&) {  // what std::stoi has thrown
+  } catch (const std::invalid_argument&) {  // thrown by std::stoi
     thrown = true;
   }
   std::filesystem::remove(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Flows on a pool when memory runs out, in any thread: each flow has an end, an error says why, nothing is kept.
+// Flows on a pool when memory runs out in any thread: each flow ends, an error says why, nothing leaks.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -35,8 +35,8 @@ struct large : testing::live_count<large> {
 
 std::size_t failures = 0;
 
-/// Lets each allocation of all threads fail once, until attempt(k) needs none. Each attempt has a thread of its own,
-/// whose cache of blocks is empty, as are those of the workers that it starts.
+/// Lets each allocation of all threads fail once, until attempt(k) needs none. Each attempt runs on a new thread, with
+/// an empty cache of blocks, as the workers that it starts.
 template <class Attempt>
 void each_allocation(Attempt attempt) {
   bool has_failed = false;
@@ -53,7 +53,7 @@ void each_allocation_from_none(Attempt attempt) {
   each_allocation([&](std::size_t k) { return attempt(k - before); });
 }
 
-/// What the future says: its value, or -1 for want of memory.
+/// The future's value, or -1 when memory ran out.
 int outcome(std::future<int>& result) {
   try {
     return result.get();
@@ -66,7 +66,7 @@ int outcome(std::future<int>& result) {
 
 }  // namespace
 
-TEST_CASE("a flow that is posted without memory is not posted, or its future says so") {
+TEST_CASE("a flow that is posted without memory is not posted, or its future throws") {
   each_allocation_from_none([](std::size_t k) {
     threadpool pool(2);
     fail_alloc failing(k, fail_alloc::scope::all_threads);
@@ -108,7 +108,7 @@ TEST_CASE("a flow that its pool has no memory to start throws, keeps its steps, 
   });
 }
 
-TEST_CASE("branches on several threads without memory: all end, and the flow with them") {
+TEST_CASE("branches on several threads without memory: all end, and so does the flow") {
   each_allocation_from_none([](std::size_t k) {
     std::atomic<int> alive{0};
     int got = -1;
@@ -145,11 +145,11 @@ TEST_CASE("branches on several threads without memory: all end, and the flow wit
   std::printf("figures: %zu injected failures\n", failures);
 }
 
-TEST_CASE("a flow that finds no memory when it begins, and that a step's destructor then destroys, says why it ended") {
+TEST_CASE("a flow that finds no memory as it begins, and that a step's destructor then destroys, keeps its error") {
   async::event_loop loop;
   std::vector<std::unique_ptr<steps::AsyncSteps>> others;
   bool is_full = false;
-  while (!is_full) {  // until the loop has no place for one more that waits
+  while (!is_full) {  // until the loop has no room for another waiting flow
     others.push_back(std::make_unique<steps::AsyncSteps>(loop));
     others.back()->add([](IAsyncSteps& asi) { asi.waitExternal(); });
     const testing::no_memory here;

@@ -31,7 +31,7 @@ struct exclusion : rl::test_suite<exclusion, 3> {
   void after() { check(count.get() == 3, "nobody interrupts another"); }
 };
 
-/// A loop_core as far as tickets know it: its inbox, its thread, and its counted references.
+/// A loop_core as far as waiters know it: its inbox, its thread, and its counted references.
 struct loop {
   explicit loop(unsigned thread) : owner(thread) {}
   bool is_current() const { return rl::ctx().threadx_->index_ == static_cast<rl::thread_id_t>(owner); }
@@ -91,7 +91,7 @@ struct client {
     while (!turn()) async::detail::yield_thread();
   }
   void cancel(fair_semaphore<waiter>& places) {
-    if (std::exchange(waiting, nullptr)->give_up(places)) places.leave();
+    if (std::exchange(waiting, nullptr)->abandon(places)) places.leave();
   }
   void close() {
     deliver(tool.box.close(), delivery::dropped);

@@ -19,7 +19,7 @@
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 
-// Flows on a pool under everything that can happen to them at once; each must come to exactly one end.
+// Flows on a pool under all that can happen to them at once: each must end exactly once.
 
 using async::threadpool;
 using steps::ErrorCode;
@@ -31,7 +31,7 @@ namespace {
 
 struct held : testing::live_count<held> {};
 
-/// A thread that ends waits: of each token that it is given.
+/// A thread that ends the wait of each token that it gets.
 class completer {
  public:
   completer()
@@ -53,7 +53,7 @@ class completer {
   std::thread thread_;
 };
 
-/// Changes the size of a pool all the time; leaves it at `last`.
+/// Resizes a pool all the time; leaves it at `last`.
 class resizer {
  public:
   resizer(threadpool& pool, std::size_t most, std::size_t last)
@@ -79,7 +79,7 @@ class resizer {
   std::thread thread_;
 };
 
-/// Something of everything; passes 1 on.
+/// Steps of all kinds; passes 1 on.
 void live(IAsyncSteps& asi, unsigned kind, threadpool& pool, completer& outside, steps::Mutex& mutex) {
   asi.relinquish();
   switch (kind % 6) {
@@ -125,7 +125,7 @@ void live(IAsyncSteps& asi, unsigned kind, threadpool& pool, completer& outside,
 
 }  // namespace
 
-TEST_CASE("flows of all kinds come to their end while the pool is resized") {
+TEST_CASE("flows of all kinds end while the pool is resized") {
   threadpool pool(2);
   completer outside;
   steps::Mutex mutex;
@@ -149,7 +149,7 @@ TEST_CASE("flows of all kinds come to their end while the pool is resized") {
   CHECK(held::live() == 0);
 }
 
-TEST_CASE("flows that are cancelled and destroyed while others end their waits come to one end each") {
+TEST_CASE("flows that are cancelled and destroyed while others end their waits end once each") {
   threadpool pool(3);
   completer outside;
   resizer changes(pool, 4, 2);
@@ -177,7 +177,7 @@ TEST_CASE("flows that are cancelled and destroyed while others end their waits c
     if (random() % 5 == 0) flows[random() % flows.size()].reset();
   }
   changes.stop();
-  pool.wait_idle();  // those that are left have begun
+  pool.wait_idle();  // the remaining ones have begun
   flows.clear();
   CHECK(begun == ended + cancelled);
   CHECK(begun > 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Flows of several loops, each with a thread of its own, meet at one Mutex, Throttle or Limiter: each enters once or is
-// refused once, never more inside than allowed, and what is cancelled, times out or loses its loop gives its place on.
+// Flows of several loops, each with its own thread, meet at one Mutex, Throttle or Limiter. Each enters once or is
+// refused once, and never more are inside than allowed. A flow that is cancelled, times out or loses its loop gives its
+// place on.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A section that counts who is inside. `unguarded` is touched by whoever is alone, which ThreadSanitizer checks.
+/// A section that counts the flows inside. A flow that is alone touches `unguarded`, which ThreadSanitizer checks.
 struct section {
   explicit section(int most) : limit(most) {}
   void enter() {
@@ -55,7 +56,7 @@ struct stay {
   section& where;
 };
 
-/// What became of flows.
+/// Counts of the ends of flows.
 struct outcomes {
   std::atomic<std::size_t> passed{0};
   std::atomic<std::size_t> refused{0};
@@ -65,7 +66,7 @@ struct outcomes {
   std::size_t sum() const { return passed + refused + failed + cancelled; }
 };
 
-/// One pass through the section: how it is spent is drawn by lot.
+/// One pass through the section, in a random way.
 void pass(IAsyncSteps& asi, steps::ISync& object, section& where, unsigned lot) {
   asi.sync(object, [&where, lot, &object](IAsyncSteps& in) {
     in.stack<stay>(where);
@@ -145,7 +146,7 @@ TEST_CASE_TEMPLATE("flows of several loops pass a mutex one at a time, each once
   }
 }
 
-TEST_CASE("a mutex for three with a queue for five refuses the others, and loses nobody") {
+TEST_CASE("a mutex for three with a queue for five refuses the others, and loses no flow") {
   const std::size_t flows = 20;
   const std::size_t rounds = testing::rounds(5000);
   steps::Mutex mutex(3, 5);
@@ -196,7 +197,7 @@ TEST_CASE("flows that are cancelled or time out while they wait for a mutex leav
   });
   CHECK(where.wrong == 0);
   CHECK(where.inside == 0);
-  // Everybody has gone: the mutex is free.
+  // No flow is left: the mutex is free.
   async::event_loop loop;
   steps::AsyncSteps last(loop);
   bool in = false;
@@ -208,7 +209,7 @@ TEST_CASE("flows that are cancelled or time out while they wait for a mutex leav
 
 namespace {
 
-/// True when exactly one flow at a time gets into the mutex, which nobody uses.
+/// True when exactly one flow at a time gets into the mutex, which no other flow uses.
 bool has_one_place(steps::Mutex& mutex) {
   async::event_loop loop;
   steps::AsyncSteps first(loop);
@@ -265,11 +266,11 @@ void meet(End end) {
 
 }  // namespace
 
-TEST_CASE("a loop that ends while its flow is being let in loses no place and gives none twice") {
+TEST_CASE("a loop that ends as its flow is let in loses no place and gives none twice") {
   meet([](std::unique_ptr<async::event_loop>& loop, std::unique_ptr<steps::AsyncSteps>&) { loop.reset(); });
 }
 
-TEST_CASE("a flow that is destroyed while it is being let in loses no place and gives none twice") {
+TEST_CASE("a flow that is destroyed as it is let in loses no place and gives none twice") {
   meet([](std::unique_ptr<async::event_loop>&, std::unique_ptr<steps::AsyncSteps>& flow) { flow.reset(); });
 }
 

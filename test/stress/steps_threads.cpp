@@ -16,7 +16,7 @@
 #include "support/scale.hpp"
 #include "support/start_line.hpp"
 
-// What other threads may do with a flow while its loop runs: end a wait, cancel, destroy, start.
+// Other threads use a flow while its loop runs: they end its wait, cancel, destroy and start it.
 
 using steps::AsyncSteps;
 using steps::ErrorCode;
@@ -25,7 +25,7 @@ using testing::rounds;
 
 namespace {
 
-/// A loop that a thread of its own runs until the object goes.
+/// A loop that its own thread runs until the object goes.
 class driven_loop {
  public:
   driven_loop() {
@@ -64,7 +64,7 @@ void on_loop(async::event_loop& loop, F f) {
 
 }  // namespace
 
-TEST_CASE("of tokens that several threads use at once exactly one wins, and its result arrives") {
+TEST_CASE("exactly one of the tokens that several threads use at once wins, and its result arrives") {
   constexpr std::size_t threads = 3;
   driven_loop loop;
   for (std::size_t round = 0; round < rounds(2000); ++round) {
@@ -164,7 +164,7 @@ TEST_CASE("cancel from other threads races with the flow's end; the promise is a
 TEST_CASE("destroying a flow from another thread cancels it and waits for a callback that is running") {
   driven_loop loop;
   for (std::size_t round = 0; round < rounds(1500); ++round) {
-    auto alive = std::make_unique<int>(1);  // what the callbacks use dies right after the flow
+    auto alive = std::make_unique<int>(1);  // the callbacks' data is destroyed right after the flow
     {
       AsyncSteps flow{*loop};
       flow.loop([&](IAsyncSteps& asi) {
@@ -206,7 +206,7 @@ TEST_CASE("success and error of a waiting step from another thread are forwarded
     AsyncSteps flow{*loop};
     std::promise<IAsyncSteps*> handed;
     auto step = handed.get_future();
-    // The step waits in a wait that lasts until the forwarded calls have come: on the loop, behind this post.
+    // The step's wait lasts until the forwarded calls have arrived on the loop, behind this post.
     flow.add(
         [&](IAsyncSteps& asi) {
           asi.waitExternal();

@@ -5,22 +5,22 @@
 /// The branches of a parallel() step.
 namespace steps::detail {
 
-/// The branches that have not ended, in the order added.
+/// The branches of a step that have not ended, in the order added.
 struct branch_list {
   branch_list() = default;
   branch_list(const branch_list&) = delete;
   branch_list& operator=(const branch_list&) = delete;
-  ~branch_list() { cancel(); }  // of a step that has not run
+  ~branch_list() { cancel(); }  // some are left when the step has not run
 
-  /// Before they are started, and none has been removed.
+  /// Only before the branches start.
   void append(flow& b) noexcept {
     b.list_next = nullptr;
     b.list_prev = last;
     *last = &b;
     last = &b.list_next;
   }
-  /// Cancels those that execute, and destroys all but those that are in a callback, and their ancestors: their end
-  /// comes when the callback has returned.
+  /// Cancels the branches that execute, and destroys them. A branch in a callback, or with such a branch inside, ends
+  /// when the callback has returned.
   void cancel() noexcept {
     for (flow* b = first; b != nullptr;) {
       if (b->is_running()) {
@@ -50,7 +50,7 @@ struct branch_list {
   }
 };
 
-/// The parent's error is the branch's.
+/// Gives the parent the exception that the branch's error comes from.
 inline void copy_exception(flow& branch, flow& parent) noexcept {
   if (branch.state == nullptr || state_access::exception(*branch.state) == nullptr) return;
   try {

@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <memory>   // for destroy_at
-#include <utility>  // for forward
+#include <new>      // for placement new
+#include <utility>  // for exchange, forward
 
+#include "async/detail/base/block_cache.hpp"        // for allocate_block
 #include "steps/detail/engine/step_record.hpp"      // for discard_results
+#include "steps/detail/parallel/branch_list.hpp"    // for branch_list, copy_exception
+#include "steps/detail/parallel/pool_branch.hpp"    // for end_branch, report_end, free_branch
 #include "steps/detail/parallel/pool_parallel.hpp"  // for pool_parallel
-#include "steps/detail/root/destroy_root.hpp"       // for help_branches
-#include "steps/detail/root/root.hpp"               // for has_extras, destroy_extras
+#include "steps/detail/root/destroy_root.hpp"       // for help_branches, end_turn_of
+#include "steps/detail/root/root.hpp"               // for has_extras, destroy_extras, end_execution
 
-/// parallel(): a step that waits for the end of several flows, its branches: on its own loop, or see pool_parallel.hpp.
+/// parallel(): a step that waits for the end of several flows, its branches. They run on the step's own loop, in turn,
+/// or on the loops of a pool: see pool_parallel.hpp.
 namespace steps::detail {
 
 /// The part of a parallel() step that does not depend on its handler.
 template <class Face>
 struct group_step : Face {
   branch_list branches;
-  pool_parallel<group_step>* all = nullptr;  // while the branches are on several loops
+  pool_parallel* on_pool = nullptr;  // null: all branches run on the step's loop
 
   static group_step& of(flow& branch) noexcept { return static_cast<group_step&>(*branch.root.parent_); }
 
-  struct stop_scope : scope {
-    static void stop(scope& self) {
+  /// Ends branches on the step's loop when the step ends by an error or a cancel.
+  struct local_scope : scope {
+    static void cancelled(scope& self) {
       branch_list& list = static_cast<group_step&>(*self.holder).branches;
       flow& f = *self.holder->flow_;
       f.block_end();
@@ -28,7 +34,7 @@ struct group_step : Face {
       if (list.first == nullptr) f.forget_blocker();  // else release() does
     }
     static void left(scope&) noexcept {}
-    static constexpr scope_ops ops{scope_ops::kind::cancel, &stop, &left};
+    static constexpr scope_ops ops{scope_ops::kind::cancel, &cancelled, &left};
   };
 
   static void run(step& s) {
@@ -38,11 +44,16 @@ struct group_step : Face {
     s.flags_ |= record_flag::begun;
     if (self.branches.first == nullptr) return;
     if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
-      pool_parallel<group_step>::start(s, self.branches);
-      return f.mark_wait();
+      pool_parallel::start(s, self.branches, self.on_pool);
+    } else {
+      self.start_on_own_loop();
     }
-    make_scope<stop_scope>(f, s);
-    for (flow* b = self.branches.first; b != nullptr; b = b->list_next) {
+    f.mark_wait();
+  }
+  void start_on_own_loop() {
+    flow& f = *this->flow_;
+    make_scope<local_scope>(f, *this);
+    for (flow* b = branches.first; b != nullptr; b = b->list_next) {
       b->core = f.core;
       b->pool = f.pool;
       b->run = f.run;
@@ -53,29 +64,31 @@ struct group_step : Face {
         detail::start(*b);
       }
     }
-    f.mark_wait();
   }
 
   static void help(step& s) noexcept {
     auto& self = static_cast<group_step&>(s);
-    if (self.all != nullptr) return self.all->help();
-    flow* const only = self.branches.first;  // several on this loop have none on others
+    if (self.on_pool != nullptr) return self.on_pool->help();
+    // Several branches run on this loop only in a flow without a pool: none of them waits for other loops.
+    flow* const only = self.branches.first;
     if (only != nullptr && only->list_next == nullptr) help_branches(*only);
   }
 
-  /// A branch has ended.
+  /// A branch has succeeded or failed.
   static void end(flow& b) {
     group_step& self = of(b);
+    if (self.on_pool != nullptr) [[unlikely]]
+      return end_branch(*self.on_pool, b);
     flow& parent = *self.flow_;
     if (b.is_failing()) [[unlikely]]
       return fail_with(self, parent, b);
     if (b.tag != nullptr || has_extras(b)) [[unlikely]]
       return end_with_more(self, parent, b);
     withdraw_from_loop(b);
-    give_back(b);
+    free_block_of(b);
     if (self.branches.first == nullptr && parent.is_waiting()) wake(parent, verdict::success);
   }
-  /// What the branch leaves has destructors, which are users' functions and may cancel the parent.
+  /// The destructors of what the branch leaves are users' functions, and may cancel the parent.
   [[gnu::noinline]] static void end_with_more(group_step& self, flow& parent, flow& b) {
     parent.block_end();
     withdraw_from_loop(b);
@@ -94,30 +107,31 @@ struct group_step : Face {
     end_execution(b);
     unblock_end(parent);
   }
+  /// A branch has ended in any way, or will not begin.
   static void release(flow& b) noexcept {
     group_step& self = of(b);
+    if (self.on_pool != nullptr) return report_end(*self.on_pool, b);
     flow& parent = *self.flow_;
     const bool is_awaited = self.branches.first == nullptr && parent.is_end_held();  // before destructors of users
     if (has_extras(b)) [[unlikely]]
       destroy_extras(b);
-    give_back(b);
+    free_block_of(b);
     if (is_awaited) unblock_end(parent);
   }
-  /// Of a branch that has nothing outside of its block.
-  static void give_back(flow& b) noexcept {
+  static void message_arrived(flow& b) { branch_message_arrived(*of(b).on_pool, b); }
+  /// Frees a branch that has nothing outside of its block.
+  static void free_block_of(flow& b) noexcept {
     if (b.run != &resume) [[unlikely]]
       end_turn_of(b);
     limits* const limit = b.limit;
+    if (limit == nullptr) [[likely]]
+      return free_branch(b);
     std::destroy_at(&b);
-    if (limit == nullptr) [[likely]] {
-      async::detail::free_block(&b, branch_block);
-    } else {
-      limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
-    }
+    limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
   }
-  static constexpr flow_ops ops{&end, &release};
+  static constexpr flow_ops ops{&end, &release, &message_arrived};
 
-  /// A new branch; null, and the error is known: a flow with fixed memory has no more. Throws std::bad_alloc.
+  /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.
   step* add_branch() {
     flow& f = *this->flow_;
     flow* const b = f.limit == nullptr
@@ -131,7 +145,7 @@ struct group_step : Face {
     branches.append(*b);
     return &b->root;
   }
-  /// Of the root's memory for branches, see fixed_branch.
+  /// A branch in the root's memory for branches, see fixed_branch.
   [[gnu::noinline]] flow* add_fixed_branch(flow& f) {
     limits& limit = *f.limit;
     void* memory = limit.spare_branch;
@@ -148,8 +162,6 @@ struct group_step : Face {
     b->limit = &limit;
     return b;
   }
-
-  static constexpr std::size_t branch_block = 448;
 };
 
 template <class Face, class E>

@@ -8,10 +8,10 @@
 
 namespace steps::detail {
 
-/// What Mutex is made of: places, and a queue of tickets for them. Its functions are those of ISync.
+/// The core of Mutex: places, and a queue of waiters for them. Its functions are those of ISync.
 ///
-/// A place that is given back goes to the first ticket at once, under the lock: nobody overtakes, and `inside_` counts
-/// the places that are held or on their way.
+/// A place that is given back goes to the first waiter at once, under the lock. So no flow overtakes another, and
+/// `inside_` counts the places that are held or on their way.
 template <class Waiter>
 class fair_semaphore {
  public:

@@ -18,7 +18,7 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for end_execution
 #include "steps/detail/wait/wait_block.hpp"          // for wait_block
 
-/// std::future at both ends of a flow: promise() and await().
+/// std::future as a flow's result, by promise(), and as a step, by await().
 namespace steps::detail {
 
 template <class T>
@@ -29,8 +29,8 @@ class flow_promise final : public promise_base {
     return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise(std::move(promise));
   }
 
-  /// There is no flow.
-  std::promise<T> give_back() noexcept {
+  /// Hands the promise back, where no flow could be made.
+  std::promise<T> into_promise() noexcept {
     std::promise<T> promise = std::move(promise_);
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(flow_promise));
@@ -58,18 +58,18 @@ class flow_promise final : public promise_base {
       end_execution(f);
       error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
     }
-    go();
+    destroy_and_notify();
   }
   void cancelled() noexcept override {
     fail(async::detail::broken_promise());
-    go();
+    destroy_and_notify();
   }
 
  private:
   explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
 
-  /// The future is ready.
-  void go() noexcept {
+  /// For a future that is ready.
+  void destroy_and_notify() noexcept {
     const void* const state = async::detail::shared_state_of(promise_);
     destroy();
     async::detail::tell_watchers_of(state);
@@ -91,8 +91,8 @@ class flow_promise final : public promise_base {
   std::promise<T> promise_;
 };
 
-/// A wait for a std::future: notified when the promise is this library's, and looking now and then, since it may be
-/// another.
+/// A wait for a std::future. A promise of this library notifies it; since the promise may be another, the step also
+/// looks at the future now and then.
 struct watch_block final : wait_block, async::detail::future_watcher {
   explicit watch_block(step& s) noexcept : wait_block(&arrived, s, &destroyed), future_watcher(&ready) {}
 
@@ -119,14 +119,14 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     if (f.is_waiting() && f.cur == &s) wake(f, verdict::rerun);
   }
 
-  bool is_listed = true;  // the loop's: it has not been notified, as far as the loop knows
+  bool is_listed = true;  // the loop thread's: it has not been notified, as far as the loop knows
 };
 
-/// The step's side of it.
+/// The step's side of a watch_block, with the timer.
 struct watch_scope : scope, async::detail::timer_node {
   explicit watch_scope(const void* s) noexcept : timer_node(&due), state(s) {}
 
-  /// Without memory for a block there is nothing but the timer.
+  /// Without memory for a block only the timer looks.
   void listen() noexcept {
     try {
       block = ::new (async::detail::allocate_block(sizeof(watch_block))) watch_block(*holder);
@@ -135,16 +135,17 @@ struct watch_scope : scope, async::detail::timer_node {
     }
     async::detail::watchers_of(state).add(*block, state);
   }
-  /// After it has been notified of another future, whose state had lain where this one's does. False: it has not.
+  /// Registers anew after a notification that was for another future, whose state had the same address. False: there
+  /// was no notification.
   bool listen_again() noexcept {
     if (block == nullptr || std::exchange(block->is_listed, true)) return false;
-    block->word.share();
+    block->wait.share();
     async::detail::watchers_of(state).add(*block, state);
     return true;
   }
   void arm_again() noexcept {
     auto& timers = holder->flow_->core->timers();
-    timers.disarm(*this);  // who is notified finds it armed
+    timers.disarm(*this);  // a notification finds it armed
     timers.arm_after(*this, interval.next());
   }
   static void due(timer_node& node) {

@@ -7,65 +7,67 @@
 
 namespace steps::detail {
 
-/// What becomes of a flow that wants a place in a sync object; see ISync::entry.
+/// Outcome for a flow that asks a sync object for a place; see ISync::entry.
 enum class sync_entry {
   entered,     ///< the flow has a place, until leave()
   must_queue,  ///< no place: enqueue() is called next
-  queued,      ///< enqueue() only: the object has the ticket, and will grant it
+  queued,      ///< enqueue() only: the object has the waiter, and will grant it a place
   rejected     ///< the queue is full: DefenseRejected at the step
 };
 
-/// A place in the queue of a sync object and, when it has been granted, the message to the waiting flow's loop: the
-/// base of Waiter, which has is_on_loop() for the present thread, wake() for the flow, and destroy(Waiter&). Loop is a
-/// loop_core, or a model's.
+/// A flow in the queue of a sync object and, when it has been granted a place, the message to the flow's loop.
 ///
-/// A place is the flow's from the moment when the object takes the ticket out of its queue, under its lock: who is
-/// cancelled after that gives the place back. So no place is lost or given twice, whatever becomes of the message.
+/// The base of Waiter, which adds is_on_loop() for the calling thread, wake() for the flow, and destroy(Waiter&). Loop
+/// is a loop_core, or a model's.
 ///
-/// Threads     in the queue: whoever has the object's lock; then who grants, until the message is pushed; then, and for
-///             all that belongs to the wait, the loop's.
+/// The flow owns its place from the moment when the object unlinks the waiter from its queue, under the object's lock.
+/// A flow that is cancelled after that gives the place back. So no place is lost or given twice, whatever becomes of
+/// the message.
+///
+/// Threads     while queued: the holder of the object's lock. Then the granting thread, until it has pushed the
+///             message. Then the loop's, as for all that belongs to the wait.
 template <class Waiter, class Loop>
 struct sync_waiter_base : async::detail::message {
   explicit sync_waiter_base(Loop& l) noexcept : message(&arrived), core(&l) {}
 
-  /// The object takes the ticket out of its queue to grant it, under its lock. The loop exists: its end takes out the
-  /// tickets of its flows, and waits for the lock.
+  /// Called by the object, under its lock, as it unlinks the waiter to grant it. The loop exists: at its end it
+  /// withdraws the waiters of its flows, and waits for the lock.
   void reserve() noexcept {
     if (!static_cast<Waiter*>(this)->is_on_loop()) core->add_ref();
   }
-  /// Lets the flow in, after reserve(), when the object has let go of its lock. On the same thread.
+  /// Lets the flow in, after reserve(). On the same thread, without the object's lock.
   void grant() noexcept {
     if (static_cast<Waiter*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
     Loop& loop = *core;
     if (!loop.push(*this)) {
-      // A refused push has seen all that the loop's thread did, so this is the only one that has the ticket.
+      // A refused push has seen all that the loop's thread did: no other thread has the waiter.
       arrived(*this, async::detail::delivery::dropped);
     }
     loop.release();
   }
 
-  /// The flow does not wait any more, on its loop. True: it has a place, for the ticket was out of the queue already.
-  /// The ticket is no more then, or will be when the message has arrived.
+  /// The flow stops waiting, on its loop. True: it has a place, for the waiter had left the queue. Destroys the waiter,
+  /// now or when the message arrives.
   template <class Object>
-  bool give_up(Object& object) noexcept {
+  bool abandon(Object& object) noexcept {
     auto& self = static_cast<Waiter&>(*this);
     if (state.get() == pending && object.withdraw(self)) {
       Waiter::destroy(self);
       return false;
     }
     if (state.get() == pending) {
-      state.set(given_up);
+      state.set(abandoned);
     } else {
       Waiter::destroy(self);
     }
     return true;
   }
-  /// The flow goes on, and may queue the ticket again.
-  void take_up() noexcept { state.set(pending); }
+  /// The flow goes on, and the waiter may be queued again.
+  void reset() noexcept { state.set(pending); }
 
   static void arrived(message& m, async::detail::delivery how) {
     auto& self = static_cast<Waiter&>(m);
-    if (self.state.get() == given_up) return Waiter::destroy(self);
+    if (self.state.get() == abandoned) return Waiter::destroy(self);
     self.state.set(here);
     // When the loop has dropped the message, the flow's end is still to come, which gives the place back.
     if (how == async::detail::delivery::on_loop) self.wake();
@@ -77,9 +79,9 @@ struct sync_waiter_base : async::detail::message {
 
  private:
   enum progress : unsigned char {
-    pending,  ///< in a queue, or the message is on its way
-    here,     ///< the message has arrived; the flow has yet to run
-    given_up  ///< the message is on its way, and nobody waits for it
+    pending,   ///< in a queue, or the message is on its way
+    here,      ///< the message has arrived; the flow has yet to run
+    abandoned  ///< the message is on its way, and the flow does not wait for it
   };
   async::detail::cell<progress> state{pending};
 };
@@ -98,17 +100,17 @@ class waiter_queue {
     ++size_;
   }
 
-  /// The next ticket to grant; null: nobody waits.
+  /// Unlinks the first waiter, to be granted; null: there is none.
   Waiter* pop() noexcept {
     Waiter* const t = first_;
     if (t != nullptr) {
-      take(*t);
+      unlink(*t);
       t->reserve();
     }
     return t;
   }
 
-  /// One of the last few that is of the same loop as a new one; null: there is none.
+  /// A waiter of this loop among the last eight; null: there is none.
   template <class Loop>
   Waiter* latest_of(const Loop* loop) const noexcept {
     Waiter* t = last_;
@@ -121,15 +123,15 @@ class waiter_queue {
 
   static bool is_in(const Waiter& t) noexcept { return t.before != nullptr; }
 
-  /// Takes a ticket out, wherever it stands. False: it is not in the queue any more.
+  /// Unlinks a waiter, wherever it stands. False: it is not in the queue any more.
   bool remove(Waiter& t) noexcept {
     if (!is_in(t)) return false;
-    take(t);
+    unlink(t);
     return true;
   }
 
  private:
-  void take(Waiter& t) noexcept {
+  void unlink(Waiter& t) noexcept {
     Waiter* const ahead = t.before == &t ? nullptr : t.before;
     (ahead != nullptr ? ahead->behind : first_) = t.behind;
     if (t.behind != nullptr) {

@@ -5,16 +5,17 @@
 
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
-#include "steps/detail/engine/engine.hpp"            // for raise, take_limited
+#include "steps/detail/engine/engine.hpp"            // for raise, misuse
 #include "steps/detail/engine/scopes.hpp"            // for make_scope
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
+#include "steps/detail/wait/limit_claim.hpp"         // for limit_claim
 
-/// Limits in time: a timer in the arena, in force for a step and its sub-steps.
+/// setTimeout(): a timer in the arena that covers a step and its sub-steps.
 namespace steps::detail {
 
 using nanoseconds = std::chrono::nanoseconds;
 
-/// Any duration as nanoseconds, rounded up; what does not fit is for ever, what is negative is nothing.
+/// Any duration as nanoseconds, rounded up. One that does not fit means for ever, a negative one zero.
 template <class Rep, class Period>
 constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
   return (std::max)(async::detail::to_nanoseconds(d), nanoseconds::zero());
@@ -23,8 +24,8 @@ constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexc
 struct timeout_scope : scope, async::detail::timer_node {
   timeout_scope() noexcept : timer_node(&expired) {}
 
-  /// Timeout at the innermost active step of the owner's subtree. While another error is under way there, the timer
-  /// waits: that error may be recovered from inside the subtree.
+  /// Raises Timeout at the innermost active step of the owner's subtree. While another error is under way there, the
+  /// timer waits: a handler inside the subtree may recover from that error.
   static void expired(timer_node& node) {
     auto& self = static_cast<timeout_scope&>(node);
     flow& f = *self.holder->flow_;
@@ -42,8 +43,8 @@ struct timeout_scope : scope, async::detail::timer_node {
   static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };
 
-/// True when the function of `s` is running and may still say how the step goes on. Else the mistake is known: it may
-/// be made by a branch on another loop. Throws std::bad_alloc there.
+/// True when the function of `s` is running and may still make the step wait. Else the mistake is known. A branch on
+/// another loop may make it; then this may throw std::bad_alloc.
 inline bool may_wait(step& s, std::string_view literal) {
   flow& f = *s.flow_;
   if (f.run_by == &s && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
@@ -58,7 +59,7 @@ inline bool may_wait(step& s, std::string_view literal) {
 
 /// asi.setTimeout(). Throws std::bad_alloc.
 inline void set_timeout(step& s, nanoseconds limit) {
-  if (!may_wait(s, "setTimeout() belongs into a step function, before success()")) return;
+  if (!may_wait(s, "setTimeout() outside a step function, or after success()")) return;
   flow& f = *s.flow_;
   auto& timers = f.core->timers();
   f.mark_wait();
@@ -68,11 +69,14 @@ inline void set_timeout(step& s, nanoseconds limit) {
     timers.disarm(timer);
     return timers.arm_after(timer, limit);
   }
-  if (f.limit != nullptr && !take_limited(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
-                                          "the flow exceeds nitro::MaxTimeouts")) {
+  limit_claim place;
+  if (!place.take(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
+                  "the flow exceeds nitro::MaxTimeouts")) {
     return;
   }
-  timers.arm_after(make_scope<timeout_scope>(f, s), limit);
+  timeout_scope& timer = make_scope<timeout_scope>(f, s);
+  place.keep();
+  timers.arm_after(timer, limit);
 }
 
 }  // namespace steps::detail

@@ -4,38 +4,38 @@
 #include "steps/detail/flow/wait_state.hpp"          // for wait_state
 #include "steps/detail/root/flow_control_block.hpp"  // for deliver
 
-/// The wait of a step that something outside of the flow ends.
+/// The wait of a step for something outside of its flow.
 namespace steps::detail {
 
-/// What the tokens of one wait share with its step. The step's scope closes it when the step ends in another way.
+/// The block that the tokens of one wait share with its step. The step's scope closes it when the step ends.
 struct wait_block : async::detail::message {
   wait_block(message::function arrive, step& s, void (*d)(wait_block&) noexcept) noexcept
       : message(arrive), loop(*s.flow_->core), waiting(&s), destroy(d) {}
 
   void release() noexcept {
-    if (word.release()) destroy(*this);
+    if (wait.release()) destroy(*this);
   }
-  /// The step does not wait any more; on the loop's thread.
+  /// The step does not wait any more. On the loop's thread.
   void close() noexcept {
     waiting = nullptr;
-    word.close();
+    wait.close();
     release();
   }
-  /// The winner's result is stored: it goes to the step, at once when this is the loop's thread and nothing of the flow
+  /// Hands the winner's result, which is stored, to the step. At once on the loop's thread when no callback of the flow
   /// is on the stack, else by a message. False: the loop has gone.
   bool send() noexcept {
-    word.share();
+    wait.share();
     if (async::detail::current_loop == loop.get() && waiting != nullptr && waiting->flow_->is_waiting()) {
       deliver(*this, async::detail::delivery::on_loop);
       return true;
     }
     if (loop.push(*this)) return true;
-    word.refused();
+    wait.refused();
     release();
     return false;
   }
 
-  wait_state word;
+  wait_state wait;
   const async::detail::loop_ref loop;
   step* waiting;  // the loop thread's; null: the step does not wait any more
   void (*const destroy)(wait_block&) noexcept;

@@ -15,7 +15,7 @@
 #include "steps/interop/detail/future_wait.hpp"  // for future_wait
 #include "steps/interop/detail/operation.hpp"    // for operation_awaiter, trigger
 
-/// What coroutines can wait for: pools, loops, timers, futures, flows.
+/// Awaiters for pools, loops, timers, futures and flows.
 namespace steps::interop::detail {
 
 class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter, void> {
@@ -62,7 +62,7 @@ class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<R
   void start(trigger<R> end) {
     pool_.execute([end = std::move(end), call = std::optional<bound>(std::move(bound_))]() mutable {
       end.run([&call]() -> R {
-        struct release {  // what was bound has gone when the coroutine goes on
+        struct release {  // function and arguments have gone when the coroutine resumes
           std::optional<bound>& call;
           ~release() { call.reset(); }
         } const at_end{call};
@@ -156,7 +156,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     root_.cancel();
   }
   void resume_on(async::detail::loop_ref& loop) const noexcept {
-    // Never inside the flow's end. A flow of a pool gets its loop later.
+    // Not inside the flow's end. A flow of a pool gets its loop later.
     if (root_.flow_->core != nullptr) loop = async::detail::loop_ref(*root_.flow_->core);
   }
   void start(trigger<T> end) {

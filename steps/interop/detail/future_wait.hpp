@@ -14,8 +14,8 @@
 
 namespace steps::interop::detail {
 
-/// A coroutine's wait for a future, which is looked at in turns of a loop: when it begins, when it is notified, and,
-/// since nobody may tell, now and then.
+/// A coroutine's wait for a future. A loop looks at the future in its turns: when the wait begins, when the future is
+/// notified, and now and then, since a promise of another library does not notify.
 ///
 /// Threads     begin(), notified(), release(): any. All others: the loop's.
 template <class T>
@@ -35,7 +35,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
       if (wait_ != nullptr) wait_->release();
     }
 
-    /// Nobody is waited for any more: the future is dropped, at once by the loop's thread, else at its next look.
+    /// Ends the wait and drops the future: at once on the loop's thread, else at the loop's next look.
     void cancel() noexcept {
       if (wait_ == nullptr) return;
       const async::detail::loop_entry here(*wait_->loop_.get(), async::detail::loop_entry::who::owner);
@@ -46,7 +46,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     future_wait* wait_ = nullptr;
   };
 
-  /// Throws std::bad_alloc; without effects then. The trigger may fire before this has returned.
+  /// Throws std::bad_alloc, without effects. The trigger may fire before this has returned.
   static void begin(async::detail::loop_core& core, std::future<T>&& f, trigger<T>&& wanted, handle& tie) {
     void* const block = async::detail::allocate_block(sizeof(future_wait), alignof(future_wait));
     auto& self = *::new (block) future_wait(core, std::move(f), std::move(wanted));
@@ -71,7 +71,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
         future_(std::move(f)),
         end_(std::move(wanted)) {}
 
-  /// Has the loop look: the list's reference becomes the message's. A loop that has gone has ended the wait.
+  /// Sends the loop to look: the list's reference becomes the message's. A loop that has gone has ended the wait.
   static void notified(async::detail::future_watcher& w) noexcept {
     auto& self = static_cast<future_wait&>(w);
     if (!self.loop_.push(self)) self.release();
@@ -104,7 +104,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     async::detail::watchers_of(state_).add(*this, state_);
     return async::detail::is_ready(future_);
   }
-  /// Lets go of everything; a trigger that has not fired breaks its promise.
+  /// Releases all that the wait has. A trigger that has not fired breaks its promise.
   void end() noexcept {
     if (!end_.has_value()) return;
     loop_.get()->timers().disarm(*this);
@@ -122,7 +122,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     async::detail::free_block(this, sizeof(future_wait), alignof(future_wait));
   }
 
-  /// The loop's, until the end; the awaiter's; that of a watcher in its list; that of a message under way.
+  /// Held by the loop until the end, the awaiter, the list of watchers, and a message under way.
   async::detail::reference_count references_;
   const async::detail::loop_ref loop_;
   const void* const state_;

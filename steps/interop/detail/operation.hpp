@@ -19,20 +19,20 @@
 #include "steps/detail/engine/engine.hpp"            // for wake
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
-/// What a coroutine waits for, between the coroutine and whoever will end the wait.
+/// The operation that a coroutine waits for, shared by the coroutine and the code that ends the wait.
 namespace steps::interop::detail {
 
-/// The step that a coroutine is, with all the coroutines that it awaits. The loop thread's.
+/// The step of a coroutine, and of all coroutines that it awaits. The loop thread's.
 struct host {
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
   steps::detail::step* step;
-  std::coroutine_handle<> next;  // what is resumed when the step's turn comes
+  std::coroutine_handle<> next;  // resumed when the step's turn comes
 };
 
-/// The base of promises that know their host; null: the coroutine is no step.
+/// The base of promises that know their host.
 struct hosted_promise {
-  host* home = nullptr;
+  host* home = nullptr;  // null: the coroutine is no step
 
   static void* operator new(std::size_t size) { return async::detail::allocate_block(size); }
   static void operator delete(void* frame, std::size_t size) noexcept { async::detail::free_block(frame, size); }
@@ -49,17 +49,17 @@ host* host_of(std::coroutine_handle<P> coroutine) noexcept {
 
 /// A wait of one coroutine, shared by its awaiter and the trigger that ends it.
 ///
-/// A coroutine that is no step goes on where its trigger fires, which may be before the function that began the
-/// operation has returned. Only a trigger that fires inside that function, on the same stack, resumes nothing: the
-/// coroutine goes on when the function has returned.
+/// A coroutine that is no step resumes where its trigger fires. That may be before the function that began the
+/// operation has returned. A trigger that fires inside that function, on the same stack, resumes nothing: the coroutine
+/// goes on when the function has returned.
 struct operation_base : async::detail::message {
   explicit operation_base(void (*d)(operation_base&) noexcept) noexcept : message(&arrived), destroy(d) {}
 
   void release() noexcept {
-    if (word.drop()) destroy(*this);
+    if (state.drop()) destroy(*this);
   }
 
-  /// By the awaiter, before the trigger is given away, which publishes this.
+  /// By the awaiter, before it gives the trigger away, which publishes this.
   template <class P>
   void prepare(std::coroutine_handle<P> suspending) noexcept {
     coroutine = suspending;
@@ -72,10 +72,10 @@ struct operation_base : async::detail::message {
   /// True inside the function that begins the operation. `starts` is the starter's.
   bool is_start() const noexcept { return starter == async::detail::thread_token() && starts; }
 
-  /// By the trigger, which is no more then: the outcome is stored.
+  /// By the trigger, as its last call: the outcome is stored.
   void finish() noexcept {
     if (is_start()) fired_at_start = true;
-    if (is_start() || !word.is_wanted()) return release();
+    if (is_start() || !state.is_wanted()) return release();
     if (!loop) return resume_here();
     if (hosted && async::detail::current_loop == loop.get() && home != nullptr && is_parked(*home)) {
       return arrived(*this, async::detail::delivery::on_loop);
@@ -84,14 +84,14 @@ struct operation_base : async::detail::message {
     if (!hosted) return resume_here();  // the loop that it would be resumed on has gone
     release();
   }
-  /// By the awaiter: the coroutine is being destroyed; where it is resumed otherwise, and so not while it is.
+  /// By the awaiter, as the coroutine is destroyed: on the thread that would resume it, so never while it resumes.
   void abandon() noexcept {
     home = nullptr;
-    word.abandon();
+    state.abandon();
     release();
   }
-  /// False: nobody waits for the outcome.
-  bool is_wanted() const noexcept { return word.is_wanted(); }
+  /// False: the coroutine does not wait any more.
+  bool is_wanted() const noexcept { return state.is_wanted(); }
 
   static bool is_parked(const host& h) noexcept {
     const steps::detail::flow& f = *h.step->flow_;
@@ -112,7 +112,7 @@ struct operation_base : async::detail::message {
     self.release();
   }
 
-  operation_state word;  // the trigger's reference goes to the message
+  operation_state state;  // the trigger's reference goes to the message
   std::coroutine_handle<> coroutine;
   host* home = nullptr;  // the loop thread's; null: the coroutine is no step, or has been destroyed
   bool hosted = false;
@@ -125,7 +125,7 @@ struct operation_base : async::detail::message {
 
 struct nothing {};
 
-/// What an operation's value is stored as.
+/// The type in which an operation stores its value.
 template <class R>
 using outcome_t =
     std::conditional_t<std::is_void_v<R>, nothing,
@@ -140,8 +140,8 @@ struct operation : operation_base {
   std::exception_ptr error;
 };
 
-/// The same with what the awaiter needs to withdraw. It is not in the awaiter, which may be gone by the time that it is
-/// known.
+/// The same with a Tie, by which the awaiter withdraws. The Tie is not in the awaiter, which may be gone before start()
+/// has filled it in.
 template <class R, class Tie>
 struct tied_operation final : operation<R> {
   tied_operation() noexcept : operation<R>(&destroyed) {}
@@ -161,7 +161,7 @@ struct tied_operation final : operation<R> {
   [[no_unique_address]] Tie tie;
 };
 
-/// Ends an operation, once, from any thread. Destroyed without that: as if the promise had been broken.
+/// Ends an operation, once, from any thread. Its destructor breaks the promise if nothing has ended the operation.
 template <class R>
 class trigger {
  public:
@@ -177,18 +177,18 @@ class trigger {
     finish(async::detail::broken_promise());
   }
 
-  /// The value, which finish() publishes. Its constructor may throw.
+  /// Stores the value, which finish() publishes. Its constructor may throw.
   template <class... A>
   void keep(A&&... value) {
     operation_->value.emplace(std::forward<A>(value)...);
   }
-  /// Without an error a value has been stored.
+  /// Publishes the error or, without one, the stored value.
   void finish(std::exception_ptr error = nullptr) noexcept {
     operation_->error = std::move(error);
     std::exchange(operation_, nullptr)->finish();
   }
   bool is_wanted() const noexcept { return operation_->is_wanted(); }
-  /// A coroutine that is no step, and is to go on on no other loop, goes on on this one.
+  /// Resumes the coroutine on this loop, unless it is a step or has a loop already.
   void resume_on(async::detail::loop_core& core) noexcept {
     if (operation_ != nullptr && !operation_->loop) operation_->loop = async::detail::loop_ref(core);
   }
@@ -196,7 +196,7 @@ class trigger {
   /// Calls f() and passes on what it returns or throws.
   template <class F>
   void run(F&& f) noexcept {
-    std::exception_ptr error;  // published when it is not being handled any more
+    std::exception_ptr error;  // published outside the handler
     try {
       if constexpr (std::is_void_v<R>) {
         f();
@@ -214,11 +214,11 @@ class trigger {
   operation<R>* operation_;
 };
 
-/// Marks what a coroutine of this library may wait for as a step: its destructor withdraws from the wait.
+/// Marks awaiters that a coroutine may use as a step: their destructor withdraws from the wait.
 struct withdrawable {};
 
 /// An awaiter that begins an operation with Self::start(trigger<R>), or start(trigger<R>, Tie&), when the coroutine has
-/// suspended. It may be gone before that function has returned: what that writes must not be here.
+/// suspended. The awaiter may be gone before start() has returned: start() must not write to it.
 template <class Self, class R, class Tie = nothing>
 class operation_awaiter : withdrawable {
  public:
@@ -267,7 +267,7 @@ class operation_awaiter : withdrawable {
  protected:
   ~operation_awaiter() { withdraw(); }
   bool waits() const noexcept { return operation_ != nullptr; }
-  /// Leaves the wait, if there is one; returns what was kept for that.
+  /// Withdraws from the wait, if there is one, and returns its Tie.
   Tie withdraw() noexcept {
     if (operation_ == nullptr) return {};
     Tie result = std::move(operation_->tie);

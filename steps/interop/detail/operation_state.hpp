@@ -5,19 +5,19 @@
 
 namespace steps::interop::detail {
 
-/// On what a coroutine that waits and the trigger that ends the wait agree: whether anybody waits, and who frees what
-/// they share.
+/// Handshake between a coroutine that waits and the trigger that ends the wait: whether the coroutine still waits, and
+/// which side frees the shared operation.
 ///
-/// Threads     abandon(): where the coroutine is resumed; the others: any.
+/// Threads     abandon(): the thread that would resume the coroutine; the others: any.
 class operation_state {
  public:
-  /// The coroutine is being destroyed. Relaxed: what they share is published by the count, the outcome by the message
-  /// to the thread that resumes, which is this one.
+  /// The coroutine is being destroyed. Relaxed: the count publishes the operation, and the outcome is published by the
+  /// message to the thread that resumes, which is this one.
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
-  /// False: nobody waits. For certain where the coroutine is resumed, else a hint.
+  /// False: the coroutine does not wait. Certain on the thread that would resume it, a hint on others.
   bool is_wanted() const noexcept { return !abandoned_.load(std::memory_order_relaxed); }
 
-  /// True: it was the last reference, and the caller frees what they share.
+  /// True: it was the last reference, and the caller frees the operation.
   bool drop() noexcept { return references_.drop(); }
 
  private:

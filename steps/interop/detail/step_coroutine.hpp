@@ -9,11 +9,11 @@
 #include "steps/iasyncsteps.hpp"   // for IAsyncSteps
 #include "steps/interop/task.hpp"  // for task
 
-/// Coroutines as steps: the coroutine lies in an inner step, whose function the engine calls again each time when what
-/// the coroutine waits for has ended; its frame is among the stack() objects of that step.
+/// Coroutines as steps. The coroutine belongs to an inner step, whose function the engine calls again each time a wait
+/// of the coroutine has ended. The frame is a stack() object of that step.
 namespace steps::interop::detail {
 
-/// A coroutine with its step; among what ends with the step.
+/// A coroutine with its step, as a stack() object of the step.
 template <class T>
 struct step_frame {
   step_frame(IAsyncSteps& asi, task<T>&& t) noexcept : home(asi), coroutine(std::move(t)) {
@@ -22,8 +22,8 @@ struct step_frame {
     home.next = coroutine.coroutine_;
   }
 
-  /// Runs it until it waits or ends; in the step's function.
-  void go_on(IAsyncSteps& asi) {
+  /// Runs the coroutine until it waits or ends. In the step's function.
+  void resume(IAsyncSteps& asi) {
     steps::detail::flow& f = *asi.flow_;
     if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
     if (!coroutine.coroutine_.done()) {
@@ -37,10 +37,10 @@ struct step_frame {
       return f.mark_wait();
     }
     if constexpr (std::is_void_v<T>) {
-      coroutine.coroutine_.promise().take();
+      coroutine.coroutine_.promise().get();
       if (f.may_complete()) asi.success();
     } else {
-      asi.success(coroutine.coroutine_.promise().take());
+      asi.success(coroutine.coroutine_.promise().get());
     }
   }
 
@@ -55,7 +55,7 @@ struct task_value<task<T>> {
   using type = T;
 };
 
-/// The function of the inner step: called when it begins, and each time when the coroutine can go on.
+/// The function of the inner step: called when the step begins, and each time the coroutine can resume.
 template <class F, class... P>
 class coroutine_runner {
  public:
@@ -67,7 +67,7 @@ class coroutine_runner {
       frame_ = &asi.stack<step_frame<value>>(
           asi, std::apply([&](P&... p) { return std::invoke(*function_, asi, std::move(p)...); }, results_));
     }
-    frame_->go_on(asi);
+    frame_->resume(asi);
   }
 
  private:

@@ -49,7 +49,7 @@ struct connection {
   tcp::socket there;
 };
 
-/// An io_context that is run by threads of its own.
+/// An io_context with its own threads.
 struct running_context {
   explicit running_context(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { io.run(); });
@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("a timeout and cancel() of the step cancel the operation", Fl
         noting(seen));
     flow.execute();
     if (!by_timeout) asio::post(io, [&] { asio::post(io, [&] { flow.cancel(); }); });
-    io.run();  // returns, for nothing waits any more
+    io.run();  // returns, since nothing waits any more
     CHECK(seen == (by_timeout ? lines{"Timeout", ""} : lines{}));
     CHECK(pair.here.is_open());
   }
@@ -229,7 +229,7 @@ TEST_CASE("an asio_loop runs flows, timers and posts of other threads while seve
   gone.get_future().get();
 }
 
-TEST_CASE("an asio_loop that goes leaves nothing in its io_context") {
+TEST_CASE("a destroyed asio_loop leaves nothing in its io_context") {
   asio::io_context io;
   {
     asio_loop loop{io};
@@ -258,7 +258,7 @@ TEST_CASE("an io_context returns when the flow has ended, though a timer was set
   CHECK(std::chrono::steady_clock::now() - begin < 20s);
 }
 
-TEST_CASE("work that is handed in by a handler of the same thread runs") {
+TEST_CASE("work posted by a handler of the same thread runs") {
   asio::io_context io;
   asio_loop loop{io};
   int ran = 0;
@@ -273,7 +273,7 @@ TEST_CASE("work that is handed in by a handler of the same thread runs") {
   CHECK(ran == 3);
 }
 
-TEST_CASE("what an asio_loop lets go of at its end may post to it") {
+TEST_CASE("objects that an asio_loop destroys at its end may post to it") {
   asio::io_context io;
   std::unique_ptr<steps::AsyncSteps> flow;
   int cancelled = 0;
@@ -292,7 +292,7 @@ TEST_CASE("what an asio_loop lets go of at its end may post to it") {
   CHECK(cancelled == 1);
 }
 
-TEST_CASE("what leaves a turn of an asio_loop comes out of run(), and the loop goes on with the next run()") {
+TEST_CASE("an exception of a turn of an asio_loop comes out of run(), and the loop goes on with the next run()") {
   asio::io_context io;
   asio_loop loop{io};
   loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });

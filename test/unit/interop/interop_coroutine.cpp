@@ -19,7 +19,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// What coroutines of any kind wait for. Coroutines as steps: interop_coroutine_step.cpp.
+// The awaiters, in coroutines of any kind. Coroutines as steps: interop_coroutine_step.cpp.
 
 using steps::IAsyncSteps;
 using steps::interop::execute;
@@ -48,7 +48,7 @@ task<int> count_down(int from) {
 
 }  // namespace
 
-TEST_CASE("a task begins when it is awaited, and hands its value over") {
+TEST_CASE("a task begins when it is awaited, and passes its value on") {
   bool begun = false;
   const auto work = [&begun](std::unique_ptr<int> p) -> task<std::unique_ptr<int>> {
     begun = true;
@@ -100,7 +100,7 @@ TEST_CASE("a million tasks one after the other need no deeper stack, nested ones
   CHECK(start(count_down(1'000)).get() == 1'000);
 }
 
-TEST_CASE("a coroutine goes on on a loop, after a time, and not before") {
+TEST_CASE("a coroutine resumes on a loop, after a time, and not before") {
   bench b;
   const auto work = [](async::event_loop& loop) -> task<int> {
     co_await schedule(loop);
@@ -116,7 +116,7 @@ TEST_CASE("a coroutine goes on on a loop, after a time, and not before") {
   CHECK(end.get() == 1);
 }
 
-TEST_CASE("a coroutine goes on on a pool, and comes back to a loop") {
+TEST_CASE("a coroutine resumes on a pool, and then on a loop") {
   async::threadpool pool(1);
   steps::AsyncTool tool;
   const auto work = [](async::threadpool& p, async::event_loop& loop) -> task<bool> {
@@ -149,7 +149,7 @@ TEST_CASE("post() passes references, nothing, and exceptions") {
   CHECK_THROWS_AS(start(failing(pool)).get(), std::invalid_argument);
 }
 
-TEST_CASE("what was bound has gone when the coroutine goes on") {
+TEST_CASE("function and arguments of post() have gone when the coroutine resumes") {
   async::threadpool pool(1);
   const auto work = [](async::threadpool& p) -> task<int> {
     co_await post(p, [](const std::shared_ptr<local>&) {}, std::make_shared<local>());
@@ -158,9 +158,9 @@ TEST_CASE("what was bound has gone when the coroutine goes on") {
   CHECK(start(work(pool)).get() == 0);
 }
 
-TEST_CASE("a flow that awaits the future of a coroutine is told when it is ready") {
+TEST_CASE("the future of a coroutine notifies a flow that awaits it") {
   async::threadpool p(1);
-  bench b;  // whose time stands still: a flow that looked now and then would look once
+  bench b;  // its time stands still: a polling flow would look once
   const auto work = [](async::threadpool& pool, async::event_loop& loop) -> task<int> {
     co_await schedule(loop);
     co_return co_await post(pool, [] { return 5; });
@@ -239,7 +239,7 @@ TEST_CASE("execute() of a flow that executes is an InternalError where it is awa
   CHECK_THROWS_AS(start(work(flow)).get(), steps::Error);
 }
 
-TEST_CASE("execute() from another thread goes on on the flow's loop") {
+TEST_CASE("execute() from another thread resumes the coroutine on the flow's loop") {
   steps::AsyncTool tool;
   const auto work = [](async::event_loop& loop) -> task<int> {
     int sum = 0;
@@ -254,7 +254,7 @@ TEST_CASE("execute() from another thread goes on on the flow's loop") {
   CHECK(start(work(tool)).get() == 4950);
 }
 
-TEST_CASE("they work in coroutines of other libraries, which may be destroyed while they wait") {
+TEST_CASE("awaiters work in coroutines of other libraries, which may be destroyed while they wait") {
   bench b;
   int reached = 0;
   const auto work = [](async::event_loop& loop, int& at) -> other_coroutine {
@@ -319,7 +319,7 @@ TEST_CASE("a pool that runs tasks on its caller: the coroutine goes on there, on
   CHECK(end.get() == 100'000);
 }
 
-TEST_CASE("a loop that goes ends the waits for it with a broken promise") {
+TEST_CASE("a destroyed loop ends the waits for it with a broken promise") {
   auto loop = std::make_unique<async::event_loop>();
   const auto sleeper = [](async::event_loop& on) -> task<> {
     const local mine;

@@ -52,7 +52,7 @@ struct handed_on {
   int await_resume() const noexcept { return suspends ? 200 : 100; }
 };
 
-/// Awaitables that are no awaiters.
+/// Awaitables that are not awaiters.
 struct with_member {
   std::coroutine_handle<>* caller;
   until_called operator co_await() const noexcept { return {caller}; }
@@ -106,7 +106,7 @@ struct other_library {
       seen.push_back(4);
     }
   }
-  /// Resumes what waits, until nothing does; how often.
+  /// Resumes all that wait, until none does; returns how often.
   template <class Then>
   int resume_all(Then then) {
     int count = 0;
@@ -133,7 +133,7 @@ TEST_CASE("a task awaits awaitables of other libraries in every form") {
   other.check();
 }
 
-TEST_CASE("so does a task that is a step") {
+TEST_CASE("a task that is a step awaits awaitables of other libraries in every form") {
   bench b;
   other_library other;
   steps::AsyncSteps flow{b.loop};

@@ -23,7 +23,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// when_ready(): coroutines that wait for futures, told by those of this library, and looking at others now and then.
+// when_ready(): futures of this library notify the coroutines that wait for them, others are polled.
 
 using steps::IAsyncSteps;
 using steps::interop::co;
@@ -106,7 +106,7 @@ TEST_CASE("when_ready() passes a future's value or exception, deferred ones too,
   CHECK_THROWS_AS(start(wait_for(b.loop, std::future<std::string>())).get(), std::future_error);
 }
 
-TEST_CASE("who waits for a future of this library is told, without looking") {
+TEST_CASE("a future of this library notifies the coroutine, which does not poll") {
   async::threadpool pool(1);
   bench b;
   SUBCASE("a call of a pool") {
@@ -162,7 +162,7 @@ TEST_CASE("who waits for a future of this library is told, without looking") {
   }
 }
 
-TEST_CASE("who waits for a flow of the same loop is told of its end and of its cancel") {
+TEST_CASE("a flow notifies a coroutine of the same loop of its end and of its cancel") {
   bench b;
   steps::AsyncSteps ends{b.loop};
   steps::AsyncSteps is_cancelled{b.loop};
@@ -183,7 +183,7 @@ TEST_CASE("who waits for a flow of the same loop is told of its end and of its c
   CHECK_THROWS_AS(second.get(), std::future_error);
 }
 
-TEST_CASE("a pool that stops cancels its flows, which breaks their promises, and who waits is told") {
+TEST_CASE("a pool that stops cancels its flows, and their broken promises resume the coroutines that wait") {
   async::threadpool pool(1);
   bench b;
   steps::AsyncSteps flow{pool};
@@ -197,7 +197,7 @@ TEST_CASE("a pool that stops cancels its flows, which breaks their promises, and
   CHECK_THROWS_AS(end.get(), std::future_error);
 }
 
-TEST_CASE("at other futures it looks seldom, and notices soon") {
+TEST_CASE("other futures are polled seldom, and noticed soon") {
   bench b;
   std::promise<int> promise;
   std::future<int> end = start(wait_for(b.loop, promise.get_future()));
@@ -223,7 +223,7 @@ TEST_CASE("a coroutine that is destroyed while it waits drops the future, and le
   {
     const std::promise<std::shared_ptr<local>> gone(std::move(promise));
   }
-  CHECK(value.use_count() == 1);  // nobody holds the shared state any more
+  CHECK(value.use_count() == 1);  // no other owner of the shared state is left
   b.pass(20ms);
   CHECK(ends == 0);
 }
@@ -246,7 +246,7 @@ TEST_CASE("a coroutine that is destroyed on another thread while it waits: the l
   CHECK(ends == 0);
 }
 
-TEST_CASE("a wait that another thread begins goes on on the loop") {
+TEST_CASE("a wait that another thread begins resumes on the loop") {
   async::threadpool pool(1);
   async::threadpool other(1);
   steps::AsyncTool tool;
@@ -263,7 +263,7 @@ TEST_CASE("a wait that another thread begins goes on on the loop") {
   CHECK(start(work(tool)).get());
 }
 
-TEST_CASE("a loop that goes ends the waits for futures with a broken promise; promises may be kept after that") {
+TEST_CASE("a destroyed loop ends the waits for futures with a broken promise; promises may be kept after that") {
   auto pool = std::make_unique<async::threadpool>(0);
   auto loop = std::make_unique<async::event_loop>();
   int ends = 0;
@@ -321,7 +321,7 @@ TEST_CASE("a future that is made ready while its wait is cancelled, times out, o
 
 namespace {
 
-/// Fails when it is moved for the last time that it can be.
+/// Throws at the move after which it cannot be moved again.
 struct fragile {
   explicit fragile(int m) noexcept : moves_left(m) {}
   fragile(fragile&& other) : moves_left(other.moves_left - 1) {

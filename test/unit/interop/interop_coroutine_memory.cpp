@@ -13,7 +13,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// What coroutines allocate, and what happens when they cannot.
+// The allocations of coroutines, and their failure.
 
 using steps::IAsyncSteps;
 using steps::interop::execute;
@@ -55,7 +55,7 @@ TEST_CASE("in the steady state frames and waits allocate nothing") {
   CHECK(counter.calls() == 0);
 }
 
-TEST_CASE("every allocation fails once: the step's error is what std::bad_alloc says, and nothing is left") {
+TEST_CASE("every allocation fails once: the step's error is the text of std::bad_alloc, and nothing is left") {
   std::size_t failed = 0;
   bool done = false;
   for (std::size_t k = 0; !done; ++k) {
@@ -97,7 +97,7 @@ TEST_CASE("every allocation fails once: the step's error is what std::bad_alloc 
   CHECK(failed > 0);
 }
 
-TEST_CASE("a flow that is cancelled when there is no memory ends who waits for it") {
+TEST_CASE("a flow that is cancelled without memory resumes the coroutine that awaits it") {
   bench b;
   int thrown = 0;
   steps::AsyncSteps inner{b.loop}, outer{b.loop}, third{b.loop};

@@ -12,7 +12,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// Coroutines as steps. Across threads: interop_coroutine_threads.cpp. What coroutines wait for: interop_coroutine.cpp.
+// Coroutines as steps. Across threads: interop_coroutine_threads.cpp. The awaiters: interop_coroutine.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("a coroutine that does not wait, and one without results", Fl
   CHECK(after);
 }
 
-TEST_CASE_TEMPLATE("its function may have captures, and is kept", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("a coroutine's function may have captures, and is kept", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   {
@@ -83,7 +83,7 @@ TEST_CASE_TEMPLATE("its function may have captures, and is kept", Flow, STEPS_FL
   CHECK(seen == lines{"kept"});
 }
 
-TEST_CASE_TEMPLATE("what it throws is the step's error, before a wait, after it, and from a task below", Flow,
+TEST_CASE_TEMPLATE("an exception is the step's error, before a wait, after it, and from a task below", Flow,
                    STEPS_FLOWS) {
   bench b;
   lines seen;
@@ -146,8 +146,8 @@ TEST_CASE_TEMPLATE("an error that the coroutine swallows after asi.error() stand
   CHECK(seen == lines{"Stands"});
 }
 
-TEST_CASE_TEMPLATE("a timeout destroys it where it waits: after cancel handlers, before the error handler", Flow,
-                   STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("a timeout destroys a coroutine where it waits: after cancel handlers, before the error handler",
+                   Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   struct leaving {

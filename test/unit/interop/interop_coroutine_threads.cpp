@@ -34,7 +34,7 @@ namespace {
 
 struct local : testing::live_count<local> {};
 
-/// An awaitable of another library: whoever has the handle resumes it.
+/// An awaitable of another library: the owner of the handle resumes it.
 struct foreign {
   std::coroutine_handle<>* to;
   bool await_ready() const noexcept { return false; }
@@ -44,7 +44,7 @@ struct foreign {
 
 }  // namespace
 
-TEST_CASE("what ends on another thread goes on on the flow's loop") {
+TEST_CASE("an operation that ends on another thread resumes the coroutine on the flow's loop") {
   async::threadpool pool(2);
   steps::AsyncTool tool;
   steps::AsyncSteps flow{tool};
@@ -140,7 +140,7 @@ TEST_CASE("awaitables of other libraries: resumed from another thread, the step 
   other.join();
 }
 
-TEST_CASE("awaitables of other libraries: one that resumes after the step's end finds nobody") {
+TEST_CASE("awaitables of other libraries: one that resumes after the step's end does nothing") {
   bench b;
   std::coroutine_handle<> late;
   lines seen;

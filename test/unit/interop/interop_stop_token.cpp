@@ -217,7 +217,7 @@ TEST_CASE_TEMPLATE("a stop request cancels the flow, on its loop's thread at onc
   CHECK_THROWS_AS(end.get(), std::future_error);
 }
 
-TEST_CASE("a stop that was requested before cancels a flow that executes before its first step") {
+TEST_CASE("a stop that was requested before cancels an executing flow before its first step") {
   bench b;
   std::stop_source source;
   source.request_stop();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Programs as they are written for the FutoIn C++ API, with nothing changed but the include.
+// Programs written for the FutoIn C++ API, unchanged but for the include.
 #include "steps/interop/futoin.hpp"
 
 #include <doctest/doctest.h>

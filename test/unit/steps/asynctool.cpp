@@ -16,7 +16,7 @@
 using steps::AsyncTool;
 using namespace std::chrono_literals;
 
-TEST_CASE("a tool with a thread of its own runs what any thread hands in") {
+TEST_CASE("a tool with its own thread runs callbacks of any thread") {
   AsyncTool tool;
   std::promise<std::thread::id> where;
   CHECK_FALSE(tool.is_same_thread());
@@ -76,7 +76,7 @@ TEST_CASE("cancel of another thread tells whether the callback will run") {
   }
 }
 
-TEST_CASE("destruction lets the running callback end and destroys what waits") {
+TEST_CASE("destruction waits for the running callback and destroys those that wait") {
   std::atomic<bool> ended{false};
   const auto captured = std::make_shared<int>(1);
   AsyncTool::Handle handle;
@@ -116,7 +116,7 @@ TEST_CASE("an idle tool burns no processor time") {
   CHECK(testing::process_cpu_time() - before < 20ms);
 }
 
-TEST_CASE("iterate of a tool with a thread of its own is refused") {
+TEST_CASE("iterate() of a tool with its own thread is refused") {
   AsyncTool tool;
   CHECK_THROWS_AS(tool.iterate(), std::logic_error);
 }
@@ -142,12 +142,12 @@ TEST_CASE("an embedded tool runs on the thread that iterates, and wakes it") {
   CHECK(result.delay <= 10s + 100us);
 }
 
-TEST_CASE("an embedder that was told that nothing is to be done is woken by its own thread, too") {
+TEST_CASE("an embedded tool without work wakes its embedder, also for a post of the same thread") {
   int woken = 0;
   int ran = 0;
   AsyncTool tool([&] { ++woken; });
   AsyncTool::Handle handle = tool.deferred(10s, [] {});
-  CHECK(woken == 0);  // it has been told nothing
+  CHECK(woken == 0);  // iterate() has not been called
   tool.iterate();
   tool.immediate([&] { ++ran; });
   CHECK(woken == 1);

@@ -11,8 +11,8 @@
 
 #include "support/flows.hpp"
 
-// Rule 35: a limit exceeded is InternalError with the limit's name in the info, at the step that exceeded it; and what
-// was given back can be taken again.
+// Limits of NitroSteps: an exceeded one is InternalError with its name, at the step that exceeded it, and memory that
+// is given back can be taken again. Rule 35 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -31,8 +31,8 @@ std::string join(const lines& all) {
   return text;
 }
 
-/// Runs a step whose function is `f`, twice, with a handler that records the error and recovers; what it recorded, and
-/// "after" for the step behind it.
+/// Runs a step with the function `f` twice, with a handler that records the error and recovers. Returns the records,
+/// and "after" for the step behind it.
 template <class Flow, class F>
 std::string errors_of(F f) {
   bench b;
@@ -161,7 +161,7 @@ TEST_CASE("rule 35: MaxStackAllocs, also when the exception is swallowed") {
         }) == no_error);
 }
 
-TEST_CASE("rule 35: what could not be made, because its constructor has thrown, does not count") {
+TEST_CASE("rule 35: an object whose constructor has thrown does not count") {
   struct refusing {
     refusing() = default;
     refusing(const refusing&) { throw steps::Error("Refused", ""); }
@@ -228,7 +228,7 @@ TEST_CASE("rule 35: ArenaBytes: steps, objects, handlers and timers share them")
         }) == expected);
 }
 
-TEST_CASE("rule 35: the steps of a branch are limited by BranchBytes, and the parallel's handler is told") {
+TEST_CASE("rule 35: BranchBytes limits the steps of a branch, and the parallel's handler sees the error") {
   using flow_type = NitroSteps<nitro::MaxSteps<100>, nitro::BranchBytes<128>>;
   CHECK(errors_of<flow_type>([](IAsyncSteps& asi) {
           asi.parallel().add([](IAsyncSteps& branch) {

@@ -11,7 +11,7 @@
 #include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 
-// Rule 35 and the memory of flows: what allocates, and when.
+// The memory of flows: what allocates, and when. Rule 35 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The sums that the pieces below come to, so that none of them is left out unseen.
+/// The expected sums of the pieces below, so that a piece that does not run is noticed.
 struct tally {
   int steps = 0;
   int handled = 0;
@@ -182,7 +182,7 @@ TEST_CASE("rule 35: an error that is thrown takes no memory but that of the exce
     b.drain();
   }
 #ifdef _LIBCPP_VERSION
-  const std::size_t allowed = 6;  // the std::runtime_error in each keeps its text elsewhere
+  const std::size_t allowed = 6;  // the std::runtime_error in each allocates its text
 #else
   const std::size_t allowed = 0;
 #endif
@@ -257,7 +257,7 @@ TEST_CASE("in the steady state thousands of flows alive at once allocate nothing
   round();
   const alloc_counter counter;
   for (int i = 0; i < 5; ++i) round();
-  // What thousands leave behind goes through the recycler's depot, which keeps it.
+  // The blocks of thousands of flows go through the recycler's depot, which keeps them.
   CHECK(counter.calls() == 0);
   CHECK(ended == 6 * count);
 }

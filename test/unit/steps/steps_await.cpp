@@ -16,7 +16,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// Rule 34: await() of futures, by looking now and then, and, where the promise is this library's, by being told.
+// await() of futures: notified by promises of this library, polled for others. Rule 34 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -37,7 +37,7 @@ void run_timeless(bench& b, steps::IAsyncSteps& flow) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("rule 34: await looks at once, hands on the value, and raises the exception", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 34: await looks at once, passes the value on, and raises the exception", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   std::promise<std::string> value;
@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("rule 34: await looks at once, hands on the value, and raises
   CHECK(seen == lines{"text", "broken"});
 }
 
-TEST_CASE_TEMPLATE("rule 34: while it waits it looks seldom, and notices soon", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 34: a wait polls seldom, and notices soon", Flow, STEPS_FLOWS) {
   bench b;
   std::promise<int> promise;
   int got = 0;
@@ -96,16 +96,16 @@ TEST_CASE_TEMPLATE("rule 34: cancel or timeout ends the wait, and the future is 
     auto value = std::make_shared<int>(1);
     promise->set_value(value);
     promise.reset();
-    CHECK(value.use_count() == 1);  // nobody holds the shared state any more
+    CHECK(value.use_count() == 1);  // no other owner of the shared state is left
   }
 }
 
-TEST_CASE_TEMPLATE("rule 34: who awaits a future of this library is told, without looking", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 34: a future of this library notifies the flow, which does not poll", Flow, STEPS_FLOWS) {
   async::threadpool pool(1);
   lines seen;
   bench b;
   Flow flow{b.loop};
-  // A call that ends after it has come to be awaited.
+  // A call that ends when the flow awaits it already.
   const auto later = [&b](auto result) {
     return [&b, result] {
       std::promise<void> awaited;
@@ -133,7 +133,7 @@ TEST_CASE_TEMPLATE("rule 34: who awaits a future of this library is told, withou
   CHECK(seen == lines{"post", "thrown: ", "async", "shared", "flow", "Failed: "});
 }
 
-TEST_CASE_TEMPLATE("rule 34: who is told of another future, which lay at the same address, goes on waiting", Flow,
+TEST_CASE_TEMPLATE("rule 34: a notification of another future, which lay at the same address, ends no wait", Flow,
                    STEPS_FLOWS) {
   bench b;
   std::promise<int> promise;
@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("rule 34: who is told of another future, which lay at the sam
   CHECK(got == 7);
 }
 
-TEST_CASE_TEMPLATE("rule 34: who awaits a flow is told of its end and of its cancel, on the same loop too", Flow,
+TEST_CASE_TEMPLATE("rule 34: a flow notifies the flow that awaits it of its end and cancel, on the same loop too", Flow,
                    STEPS_FLOWS) {
   lines seen;
   bench b;
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("rule 34: a future that is made ready while its wait is cance
   CHECK(held::live() == 0);
 }
 
-TEST_CASE("rule 34: without memory to be told, the wait looks now and then") {
+TEST_CASE("rule 34: without memory for a notification the wait polls") {
   int injected = 0, looked = 0;
   for (std::size_t k = 0; k == static_cast<std::size_t>(injected); ++k) {
     static_cast<void>(async::threadpool::trim());

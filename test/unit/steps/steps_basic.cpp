@@ -8,7 +8,7 @@
 
 #include "support/flows.hpp"
 
-// Steps, levels and results: rules 1 to 3, 6, 7.
+// Steps, levels and results. Rules 1 to 3, 6 and 7 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -46,7 +46,7 @@ TEST_CASE_TEMPLATE("a flow without steps ends at once", Flow, STEPS_FLOWS) {
   CHECK(static_cast<bool>(flow));
 }
 
-TEST_CASE_TEMPLATE("results go to the next step and to nobody later", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("results go to the next step and to no later one", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   Flow flow{b.loop};
@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE("large and over-aligned results arrive", Flow, STEPS_FLOWS) {
   CHECK(counted::alive == 0);
 }
 
-TEST_CASE_TEMPLATE("results that nobody takes are destroyed with the flow's end, error or cancel", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("results that no step takes are destroyed with the flow's end, error or cancel", Flow, STEPS_FLOWS) {
   bench b;
   {
     Flow flow{b.loop};

@@ -40,10 +40,10 @@ TEST_CASE("a flow is destroyed on the thread that made it when the thread that r
   CHECK(cancelled);
 }
 
-TEST_CASE("a flow whose execute() is still on its way to a loop that nobody runs is destroyed") {
+TEST_CASE("a flow is destroyed while its execute() is on its way to a loop that no thread runs") {
   event_loop loop;
   bool ran = false;
-  std::thread([&] { loop.iterate(); }).join();  // the loop is that thread's, which is no more
+  std::thread([&] { loop.iterate(); }).join();  // the loop's thread has ended
   {
     AsyncSteps flow{loop};
     flow.add([&](IAsyncSteps&) { ran = true; });
@@ -55,7 +55,7 @@ TEST_CASE("a flow whose execute() is still on its way to a loop that nobody runs
 }
 
 TEST_CASE("flows are executed and destroyed by the thread that made the loop while another begins and ends its run") {
-  // A round mostly sleeps: whoever destroys a flow of a loop that nobody runs any more looks for that every 5 ms.
+  // A round mostly sleeps: the destructor of a flow whose loop no thread runs any more checks every 5 ms.
   for (std::size_t round = testing::rounds(500); round != 0; --round) {
     event_loop loop;
     std::atomic<int> ended{0};
@@ -127,9 +127,8 @@ std::unique_ptr<Flow> destroyed_by_a_step(std::unique_ptr<Flow> flow, std::uniqu
 
 }  // namespace
 
-TEST_CASE_TEMPLATE(
-    "a flow that a step of its own destroys, which is dropped before the start, ends as one that is cancelled", Flow,
-    AsyncSteps, steps::NitroSteps<>) {
+TEST_CASE_TEMPLATE("a flow destroyed by one of its steps, which is dropped before the start, ends as if cancelled",
+                   Flow, AsyncSteps, steps::NitroSteps<>) {
   std::unique_ptr<Flow> flow;
   std::future<void> end;
   const auto start = [&](auto& where) {
@@ -185,7 +184,7 @@ TEST_CASE_TEMPLATE(
 
 namespace {
 
-/// Part of a step: says that the loop drops it, and waits a little until it is not the last, or `stop` is set.
+/// A capture of a step: tells that the loop drops it, and waits until it is not the last or `stop` is set.
 struct dropped_slowly {
   dropped_slowly(std::atomic<int>& s, int says, const std::atomic<bool>& u) noexcept
       : stage(&s), says_stage(says), until(&u) {}
@@ -229,7 +228,7 @@ TEST_CASE_TEMPLATE("a flow that is destroyed while its loop goes stays until the
     first.add([part = dropped_slowly(stage, 3, all_given)](IAsyncSteps&) { static_cast<void>(part); });
     second.add([part = dropped_slowly(stage, 4, is_gone)](IAsyncSteps&) { static_cast<void>(part); });
     last->add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
-    await_stage(1);  // the loop is going
+    await_stage(1);  // the loop is being destroyed
     first.execute();
     stage = 2;
     await_stage(3);  // it drops the first, and has taken no messages since: it refuses them from there on

@@ -12,7 +12,7 @@ using steps::Error;
 using steps::ErrorCode;
 using steps::ErrorInfo;
 
-TEST_CASE("an Error has the code and info that it was made of, whatever kind of text") {
+TEST_CASE("an Error keeps its code and info, from any kind of text") {
   const std::string text = "a code that is made while the program runs";
   char buffer[] = "buffer";
   const char* const pointer = text.c_str();
@@ -42,7 +42,7 @@ TEST_CASE("an Error owns its texts, and so do copies of it") {
   CHECK_FALSE(copy.code().is_lasting());
 }
 
-TEST_CASE("an Error has its info whole, also one that is long or has zeros in it") {
+TEST_CASE("an Error keeps its whole info, also a long one and one with zeros") {
   for (const std::size_t size : {0U, 1U, 78U, 79U, 80U, 81U, 5000U}) {
     const std::string info = std::string(size, 'i') + std::string(size == 0 ? 0 : 1, '\0');
     Error copy("Other", "another info");

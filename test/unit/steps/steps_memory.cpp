@@ -12,7 +12,7 @@
 #include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 
-// The memory of flows that wait, in a program that has had none before.
+// The memory of waiting flows, in a program that has had none before.
 
 using steps::IAsyncSteps;
 using testing::alloc_counter;
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What malloc has got from the system, as far as it tells.
+/// The memory that malloc has from the system, as far as it tells.
 std::size_t heap_bytes() {
 #if defined(__GLIBC__)
   return mallinfo2().arena;
@@ -32,7 +32,7 @@ std::size_t heap_bytes() {
 
 }  // namespace
 
-TEST_CASE("a suspended flow takes at most 512 bytes, its object and what malloc adds included") {
+TEST_CASE("a suspended flow takes at most 512 bytes, with its object and malloc's overhead") {
   constexpr std::size_t count = 40'000;
   bench b;
   std::vector<steps::AsyncSteps> flows;

@@ -42,7 +42,7 @@ void at_once(const std::vector<event_loop*>& loops, const std::vector<std::funct
   done.wait();
 }
 
-/// Waits in a step for something that does not come.
+/// A step that waits for ever.
 void park(AsyncSteps& flow, std::latch& parked, std::atomic<int>& cancelled) {
   flow.add([&parked, &cancelled, h = held()](IAsyncSteps& asi) {
     asi.setCancel([&cancelled, inner = held()] { ++cancelled; });

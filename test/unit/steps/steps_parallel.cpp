@@ -10,7 +10,7 @@
 
 #include "support/flows.hpp"
 
-// parallel() on one event loop: rules 25, 26, 28.
+// parallel() on one event loop. Rules 25, 26 and 28 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -221,7 +221,7 @@ TEST_CASE("a step of a branch destroys its root flow") {
   CHECK(counted::alive == 0);
 }
 
-TEST_CASE_TEMPLATE("parallels nest, and each branch has results of its own", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("parallels nest, and each branch has its own results", Flow, STEPS_FLOWS) {
   using large = std::array<std::uint64_t, 20>;
   bench b;
   std::vector<std::uint64_t> sums;

@@ -18,7 +18,7 @@
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 
-// Flows that are handed to a pool: their start, and who may destroy them.
+// Flows on a pool: their start, and their destruction by any thread.
 
 using async::threadpool;
 using async::threadpool_options;
@@ -131,7 +131,7 @@ TEST_CASE_TEMPLATE("a flow that waits in a pool's queue is cancelled and destroy
     flow.cancel();
     CHECK(held::live() == 0);
     CHECK(is_broken(result));
-    flow.cancel();  // of nothing
+    flow.cancel();  // nothing executes
     flow.add([&runs, h = held()](IAsyncSteps&) { runs += 10; });
     result = flow.promise();
     pool.configurepool(1);
@@ -153,7 +153,7 @@ TEST_CASE_TEMPLATE("a flow that waits in a pool's queue is cancelled and destroy
   CHECK(runs == 10);
 }
 
-TEST_CASE("misuse of a flow that waits in a pool's queue is its error; what is not known yet says so") {
+TEST_CASE("misuse of a flow that waits in a pool's queue is its error; tool() throws there") {
   threadpool pool(0);
   steps::AsyncSteps flow{pool};
   CHECK_THROWS_AS(flow.tool(), steps::Error);
@@ -239,7 +239,7 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
   CHECK_NOTHROW(result.get());
 }
 
-TEST_CASE("a task that waits for a flow on another worker is woken by its end") {
+TEST_CASE("a flow's end wakes a task that waits for it on another worker") {
   async::threadpool pool(2);
   std::size_t woken = 0;
   for (int i = 0; i < 20 || (woken == 0 && i < 1'000); ++i) {  // on a busy machine it mostly looks by itself

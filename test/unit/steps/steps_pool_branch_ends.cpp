@@ -15,7 +15,7 @@
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 
-// Callbacks of branches on other loops, and destructors, that end the flow which the branches belong to.
+// Callbacks of branches on other loops, and destructors, that end the flow of the branches.
 
 using async::threadpool;
 using steps::AsyncSteps;
@@ -37,21 +37,20 @@ struct at_end {
   std::function<void()> call;
 };
 
-/// What a branch throws.
+/// The exception that a branch throws.
 struct costly : std::exception {
   explicit costly(std::shared_ptr<at_end> i) : item(std::move(i)) {}
   const char* what() const noexcept override { return "costly"; }
   std::shared_ptr<at_end> item;
 };
 
-/// Waits until both branches are here, each on a worker of its own.
+/// Waits until both branches are here, each on another worker.
 void meet(std::atomic<int>& here) {
   ++here;
   while (here != 2) std::this_thread::yield();
 }
 
-/// A flow on a pool with two branches, each on a loop of its own; `act` in the second one sees to it that end() is
-/// called.
+/// A flow on a pool with two branches on two loops. `act` in the second one has end() called.
 struct forked {
   explicit forked(bool d) : destroys(d) {}
 
@@ -110,10 +109,10 @@ TEST_CASE("a branch on another loop ends the flow: its steps, cancel handlers an
         branch.setCancel([&f] { f.end(); });
         f.flow->cancel();
       });
-      run([](forked& f, IAsyncSteps& branch) {  // of a branch within the branch
+      run([](forked& f, IAsyncSteps& branch) {  // by a branch within the branch
         branch.parallel().add([&f](IAsyncSteps&) { f.end(); });
       });
-      run([](forked& f, IAsyncSteps& branch) {  // told to end by a timer of the branch
+      run([](forked& f, IAsyncSteps& branch) {  // ended by a timer of the branch
         branch.setTimeout(1ms);
         auto& inner = branch.parallel();
         for (int i = 0; i < 3; ++i) {
@@ -140,7 +139,7 @@ TEST_CASE("a branch on another loop ends the flow: its steps, cancel handlers an
           }
         });
       });
-      run([](forked& f, IAsyncSteps& branch) {  // what branches that nobody has taken have captured
+      run([](forked& f, IAsyncSteps& branch) {  // captures of branches that no worker has taken
         auto& inner = branch.parallel();
         for (int i = 0; i < 64; ++i) {
           inner.add([&f, &inner, i, end = at_end([&f] { f.end(); })](IAsyncSteps& b) {
@@ -154,7 +153,7 @@ TEST_CASE("a branch on another loop ends the flow: its steps, cancel handlers an
   }
 }
 
-TEST_CASE("what branches have thrown ends their flow when it is destroyed") {
+TEST_CASE("an exception of a branch ends the flow as it is destroyed") {
   for (std::size_t round = testing::rounds(10); round != 0; --round) {
     for (const bool destroys : {false, true}) {
       threadpool pool(2);
@@ -181,7 +180,7 @@ TEST_CASE("what branches have thrown ends their flow when it is destroyed") {
   }
 }
 
-TEST_CASE("what a branch on another loop asks of the steps around it is a mistake, known on their loop") {
+TEST_CASE("a call of a branch on another loop to an outer step is a mistake, raised on that step's loop") {
   threadpool pool(2);
   for (int call = 0; call < 7; ++call) {
     const auto ask = [call](IAsyncSteps& around, IAsyncSteps& group) {

@@ -19,7 +19,7 @@
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 
-// Calls that flows have made by a pool, with await(pool, ...).
+// await(pool, ...): calls that a pool makes for flows. Rule 34 of steps/RULES.md.
 
 using async::threadpool;
 using async::threadpool_options;
@@ -63,7 +63,7 @@ TEST_CASE("await(pool, ...) passes on results, none, references, and errors with
   pool.wait_idle();
 }
 
-TEST_CASE("await(pool, ...) of a flow elsewhere: its loop goes on, and is told when the call has ended") {
+TEST_CASE("await(pool, ...) of a flow on another loop: the loop goes on, and is notified of the call's end") {
   threadpool pool(1);
   testing::bench b;
   steps::AsyncSteps flow{b.loop};
@@ -77,7 +77,7 @@ TEST_CASE("await(pool, ...) of a flow elsewhere: its loop goes on, and is told w
   CHECK(result == 9);
 }
 
-TEST_CASE("a call of await(pool, ...) whose step has ended is not begun, or its result dropped") {
+TEST_CASE("when its step has ended, a call of await(pool, ...) does not begin, or its result is dropped") {
   threadpool pool(1);
   testing::bench b;
   int calls = 0;

@@ -17,7 +17,7 @@
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 
-// What becomes of flows when their pool is resized, paused, or stops.
+// Flows whose pool is resized, paused or stopped.
 
 using async::threadpool;
 using async::threadpool_options;
@@ -72,7 +72,7 @@ TEST_CASE("a pool that stops runs the flows on while they have something to do, 
   CHECK(held::live() == 0);
 }
 
-TEST_CASE("a pool that stops while it is paused cancels its flows, and what their handlers post is run") {
+TEST_CASE("a pool that stops while paused cancels its flows, and runs the posts of their handlers") {
   std::atomic<int> cancelled{0}, posted{0};
   threadpool pool(3);
   std::vector<std::unique_ptr<steps::AsyncSteps>> flows;

@@ -23,7 +23,7 @@ struct held : testing::live_count<held> {};
 
 constexpr int workers = 3;
 
-/// Each worker has one of the inner branches, as a rule; they all wait.
+/// Inner branches that all wait, usually one on each worker.
 struct inner_branches {
   template <class OnCancel>
   void build(IAsyncSteps& only, OnCancel on_cancel) {
@@ -37,7 +37,7 @@ struct inner_branches {
           --alive;
         });
         --missing;
-        // A loop may be given two of them, of which the second begins when the first has returned.
+        // A loop may get two of them; the second begins when the first has returned.
         const auto limit = std::chrono::steady_clock::now() + 100ms;
         while (missing > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
       });

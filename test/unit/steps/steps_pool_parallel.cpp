@@ -17,7 +17,7 @@
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
 
-// parallel() of flows on a pool: branches on several threads (rules 25, 27 and 28).
+// parallel() of flows on a pool: branches on several threads. Rules 25, 27 and 28 of steps/RULES.md.
 
 using async::threadpool;
 using steps::ErrorCode;

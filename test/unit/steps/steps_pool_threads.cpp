@@ -13,7 +13,7 @@
 #include "steps/steps.hpp"
 #include "support/occupied.hpp"
 
-// What other threads do with a flow of a pool, whatever it is doing at that moment.
+// Other threads use a flow of a pool at any moment of its life.
 
 using async::threadpool;
 using steps::ErrorCode;
@@ -21,7 +21,7 @@ using steps::IAsyncSteps;
 
 namespace {
 
-/// Lets the thread that waits for a flow's step end the wait, each time that the flow has come to it.
+/// Lets a thread wait until a flow's step waits, and end that wait, again and again.
 class driver {
  public:
   void step(IAsyncSteps& asi) {
@@ -130,10 +130,10 @@ TEST_CASE("a flow that is cancelled before its start may be destroyed by destruc
   CHECK(flow == nullptr);
 }
 
-TEST_CASE("whoever sees by the root that the flow has ended, or where it runs, sees what it has done by then") {
+TEST_CASE("a thread that sees the flow's end, or its loop, by the root sees all that the flow has done by then") {
   for (int i = 0; i < 50; ++i) {
     threadpool pool(1);
-    int done = 0;  // no atomic: the looks are what orders it
+    int done = 0;  // no atomic: the calls of the root order it
     steps::AsyncSteps flow(pool);
     flow.add([&done](IAsyncSteps&) { ++done; });
     flow.execute();
@@ -184,7 +184,7 @@ TEST_CASE("a flow is destroyed by a task whose worker has some of its branches")
         branches.add([&, i](IAsyncSteps& branch) {
           branch.setCancel([&] { ++cancelled; });
           ++began;
-          if (i % 8 == 0) {  // some take long enough to be taken by both workers, some have branches of their own
+          if (i % 8 == 0) {  // some take long enough for both workers, some have branches
             auto& inner = branch.parallel();
             for (int k = 0; k < 4; ++k) {
               inner.add([&](IAsyncSteps& leaf) {
@@ -212,7 +212,7 @@ TEST_CASE("a flow is destroyed by a task whose worker has some of its branches")
   }
 }
 
-TEST_CASE("a flow is destroyed on a paused pool, with branches that wait and branches that nobody has taken") {
+TEST_CASE("a flow is destroyed on a paused pool, with branches that wait and branches that no worker has taken") {
   for (int round = 0; round < 50; ++round) {
     threadpool pool(3);
     std::atomic<int> began{0}, cancelled{0};

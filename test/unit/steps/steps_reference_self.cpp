@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The reference interpreter against logs written by hand from the rules: it must be right before it may judge.
+// The reference interpreter against logs written by hand from steps/RULES.md: a judge that is judged first.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -99,7 +99,7 @@ TEST_CASE("reference [2]: a timeout or a cancel handler holds a step without sub
         lines{"0 / run 1", "0 / run 2", "0 / run 3", "0 / end"});
 }
 
-TEST_CASE("reference [3]: results go to the next step and to nobody later") {
+TEST_CASE("reference [3]: results go to the next step and to no later one") {
   CHECK(log_of({gives(1, 11), takes(gives(2, 22)), takes(step(3))}) ==
         lines{"0 / run 1", "0 / run 2 arg=11", "0 / run 3 arg=22", "0 / end"});
   CHECK(log_of({gives(1, 11), step(2), takes(step(3))}) ==
@@ -136,7 +136,7 @@ TEST_CASE("reference [10]: cancel handler, then error handler, from the innermos
                                                   "0 / unhandled A info 3"});
 }
 
-TEST_CASE("reference [11]: what handlers may do") {
+TEST_CASE("reference [11]: handlers recover, replace the error or let it pass") {
   CHECK(log_of({guarded(fails(1), handler::success), step(2)}) ==
         lines{"0 / run 1", "0 / onerror 1 A info 1", "0 / run 2", "0 / end"});
   CHECK(log_of({guarded(step(1, {guarded(fails(2), handler::error, "B")}), handler::silent)}) ==
@@ -239,7 +239,7 @@ TEST_CASE("reference [18, 30]: a flow that is cancelled leaves the queue of the 
 
 TEST_CASE("reference: a program without steps ends") { CHECK(log_of(nodes{}) == lines{"0 / end"}); }
 
-TEST_CASE("a failing program is shrunk to what makes it fail") {
+TEST_CASE("a failing program is shrunk to the steps that make it fail") {
   const auto fails = [](const tree& program) {
     for (const event& entry : reference(program).run()) {
       if (entry.what.rfind("onerror 3 Timeout", 0) == 0) return true;

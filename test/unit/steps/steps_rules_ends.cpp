@@ -16,8 +16,8 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// Rules 17 and 19, where users' functions end the flow that has called them: a step its flow, a result's destructor the
-// flow that drops it, a result's constructor the promise.
+// Users' functions that end the flow that calls them: a step its flow, a result's destructor the flow that drops it, a
+// result's constructor the promise. Rules 17 and 19 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -45,14 +45,14 @@ class ender : testing::live_count<ender<Flow>> {
   bool destroys_;
 };
 
-/// The same as an exception, of which a flow keeps the last.
+/// The same as an exception; a flow keeps the last one.
 template <class Flow>
 struct ending_error : std::exception {
   explicit ending_error(ender<Flow>&& e) noexcept : by(std::move(e)) {}
   ender<Flow> by;
 };
 
-/// A flow that one of its results is to end.
+/// A flow that one of its results ends.
 template <class Flow>
 struct ending_flow {
   explicit ending_flow(bool d) : destroys(d) {}
@@ -95,7 +95,7 @@ struct ending_flow {
   int late = 0, cancelled = 0;
 };
 
-/// Fails when it is moved for the last time that it can be.
+/// Throws at the move after which it cannot be moved again.
 struct fragile {
   explicit fragile(int m) noexcept : moves_left(m) {}
   fragile(fragile&& other) : moves_left(other.moves_left - 1) {

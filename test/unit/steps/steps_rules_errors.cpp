@@ -7,7 +7,7 @@
 
 #include "support/flows.hpp"
 
-// Errors, rule by rule: 8 to 12.
+// Errors. Rules 8 to 12 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -72,7 +72,7 @@ TEST_CASE_TEMPLATE("rule 8: errorNoThrow() returns, and success() after it chang
   CHECK(b.unhandled == lines{"Mine"});
 }
 
-TEST_CASE_TEMPLATE("rule 9: what is thrown becomes a code: Error's own, what() of others, else InternalError", Flow,
+TEST_CASE_TEMPLATE("rule 9: an exception becomes a code: Error's own, what() of others, else InternalError", Flow,
                    STEPS_FLOWS) {
   bench b;
   lines seen;
@@ -160,7 +160,7 @@ TEST_CASE_TEMPLATE("rule 10: sub-steps are dropped, then cancel handler, then er
   }
 }
 
-TEST_CASE_TEMPLATE("rule 10: the timer is disarmed before the handler, whose steps it does not cover", Flow,
+TEST_CASE_TEMPLATE("rule 10: the timer is disarmed before the handler runs, and does not cover its steps", Flow,
                    STEPS_FLOWS) {
   bench b;
   lines seen;

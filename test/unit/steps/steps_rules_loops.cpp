@@ -13,7 +13,7 @@
 
 #include "support/flows.hpp"
 
-// Loops and fairness, rule by rule: 22, 23, 24, 33.
+// Loops and fairness. Rules 22 to 24 and 33 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -234,7 +234,7 @@ TEST_CASE_TEMPLATE("rule 24: a handler that recovers from LoopBreak keeps the lo
   CHECK(static_cast<bool>(flow));
 }
 
-TEST_CASE_TEMPLATE("rule 33: an endless loop starves neither other flows nor timers nor what is posted", Flow,
+TEST_CASE_TEMPLATE("rule 33: an endless loop starves neither other flows nor timers nor posted work", Flow,
                    STEPS_FLOWS) {
   for (const bool deep : {false, true}) {
     bench b;

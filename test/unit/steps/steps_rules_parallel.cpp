@@ -9,8 +9,8 @@
 
 #include "support/flows.hpp"
 
-// parallel and sync on one event loop, rule by rule: 25, 26, 28, 29, 30. More of them: steps_parallel.cpp
-// and steps_sync.cpp.
+// parallel() and sync() on one event loop. Rules 25, 26 and 28 to 30 of steps/RULES.md; see also steps_parallel.cpp and
+// steps_sync.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("rule 28: the first error wins, and the handler may recover w
   CHECK(b.unhandled.empty());
 }
 
-TEST_CASE_TEMPLATE("rule 28: an error that its branch handles cancels nobody", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 28: an error that its branch handles cancels no other branch", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   Flow flow{b.loop};

@@ -10,8 +10,8 @@
 
 #include "support/flows.hpp"
 
-// What is called while the engine is at work on a flow uses that flow: constructors of stack() objects, destructors of
-// what dropped steps have captured. Rules 6 and 17; results are in steps_rules_ends.cpp.
+// Users' functions that use the flow while the engine works on it: constructors of stack() objects, destructors of
+// captures. Rules 6, 7 and 17 of steps/RULES.md; for results see steps_rules_ends.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -36,7 +36,7 @@ class on_end {
   std::function<void()> act_;
 };
 
-/// A flow that what its steps have captured cancels, or destroys.
+/// A flow that captures of its steps cancel or destroy.
 template <class Flow>
 struct ended_flow {
   explicit ended_flow(bool d) : destroys(d), flow(std::make_unique<Flow>(b.loop)) {}
@@ -71,7 +71,7 @@ struct ended_flow {
   std::unique_ptr<Flow> flow;
 };
 
-/// What constructors of stack() objects do before they throw.
+/// An action of a stack() object's constructor before it throws.
 enum class before { making_an_object, adding_a_step, setting_a_timeout, setting_a_handler };
 
 struct throwing {
@@ -140,8 +140,8 @@ TEST_CASE_TEMPLATE("rule 6: the constructor of a stack() object adds to its step
   }
 }
 
-TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step has captured that an error drops",
-                   Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 17: captures of a sub-step cancel or destroy the flow as an error drops them", Flow,
+                   STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     ended_flow<Flow> f(destroys);
     f.flow->add(
@@ -158,8 +158,8 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step
   }
 }
 
-TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step has captured that a timeout drops",
-                   Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 17: captures of a sub-step cancel or destroy the flow as a timeout drops them", Flow,
+                   STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     ended_flow<Flow> f(destroys);
     f.flow->add(
@@ -184,8 +184,7 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a sub-step
   }
 }
 
-TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what its steps have captured that a mistake drops",
-                   Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 17: captures of steps cancel or destroy the flow as a mistake drops them", Flow, STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     for (const bool before_start : {false, true}) {
       CAPTURE(before_start);
@@ -201,7 +200,7 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what its steps 
   }
 }
 
-TEST_CASE_TEMPLATE("rule 17: a flow is cancelled or destroyed by what a branch has captured that a mistake drops", Flow,
+TEST_CASE_TEMPLATE("rule 17: captures of a branch cancel or destroy the flow as a mistake drops them", Flow,
                    STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     ended_flow<Flow> f(destroys);
@@ -258,7 +257,7 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled before its start, and used wron
   CHECK(static_cast<bool>(flow));
 }
 
-TEST_CASE_TEMPLATE("rule 7: what the last execution has left uses its flow when it is destroyed: a mistake", Flow,
+TEST_CASE_TEMPLATE("rule 7: an object of the last execution that uses the flow in its destructor makes a mistake", Flow,
                    STEPS_FLOWS) {
   for (const bool executes : {false, true}) {
     bench b;
@@ -289,7 +288,7 @@ TEST_CASE_TEMPLATE("rule 7: what the last execution has left uses its flow when 
 
 namespace {
 
-/// Calls a function when it is copied or moved, unless that is null.
+/// Calls a function, unless null, when it is copied or moved.
 struct on_copy {
   explicit on_copy(std::function<void()>* f) : act(f) {}
   on_copy(const on_copy& other) : act(other.act) { call(); }

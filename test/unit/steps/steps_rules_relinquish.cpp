@@ -10,7 +10,7 @@
 
 #include "support/flows.hpp"
 
-// relinquish() inside a step: rule 33. At the level of the root: steps_rules_loops.cpp.
+// relinquish() inside a step. Rule 33 of steps/RULES.md. At the level of the root: steps_rules_loops.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE("rule 33: a step that calls relinquish() goes on, or ends, af
   CHECK(counted::alive == 0);
 }
 
-TEST_CASE_TEMPLATE("rule 33: what holds for a step holds while it gives way: its lock, its handlers, its objects", Flow,
+TEST_CASE_TEMPLATE("rule 33: a step keeps its lock, its handlers and its objects while it gives way", Flow,
                    STEPS_FLOWS) {
   bench b;
   lines seen;
@@ -118,8 +118,8 @@ TEST_CASE_TEMPLATE("rule 33: what holds for a step holds while it gives way: its
   CHECK(b.unhandled.empty());
 }
 
-TEST_CASE_TEMPLATE("rule 33: success() after relinquish() is a mistake, an error drops what it puts off", Flow,
-                   STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 33: success() after relinquish() is a mistake, an error drops the steps that it puts off",
+                   Flow, STEPS_FLOWS) {
   bench b;
   std::vector<std::string> codes;
   const auto code_of = [&](const std::function<void(IAsyncSteps&)>& body) {
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE("rule 33: success() after relinquish() is a mistake, an error
   CHECK(b.unhandled.empty());
 }
 
-TEST_CASE("rule 33: the hook for unhandled errors throws what a relinquish() has made of a wait") {
+TEST_CASE("rule 33: relinquish() of a waiting step is an error, which the hook for unhandled errors throws") {
   async::event_loop loop;
   loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });
   steps::AsyncSteps flow{loop};

@@ -8,7 +8,7 @@
 
 #include "support/flows.hpp"
 
-// Steps and results, rule by rule: 2, 3, 4, 5, 6, 7.
+// Steps and results. Rules 2 to 7 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -18,7 +18,7 @@ using testing::noting;
 
 namespace {
 
-/// A handler that writes down the error and recovers.
+/// A handler that records the error and recovers.
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Tells when it is destroyed, moved-from ones aside.
@@ -32,7 +32,7 @@ struct sentry {
   bool* gone;
 };
 
-/// What a callback of rule 6 does to its own flow.
+/// An action of a callback on its own flow, for rule 6.
 enum class deed { success, error_no_throw, cancel, destroy };
 
 }  // namespace
@@ -88,7 +88,7 @@ TEST_CASE_TEMPLATE("rule 3: success() without arguments hands on nothing, also a
   flow.add([](IAsyncSteps& asi) { asi.success(); });
   flow.add([&](IAsyncSteps&, int) { seen.push_back("stale"); }, noting(seen));
   flow.add([](IAsyncSteps& asi) { asi.success(1); });
-  flow.add([](IAsyncSteps&) {});  // does not name it: it is gone
+  flow.add([](IAsyncSteps&) {});  // takes no result, which is dropped
   flow.add([&](IAsyncSteps&, int) { seen.push_back("stale"); }, noting(seen));
   flow.execute();
   b.drain();
@@ -96,7 +96,7 @@ TEST_CASE_TEMPLATE("rule 3: success() without arguments hands on nothing, also a
   for (const std::string& line : seen) CHECK(contains(line, "InternalError"));
 }
 
-TEST_CASE_TEMPLATE("rule 3: results are dropped on an error, and what the handler passes arrives", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 3: an error drops results, and the results of the handler arrive", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   Flow flow{b.loop};

@@ -11,7 +11,7 @@
 #include "support/flows.hpp"
 #include "support/scale.hpp"
 
-// Flows and other threads, rule by rule: 17, 19, 20, 21, 32. On one thread: steps_rules_time.cpp.
+// Flows and other threads. Rules 2, 17, 19 to 21 and 32 of steps/RULES.md. On one thread: steps_rules_time.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A promise that is set once by a callback, and waited for elsewhere: a minute is for ever.
+/// A promise that a callback sets once and another thread waits for, at most a minute.
 template <class T = void>
 struct sign {
   std::promise<T> promise;
@@ -53,7 +53,7 @@ TEST_CASE_TEMPLATE("rule 17: destroying a flow on another thread waits until the
   steps::AsyncTool tool;
   for (int round = 0; round < 50; ++round) {
     sign<> waits;
-    bool cancelled = false;  // no atomic: the destructor's wait is what orders it
+    bool cancelled = false;  // no atomic: the destructor's wait orders it
     {
       Flow flow{tool};
       flow.add([&](IAsyncSteps& asi) {
@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("rule 21: success() and error() of another thread do not wait
     flow.add([](IAsyncSteps& asi, int n) { asi.success(n); });
     auto result = flow.template promise<int>();
     REQUIRE(waits.seen());
-    tool.post([&] {  // the loop's thread is not to be had until the call has returned
+    tool.post([&] {  // keeps the loop's thread busy until the call has returned
       busy.promise.set_value();
       returned = called.seen();
     });
@@ -176,7 +176,7 @@ TEST_CASE_TEMPLATE("rule 21: two loops whose steps end each other's waits do not
 TEST_CASE_TEMPLATE("rule 32: flows of two loops pass one mutex in turn, each on its own loop", Flow, STEPS_FLOWS) {
   steps::AsyncTool tools[2];
   steps::Mutex mutex;
-  int inside = 0;  // no atomic: the mutex is what orders it
+  int inside = 0;  // no atomic: the mutex orders it
   std::atomic<int> strangers{0};
   constexpr int flows = 4;
   const std::size_t rounds = testing::rounds(300);

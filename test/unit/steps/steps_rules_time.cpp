@@ -9,7 +9,8 @@
 
 #include "support/flows.hpp"
 
-// Time, cancel and the ends of waits, rule by rule: 16, 17, 19, 20, 21. Across threads: steps_rules_threads.cpp.
+// Time, cancel and the ends of waits. Rules 16, 17 and 19 to 21 of steps/RULES.md. Across threads:
+// steps_rules_threads.cpp.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -164,7 +165,7 @@ TEST_CASE_TEMPLATE("rule 17: cancel() calls cancel handlers only, innermost firs
   CHECK(!b.loop.iterate().have_work);  // no timer is left
   b.pass(10ms);
   CHECK(seen.size() == 3);
-  flow.cancel();  // of an idle flow: nothing
+  flow.cancel();  // does nothing: the flow is idle
   CHECK(b.unhandled.empty());
 }
 
@@ -257,7 +258,7 @@ TEST_CASE_TEMPLATE("rule 19: after cancel() or destruction the future is ready a
   }
 }
 
-TEST_CASE_TEMPLATE("rule 20: of several ends of a wait the first wins, the others return false", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 20: the first of several ends of a wait wins, the others return false", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   Flow flow{b.loop};

@@ -10,7 +10,7 @@
 #include "support/child.hpp"
 #include "support/flows.hpp"
 
-// Errors, rule by rule: 13 to 15.
+// Unhandled errors. Rules 13 to 15 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;

@@ -9,7 +9,7 @@
 
 #include "support/flows.hpp"
 
-// sync() with Mutex, Throttle and Limiter on one event loop: rules 18, 29 to 31.
+// sync() with Mutex, Throttle and Limiter on one event loop. Rules 18 and 29 to 31 of steps/RULES.md.
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Flows that each pass a guarded section of some milliseconds, and what happened when.
+/// Flows that each pass a guarded section of some milliseconds, and a log of events with their times.
 template <class Flow>
 struct crowd {
   explicit crowd(bench& b) : bench_(b), start_(b.clock.now()) {}
@@ -47,7 +47,7 @@ struct crowd {
     flows_.back()->execute();
   }
   Flow& flow(std::size_t i) { return *flows_[i]; }
-  /// Timers may be a tick late: to ten milliseconds.
+  /// Rounds to ten milliseconds, since timers may be a tick late.
   void note(const std::string& what) {
     seen.push_back(std::to_string((bench_.clock.now() - start_) / 10ms * 10) + ": " + what);
   }
@@ -103,8 +103,7 @@ TEST_CASE_TEMPLATE("rule 30: one flow at a time, in the order of arrival", Flow,
   CHECK(c.seen == lines{"0: 0 in", "10: 0 out", "10: 1 in", "20: 1 out", "20: 2 in", "30: 2 out"});
 }
 
-TEST_CASE_TEMPLATE("rule 30: max admits as many flows, max_queue lets as many wait, others are rejected", Flow,
-                   STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 30: max flows are inside, max_queue flows wait, others are rejected", Flow, STEPS_FLOWS) {
   bench b;
   Mutex mutex(2, 1);
   crowd<Flow> c(b);
@@ -169,7 +168,7 @@ TEST_CASE_TEMPLATE("rule 18: a flow that is cancelled when it has just been let 
   second.execute();
   third.execute();
   b.drain();
-  first.cancel();  // lets the second in, which has its turn still to come
+  first.cancel();  // lets the second in, which has not run yet
   second.cancel();
   b.drain();
   CHECK(seen == lines{"third"});
@@ -204,7 +203,7 @@ TEST_CASE_TEMPLATE("a timeout that meets the grant: the error goes on, and so do
   CHECK(seen == lines{"Timeout", "third"});
 }
 
-TEST_CASE_TEMPLATE("rule 31: a throttle lets in as many as it should per period, and the queue waits", Flow,
+TEST_CASE_TEMPLATE("rule 31: a throttle lets in its number of flows per period, and the queue waits", Flow,
                    STEPS_FLOWS) {
   bench b;
   Throttle throttle(2, 100ms, 3);
@@ -238,7 +237,7 @@ TEST_CASE_TEMPLATE("rule 31: a throttle counts each entry of a recursion", Flow,
   CHECK(seen == lines{"one", "two", "DefenseRejected"});
 }
 
-TEST_CASE_TEMPLATE("rule 31: a throttle has no timer while nobody waits, and works after it was idle", Flow,
+TEST_CASE_TEMPLATE("rule 31: a throttle has no timer while no flow waits, and works after it was idle", Flow,
                    STEPS_FLOWS) {
   bench b;
   Throttle throttle(1, 100ms, 10);
@@ -256,7 +255,7 @@ TEST_CASE_TEMPLATE("rule 31: a throttle has no timer while nobody waits, and wor
   }
 }
 
-TEST_CASE_TEMPLATE("cancelling who waits first at a throttle does not hold up the others", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("cancelling the first waiting flow of a throttle does not hold up the others", Flow, STEPS_FLOWS) {
   bench b;
   Throttle throttle(1, 100ms, 10);
   crowd<Flow> c(b);
@@ -321,7 +320,7 @@ TEST_CASE_TEMPLATE("flows that wait for a limiter can be cancelled at each stage
   CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 3 in", "100: 3 out"});
 }
 
-TEST_CASE_TEMPLATE("objects that let nobody in, or everybody", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("a mutex or throttle that lets no flow in, or every flow", Flow, STEPS_FLOWS) {
   bench b;
   Mutex closed(0, 0);
   Throttle open(1, 0ms);

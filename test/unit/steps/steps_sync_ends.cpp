@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// However a section guarded by sync() is left, and however a wait for it ends, its place is given back once; and what
-// passes through it arrives: rules 18, 29 to 32.
+// All ways out of a section of sync(), and all ends of a wait for it, give the place back once, and results arrive.
+// Rules 18 and 29 to 32 of steps/RULES.md.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// How many flows the object lets in at the same time, of ten that try.
+/// The number of flows that the object lets in at the same time, of ten that try.
 template <class Flow>
 int places(bench& b, steps::ISync& object) {
   int in = 0;
@@ -179,7 +179,7 @@ TEST_CASE_TEMPLATE("rule 29: results are kept while the flow waits", Flow, STEPS
   CHECK(seen == "two4");
 }
 
-TEST_CASE_TEMPLATE("rule 29: results that nobody gets, because the wait ends, are destroyed", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 29: results are destroyed when the wait ends before their step runs", Flow, STEPS_FLOWS) {
   const int before = counted::alive;
   {
     bench b;
@@ -300,7 +300,7 @@ TEST_CASE_TEMPLATE("branches of one flow pass a mutex one after the other", Flow
   CHECK(passed == 3);
 }
 
-TEST_CASE("rule 32: two loops whose flows take two mutexes in opposite turn both go on") {
+TEST_CASE("rule 32: flows of two loops take two mutexes in opposite order, and both loops go on") {
   bench one;
   bench two;
   Mutex first;

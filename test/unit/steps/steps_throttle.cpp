@@ -12,7 +12,7 @@
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
 
-// What a Throttle does for the flows that wait at it: who looks at the time, and who goes on when that one is gone.
+// Flows that wait at a Throttle: one watches the time, and passes that on when it goes. Rule 31 of steps/RULES.md.
 
 using async::event_loop;
 using steps::IAsyncSteps;
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Loops in virtual time, and flows on them that pass one throttle; `order` is who has come in, and when.
+/// Loops in virtual time, and flows on them that pass one throttle; `order` logs which flow has come in, and when.
 template <class Flow>
 struct course {
   explicit course(Throttle& t) : throttle(t) {}
@@ -77,7 +77,7 @@ struct counted_clock {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("however many flows wait at a throttle, one looks at the time", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("one of many flows that wait at a throttle watches the time", Flow, STEPS_FLOWS) {
   counted_clock clock;
   event_loop loop(clock);
   Throttle closed(0, 100ms, 100);
@@ -106,8 +106,8 @@ TEST_CASE_TEMPLATE("however many flows wait at a throttle, one looks at the time
   CHECK_FALSE(loop.iterate().have_work);
 }
 
-TEST_CASE_TEMPLATE("whoever of those that wait at a throttle is cancelled, and when, the others come in, one a period",
-                   Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("any flow that waits at a throttle is cancelled at any time: the others come in, one a period", Flow,
+                   STEPS_FLOWS) {
   constexpr unsigned count = 4;  // that wait
   for (const auto when : {0ms, 50ms, 100ms, 150ms, 200ms}) {
     for (unsigned first = 0; first < 1U << count; ++first) {
@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE("whoever of those that wait at a throttle is cancelled, and w
         };
         for (unsigned i = 0; i <= count; ++i) c.add(c.one);
         c.drain();
-        // The second ones when the timer has fired perhaps, and who has been let in has not run yet.
+        // In the second rounds the timer may have fired, and the flow that was let in has not run yet.
         c.one.deferred(when, [&] { cancel(first); });
         c.one.deferred(when + 100ms, [&] { cancel(second); });
         c.pass(1000ms);
@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE("whoever of those that wait at a throttle is cancelled, and w
   }
 }
 
-TEST_CASE_TEMPLATE("flows of two loops wait at a throttle: all come in, in their order, whichever loop's are cancelled",
+TEST_CASE_TEMPLATE("flows of two loops wait at a throttle: all come in, in order, when those of one loop are cancelled",
                    Flow, STEPS_FLOWS) {
   for (unsigned cancelled = 0; cancelled < 4; ++cancelled) {
     for (unsigned mixed = 0; mixed < 64; ++mixed) {
@@ -181,7 +181,7 @@ TEST_CASE_TEMPLATE("flows of two loops wait at a throttle: all come in, in their
   }
 }
 
-TEST_CASE_TEMPLATE("a throttle that lets nobody in wakes nobody to look, whatever its period", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("a throttle that lets no flow in arms no timer, whatever its period", Flow, STEPS_FLOWS) {
   for (const auto period : {0ns, 1ns, 1'000'000ns}) {
     Throttle throttle(0, period, 2);
     course<Flow> c(throttle);
