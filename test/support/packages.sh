@@ -88,6 +88,7 @@ look() {
     command -v gdb >/dev/null || lacks gdb "the debugger (without it its printers are not tested)"
     command -v clang-format-19 >/dev/null ||
       lacks clang-format-19 "clang-format 19 (without it formatting is not checked)"
+    command -v clang-tidy-19 >/dev/null || lacks clang-tidy-19 "clang-tidy 19 (without it the test lint.tidy is skipped)"
   fi
   if wants clang; then
     compiles '#include <concepts>' "$(find_clang)" || lacks clang-19 "clang++ 16 or newer"
@@ -143,7 +144,7 @@ provide_packages() {
   for package in ${packages[@]+"${packages[@]}"}; do
     case $package in
       doxygen) if wants docs; then echo "test/run: can't go on without $package" >&2; exit 1; fi ;;
-      relacy-dev | valgrind | clang-format-19 | gdb | libboost-dev | libbenchmark-dev | curl | wine)  # skipped, which ctest shows
+      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | curl | wine)  # skipped, which ctest shows
         [[ ${CI:-} != true ]] || { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
       *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
     esac
