@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 include_guard()
 
-# Headers, as their users meet them: each compiles alone and twice, without run-time type information (not in a build for
-# another machine, whose standard library is that of one of the others); all of them together with it, when min, max and
-# other names are macros, in the next standard, and beside the real <windows.h> where there is one. All are linked into
-# one program, which fails on what is defined in two translation units.
+# Headers as users meet them. Each compiles alone and twice, without run-time type information; not in a build for
+# another machine, whose standard library is one of the others'. All compile together without it while min, max and
+# other names are macros, in the next standard, and beside the real <windows.h> where there is one. They link into one
+# program, which fails on a definition in two translation units.
 function(add_headers_layer)
   look_for_asio()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/headers)
@@ -26,7 +26,7 @@ function(add_headers_layer)
         continue()
       endif()
       list(APPEND all "#include \"${name}\"")
-      # The platform's, if it is that one; and what old versions lack.
+      # Not headers of one platform, nor those that old versions lack.
       list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<unistd|<pthread|/cancellation_signal")
       list(TRANSFORM included REPLACE " *//.*" "")
       list(APPEND standard ${included})
@@ -83,7 +83,7 @@ function(add_headers_layer)
 int main() { std::printf("count: @count@ headers\n"); }
 ]]
     @ONLY)
-  # And together in the next standard, with the compiler's extensions.
+  # All together in the next standard, with the compiler's extensions.
   file(CONFIGURE OUTPUT ${folder}/next_standard.cpp CONTENT "@all@\n" @ONLY)
   set_source_files_properties(${folder}/next_standard.cpp PROPERTIES COMPILE_OPTIONS -std=gnu++23)
   list(APPEND sources ${folder}/macros.cpp ${folder}/next_standard.cpp)

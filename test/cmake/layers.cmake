@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 #
-# One function for each layer, called by its name: add_LAYER_layer().
+# A function add_LAYER_layer() for each layer.
 include_guard()
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)
 
-# Registers a test: a name without the tree's prefix, its layer, its time limit at scale 1, and a command.
+# Registers a test: its name without the tree's prefix, its layer, its time limit in seconds at scale 1, and a command.
 function(register_test name layer timeout)
   set(test ${ASYNCSTEPS_TEST_PREFIX}${name})
   if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
@@ -37,7 +37,7 @@ function(skip_layer layer reason)
   register_test(${layer}.skipped ${label} 60 ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
 endfunction()
 
-# What is not built for Windows, and why.
+# Tests that are not built for Windows, and why.
 set(asyncsteps_not_on_windows
     "unit.event_loop_end: ends copies of itself, made with fork()"
     "unit.steps_rules_unhandled: ends copies of itself, made with fork()"
@@ -55,8 +55,8 @@ function(look_for_asio)
   check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
 endfunction()
 
-# An executable and its test for each file of a layer's folder; the rest of the arguments: libraries. Where a script of
-# the same name is beside it, the script runs the program.
+# Adds a program and its test for each file in a layer's folder; the other arguments are libraries. A script of the same
+# name beside a file runs its program.
 function(add_programs layer timeout)
   set(left_out "")
   if(WIN32)
@@ -73,6 +73,8 @@ function(add_programs layer timeout)
     endif()
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
+  set(grouped "")
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM name)
     set(name ${layer}.${name})
@@ -90,6 +92,14 @@ function(add_programs layer timeout)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    can_be_grouped(${layer} ${name} ${source} groupable)
+    if(groupable)
+      list(APPEND grouped ${source})
+      if(ASYNCSTEPS_TEST_GROUPS)
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        continue()
+      endif()
+    endif()
     # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
     file(STRINGS ${source} args REGEX "^// args:")
     string(REGEX REPLACE "^// args: *" "" args "${args}")
@@ -102,12 +112,62 @@ function(add_programs layer timeout)
     else()
       register_test(${name} ${layer} ${timeout} ${name} ${args})
     endif()
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   endforeach()
+  add_groups(${layer} ${timeout} "${grouped}" ${ARGN})
 endfunction()
 
-# Programs of doctest. Its main() and its header, with those of the standard library that tests have in common, are
-# compiled once.
+# Sets `result` to whether a test may share a translation unit with others of its layer: it has no macros or conditions
+# of its own, and nothing sets its target's flags.
+function(can_be_grouped layer name source result)
+  file(STRINGS ${source} directives REGEX "^ *# *(define|undef|if|ifdef|ifndef) ")
+  if(layer MATCHES "^(unit|stress)$" AND NOT directives AND NOT name MATCHES "^unit\\.(dropin_|interop_asio$)")
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Programs LAYER.group_N of eight tests each, compiled as one translation unit: most of a test's time to compile is the
+# library's code, which such a program has once. Each test is in a namespace, and runs as a process of its own, which
+# doctest restricts to its source file.
+function(add_groups layer timeout sources)
+  set(number 0)
+  while(sources)
+    math(EXPR number "${number} + 1")
+    set(group ${layer}.group_${number})
+    list(SUBLIST sources 0 8 members)
+    list(REMOVE_ITEM sources ${members})
+    set(includes "")
+    set(bodies "")
+    foreach(source IN LISTS members)
+      file(STRINGS ${source} lines REGEX "^#include ")
+      list(TRANSFORM lines REPLACE " *//.*" "")
+      list(APPEND includes ${lines})
+      cmake_path(GET source STEM name)
+      string(APPEND bodies "namespace ${layer}_${name} {\n#include \"${source}\"\n}\n")
+      if(ASYNCSTEPS_TEST_GROUPS)
+        register_test(${layer}.${name} ${layer} ${timeout} ${group} --source-file=*/${name}.cpp)
+        # A filter that selects nothing must not pass.
+        set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${layer}.${name} PROPERTIES FAIL_REGULAR_EXPRESSION
+                                                                                  "test cases: +0 ")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES includes)
+    list(JOIN includes "\n" includes)
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/groups/${group}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "@includes@\n\n@bodies@" @ONLY)
+    add_executable(${group} ${unit})
+    target_link_libraries(${group} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
+    target_include_directories(${group} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    # g++ merges equal functions of two types, and then warns of an access by the wrong one.
+    target_compile_options(${group} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf>)
+    if(NOT ASYNCSTEPS_TEST_GROUPS)
+      set_target_properties(${group} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+  endwhile()
+endfunction()
+
+# Adds programs of doctest. They share an object with its main(), and a precompiled header.
 function(add_doctest_programs layer timeout)
   if(NOT TARGET asyncsteps_test_main)
     add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
@@ -127,7 +187,7 @@ function(add_doctest_programs layer timeout)
   endforeach()
 endfunction()
 
-# Boost.Asio has fences, of which g++ warns where ThreadSanitizer is to follow them.
+# Boost.Asio has fences; g++ warns that ThreadSanitizer cannot follow them.
 function(allow_fences target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TARGET ${target})
     target_compile_options(${target} PRIVATE -Wno-tsan)
@@ -137,6 +197,14 @@ endfunction()
 function(add_unit_layer)
   add_doctest_programs(unit 240)
   allow_fences(unit.interop_asio)
+  # Lists of calls, each with its templates of std::async: they check types and results, not speed. As COFF, an object
+  # that is not optimised has too many sections.
+  foreach(target IN ITEMS unit.dropin_functions unit.dropin_functors unit.dropin_lambdas)
+    if(TARGET ${target} AND NOT WIN32)
+      target_compile_options(${target} PRIVATE -O0)
+      set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made with optimisation
+    endif()
+  endforeach()
   find_library(CPPREST_LIBRARY cpprest)
   if(NOT TARGET unit.interop_pplx)
     return()
@@ -166,8 +234,8 @@ function(add_example_layer)
   allow_fences(example.http_server)
 endfunction()
 
-# Fuzz targets: with the inputs of fuzz/corpus/NAME and random changes to them; or, with ASYNCSTEPS_TEST_FUZZ_SECONDS, on
-# clang's libFuzzer for that time, which leaves what it finds in the build tree.
+# Fuzz targets: run on the inputs of fuzz/corpus/NAME and random changes to them; or, with ASYNCSTEPS_TEST_FUZZ_SECONDS, on
+# clang's libFuzzer for that time, which writes its findings to the build tree.
 function(add_fuzz_layer)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*.cpp)
   foreach(source IN LISTS sources)
@@ -193,7 +261,7 @@ function(add_fuzz_layer)
   endforeach()
 endfunction()
 
-# Instructions of each operation against its budget; see budget/check.py. The table holds for -O2 without assertions.
+# The instructions of each operation against its budget; see budget/check.py. The table holds for -O2 without assertions.
 function(add_budget_layer)
   find_path(VALGRIND_INCLUDE_DIR valgrind/callgrind.h)
   find_program(VALGRIND valgrind)
@@ -220,7 +288,7 @@ function(add_budget_layer)
   add_custom_target(budget.update ${update} VERBATIM)
 endfunction()
 
-# Models: the shipped headers on Relacy's simulated memory, with the library's assertions on.
+# Models: the shipped headers on Relacy's simulated memory, with the library's assertions enabled.
 function(add_model_layer)
   find_path(RELACY_INCLUDE_DIR relacy/relacy.hpp)
   if(NOT RELACY_INCLUDE_DIR)
@@ -235,14 +303,14 @@ function(add_model_layer)
   add_programs(model 240 asyncsteps_model)
 endfunction()
 
-# Each memory order of the headers weakened in turn, which a model must notice; see model/mutate.py.
+# Weakens each memory order of the headers in turn, which a model must notice; see model/mutate.py.
 function(add_mutation_layer)
   register_test(mutation.orders mutation 600 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/model/mutate.py
                 --compiler ${CMAKE_CXX_COMPILER})
   set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}mutation.orders PROPERTIES RUN_SERIAL ON)
 endfunction()
 
-# Misuse that the compiler must refuse with a message that says what is wrong; see compile_fail/check.py.
+# Misuse that the compiler must refuse with a readable message; see compile_fail/check.py.
 function(add_compile_fail_layer)
   set(includes "")
   foreach(part IN ITEMS async steps)
@@ -261,7 +329,7 @@ function(add_compile_fail_layer)
   endforeach()
 endfunction()
 
-# Projects that use the library, in each way that they may get it; see consumer/check.cmake.
+# Projects that use the library, for each way to get it; see consumer/check.cmake.
 function(add_consumer_layer)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
   set(version ${asyncsteps_VERSION})
@@ -282,7 +350,7 @@ function(add_consumer_layer)
     ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
 
-# What the debugger shows of the library, in a program without and one with optimisation; see gdb/check.py.
+# The debugger's view of the library, in a program without optimisation and one with it; see gdb/check.py.
 function(add_gdb_layer)
   find_program(GDB gdb)
   if(NOT GDB)
@@ -323,9 +391,35 @@ function(add_lint_layer)
   register_test(lint.run lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/support/run_test.py)
   register_test(lint.selftest lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/selftest.py)
   register_test(lint.rules lint 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/lint.py)
+  find_program(CLANG_TIDY clang-tidy-19)
+  if(CLANG_TIDY)
+    add_tidy_test()
+  else()
+    skip_layer(lint.tidy "clang-tidy-19 not found (Debian: clang-tidy-19)")
+  endif()
 endfunction()
 
-# What makes the tables of benchmark/; at larger scales also benchmark/run itself, which builds all of its programs.
+# Clang-tidy, with the checks of .clang-tidy, over a source that includes the public headers; not those for other
+# libraries.
+function(add_tidy_test)
+  set(includes "")
+  set(folders "")
+  foreach(part IN ITEMS async steps)
+    get_target_property(headers asyncsteps::${part} HEADER_SET)
+    get_target_property(base asyncsteps::${part} HEADER_DIRS)
+    list(FILTER headers EXCLUDE REGEX "/detail/|/interop/(asio|futoin|pplx)")
+    list(TRANSFORM headers REPLACE "^(.+)$" "#include \"\\1\"")
+    list(APPEND includes ${headers})
+    list(APPEND folders -I${base})
+  endforeach()
+  list(JOIN includes "\n" includes)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/tidy/headers.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "@includes@\n" @ONLY)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
+  register_test(lint.tidy lint 120 ${CLANG_TIDY} --quiet --config-file=${root}/.clang-tidy ${source} -- -std=c++20 ${folders})
+endfunction()
+
+# The scripts that write the tables of benchmark/; at larger scales also benchmark/run, which builds all of its programs.
 function(add_benchmark_layer)
   register_test(benchmark.report benchmark 60 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/report_test.py)
   register_test(benchmark.timeline benchmark 60 ${Python3_EXECUTABLE}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Tests of test/run: what it asks of its tools, which are replaced by scripts that note how they were called."""
+"""Tests of test/run: how it calls its tools. Scripts stand in for them and write down each call."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -38,7 +39,7 @@ class Run(unittest.TestCase):
         self.tools = os.path.join(folder.name, "tools")
         self.project = os.path.join(folder.name, "a project")
         os.makedirs(os.path.join(self.project, "test/support"))
-        for name in ("run", "support/figures.py"):
+        for name in ("run", "support/figures.py", "support/packages.sh"):
             shutil.copy(os.path.join(TEST, name), os.path.join(self.project, "test", name))
         os.mkdir(self.tools)
         for name, text in TOOLS.items():
@@ -46,7 +47,7 @@ class Run(unittest.TestCase):
                 file.write("#!/bin/bash\n" + text)
 
     def run_it(self, *arguments, project=None, program="", **more):
-        """Its exit code, its errors, and what it has called."""
+        """Its exit code, its errors, and the calls it made."""
         path = self.tools + os.pathsep + os.environ["PATH"]
         environment = {key: value for key, value in os.environ.items() if key not in ("CI", "CXX")}
         environment.update(PATH=path, CALLS=self.calls, **more)
@@ -65,10 +66,30 @@ class Run(unittest.TestCase):
         code, errors, calls = self.run_it()
         self.assertEqual((code, errors), (0, ""))
         self.assert_configures([".build/release"], calls)
-        self.assertRegex("\n".join(calls), r"cmake --build .build/release --parallel \d+\nctest ")
+        self.assertRegex("\n".join(calls), r"cmake --build .build/release --parallel \d+ --target layer.unit .*\nctest .* -L \^\(unit\|")
         code, errors, calls = self.run_it()
         self.assertEqual((code, errors), (0, ""))
         self.assert_configures([], calls)
+
+    def test_a_filter_builds_tests_one_by_one(self):
+        self.run_it()
+        code, errors, calls = self.run_it("--filter", "unit")
+        self.assertEqual((code, errors), (0, ""))
+        self.assert_configures([], calls)
+        self.assertEqual(calls[0], "cmake -DASYNCSTEPS_TEST_GROUPS=OFF .build/release")
+        self.assertIn("cmake --build .build/release --target build.ninja", calls)
+        self.assertRegex(calls[-1], "^ctest .* -R unit$")
+        self.assertIn("GROUPS=ON", self.run_it()[2][0])
+        self.assertNotIn("GROUPS", " ".join(self.run_it()[2]))
+
+    def test_every_profile_builds_its_presets(self):
+        with open(os.path.join(TEST, "CMakePresets.json"), encoding="utf-8") as file:
+            presets = {preset["name"] for preset in json.load(file)["configurePresets"] if not preset.get("hidden")}
+        for arguments in ["--all"], ["--soak"], ["--coverage"], ["--tsan"]:
+            for call in self.run_it(*arguments)[2]:
+                if " --preset " in call:
+                    self.assertIn(call.split(" ")[7], presets)
+                    self.assertEqual(call.split(" ")[5], ".build/" + call.split(" ")[7])
 
     def test_other_arguments_configure_it_anew(self):
         self.run_it()

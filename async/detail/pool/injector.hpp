@@ -33,6 +33,7 @@ class injector {
     if (bounded_->is_closed()) throw stopped();
     if (when_full_ == policy::reject) throw queue_full();
     if (when_full_ == policy::caller_runs) return false;
+    // NOLINTNEXTLINE(bugprone-use-after-move): an enqueue() that fails leaves its argument
     if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
     return true;
   }

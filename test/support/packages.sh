@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSL-1.0
+# shellcheck shell=bash
+#
+# Finds the compilers and tools that test/run needs, names those that are missing, and installs them on Debian. Sourced
+# by test/run, which sets trees, consumer, may_install and cxx. Leaves in `packages` what is still missing.
+
+wants() { [[ " ${trees[*]} " == *" $1 "* ]]; }
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+compiles() { printf '%s\n' "$1" | "${@:2}" -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1; }
+has_header() { printf '#include <%s>\n' "$1" | "$cxx" -std=c++20 -x c++ -E - >/dev/null 2>&1; }  # quicker
+cmake_is_recent() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+  # shellcheck disable=SC2086
+  set -- ${version:-0 0}
+  (($1 > 3 || ($1 == 3 && $2 >= 25)))
+}
+# The first clang++ of version 16 or newer under these names.
+find_clang() {
+  local command version
+  for command in clang++-19 clang++; do
+    version=$("$command" -dumpversion 2>/dev/null) || continue
+    if ((${version%%.*} >= 16)); then command -v "$command"; return; fi
+  done
+  echo clang++-19
+}
+has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
+has_libcxx() { compiles '#include <version>
+#ifndef _LIBCPP_VERSION
+#error
+#endif' "$(find_clang)" -stdlib=libc++; }
+
+# The runtime libraries of clang's sanitizers and of libFuzzer.
+has_clang_runtime() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    "$(find_clang)" -fsanitize=fuzzer,address -x c++ -o .build/has_clang_runtime - >/dev/null 2>&1
+}
+
+# The compiler and the emulator of a tree for another machine, and their packages; CMakePresets.json has the rest.
+cross() {
+  case $1 in
+    armhf) machine="32-bit ARM" compiler=arm-linux-gnueabihf-g++ emulator=qemu-arm ;;
+    aarch64) machine="64-bit ARM" compiler=aarch64-linux-gnu-g++ emulator=qemu-aarch64 ;;
+    mingw) machine=Windows compiler=x86_64-w64-mingw32-g++ emulator=wine
+      # Debian has a second compiler, for Windows' own threads, which std::thread does not work with.
+      compiler=$(command -v $compiler-posix || echo $compiler)
+      compiler_package=g++-mingw-w64-x86-64-posix emulator_package=wine
+      return ;;
+    *) return 1 ;;
+  esac
+  compiler_package=g++-${compiler%-g++} emulator_package=qemu-user
+}
+
+# Sets `packages` and `lacking`: the packages that this run needs and does not find, and a reason for each.
+look() {
+  packages=() lacking=()
+  lacks() { packages+=("$1"); lacking+=("$1: $2"); }
+  if wants docs || [[ $consumer == yes ]]; then
+    command -v doxygen >/dev/null || lacks doxygen "Doxygen, which writes the reference (without it that is not tested)"
+  fi
+  if wants docs; then
+    has_python || lacks python3 "Python 3.9 or newer"
+    return
+  fi
+  compiles '#include <concepts>
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 11
+#error
+#endif' "$cxx" || lacks g++ "a C++20 compiler (g++ 11 or clang 16, or newer), found through CXX"
+  cmake_is_recent || lacks cmake "CMake 3.25 or newer"
+  command -v ninja >/dev/null || lacks ninja-build "the build tool Ninja"
+  has_python || lacks python3 "Python 3.9 or newer, for the checks of the house rules"
+  has_header doctest/doctest.h || lacks doctest-dev "the test framework doctest"
+  if wants release; then
+    has_header relacy/relacy.hpp || lacks relacy-dev "the model checker Relacy (without it the models are skipped)"
+    [[ ! -e steps/interop/asio.hpp ]] || has_header boost/asio.hpp ||
+      lacks libboost-dev "Boost.Asio (without it the test of steps/interop/asio.hpp is skipped)"
+    command -v curl >/dev/null || lacks curl "curl, which asks the example's HTTP server (without it that test is skipped)"
+  fi
+  if [[ $consumer == yes ]]; then
+    { command -v valgrind && has_header valgrind/callgrind.h; } >/dev/null ||
+      lacks valgrind "valgrind, to count instructions (without it the budgets are not checked)"
+    command -v git >/dev/null || lacks git "git, by which CMake fetches the library in a test"
+    command -v pkg-config >/dev/null || lacks pkgconf "pkg-config, to test that the installed library is found by it"
+    has_header benchmark/benchmark.h ||
+      lacks libbenchmark-dev "Google Benchmark (without it the test of benchmark/run is skipped)"
+    command -v gdb >/dev/null || lacks gdb "the debugger (without it its printers are not tested)"
+    command -v clang-format-19 >/dev/null ||
+      lacks clang-format-19 "clang-format 19 (without it formatting is not checked)"
+    command -v clang-tidy-19 >/dev/null || lacks clang-tidy-19 "clang-tidy 19 (without it the test lint.tidy is skipped)"
+  fi
+  if wants clang; then
+    compiles '#include <concepts>' "$(find_clang)" || lacks clang-19 "clang++ 16 or newer"
+    has_libcxx || { lacks libc++-19-dev "libc++ of clang"; packages+=(libc++abi-19-dev); }
+  fi
+  if wants asan || wants fuzz; then
+    has_clang_runtime || { lacks clang-19 "clang++ 16 or newer"; lacks libclang-rt-19-dev "clang's sanitizers"; }
+  fi
+  if wants coverage; then
+    command -v "$gcov" >/dev/null || lacks gcc "gcov, which counts the lines that are run"
+  fi
+  for tree in "${trees[@]}"; do
+    cross "$tree" || continue
+    compiles $'#include <mutex>\nstd::mutex mutex;' "$compiler" || lacks "$compiler_package" "a compiler for $machine"
+    command -v "$emulator" >/dev/null ||
+      lacks "$emulator_package" "what runs programs for $machine here (without wine they are only built)"
+  done
+}
+
+# --- installing ------------------------------------------------------------------------------------------------------
+
+# Runs apt-get for the packages in `packages`, with sudo where that needs no password or has a terminal to ask on.
+# Fails where it cannot.
+install_packages() {
+  [[ $may_install == yes ]] && command -v apt-get >/dev/null || return 1
+  local as_root=() log=.build/apt.log
+  ((EUID == 0)) || as_root=(sudo)
+  if ((EUID != 0)) && [[ ! -t 0 ]]; then as_root=(sudo -n); fi
+  ((EUID == 0)) || "${as_root[@]}" true 2>/dev/null || return 1
+  say "installing with apt-get: ${packages[*]}"
+  ${as_root[@]+"${as_root[@]}"} apt-get update -qq >"$log" 2>&1 || echo "  apt-get update failed, going on (see $log)"
+  ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+    install -y --no-install-recommends "${packages[@]}" \
+    >>"$log" 2>&1 </dev/null || { tail -20 "$log"; echo "test/run: apt-get install failed, see $log" >&2; }
+  hash -r
+}
+
+# Says and installs what is missing; ends the run where it cannot go on without.
+provide_packages() {
+  look
+  ((${#packages[@]})) || return 0
+  say "missing:"
+  printf '  %s\n' "${lacking[@]}"
+  if install_packages; then
+    look
+    ((${#packages[@]} == 0)) || { say "still missing:"; printf '  %s\n' "${lacking[@]}"; }
+  elif command -v apt-get >/dev/null; then
+    printf '\nTo install it, as root:\n  apt-get update && apt-get install %s\n' "${packages[*]}"
+  else
+    printf '\nThe names are those of Debian packages; install what they hold with the package manager of this system.\n'
+  fi
+  local package
+  for package in ${packages[@]+"${packages[@]}"}; do
+    case $package in
+      doxygen) if wants docs; then echo "test/run: can't go on without $package" >&2; exit 1; fi ;;
+      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | curl | wine)  # skipped, which ctest shows
+        [[ ${CI:-} != true ]] || { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
+      *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
+    esac
+  done
+}
+
+# Conan is no Debian package: its test uses the one of the system, or one of our own, and is skipped without.
+provide_conan() {
+  has_conan() { { .build/conan/bin/conan --version || command -v conan; } >/dev/null 2>&1; }
+  if [[ $may_install == yes ]] && ! has_conan; then
+    say "installing with pip: conan, into .build/conan"
+    { rm -rf .build/conan && python3 -m venv .build/conan &&
+      .build/conan/bin/pip install --quiet 'conan>=2,<3'; } >.build/conan.log 2>&1 </dev/null ||
+      { rm -rf .build/conan; echo "test/run: no Conan (see .build/conan.log): the test of its recipe is skipped"; }
+  fi
+  has_conan || packages+=(conan)
+}
