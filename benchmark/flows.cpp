@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Flows on thread pools: steps::post, parallel() and completion() between loops next to their peers
-// (peers/*_flows.cpp). How many workers there are does not depend on the machine, but for the curve of scaling.
+// Flows on thread pools: steps::post, parallel(), and completion() between loops, beside their peers
+// (peers/*_flows.cpp). The number of workers does not depend on the machine, except in the scaling curve.
 #include <vector>  // for vector
 
 #include "support/curves.hpp"   // for crews, powers_of_ten

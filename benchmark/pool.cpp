@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Thread pools: async::threadpool and async::async next to their peers (peers/*.cpp).
+// Thread pools: async::threadpool and async::async beside their peers (peers/*.cpp).
 #include <vector>  // for vector
 
 #include "support/curves.hpp"   // for crews, powers_of_ten, powers_of_two

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Queues of 64-bit numbers: async::queue and async::bounded_queue next to their peers (peers/*.cpp).
+// Queues of 64-bit numbers: async::queue and async::bounded_queue beside their peers (peers/*.cpp).
 #include <vector>  // for vector
 
 #include "support/curves.hpp"   // for crews, powers_of_ten

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Flows: steps::AsyncSteps and steps::NitroSteps next to fibers and coroutines (peers/*.cpp), on one thread.
+// Flows on one thread: steps::AsyncSteps and steps::NitroSteps beside fibers and coroutines (peers/*.cpp).
 #include <vector>  // for vector
 
 #include "support/curves.hpp"   // for powers_of_ten

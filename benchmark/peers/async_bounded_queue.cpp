@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// This project's own bounded queue.
+// This project's bounded queue.
 #include <async/bounded_queue.hpp>  // for bounded_queue
 
 #include "../support/queue_workloads.hpp"  // for add_queue

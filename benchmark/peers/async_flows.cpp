@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// This project's flows on its pool, on one loop, and its tasks.
+// This project's flows, on its pool and on one loop; and the tasks of its pool.
 #include <async/event_loop.hpp>  // for event_loop
 #include <async/task_group.hpp>  // for task_group
 #include <async/threadpool.hpp>  // for threadpool
@@ -50,7 +50,7 @@ void drain(async::event_loop& loop) {
   }
 }
 
-/// A flow's three steps.
+/// The three steps of a flow.
 struct three_steps {
   void operator()(IAsyncSteps& asi) const {
     asi.add([](IAsyncSteps&) { bench::tally::count(); });
@@ -64,7 +64,7 @@ bench::sample short_on_pool(std::size_t count) {
   return bench::measure_flows(count, 3, [&pool] { static_cast<void>(steps::post(pool, three_steps{})); });
 }
 
-/// The same on one loop by one thread, a thousand alive at a time.
+/// The same flows on one loop and thread, a thousand alive at a time.
 bench::sample short_on_loop(std::size_t count) {
   async::event_loop loop;
   std::vector<std::optional<steps::AsyncSteps>> batch(1'000);
@@ -86,7 +86,7 @@ bench::sample short_on_loop(std::size_t count) {
   return result;
 }
 
-/// Adds steps that fork and join so many times, and measure how long it takes.
+/// Adds steps that fork and join `branches` branches `groups` times and measure the duration.
 void fan_out(IAsyncSteps& asi, std::size_t branches, std::size_t groups, bench::nanoseconds& took) {
   asi.repeat(groups, [branches](IAsyncSteps& turn, std::size_t) {
     IAsyncSteps& all = turn.parallel();
@@ -133,8 +133,8 @@ bench::sample fan_out_of_tasks(std::size_t branches, std::size_t groups) {
   });
 }
 
-/// Two flows that wait for each other in turn. A token lies where the other flow finds it, which takes it when its own
-/// wait has ended: so each is touched by one thread at a time.
+/// Two flows that wait for each other in turn. Each leaves its token for the other flow, which takes it after its own
+/// wait has ended, so that only one thread touches a token at a time.
 struct ping_pong {
   ping_pong(async::event_loop& a, async::event_loop& b) : left(a), right(b) {}
 
@@ -188,7 +188,7 @@ bench::sample round_trips(std::size_t pairs, std::size_t trips) {
   return result;
 }
 
-/// One thread turns two loops, whose flows end each other's waits in turn: what a hop takes of the processor.
+/// CPU cost of a hop: one thread runs two loops, whose flows end each other's waits in turn.
 bench::sample hops(std::size_t trips) {
   async::event_loop left, right;
   bench::sample result = bench::measure_round_trips(1, trips, [&](std::size_t each) {
@@ -209,7 +209,7 @@ bench::sample hops(std::size_t trips) {
   return result;
 }
 
-/// The same by callbacks that post each other, without flows.
+/// The same without flows: callbacks that post each other.
 bench::sample hops_of_posts(std::size_t hops) {
   async::event_loop left, right;
   std::size_t hops_left = hops + hops / 4 + 1;
@@ -228,7 +228,7 @@ bench::sample hops_of_posts(std::size_t hops) {
   return result;
 }
 
-/// Two flows that pass a mutex to and fro: whoever has it gives way before it leaves, so that the other waits by then.
+/// Two flows that pass a mutex to and fro. The holder gives way before it leaves, so that the other flow waits by then.
 struct passing {
   passing(async::event_loop& a, async::event_loop& b, std::size_t sections) : left(a), right(b) {
     for (steps::AsyncSteps* flow : {&left, &right}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// This project's own pool; and async::async, which runs on its shared pool.
+// This project's pool, and async::async on its shared pool.
 #include <async/async.hpp>            // for async
 #include <async/parallel_for.hpp>     // for parallel_for
 #include <async/parallel_invoke.hpp>  // for parallel_invoke

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// This project's own unbounded queue.
+// This project's unbounded queue.
 #include <async/queue.hpp>  // for queue
 
 #include "../support/queue_workloads.hpp"  // for add_queue

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// This project's flows, with both kinds of memory.
+// This project's flows: AsyncSteps and NitroSteps.
 #include <async/event_loop.hpp>    // for event_loop
 #include <async/manual_clock.hpp>  // for manual_clock
 #include <steps/steps.hpp>         // for AsyncSteps, NitroSteps, Mutex
@@ -44,7 +44,7 @@ bench::sample create(std::size_t flows) {
   return bench::finished(begin, done, flows);
 }
 
-/// So many flows, so many of them alive at a time; `warm_up` more come first and do not count.
+/// `flows` flows, `together` of them alive at a time. `warm_up` more come first and do not count.
 template <class Flow>
 bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive, std::size_t warm_up = 0) {
   async::event_loop loop;
@@ -73,7 +73,7 @@ bench::sample alive(std::size_t flows, std::size_t together = bench::flows_alive
   return result;
 }
 
-/// Flows that wait for something outside.
+/// Flows that wait for an event from outside.
 template <class Flow>
 bench::sample waiting(std::size_t flows) {
   async::event_loop loop;
@@ -117,7 +117,7 @@ bench::sample switches(std::size_t count) {
   return result;
 }
 
-/// Runs one flow again and again, as `build` makes it.
+/// Runs one flow `runs` times; `build` adds its steps.
 template <class Flow, class Build>
 bench::sample again(std::size_t runs, const std::size_t& done, std::size_t expected, Build build) {
   async::event_loop loop;
@@ -197,8 +197,8 @@ bench::sample depth(std::size_t levels) {
   });
 }
 
-/// Timers that are all armed at a time, due within a minute, and then cancelled: what time-outs mostly do. The rounds
-/// of the warm-up come first and do not count.
+/// Timers due within a minute that are all armed at a time and then cancelled, as most timeouts are. The warm-up rounds
+/// come first and do not count.
 bench::sample timers(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   async::event_loop loop;
   std::vector<async::event_loop::handle> armed;
@@ -217,7 +217,7 @@ bench::sample timers(std::size_t count, std::size_t rounds, std::size_t warm_up)
   return bench::finished(begin, done, count * (rounds + warm_up));
 }
 
-/// The same, but a minute goes by.
+/// The same, but a minute passes and all come due.
 bench::sample timers_due(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   async::manual_clock clock;
   async::event_loop loop{clock};
@@ -310,7 +310,7 @@ void enroll_flow(bench::plan& plan, const std::string& name, int rank) {
   });
 }
 
-/// Limits as one would choose them for these flows.
+/// Typical limits for these flows.
 template <std::uint32_t Branches>
 using nitro = steps::NitroSteps<steps::nitro::MaxSteps<10>, steps::nitro::MaxTimeouts<1>, steps::nitro::MaxCancels<1>,
                                 steps::nitro::MaxStackAllocs<0>, steps::nitro::MaxParallel<Branches>,

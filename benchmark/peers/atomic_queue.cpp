@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// atomic_queue: AtomicQueue keeps a reserved value (0) in free slots, AtomicQueue2 has a state beside each slot.
+// atomic_queue: AtomicQueue marks free slots with a reserved value (0), AtomicQueue2 keeps a state beside each slot.
 #include <atomic_queue/atomic_queue.h>  // for AtomicQueue, AtomicQueue2
 #include <algorithm>                    // atomic_queue.h uses it without including it
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Boost.Asio: handlers on a thread_pool, those of one flow on a strand of its own; and io_contexts that post to each
-// other.
+// Boost.Asio: handlers on a thread_pool, with a strand for each flow; and io_contexts that post to each other.
 #include <boost/asio/executor_work_guard.hpp>  // for make_work_guard
 #include <boost/asio/io_context.hpp>           // for io_context
 #include <boost/asio/post.hpp>                 // for post
@@ -36,7 +35,7 @@ struct adapter {
   asio::thread_pool pool;
 };
 
-/// Runs `work` so many times, by a chain of handlers on a strand.
+/// Runs `work` `length` times, by a chain of handlers on a strand.
 template <class Strand, class Work>
 void chain(const Strand& strand, std::size_t length, Work work) {
   asio::post(strand, [strand, length, work] {
@@ -72,7 +71,7 @@ struct context {
   std::thread thread{[this] { io.run(); }};
 };
 
-/// Posts itself to and fro.
+/// Posts itself to and fro between two contexts.
 struct ping_pong {
   context &left, &right;
   std::size_t hops_left;

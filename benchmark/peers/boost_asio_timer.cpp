@@ -17,7 +17,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// Timers that are all armed at a time and then cancelled; their handlers, which learn of it, are part of the work.
+/// Timers that are all armed at a time and then cancelled. Running their handlers, which get the error, is included.
 bench::sample timers(std::size_t count, std::size_t rounds, std::size_t warm_up) {
   asio::io_context loop(1);
   std::deque<asio::steady_timer> armed;

@@ -23,7 +23,7 @@ fibers::fiber start(Stack& stack, Body body) {
   return fibers::fiber(fibers::launch::post, std::allocator_arg, stack, body);
 }
 
-/// One fiber after the other: create, run, join.
+/// One fiber after another: create, run, join.
 template <class Stack>
 bench::sample create(std::size_t flows) {
   Stack stack;
@@ -50,7 +50,7 @@ bench::sample alive(std::size_t flows) {
         ++done;
       }));
     }
-    batch.front().join();  // by then all others have had their first turn
+    batch.front().join();  // after this all others have had their first turn
     resident = (std::max)(resident, bench::resident_bytes());
     for (std::size_t i = 1; i < size; ++i) batch[i].join();
     batch.clear();
@@ -61,7 +61,7 @@ bench::sample alive(std::size_t flows) {
   return result;
 }
 
-/// Fibers that wait for something outside.
+/// Fibers that wait for an event from outside.
 template <class Stack>
 bench::sample waiting(std::size_t flows) {
   std::size_t started = 0;
@@ -87,7 +87,7 @@ bench::sample waiting(std::size_t flows) {
   return result;
 }
 
-/// The same fibers all along, switched round and round.
+/// A fixed set of fibers that take turns.
 template <class Stack>
 bench::sample switches(std::size_t count) {
   Stack stack;
@@ -104,7 +104,7 @@ bench::sample switches(std::size_t count) {
       }
     }));
   }
-  batch.front().join();  // the others have their last turn still before them
+  batch.front().join();  // the others still have their last turn to run
   const std::size_t resident = bench::resident_bytes();
   for (std::size_t i = 1; i < batch.size(); ++i) batch[i].join();
   bench::sample result = bench::finished(begin, done, each * bench::flows_alive);
@@ -112,7 +112,7 @@ bench::sample switches(std::size_t count) {
   return result;
 }
 
-/// Eight fibers started and joined by one.
+/// A fiber that starts and joins eight others.
 template <class Stack>
 bench::sample parallel(std::size_t groups) {
   Stack stack;
@@ -126,7 +126,7 @@ bench::sample parallel(std::size_t groups) {
   return bench::finished(begin, done / 8, groups);
 }
 
-/// All fibers pass through one mutex, giving way inside it.
+/// All fibers pass through one mutex and give way inside it.
 template <class Stack>
 bench::sample mutex(std::size_t sections) {
   Stack stack;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Boost.Lockfree: nodes from a free list; with a fixed size, nodes in an array.
+// Boost.Lockfree: nodes from a free list, or from an array with a fixed size.
 #include <boost/lockfree/queue.hpp>  // for queue
 #include <boost/version.hpp>         // for BOOST_LIB_VERSION
 

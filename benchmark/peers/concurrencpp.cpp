@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// concurrencpp, whose submit() gives a result type of its own, not a std::future. No Debian package: measured when
-// find_package() finds what its sources install.
+// concurrencpp: submit() returns the library's own result type, not a std::future. There is no Debian package; measured
+// when find_package() finds an installation.
 #include <concurrencpp/concurrencpp.h>  // for thread_pool_executor
 
 #include <chrono>  // for minutes

@@ -13,11 +13,11 @@
 #include "../support/steps_workloads.hpp"  // for the workloads' sizes
 #include "async/event_loop.hpp"            // for event_loop
 
-/// Bare C++20 coroutines on the same event loop: no errors, no cancellation, no time-outs, no state. What remains when
-/// everything that a flow adds is left out, and so the floor for it.
+/// Bare C++20 coroutines on the same event loop: no errors, no cancellation, no timeouts, no state. They lack
+/// everything that a flow adds, and so are the lower bound for it.
 namespace {
 
-/// Frames from a free list; they are all of one size in these workloads.
+/// Frames from a free list. All frames have the same size in these workloads.
 class pool {
  public:
   static void* allocate(std::size_t size) {
@@ -60,7 +60,7 @@ struct flow {
   std::coroutine_handle<promise_type> handle;
 };
 
-/// co_await turn{loop}: to the end of the loop's ready queue.
+/// co_await turn{loop} moves the coroutine to the end of the loop's ready queue.
 struct turn {
   async::event_loop& loop;
   bool await_ready() const noexcept { return false; }
@@ -131,7 +131,7 @@ flow<Memory> wait(std::size_t& started) {
   co_await std::suspend_always{};
 }
 
-/// Flows that wait for something outside.
+/// Coroutines that wait for an event from outside.
 template <class Memory>
 bench::sample waiting(std::size_t flows) {
   async::event_loop loop;

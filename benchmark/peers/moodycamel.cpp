@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// moodycamel::ConcurrentQueue: a queue for each producer, so no order between elements of different producers. Tokens
-// spare the search for the own queue.
+// moodycamel::ConcurrentQueue: a queue for each producer, so elements of different producers come out in no order. A
+// token saves the search for the producer's queue.
 #include <concurrentqueue/concurrentqueue.h>  // for ConcurrentQueue
 
 #include "../support/queue_workloads.hpp"  // for add_queue

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// No pool, but what any of them begins with: a thread that sleeps is woken with a call to make, and wakes the caller.
-// How long that takes is up to the operating system and the machine; what a pool takes besides is its own.
+// The lower bound for any pool: a sleeping thread is woken with a call to make, and wakes the caller. The operating
+// system and the machine determine that time. A pool adds the rest.
 #include <chrono>    // for microseconds
 #include <cstdint>   // for uint64_t
 #include <optional>  // for optional
@@ -15,7 +15,7 @@ namespace {
 
 class one_thread {
  public:
-  /// Instead of a future, by one caller at a time.
+  /// The result of post(), in place of a future. One caller at a time.
   struct result {
     one_thread& of;
     std::uint64_t get() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// PPL as the C++ REST SDK has it (pplx): tasks on its shared pool of 40 threads, on a pool of as many as asked for, and
-// on this project's, by async/interop/pplx.hpp.
+// PPL of the C++ REST SDK (pplx): tasks on its shared pool of 40 threads, on a pool with the requested number of
+// threads, and on this project's pool through async/interop/pplx.hpp.
 #include <cpprest/version.h>  // for CPPREST_VERSION_MAJOR
 #include <pplx/pplxtasks.h>   // for create_task
 #include <pplx/threadpool.h>  // for threadpool

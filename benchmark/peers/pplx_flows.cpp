@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// PPL as the C++ REST SDK has it (pplx), on a pool of as many threads as asked for: create_task and when_all.
+// PPL of the C++ REST SDK (pplx), on a pool with the requested number of threads: create_task and when_all.
 #include <cpprest/version.h>  // for CPPREST_VERSION_MAJOR
 #include <pplx/pplxtasks.h>   // for create_task, when_all
 #include <pplx/threadpool.h>  // for threadpool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// std::async, a thread for each call; and two threads that wait for each other by a mutex and condition variables.
+// std::async, a thread for each call; and two threads that wait for each other on a mutex and condition variables.
 #include <condition_variable>  // for condition_variable
 #include <future>              // for async
 #include <mutex>               // for mutex

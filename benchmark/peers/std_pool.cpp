@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// std::async, a thread for each task; and the pool that is written by hand most often: a mutex, a condition variable, a
-// deque of std::function.
+// std::async, a thread for each task; and the usual hand-written pool: a mutex, a condition variable and a deque of
+// std::function.
 #include <condition_variable>  // for condition_variable
 #include <deque>               // for deque
 #include <functional>          // for function

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// std::deque under a std::mutex: what these queues replace.
+// std::deque under a std::mutex: the usual hand-written queue.
 #include <condition_variable>  // for condition_variable
 #include <cstdint>             // for uint64_t
 #include <deque>               // for deque

@@ -12,7 +12,7 @@ namespace {
 
 struct adapter {
   explicit adapter(std::size_t workers) : arena(static_cast<int>(workers), 0) {
-    // oneTBB starts no more threads than there are processors unless told so.
+    // By default oneTBB starts at most one thread per processor.
     static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 64);
   }
   template <class F>

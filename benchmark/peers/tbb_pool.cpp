@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// oneTBB: tasks from outside are enqueued in an arena, with a std::promise where a future is wanted; tasks from inside
+// oneTBB: tasks from outside are enqueued in an arena, with a std::promise if a future is required. Tasks from inside
 // belong to a task_group.
 #include <oneapi/tbb/global_control.h>  // for global_control
 #include <oneapi/tbb/parallel_for.h>    // for parallel_for
@@ -18,9 +18,9 @@ class adapter {
  public:
   static constexpr double nanoseconds_per_task = 300;
   static constexpr bool has_threads = false;  // started with the first task and kept until the process ends
-  // A place for the thread that makes it: loops and groups from outside take it.
+  // One slot is for the thread that makes the arena: loops and groups from outside use it.
   explicit adapter(std::size_t workers) : arena_(static_cast<int>(workers) + 1, 1) {
-    // oneTBB starts no more threads than there are processors unless told so.
+    // By default oneTBB starts at most one thread per processor.
     static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 64);
   }
   ~adapter() {
@@ -67,7 +67,7 @@ class adapter {
   }
 
  private:
-  static inline thread_local bool is_inside = false;  // true in oneTBB's threads: tasks of theirs go to their deques
+  static inline thread_local bool is_inside = false;  // true in oneTBB's threads, whose tasks go to their own deques
   tbb::task_arena arena_;
   tbb::task_group group_;
 };

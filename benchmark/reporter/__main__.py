@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Makes tables, SVG plots and a web page from the JSON files that the benchmark programs write.
+"""Makes tables, SVG plots and a web page from the JSON files of the benchmark programs.
 
 usage: python3 benchmark/reporter [--out DIR] [--dark] [--assert-ratios] FILE.json...
        python3 benchmark/reporter --publish [FILE.json...]
        python3 benchmark/reporter --check
 
-Prints the table. With --out also writes README.md with the tables in Markdown, table.txt, results.json, the plots and
-index.html there. Plots follow the reader's light or dark theme; --dark makes them dark for every reader.
---publish writes them to benchmark/report and fills the blocks of README.md and other texts that show them. Without
-files it does so from benchmark/report/results.json: after a change of the texts or of this program.
---check fails unless all that is as --publish would leave it.
---assert-ratios fails unless each workload has a time of ours and a ratio to it for a peer.
+Prints the table.
+--out DIR also writes README.md with the tables in Markdown, table.txt, results.json, the plots and index.html to DIR.
+--dark makes plots dark for every reader; without it they follow the reader's theme.
+--publish writes the report to benchmark/report and fills the blocks of README.md and other texts that show it. Without
+FILE it reads benchmark/report/results.json: use it after a change of the texts or of this program.
+--check fails unless the report and the texts are as --publish would leave them.
+--assert-ratios fails unless each workload has a figure of ours and a ratio to it for a peer.
 """
 import argparse
 import os
@@ -34,17 +35,17 @@ def main():
     parser.add_argument("--assert-ratios", action="store_true")
     parser.add_argument("--publish", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--command", help="what has measured, for the texts")
-    parser.add_argument("--root", default=ROOT, help="of the project whose texts are filled")
+    parser.add_argument("--command", help="the command that measured, for the texts")
+    parser.add_argument("--root", default=ROOT, help="the root of the project whose texts are filled")
     options = parser.parse_args()
 
     if options.check:
         differing = results.differences(options.root, PUBLISHED)
         if differing:
-            sys.exit(f"not as python3 benchmark/reporter --publish leaves it: {', '.join(differing)}")
+            sys.exit(f"out of date: {', '.join(differing)} (run python3 benchmark/reporter --publish)")
         return
     if not options.files and not options.publish:
-        parser.error("which files?")
+        parser.error("name at least one file, or --publish")
     workloads, context = figures.read(options.files or [os.path.join(options.root, PUBLISHED, "results.json")])
     if options.command:
         context["command"] = options.command

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Bars: the contestants of a workload beside each other, each with its ratio to ours."""
+"""Bar charts: the contestants of a workload, each with its ratio to ours."""
 import functools
 
 from drawing import Axis, sheet, text, tick
 from text import number, place_note, times
 
-LABEL, BARS = 222, 210  # widths: the names, the bars
-ROW, HEAD, FOOT = 21, 40, 30  # heights: a bar's row, above and below the bars
+LABEL, BARS = 222, 210  # widths of the names and of the bars
+ROW, HEAD, FOOT = 21, 40, 30  # heights: a row, the space above the rows, the space below
 
 
 def panel(workload, x, y):
-    """The bars of one workload."""
+    """The bar chart of a workload."""
     shown = [each for each in workload.contestants if each.median is not None]
     axis = Axis([each.median for each in shown], BARS)
     left, top = x + LABEL, y + HEAD
@@ -48,6 +48,6 @@ def panel(workload, x, y):
 
 
 def plot(title, workloads, context, dark_only=False):
-    """The workloads as one SVG."""
+    """An SVG of the bar charts of the workloads."""
     panels = [(HEAD + ROW * len(each.contestants) + FOOT, functools.partial(panel, each)) for each in workloads]
     return sheet(title, panels, context, dark_only)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What all plots have in common: colours for light and dark readers, axes, a sheet of panels."""
+"""Shared by all plots: colours for light and dark themes, axes, a sheet of panels."""
 import html
 import math
 
@@ -10,7 +10,7 @@ LIGHT = {"back": "#ffffff", "text": "#1f2933", "soft": "#66727f", "grid": "#e3e8
 DARK = {"back": "#12171d", "text": "#e4e9ef", "soft": "#94a1b0", "grid": "#2a333d", "ours": "#4f9dff",
         "peer": "#56636f", "spread": "#b4bfca", "wrong": "#ff7b72"}
 
-PANEL, GAP, TOP = 570, 20, 62  # width of a panel, between panels, the sheet's own head
+PANEL, GAP, TOP = 570, 20, 62  # width of a panel, gap between panels, height of the sheet's head
 
 
 def style(dark_only):
@@ -27,14 +27,14 @@ def style(dark_only):
 
 
 class Axis:
-    """From a value to a length: linear from 0, or logarithmic where the values differ by orders of magnitude."""
+    """Maps a value to a length: linear from 0, or logarithmic if the values differ by orders of magnitude."""
 
     def __init__(self, values, whole, is_bars=True):
         positive = [value for value in values if value > 0] or [1.0]
         least, most = min(positive), max(positive)
         self.whole = whole
         self.is_log = most / least > (20 if is_bars else 8)
-        if self.is_log and is_bars:  # the shortest bar shall be seen
+        if self.is_log and is_bars:  # keeps the shortest bar visible
             self.low = math.floor(math.log10(least) - 0.05)
             self.high = max(math.log10(most), self.low + 1)
             self.ticks = [10.0 ** power for power in range(self.low, math.floor(self.high) + 1)]
@@ -66,7 +66,7 @@ def text(x, y, content, classes="text", anchor="start"):
 
 
 def sheet(title, panels, context, dark_only=False):
-    """An SVG of panels, two beside each other; a panel is (height, function that draws it at x, y)."""
+    """An SVG of panels in two columns. A panel is (height, function that draws it at x, y)."""
     rows = [panels[i:i + 2] for i in range(0, len(panels), 2)]
     heights = [max(height for height, _ in row) for row in rows]
     columns = 2 if len(panels) > 1 else 1

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What a run found: workloads, their contestants and figures, from the files of the benchmark programs or from
+"""The results of a run: workloads, their contestants and figures, from the files of the benchmark programs or from
 results.json, which holds the same in short.
 
-A run is called FAMILY/WORKLOAD/CONTESTANT/REPETITION. A figure is the median of the repetitions; a ratio is the
-contestant's median by ours: above 1, ours is faster or smaller. Samples that carry the round trip of a cache line
-before and after (two cores can be near to or far from each other, and a virtual machine moves) are sorted into near
-and far, and those of the more frequent kind count.
+A run is called FAMILY/WORKLOAD/CONTESTANT/REPETITION. A figure is the median of the repetitions. A ratio is the
+contestant's median divided by ours: above 1, ours is faster or smaller.
+
+Two cores can be near to or far from each other, and a virtual machine moves between cores. Samples that carry the round
+trip of a cache line before and after are therefore sorted into near and far, and only the more frequent kind counts.
 """
 import json
 import re
 import statistics
 
 OURS = ("async::", "steps::")
-FAR_NS = 200.0  # round trip of a cache line from which on two cores are called far
-MIN_SAMPLES = 3  # of the frequent kind; with fewer, a contestant's samples all count
+FAR_NS = 200.0  # from this round trip of a cache line on, two cores are far from each other
+MIN_SAMPLES = 3  # of the frequent kind; with fewer, all samples of a contestant count
 
 
 class Contestant:
@@ -22,13 +23,13 @@ class Contestant:
         self.samples = []  # (value, "near" | "far" | "moved" | None)
         self.notes = {}  # further figures: name -> values
         self.defects = []
-        self.taken = 0  # samples, the defective ones among them
+        self.taken = 0  # samples, including defective ones
 
     def is_ours(self):
         return self.name.startswith(OURS)
 
     def choose(self, kind):
-        """Keeps the samples of one kind, if there are enough."""
+        """Keeps the samples of one kind, or all if there are too few of it."""
         of_kind = [value for value, place in self.samples if place == kind]
         self.values = of_kind if len(of_kind) >= MIN_SAMPLES else [value for value, _ in self.samples]
         self.median = statistics.median(self.values) if self.values else None
@@ -38,7 +39,7 @@ class Contestant:
         return statistics.median(self.notes[name]) if name in self.notes else None
 
     def quantiles(self):
-        """The latency at each quantile that was noted: "p50" -> value; empty if this is no latency."""
+        """The latency at each noted quantile: "p50" -> value. Empty if this is not a latency."""
         tail = sorted((name for name in self.notes if re.fullmatch(r"p[\d.]+", name)), key=lambda name: float(name[1:]))
         return {"p50": self.median, **{name: self.note(name) for name in tail}} if tail and self.median else {}
 
@@ -60,7 +61,7 @@ class Contestant:
 class Workload:
     def __init__(self, name, unit, title):
         self.name, self.unit, self.title = name, unit, title
-        self.curve = None  # (name, x, what x counts): it is a point of a curve
+        self.curve = None  # (name, x, unit of x) if it is a point of a curve
         self.place, self.placed = None, (0, 0)
         self.contestants = []
 
@@ -73,7 +74,7 @@ class Workload:
         return self.name.split("/", 1)[1]
 
     def contestant(self, name):
-        """The one of that name, made if it is not there."""
+        """The contestant of that name, added if missing."""
         found = self.find(name)
         if found is None:
             found = Contestant(name)
@@ -93,7 +94,7 @@ class Workload:
         self.ours = next((each for each in self.contestants if each.is_ours() and each.median is not None), None)
 
     def ratio(self, contestant):
-        """Contestant's figure by ours; None where there is no such ratio."""
+        """The contestant's figure divided by ours; None if there is no such ratio."""
         if self.ours is None or contestant is self.ours or contestant.median is None or self.ours.median <= 0:
             return None
         return contestant.median / self.ours.median
@@ -113,7 +114,7 @@ class Workload:
 
 
 def short(value):
-    """More digits than are shown, and fewer than a number has."""
+    """Rounded to eight digits: more than the tables show, fewer than a float has."""
     return float(f"{value:.8g}")
 
 
@@ -154,7 +155,7 @@ def read_runs(data):
     """The workloads of one program's file."""
     told = data["context"]
     found = {}
-    for run in data["benchmarks"]:  # in the order of the first rounds
+    for run in data["benchmarks"]:  # in the order in which they first ran
         name = "/".join(run["name"].split("/")[:2])
         if name not in found:
             unit, title = told.get(f"workload:{name}", "ns|").split("|", 1)
@@ -177,7 +178,7 @@ def read_runs(data):
 
 
 def dump(workloads, context):
-    """The text of results.json, a contestant a line."""
+    """The text of results.json, one line for each contestant."""
     kept = {key: value for key, value in sorted(context.items()) if CONTEXT.fullmatch(key)}
     lines = ['{', f'"context": {json.dumps(kept, indent=1)},', '"workloads": [']
     for i, workload in enumerate(workloads):
@@ -189,7 +190,7 @@ def dump(workloads, context):
 
 
 def curves(workloads):
-    """The workloads that are points of curves, by curve: name -> workloads in the order of x."""
+    """The points of curves, by curve: name -> workloads in the order of x."""
     found = {}
     for each in workloads:
         if each.curve:

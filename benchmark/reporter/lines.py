@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Lines: a figure over the size of the work or the number of threads, and latencies from the median to the tail."""
+"""Line charts: a figure over the amount of work or the number of threads, and latencies from median to tail."""
 import functools
 import math
 import re
@@ -8,19 +8,19 @@ from drawing import PANEL, Axis, sheet, text, tick
 from figures import OURS, curves
 from text import count, names_in, number
 
-LEFT, RIGHT, AREA = 52, 206, 190  # widths beside the lines, height of the lines
-HEAD, FOOT, LABEL = 44, 46, 15  # above, below; a name's height
+LEFT, RIGHT, AREA = 52, 206, 190  # widths beside the lines, their height
+HEAD, FOOT, LABEL = 44, 46, 15  # heights: above the lines, below them, of a name
 COLORS = ["#e07b39", "#3f9f68", "#a866c4", "#bd951d", "#2e9fb0", "#d2607a", "#8c7461", "#7b8794", "#6f6fd0", "#8aa33c"]
 
 
 class Lines:
-    """A panel: for each name, points of (position from 0 to 1, value)."""
+    """A panel with a line for each name: points of (position from 0 to 1, value)."""
 
     def __init__(self, title, note, marks, below):
         self.title, self.note = title, note
-        self.marks = marks  # (position, label) below the axis
-        self.below = below  # what the axis counts
-        self.limit = None  # (position, label): a vertical line
+        self.marks = marks  # (position, label) of each mark on the axis
+        self.below = below  # the unit of the axis
+        self.limit = None  # (position, label) of a vertical line
         self.series = {}
 
     def height(self):
@@ -48,7 +48,7 @@ class Lines:
             out.append(text(at + 4, top + 8, self.limit[1], "soft small"))
         strokes = self.strokes(colors)
         ends, numbers = [], []
-        for name, points in reversed(self.series.items()):  # ours last, above the others
+        for name, points in reversed(self.series.items()):  # ours last, on top of the others
             places = [(left + wide * position, bottom - axis.length(value)) for position, value in points]
             path = " ".join(f"{px:.1f},{py:.1f}" for px, py in places)
             out.append(f'<polyline points="{path}" fill="none" {strokes[name]}/>')
@@ -64,7 +64,7 @@ class Lines:
         return "\n".join(out + names_beside(ends, strokes, left + wide, top, bottom) + numbers)
 
     def strokes(self, colors):
-        """How the line of each name is drawn: the first of ours thick and whole, further ones of ours broken."""
+        """The line style of each name: the first of ours thick and solid, others of ours dashed."""
         ours = [name for name in self.series if is_ours(name)]
         found = {name: f'stroke="{colors[name]}" stroke-width="1.5"' for name in self.series if name not in ours}
         for i, name in enumerate(ours):
@@ -74,8 +74,8 @@ class Lines:
 
 
 def apart(wanted, low, high):
-    """Places near the wanted ones, which ascend, each LABEL from the next: those that would overlap are centred."""
-    groups = []  # [sum of the wanted places of the first, were each where its group begins; how many]
+    """Places near the wanted ones, at least LABEL apart. `wanted` ascends; places that would overlap are centred."""
+    groups = []  # [sum of the wanted places, each less its offset in the group; number of places]
     for place in wanted:
         groups.append([place, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] + LABEL * groups[-2][1] > groups[-1][0] / groups[-1][1]:
@@ -91,7 +91,7 @@ def apart(wanted, low, high):
 
 
 def names_beside(ends, strokes, right, top, bottom):
-    """The names at the right ends of their lines, apart from each other."""
+    """The names at the right ends of their lines, without overlap."""
     ends = sorted(ends, key=lambda each: each[0][1])
     places = apart([y for (_, y), _ in ends], top, bottom + 6)
     out = []
@@ -119,13 +119,13 @@ def plot(title, panels, context, dark_only=False):
 
 
 def along(xs):
-    """From a number to its place between the least and the most, by orders of magnitude."""
+    """A function from x to its position between the minimum (0) and the maximum (1), on a logarithmic scale."""
     low, high = math.log(min(xs)), math.log(max(xs))
     return lambda x: (math.log(x) - low) / (high - low) if high > low else 0.5
 
 
 def curve_panels(workloads, processors=None):
-    """A panel for each curve; with a number of processors, a line where there are as many threads."""
+    """A panel for each curve. `processors` adds a line at that number of threads."""
     panels = []
     for points in curves(workloads).values():
         xs = [each.curve[1] for each in points]
@@ -145,7 +145,7 @@ def curve_panels(workloads, processors=None):
 
 
 def latency_panels(workloads):
-    """A panel for each workload that has noted quantiles."""
+    """A panel for each workload with noted quantiles."""
     panels = []
     for workload in workloads:
         found = {each.name: each.quantiles() for each in workload.contestants if each.quantiles() and not each.defects}

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The folder that a report consists of, and the blocks of texts that show its tables and pictures:
+"""Writes the folder of a report, and fills the blocks of texts that show its tables and pictures:
 
     <!-- results: NAME -->
     …
     <!-- /results -->
 
-NAME: machine, a family of workloads, or one of the pictures below. Where nothing of it was measured, the block is
-empty.
+NAME: machine, a family of workloads, or one of the pictures below. A block without measurements stays empty.
 """
 import html
 import os
@@ -19,12 +18,12 @@ from drawing import DARK, LIGHT
 from text import curve_tables, family_table, machine, machine_sentence, table
 
 OVERVIEW = ["queue/4:4", "bounded/4:4", "pool/futures 2:2", "pool/flood 2", "flows/short", "steps/alive"]
-ALT = {"overview": "a picture of each part's figures", "queue": "the unbounded queues' figures as bars",
+ALT = {"overview": "one workload of each part as bars", "queue": "the unbounded queues' figures as bars",
        "bounded": "the bounded queues' figures as bars", "pool": "the pools' figures as bars",
        "steps": "the figures of flows on one thread as bars", "flows": "the figures of flows on pools as bars",
        "scaling": "time per item over the number of threads", "growth": "time per item over the number of items",
        "latency": "latencies from the median to the tail", "memory": "memory of elements, tasks and flows that wait"}
-OWN = {f"{name}.svg" for name in ALT} | {"README.md", "table.txt", "results.json"}  # other files in the folder are left alone
+OWN = {f"{name}.svg" for name in ALT} | {"README.md", "table.txt", "results.json"}  # publish() leaves other files alone
 BLOCK = re.compile(r"(?P<open>^<!-- results: (?P<name>[\w-]+) -->\n).*?(?P<close>^<!-- /results -->$)",
                    re.MULTILINE | re.DOTALL)
 
@@ -55,7 +54,7 @@ def plots(workloads, context, dark_only=False):
 
 
 def page(pictures, workloads, context, text_table):
-    """One self-contained file with the plots and the table."""
+    """A self-contained web page with the plots and the table."""
     shown = "\n".join(f'<figure id="{html.escape(name)}">{svg}</figure>' for name, svg in pictures.items())
     defects = [f"{each.name} in {workload.name}: {each.defects[0]}"
                for workload in workloads for each in workload.contestants if each.defects]
@@ -73,7 +72,7 @@ pre {{ overflow-x: auto; font-size: 13px }} .wrong {{ color: var(--wrong) }}
 </style></head><body>
 <h1>asyncsteps benchmarks</h1>
 <p>{"<br>".join(html.escape(line) for line in machine(context))}</p>
-<p>Bars: medians; the thin line is the range of the samples; the number behind is the contestant's median by ours.</p>
+<p>Bars show medians, thin lines the range of the samples. The ratio is the contestant's median divided by ours.</p>
 {warning}
 {shown}
 <pre>{html.escape(text_table)}</pre>
@@ -82,11 +81,11 @@ pre {{ overflow-x: auto; font-size: 13px }} .wrong {{ color: var(--wrong) }}
 
 
 def readme(pictures, workloads, context):
-    """All tables and plots, as they are seen by who opens the folder in a browser."""
+    """README.md of the folder, with all tables and plots."""
     families = dict.fromkeys(each.family for each in workloads)
-    parts = ["# What was measured\n", machine_sentence(context) + "\n",
-             "Medians, in brackets the ratio to ours: above 1, ours is faster or smaller. With the least and the most of\n"
-             "each figure: [table.txt](table.txt); as data: [results.json](results.json).\n"]
+    parts = ["# Measurements\n", machine_sentence(context) + "\n",
+             "Medians. In brackets: the ratio to ours; above 1, ours is faster or smaller. [table.txt](table.txt) adds the\n"
+             "minimum and maximum of each figure. [results.json](results.json) has the data.\n"]
     for name in dict.fromkeys([*pictures, *families]):
         parts += [f"## {name}\n", family_table(name, workloads), curve_tables(name, workloads)]
         if name in pictures:
@@ -95,7 +94,7 @@ def readme(pictures, workloads, context):
 
 
 def files(workloads, context, dark_only=False):
-    """What belongs into the folder that texts link to: name -> content."""
+    """The files of the folder: name -> content."""
     pictures = plots(workloads, context, dark_only)
     made = {f"{name}.svg": svg for name, svg in pictures.items()}
     made["README.md"] = readme(pictures, workloads, context)
@@ -105,7 +104,7 @@ def files(workloads, context, dark_only=False):
 
 
 def write(folder, workloads, context, dark_only=False):
-    """The folder with a page besides, for one's own eyes."""
+    """Writes the folder of a local report, which also has a web page."""
     made = files(workloads, context, dark_only)
     made["index.html"] = page(plots(workloads, context, dark_only), workloads, context, table(workloads, context))
     put(folder, made)
@@ -121,7 +120,7 @@ def put(folder, made):
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 def fill(text, pictures_at, workloads, context):
-    """A text with its blocks filled; pictures_at: the way from it to the folder."""
+    """The text with its blocks filled. pictures_at: path of the folder, relative to the text."""
     pictures = plots(workloads, context)
 
     def block(found):
@@ -137,7 +136,7 @@ def fill(text, pictures_at, workloads, context):
 
 
 def texts(root):
-    """The texts that have blocks: their paths below root."""
+    """The paths below root of the texts that have blocks."""
     found = []
     for folder, below, names in os.walk(root):
         below[:] = [each for each in below if not each.startswith(".") and each != "build"]
@@ -151,7 +150,7 @@ def texts(root):
 
 
 def wanted(root, folder):
-    """Of the folder with results.json in it and of the texts below root: path below root -> content as it should be."""
+    """The expected folder and texts, from the folder's results.json: path below root -> content."""
     workloads, context = figures.read([os.path.join(root, folder, "results.json")])
     made = {os.path.join(folder, name): content for name, content in files(workloads, context).items()}
     for path in texts(root):
@@ -161,7 +160,7 @@ def wanted(root, folder):
 
 
 def differences(root, folder):
-    """The paths below root whose content is not that of results.json."""
+    """The paths below root whose content differs from the expected one."""
     found = []
     made = wanted(root, folder)
     for path, content in made.items():
@@ -176,7 +175,7 @@ def differences(root, folder):
 
 
 def publish(root, folder, workloads, context):
-    """Writes the folder, without what was made of other figures, and fills the texts."""
+    """Writes the folder, removes outdated plots and fills the texts."""
     os.makedirs(os.path.join(root, folder), exist_ok=True)
     for name in OWN.intersection(os.listdir(os.path.join(root, folder))):
         os.remove(os.path.join(root, folder, name))

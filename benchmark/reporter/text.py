@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Figures as text: a plain table with the spread of each, and tables in Markdown."""
+"""Figures as text: a plain table with the range of each figure, and tables in Markdown."""
 import datetime
 import math
 import statistics
@@ -8,7 +8,7 @@ from figures import OURS, curves
 
 
 def number(value):
-    """Three digits that matter, thousands apart."""
+    """Three significant digits, with thousands separators."""
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -16,7 +16,7 @@ def number(value):
 
 
 def count(value):
-    """A number of things: 10 M."""
+    """A short count: 10 M."""
     return f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
 
 
@@ -67,14 +67,14 @@ def table(workloads, context):
             lines.append(f"  {each.name:{width}}  {shown:>14}  {spread:>21}  {times(workload.ratio(each)):>8}"
                          f"  {notes_of(each)}".rstrip())
         lines.append("")
-    lines.append("ratio: contestant's median by ours; above 1, ours is faster or smaller")
+    lines.append("ratio: the contestant's median divided by ours; above 1, ours is faster or smaller")
     return "\n".join(lines)
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 def cell(workload, name):
-    """What a table shows for a contestant of a workload."""
+    """The table cell of a contestant in a workload."""
     each = workload.find(name)
     if each is None:
         return ""
@@ -94,7 +94,7 @@ def names_in(workloads):
 
 
 def family_table(family, workloads):
-    """A row for each contestant, a column for each workload; points of curves have tables of their own."""
+    """A row for each contestant, a column for each workload. Leaves out points of curves."""
     members = [each for each in workloads if each.family == family and not each.curve]
     if not members:
         return ""
@@ -106,7 +106,7 @@ def family_table(family, workloads):
 
 
 def curve_tables(family, workloads):
-    """For each way of counting, a table with a row for each curve and contestant, and a column for each x."""
+    """A row for each curve and contestant, a column for each x. Curves over powers of ten have a separate table."""
     groups = {}
     for points in curves([each for each in workloads if each.family == family]).values():
         by_ten = all(math.log10(each.curve[1]).is_integer() for each in points)
@@ -127,7 +127,7 @@ def curve_tables(family, workloads):
 
 
 def machine_sentence(context):
-    """Where and how the figures were measured."""
+    """The machine, command, compiler and date of the measurement, and the versions of the peers."""
     try:
         month = datetime.datetime.fromisoformat(context["date"]).strftime("%B %Y")
     except (KeyError, ValueError):

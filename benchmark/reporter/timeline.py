@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Draws a trace of async/trace.hpp as an SVG: timeline.py TRACE.json PICTURE.svg [--from MS] [--to MS] [--flows N]
 
-A lane for each thread: tasks and callbacks as frames, steps in them, sleeps as thin lines, arrows from who wakes to who
-is woken, diamonds where a task was stolen. Below, the flows that were alive, from start to end.
+Each thread has a lane: tasks and callbacks are frames, steps are bars in them, sleeps are thin lines. An arrow leads
+from the waking thread to the one it wakes. A diamond marks a stolen task. Below the lanes are the flows that were alive,
+each from start to end.
 """
 import argparse
 import html
@@ -33,7 +34,7 @@ def style():
 
 
 class Trace:
-    """The events that are seen between two times, in microseconds."""
+    """The visible events between two times, in microseconds."""
 
     def __init__(self, events, begin, end):
         self.threads = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
@@ -49,7 +50,7 @@ class Trace:
         self.wakes = [(a, b) for a, b in links if self.sees(a["ts"], b["ts"]) and a["tid"] != b["tid"]]
         begun = {e["id"]: e for e in timed if e["ph"] == "b"}
         ended = {e["id"]: e for e in timed if e["ph"] == "e"}
-        self.flows = []  # (number, start, end, how it ended)
+        self.flows = []  # (number, start, end, kind of end)
         for number, start in begun.items():
             stop = ended.get(number)
             to, how = (stop["ts"], stop["args"]["by"]) if stop else (last, "success")
@@ -75,7 +76,7 @@ def bar(trace, start, stop, y, height, kind, title=""):
 
 
 def merged(trace, spans):
-    """Spans whose gaps nobody would see, as one."""
+    """The spans, joined where the gap between them is invisible."""
     result = []
     for start, stop in sorted(spans):
         if result and trace.x(start) - trace.x(result[-1][1]) < 0.5:
@@ -86,14 +87,14 @@ def merged(trace, spans):
 
 
 def function_of(name):
-    """The last named function of a lambda's long name."""
+    """The last named function in the long name of a lambda."""
     plain = re.sub(r"\([^()]*\)|<[^<>]*>| const", "", name)
     parts = [part for part in plain.split("::") if part and not part.startswith(("{", "<", "("))]
     return "::".join(parts[-2:]) or name
 
 
 def lane(trace, tid, y):
-    """Sleeps, tasks, and steps of a thread."""
+    """The lane of a thread: sleeps, tasks, steps and steals."""
     spans = [e for e in trace.spans if e["tid"] == tid]
 
     def of(*kinds):
@@ -104,7 +105,7 @@ def lane(trace, tid, y):
     out += [bar(trace, *span, y + 8, LANE - 16, "task") for span in merged(trace, of("task", "callback"))]
     out += [bar(trace, *span, y + 12, LANE - 24, "step") for span in merged(trace, of("step"))]
     out += [bar(trace, *span, y + 12, LANE - 24, "handler") for span in merged(trace, of("handler"))]
-    # The long ones tell what they are.
+    # Wide steps have their function as a tooltip.
     for e in spans:
         width = trace.x(e["ts"] + e["dur"]) - trace.x(e["ts"])
         if e.get("cat") == "step" and width > 24:
@@ -177,14 +178,14 @@ def main():
     parser.add_argument("picture")
     parser.add_argument("--from", dest="begin", type=float, metavar="MS")
     parser.add_argument("--to", dest="end", type=float, metavar="MS")
-    parser.add_argument("--flows", type=int, default=100, metavar="N", help="at most so many of them")
+    parser.add_argument("--flows", type=int, default=100, metavar="N", help="draw at most N flows (default: 100)")
     parser.add_argument("--title", default="")
     options = parser.parse_args()
     with open(options.trace, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     trace = Trace(events, options.begin, options.end)
     if not trace.lanes:
-        sys.exit("timeline.py: nothing was recorded then (is the program compiled with -DASYNC_TRACE=1?)")
+        sys.exit("timeline.py: no events in that time (is the program compiled with -DASYNC_TRACE=1?)")
     with open(options.picture, "w", encoding="utf-8") as file:
         file.write(picture(trace, options.flows, options.title or options.trace))
 

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// Keeps the processor busy for about a microsecond of its own time, which passes only while the thread runs.
+/// Spins for about a microsecond of CPU time, which passes only while the thread runs.
 inline void work_for_a_microsecond() {
   const auto work = [](std::uint64_t rounds) {
     std::uint64_t value = rounds;

@@ -19,7 +19,7 @@ void* checked(void* memory) {
   return memory;
 }
 
-// Not inlined: g++ would see free() behind a call of operator new that it did not look into, and warn.
+// Not inlined: g++ would see free() paired with an operator new that it cannot look into, and warn.
 [[gnu::noinline]] void release(void* memory) noexcept { std::free(memory); }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "machine.hpp"  // for processors
 
-/// The sizes at which curves are measured.
+/// Sizes at which curves are measured.
 namespace bench {
 
 /// 1, 10, 100 and so on up to `most`.
@@ -23,8 +23,8 @@ inline std::vector<std::size_t> powers_of_two(std::size_t most) {
   return found;
 }
 
-/// Numbers of threads from `least` to four for each processor: powers of two, then as many as there are processors,
-/// twice and four times as many.
+/// Numbers of threads, at least `least`: powers of two below the number of processors, then one, two and four threads
+/// for each processor.
 inline std::vector<std::size_t> crews(std::size_t least = 1) {
   std::vector<std::size_t> found;
   for (std::size_t x = 1; x < processors(); x *= 2) found.push_back(x);
@@ -33,7 +33,7 @@ inline std::vector<std::size_t> crews(std::size_t least = 1) {
   return found;
 }
 
-/// How often something of size `size` is done so that about `items` are handled: at least once, at most `most` times.
+/// Number of rounds of `size` items each that handle about `items` in all: at least one, at most `most`.
 inline std::size_t rounds_of(std::size_t size, std::size_t items, std::size_t most = 1'000'000) {
   return (std::max)(std::size_t{1}, (std::min)(most, items / size));
 }

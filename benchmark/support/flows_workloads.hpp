@@ -14,17 +14,17 @@
 #include "pool_workloads.hpp"  // for measure_futures, measure_latency, run_inside, missing_tasks
 #include "tally.hpp"           // for tally
 
-/// What the contestants of the flows workloads have in common.
+/// Measurements that the contestants of the flows workloads share.
 namespace bench {
 
-/// How many items of about so many nanoseconds make a sample.
+/// Number of items for a sample, from the duration of one item, and at most `most`.
 inline std::size_t flows_for(const plan& to, double nanoseconds_each, std::size_t most = 1'000'000) {
   const double budget = to.quick() ? 4e7 : 2e8;
   return (std::max)(std::size_t{1}, (std::min)(most, static_cast<std::size_t>(budget / nanoseconds_each)));
 }
 
-/// A task inside the pool posts one-step work and gets every future, batch after batch. Adapters are those of the pool
-/// workloads; one whose tasks must not block in get() has wait(future) besides.
+/// A task inside the pool posts one-step work and gets every future, batch after batch. Takes the adapters of the pool
+/// workloads. An adapter whose tasks must not block in get() also has wait(future).
 template <class P>
 sample measure_futures_inside(std::size_t batch, std::size_t items) {
   const auto pool = std::make_unique<P>(2);
@@ -71,7 +71,7 @@ void add_futures(plan& to, const std::string& name, int rank) {
                                  }});
 }
 
-/// Runs start(i) for so many flows of `steps` steps, each of which counts in the tally, until all have ended.
+/// Calls start() for `flows` flows of `steps` steps each and waits until all have ended. Each step counts in the tally.
 template <class Start>
 sample measure_flows(std::size_t flows, std::size_t steps, Start start) {
   sample result;
@@ -87,8 +87,8 @@ sample measure_flows(std::size_t flows, std::size_t steps, Start start) {
   return result;
 }
 
-/// run(count) forks and joins `count` times so many branches, each of which counts in the tally, and returns how long
-/// that took.
+/// Measures `run`: run(count) forks and joins `branches` branches `count` times and returns the duration. Each branch
+/// counts in the tally.
 template <class Run>
 sample measure_fan_out(std::size_t branches, std::size_t groups, Run run) {
   run(groups / 4);
@@ -99,7 +99,7 @@ sample measure_fan_out(std::size_t branches, std::size_t groups, Run run) {
   return result;
 }
 
-/// The fan-outs of a contestant and their curve: fork_and_join(branches, groups) is one sample.
+/// Adds the fan-outs of a contestant and their curve: fork_and_join(branches, groups) takes one sample.
 template <class F>
 void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds_per_branch, F fork_and_join,
                  std::size_t most = 1'000) {
@@ -117,7 +117,7 @@ void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds
   });
 }
 
-/// `trips` round trips by each of `pairs` pairs, which took(trips) makes and returns how long it took.
+/// Measures `trips` round trips, shared among `pairs` pairs: took(n) makes n by each pair and returns the duration.
 template <class Trips>
 sample measure_round_trips(std::size_t pairs, std::size_t trips, Trips took) {
   took(trips / pairs / 4 + 1);
@@ -127,7 +127,7 @@ sample measure_round_trips(std::size_t pairs, std::size_t trips, Trips took) {
   return result;
 }
 
-/// The curve "scaling/flows" of a contestant: busy_flows(workers, flows) is one sample.
+/// Adds a contestant to the curve "scaling/flows": busy_flows(workers, flows) takes one sample.
 template <class F>
 void add_scaling(plan& to, const std::string& name, int rank, F busy_flows) {
   to.add_to_curve("scaling/flows", [&](std::size_t workers) {

@@ -50,12 +50,12 @@ namespace {
 
 constexpr const char* help = R"(usage: %s [OPTIONS] [--benchmark_... of Google Benchmark]
   --quick          small sizes, fewer repetitions
-  --whole          also the workloads that take long
+  --whole          also the curves
   --filter=REGEX   only workloads and contestants whose "workload/contestant" contains a match
   --repetitions=N  samples of each contestant in each workload
-  --list           names, and nothing is run
-  --seconds        the expected duration, and nothing is run
-  --more=SECONDS   what runs after this program, for the estimate of the time left
+  --list           print the names and run nothing
+  --seconds        print the expected duration and run nothing
+  --more=SECONDS   expected duration of later programs, for the estimate of the time left
 )";
 
 struct arguments {
@@ -65,12 +65,12 @@ struct arguments {
   double more = 0;
 };
 
-/// Value of "--name=value", or null.
+/// The value of "--name=value", or null.
 const char* value_of(const std::string& argument, const std::string& name) {
   return argument.compare(0, name.size() + 1, name + "=") == 0 ? argument.c_str() + name.size() + 1 : nullptr;
 }
 
-/// Takes what it knows out of argv.
+/// Removes its own options from argv; the others are for Google Benchmark.
 arguments parse(int& argc, char** argv) {
   arguments found;
   int left = 1;
@@ -103,7 +103,7 @@ arguments parse(int& argc, char** argv) {
   return found;
 }
 
-/// A fresh process of this program takes the sample and prints its figures, a "name value" a line.
+/// Takes the sample in a new process of this program, which prints its figures as lines "name value".
 sample run_in_own_process(const std::string& name, bool quick) {
   sample result;
   const std::string command =
@@ -120,11 +120,11 @@ sample run_in_own_process(const std::string& name, bool quick) {
     if (space != std::string::npos) result.figures[text.substr(0, space)] = std::strtod(line + space, nullptr);
   }
   const int status = ::pclose(pipe);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) result.defect = "failed in a process of its own";
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) result.defect = "the measuring process failed";
   return result;
 }
 
-/// What is running, how much of it is done and how long it will take, on standard error.
+/// Shows the running workload, the samples done and the time left, on standard error.
 class progress {
  public:
   void expect(std::size_t samples, double seconds) {
@@ -138,7 +138,7 @@ class progress {
     char text[200];
     std::snprintf(text, sizeof text, "[%4zu/%zu] %6s left  %-*s%s", done_ + 1, samples_, time_left().c_str(),
                   is_terminal_ ? 30 : 0, workload.c_str(), is_terminal_ ? contestant.c_str() : "");
-    // A line that is longer than the terminal is wide would not be overwritten by the next one.
+    // The next line cannot overwrite one that is wider than the terminal.
     std::fprintf(stderr, is_terminal_ ? "\r\033[K%.*s" : "%.*s\n", width(), text);
     std::fflush(stderr);
   }
@@ -171,7 +171,7 @@ class progress {
   double guessed_left_ = 0, guessed_done_ = 0, took_ = 0;
 };
 
-/// Google Benchmark's console output is replaced by the progress and by benchmark/reporter.
+/// No output: the progress and benchmark/reporter replace Google Benchmark's console output.
 class silent_reporter : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }

@@ -28,7 +28,7 @@ const std::vector<std::size_t>& usable() {
   return list;
 }
 
-/// What a "key : value" or "key=value" line of a file says, without quotes.
+/// The value of a "key : value" or "key=value" line of a file, without quotes.
 std::optional<std::string> line_of(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -49,7 +49,7 @@ void pin_to_processor(std::size_t n) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(usable()[n % usable().size()], &set);
-  ::sched_setaffinity(0, sizeof set, &set);  // a refusal leaves the thread where it is: slower, not wrong
+  ::sched_setaffinity(0, sizeof set, &set);  // a failure leaves the thread unpinned: slower, not wrong
 }
 
 nanoseconds line_round_trip() {
@@ -71,7 +71,7 @@ nanoseconds line_round_trip() {
   };
   run_together(2, [](std::size_t) {}, play);
   std::nth_element(times.begin(), times.begin() + rallies / 2, times.end());
-  return times[rallies / 2];  // the median: an interrupt must not look like a long way
+  return times[rallies / 2];  // the median: an interrupt must not pass for a distant core
 }
 
 std::size_t resident_bytes() {

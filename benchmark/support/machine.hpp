@@ -12,7 +12,7 @@
 
 #include "harness.hpp"  // for nanoseconds
 
-/// What the workloads need to know of the machine.
+/// Facts about the machine, and helpers that depend on it.
 namespace bench {
 
 using wall_clock = std::chrono::steady_clock;
@@ -20,21 +20,21 @@ using wall_clock = std::chrono::steady_clock;
 /// Processors that this process may use.
 std::size_t processors();
 
-/// Ties the calling thread to the n-th of these processors, counted round and round.
+/// Pins the calling thread to the n-th of these processors, modulo their number.
 void pin_to_processor(std::size_t n);
 
-/// How long a cache line takes from one core to another and back; 0 on a single processor.
+/// Round trip of a cache line from one core to another and back; 0 on a single processor.
 nanoseconds line_round_trip();
 
-/// Memory of this process that lies in RAM.
+/// Resident memory of this process.
 std::size_t resident_bytes();
 
-/// Model of the processor and name of the operating system, as the system tells them.
+/// Model of the processor and name of the operating system, from the system's files.
 std::string processor_name();
 std::string system_name();
 
-/// Calls of operator new by all threads while a counted_allocations exists: only one at a time. (Outside of it, nothing
-/// is counted, so that the counter costs the measured ones nothing.)
+/// Counts calls of operator new by all threads while it exists. At most one may exist at a time. Outside its lifetime
+/// nothing is counted, so that the counter does not slow other measurements down.
 class counted_allocations {
  public:
   counted_allocations();
@@ -42,7 +42,7 @@ class counted_allocations {
   std::uint64_t calls() const;
 };
 
-/// What a call of wall_clock::now() takes.
+/// Duration of a call of wall_clock::now().
 nanoseconds clock_cost();
 
 /// CPU time that all threads of this process have used so far.
@@ -57,7 +57,7 @@ inline void pause() noexcept {
 #endif
 }
 
-/// What a thread does between two attempts that met an empty or full queue: the same for all contestants.
+/// Back-off after an attempt on an empty or full queue, the same for all contestants.
 class patience {
  public:
   void lost() noexcept {
@@ -72,7 +72,7 @@ class patience {
   unsigned misses_ = 0;
 };
 
-/// All threads leave wait() together, as close as the machine can.
+/// Lets all threads leave wait() at the same time, as far as the machine can.
 class start_line {
  public:
   explicit start_line(std::size_t threads) noexcept : missing_(threads) {}
@@ -87,8 +87,8 @@ class start_line {
 
 enum class placing { pinned, free };
 
-/// Runs warm_up(i) and then body(i) on `threads` threads, thread i tied to processor i unless they are free, and
-/// returns the time from the first body's start to the last body's end. Rethrows an exception of theirs.
+/// Runs warm_up(i) and then body(i) on `threads` threads, and returns the time from the start of the first body to the
+/// end of the last. Thread i is pinned to processor i unless `where` is free. Rethrows an exception of a thread.
 template <class WarmUp, class Body>
 nanoseconds run_together(std::size_t threads, WarmUp warm_up, Body body, placing where = placing::pinned) {
   struct alignas(128) lane {

@@ -20,18 +20,18 @@
 #include "quantiles.hpp"  // for note_quantiles
 #include "tally.hpp"      // for tally
 
-/// The workloads of the pools, for any adapter; what it lacks, it is not measured in:
+/// The pool workloads, for any adapter. An adapter skips workloads whose calls it lacks:
 ///
 ///   struct adapter {
-///     static constexpr double nanoseconds_per_task = 300;   // a guess: slow ones get fewer tasks
+///     static constexpr double nanoseconds_per_task = 300;   // a guess: slow pools get fewer tasks
 ///     static constexpr bool has_threads = true;             // its threads start and end with it
 ///     explicit adapter(std::size_t workers);
 ///     auto post(F);               // a future with get()
 ///     void execute(F);            // fire and forget; also called from inside tasks
-///     void fork_join(F, G);       // called inside a task: runs both, maybe at the same time
-///     void loop(count, F);        // called inside a task or outside: F(i) for each i below count
-///     void fork_many(count, F);   // called outside: copies of F, count times, and waits
-///     std::size_t workers();      // optional: how many threads there are if not as many as asked for
+///     void fork_join(F, G);       // called inside a task: runs both, possibly at the same time
+///     void loop(count, F);        // called inside or outside a task: F(i) for each i below count
+///     void fork_many(count, F);   // called outside: runs count copies of F and waits
+///     std::size_t workers();      // optional: the number of threads, if not as requested
 ///   };
 namespace bench {
 
@@ -95,7 +95,7 @@ sample measure_futures(std::size_t producers, std::size_t workers, std::size_t b
   return result;
 }
 
-/// One thread outside the pool posts tasks as fast as it can; measured until the last has run.
+/// One thread outside the pool posts tasks as fast as it can. Measured until the last one has run.
 template <class P, class Task = empty_task>
 sample measure_flood(std::size_t workers, std::size_t items) {
   const auto pool = std::make_unique<P>(workers);
@@ -110,7 +110,7 @@ sample measure_flood(std::size_t workers, std::size_t items) {
   return result;
 }
 
-/// A task that posts two more, until the tree is as deep as wanted.
+/// A task that posts two more, down to depth 0.
 template <class P>
 struct tree_task {
   P* pool;
@@ -149,7 +149,7 @@ std::uint64_t fibonacci(P& pool, unsigned n) {
   return a + b;
 }
 
-/// Runs a body as a task and waits for its end.
+/// Runs a body as a task and waits until it ends.
 template <class P, class Body>
 void run_inside(P& pool, Body body) {
   std::atomic<bool> done{false};
@@ -161,7 +161,7 @@ void run_inside(P& pool, Body body) {
   done.wait(false, std::memory_order_acquire);
 }
 
-/// Fork-join without a cut-off: each call spawns one part and calls the other.
+/// Fork-join without a cut-off: each call spawns one half and calls the other half itself.
 template <class P>
 sample measure_fork_join(std::size_t workers, unsigned n, std::uint64_t expected) {
   const auto pool = std::make_unique<P>(workers);
@@ -174,7 +174,7 @@ sample measure_fork_join(std::size_t workers, unsigned n, std::uint64_t expected
   return result;
 }
 
-/// Loops over cheap calls, one after the other.
+/// Parallel loops over cheap calls, one loop after the other.
 template <class P>
 sample measure_loop(std::size_t workers, std::size_t count, bool inside, std::size_t items) {
   const auto pool = std::make_unique<P>(workers);
@@ -225,7 +225,7 @@ sample measure_captures(std::size_t workers, std::size_t items) {
   return result;
 }
 
-/// A task for an idle pool: from the call that posts it until its future has woken the caller.
+/// Latency of a task for an idle pool: from the call that posts it until its future has woken the caller.
 template <class P>
 sample measure_latency(std::size_t workers, std::size_t items, std::chrono::microseconds idle) {
   const auto pool = std::make_unique<P>(workers);
@@ -245,7 +245,7 @@ sample measure_latency(std::size_t workers, std::size_t items, std::chrono::micr
   return result;
 }
 
-/// CPU time of a pool that has worked and has nothing more to do.
+/// CPU time of a pool that has run tasks and is idle.
 template <class P>
 sample measure_idle_cpu(std::size_t workers, std::size_t milliseconds) {
   const auto pool = std::make_unique<P>(workers);
@@ -260,7 +260,7 @@ sample measure_idle_cpu(std::size_t workers, std::size_t milliseconds) {
   return result;
 }
 
-/// Resident memory of tasks that wait, because every worker is busy.
+/// Resident memory of tasks that wait because every worker is busy.
 template <class P>
 sample measure_backlog(std::size_t workers, std::size_t items) {
   const auto pool = std::make_unique<P>(workers);
@@ -288,18 +288,18 @@ sample measure_backlog(std::size_t workers, std::size_t items) {
   return result;
 }
 
-/// So many tasks are posted while the only worker is busy, and then run: the time of both, without what it takes to
-/// hold the worker up and to let it go.
+/// Posts `waiting` tasks while the only worker is busy, then lets it run them. Measures both, without the time for
+/// holding and releasing the worker.
 template <class P>
 sample measure_waiting(std::size_t waiting, std::size_t rounds) {
   const auto pool = std::make_unique<P>(1);
   sample result;
   nanoseconds total{};
   for (std::size_t r = 0; r < rounds + (rounds + 3) / 4; ++r) {
-    if (r == (rounds + 3) / 4) total = {};  // what came before warms up
+    if (r == (rounds + 3) / 4) total = {};  // the rounds before are the warm-up
     std::atomic<bool> held{false}, go{false}, done{false};
     wall_clock::time_point released, ended;
-    std::size_t left = waiting;  // touched by the worker only
+    std::size_t left = waiting;  // used by the worker only
     pool->execute([&] {
       held.store(true, std::memory_order_release);
       held.notify_one();
@@ -349,7 +349,7 @@ sample measure_allocations(std::size_t items, Round round) {
   return result;
 }
 
-/// Enters an adapter in the workloads of fork_join().
+/// Adds an adapter to the workloads of fork_join().
 template <class P>
 void add_fork_join(plan& to, const std::string& name, int rank) {
   to.add_to_curve("scaling/fork-join", [&](std::size_t workers) {
@@ -363,13 +363,13 @@ void add_fork_join(plan& to, const std::string& name, int rank) {
   }
 }
 
-/// Enters an adapter in the workloads that it can run.
+/// Adds an adapter to those workloads that it can run.
 template <class P>
 void add_pool(plan& to, const std::string& name, int rank) {
   const auto add = [&](const std::string& workload, std::size_t items, auto run) {
     to.add("pool/" + workload, {name, rank, items, run});
   };
-  // As many as take about so long, and not more than `most`.
+  // The number of tasks for a sample, at most `most`.
   const auto sized = [&](std::size_t most) {
     const double budget = to.quick() ? 5e7 : 3e8;
     return (std::min)(most, static_cast<std::size_t>(budget / P::nanoseconds_per_task));

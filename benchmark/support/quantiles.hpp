@@ -8,7 +8,7 @@
 
 namespace bench {
 
-/// Makes the median of these the value of a sample, and notes the quantiles of the tail that so many can tell.
+/// Makes the median of `values` the value of a sample. Notes the tail quantiles for which there are enough values.
 inline void note_quantiles(sample& result, std::vector<double>& values) {
   std::sort(values.begin(), values.end());
   result.figures["value"] = values[values.size() / 2];

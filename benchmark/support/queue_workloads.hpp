@@ -15,20 +15,20 @@
 #include "machine.hpp"    // for run_together, patience
 #include "quantiles.hpp"  // for note_quantiles
 
-/// The workloads of the queues, for any adapter:
+/// The queue workloads, for any adapter:
 ///
 ///   struct adapter {                        // made anew for each sample
 ///     bool enqueue(std::uint64_t);          // false: full
 ///     bool dequeue(std::uint64_t&);         // false: empty
-///     std::size_t enqueue_bulk(const std::uint64_t*, std::size_t);   // optional, both: how many went through
+///     std::size_t enqueue_bulk(const std::uint64_t*, std::size_t);   // optional, both; return the number moved
 ///     std::size_t dequeue_bulk(std::uint64_t*, std::size_t);
-///     void wait_enqueue(std::uint64_t);  std::uint64_t wait_dequeue();   // optional, both: wait while full, empty
-///     void trim();                          // optional: gives unused memory back
-///     struct producer; struct consumer;     // optional: made from adapter& by each thread, have the calls instead
+///     void wait_enqueue(std::uint64_t);  std::uint64_t wait_dequeue();   // optional, both; block while full or empty
+///     void trim();                          // optional: returns unused memory
+///     struct producer; struct consumer;     // optional: have these calls instead; each thread makes one of adapter&
 ///   };
 ///
-/// Every element that goes in must come out once: counts and sums are compared after each sample, and a queue that
-/// loses or repeats elements is reported as defective.
+/// Every element that goes in must come out once. Counts and sums are compared after each sample; a queue that loses or
+/// repeats elements is reported as defective.
 namespace bench {
 
 template <class Q>
@@ -54,7 +54,7 @@ concept can_wait = requires(Q& q) {
   q.wait_dequeue();
 };
 
-/// Elements that came in or went out; compared as a whole.
+/// Count and sum of the elements that went in, or came out.
 struct ledger {
   std::uint64_t count = 0, sum = 0;
   void note(std::uint64_t value) noexcept {
@@ -77,7 +77,7 @@ inline std::string defect_of(const ledger& in, const ledger& out) {
 
 inline constexpr std::size_t bulk_size = 32;
 
-/// One phase of traffic through a queue: each producer sends its share, consumers take until all is gone.
+/// One phase of traffic through a queue: each producer sends its share, consumers take elements until none are left.
 template <class Q>
 class traffic {
  public:
@@ -93,7 +93,7 @@ class traffic {
         in_(producers),
         out_(consumers) {}
 
-  /// The part of thread i: first the producers, then the consumers.
+  /// The part of thread i. Producers come first, then consumers.
   void run(std::size_t i) {
     if (i < producers_) {
       produce(i);
@@ -186,7 +186,7 @@ class traffic {
   std::vector<padded> in_, out_;
 };
 
-/// Traffic of `producers` and `consumers`: a quarter of it first to warm the queue up, then the measured part.
+/// Traffic of `producers` and `consumers`. A quarter as much comes first, as a warm-up.
 template <class Q>
 sample measure_traffic(std::size_t producers, std::size_t consumers, std::size_t items,
                        typename traffic<Q>::kind how = traffic<Q>::kind::single) {
@@ -198,13 +198,13 @@ sample measure_traffic(std::size_t producers, std::size_t consumers, std::size_t
   ledger in = warm.in(), out = warm.out();
   in += measured.in();
   out += measured.out();
-  typename ends_of<Q>::consumer rest(*queue);  // a queue may call itself empty while others take from it
+  typename ends_of<Q>::consumer rest(*queue);  // a queue may report empty while other threads take from it
   for (std::uint64_t value = 0; rest.dequeue(value);) out.note(value);
   result.defect = defect_of(in, out);
   return result;
 }
 
-/// One thread puts an element in and takes one out.
+/// One thread puts an element in and takes one out, again and again.
 template <class Q>
 sample measure_pair(std::size_t items) {
   const auto queue = std::make_unique<Q>();
@@ -224,7 +224,7 @@ sample measure_pair(std::size_t items) {
   return result;
 }
 
-/// One thread asks an empty queue.
+/// One thread polls an empty queue.
 template <class Q>
 sample measure_empty(std::size_t items) {
   const auto queue = std::make_unique<Q>();
@@ -240,7 +240,7 @@ sample measure_empty(std::size_t items) {
   return result;
 }
 
-/// Two threads, two queues: an element goes there and back.
+/// Two threads and two queues: an element goes there and back.
 template <class Q>
 sample measure_round_trip(std::size_t items) {
   const auto there = std::make_unique<Q>(), back = std::make_unique<Q>();
@@ -275,7 +275,7 @@ sample measure_round_trip(std::size_t items) {
   return result;
 }
 
-/// Resident memory of a backlog, after it is gone, and after trim().
+/// Resident memory of a backlog; noted again when it is drained, and after trim().
 template <class Q>
 sample measure_memory(std::size_t items) {
   const std::size_t before = resident_bytes();
@@ -306,7 +306,7 @@ sample measure_memory(std::size_t items) {
   return result;
 }
 
-/// One thread puts so many elements in and then takes them all out, round after round.
+/// One thread puts `elements` elements in and then takes them all out, round after round.
 template <class Q>
 sample measure_growth(std::size_t elements, std::size_t rounds) {
   const auto queue = std::make_unique<Q>();
@@ -328,7 +328,7 @@ sample measure_growth(std::size_t elements, std::size_t rounds) {
   return result;
 }
 
-/// Enters an adapter in the workloads of a family ("queue" or "bounded") that it can run.
+/// Adds an adapter to those workloads of a family ("queue" or "bounded") that it can run.
 template <class Q>
 void add_queue(plan& to, const std::string& family, const std::string& name, int rank) {
   using kind = typename traffic<Q>::kind;

@@ -7,18 +7,18 @@
 #include "harness.hpp"  // for sample
 #include "machine.hpp"  // for wall_clock
 
-/// What the contestants of the steps workloads have in common.
+/// Sizes and checks that the contestants of the steps workloads share.
 namespace bench {
 
-/// How many flows are alive together in the workloads "alive" and "switch".
+/// Number of flows alive at a time in the workloads "alive" and "switch".
 inline constexpr std::size_t flows_alive = 30'000;
 
-/// When the timer number `i` of the workload "timers" is due.
+/// Delay of timer `i` in the workload "timers".
 inline std::chrono::milliseconds timer_delay(std::size_t i) {
   return std::chrono::milliseconds(10'000 + i * 7919 % 50'000);
 }
 
-/// The time since `begin` with a check that the work was done.
+/// The time since `begin`; a defect unless all the work was done.
 inline sample finished(wall_clock::time_point begin, std::size_t done, std::size_t expected) {
   sample result;
   result.time = wall_clock::now() - begin;

@@ -13,8 +13,8 @@
 
 namespace bench {
 
-/// Counts the tasks that ran, each thread in a cache line of its own: about a nanosecond a task, so that empty tasks
-/// can be counted without measuring the counter.
+/// Counts the tasks that ran. Each thread has a separate cache line, and counting takes about a nanosecond a task, so
+/// that a measurement of empty tasks does not measure the counter.
 class tally {
  public:
   /// Called by a task.
@@ -22,16 +22,16 @@ class tally {
     thread_local const place mine;
     std::atomic<std::uint64_t>& cell = cells()[mine.index].count;
     if (mine.index == 0) {
-      cell.fetch_add(1, std::memory_order_release);  // the place of all that found none of their own
+      cell.fetch_add(1, std::memory_order_release);  // shared by the threads that found no free place
     } else {
       cell.store(cell.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
   }
 
-  /// How many have run since this object was made.
+  /// Number of tasks that have run since this object was made.
   std::uint64_t so_far() const noexcept { return total() - start_; }
 
-  /// Waits until that many have run; false if nothing more happens for ten seconds, or if too many have run.
+  /// Waits until `wanted` tasks have run. False if no task runs for ten seconds, or if too many have run.
   bool wait_for(std::uint64_t wanted) const {
     std::uint64_t seen = so_far();
     wall_clock::time_point last = wall_clock::now();
@@ -63,7 +63,7 @@ class tally {
     std::size_t next = 1;
   };
   static register_of_places& places_of_all() noexcept {
-    static register_of_places& all = *new register_of_places;  // outlives the threads that give their place back
+    static register_of_places& all = *new register_of_places;  // never destroyed: ending threads return their places
     return all;
   }
   struct place {
