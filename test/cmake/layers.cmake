@@ -120,10 +120,18 @@ endfunction()
 # of its own, and nothing sets its target's flags.
 function(can_be_grouped layer name source result)
   file(STRINGS ${source} directives REGEX "^ *# *(define|undef|if|ifdef|ifndef) ")
-  if(layer MATCHES "^(unit|stress)$" AND NOT directives AND NOT name MATCHES "^unit\\.(dropin_|interop_asio$)")
+  if(layer MATCHES "^(unit|stress)$" AND NOT directives AND NOT name MATCHES "^unit\\.(dropin_|interop_asio$|steps_futoin$)")
     set(${result} ON PARENT_SCOPE)
   else()
     set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# With ASYNCSTEPS_TEST_QUICK, -O1: it takes a quarter less time to compile.
+function(optimise_less target)
+  if(ASYNCSTEPS_TEST_QUICK AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O1)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made with -O2
   endif()
 endfunction()
 
@@ -159,8 +167,10 @@ function(add_groups layer timeout sources)
     add_executable(${group} ${unit})
     target_link_libraries(${group} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
     target_include_directories(${group} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    # g++ merges equal functions of two types, and then warns of an access by the wrong one.
-    target_compile_options(${group} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf>)
+    # g++ merges equal functions of two types, and then warns of an access by the wrong one; and it takes types in
+    # unnamed namespaces for those of a header where the test is not the main file.
+    target_compile_options(${group} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf;-Wno-subobject-linkage>")
+    optimise_less(${group})
     if(NOT ASYNCSTEPS_TEST_GROUPS)
       set_target_properties(${group} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()
@@ -231,6 +241,11 @@ endfunction()
 
 function(add_example_layer)
   add_programs(example 120)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^example\\.")
+  foreach(target IN LISTS targets)
+    optimise_less(${target})
+  endforeach()
   allow_fences(example.http_server)
 endfunction()
 
