@@ -103,7 +103,7 @@ struct handed_over : rl::test_suite<handed_over, 3> {
   void thread(unsigned index) {
     if (index == 0) {
       check(loop.turn(0), "the owner enters");
-      loop.owner.let_go();
+      loop.owner.disown();
       done[0] = 1;
     } else if (index == 1) {
       while (loop.owner.is(token_of(0))) async::detail::yield_thread();

@@ -125,7 +125,7 @@ class loop_core {
   /// Makes the calling thread the owner, between turns.
   void adopt() noexcept { owner_.leave(owner_.enter(thread_token())); }
   /// Leaves the loop without owner, until the next adopt() or turn. By the owner, between turns.
-  void disown() noexcept { owner_.let_go(); }
+  void disown() noexcept { owner_.disown(); }
 
   /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
   /// once, the next push wakes the embedder, if there is one; so does what leaves the pass.
