@@ -29,10 +29,9 @@ enum class ring_result : unsigned char {
 /// The ring under bounded_queue: claims, slots and closing. It never sleeps, but wakes sleepers.
 ///
 /// Words       tail_, head_: the next ticket of producers, and of consumers; the top bit of tail_: closed. Ticket t
-/// uses
-///             slot t % capacity. A slot's turn = ticket << 2 | state: free for the producer with that ticket, full or
-///             void for its consumer, which sets it free for the ticket a capacity later. Tickets never wrap. Turns do,
-///             but while a thread's claim can succeed, its slot is at most one capacity behind.
+///             uses slot t % capacity. A slot's turn = ticket << 2 | state: free for the producer with that ticket,
+///             full or void for its consumer, which sets it free for the ticket a capacity later. Tickets never wrap.
+///             Turns do, but while a thread's claim can succeed, its slot is at most one capacity behind.
 /// Invariants  I1 head_ <= tail_ <= head_ + capacity, by ticket. I2 a ticket has one producer and one consumer: the
 ///             compare-exchange of tail_ and of head_. I3 between claim and turn only the claimer touches the element.
 /// Linearization  an enqueue at its claim of tail_, a dequeue at its claim of head_, close at its fetch_or of tail_;
