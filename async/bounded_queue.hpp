@@ -17,50 +17,51 @@
 
 namespace async {
 
-/// What can be set about a bounded_queue at compile time; derive from it and hide what is to change.
+/// Compile-time settings of a bounded_queue. To change one, derive from this and hide it.
 struct bounded_queue_traits {
   /// Number of the first ticket. Tests start just below a wrap of the slots' turns.
   static constexpr std::uint64_t first_ticket = 0;
-  /// Called between claiming a slot and using it. Tests stop a thread there.
+  /// Called between claiming a slot and using it. Tests stop threads there.
   static void claimed() noexcept {}
-  /// Called by an enqueue that finds no room, before it asks where the consumers are. Tests change the answer there.
+  /// Called by an enqueue that finds no room, before it reads the consumers' position. Tests change that position
+  /// there.
   static void looking() noexcept {}
 };
 
-/// Bounded multi-producer multi-consumer FIFO queue: a ring of slots, with calls that return at once and calls that
-/// wait.
+/// Bounded multi-producer multi-consumer FIFO queue: a ring of slots. Each call has a try, a blocking and a timed form.
 ///
-/// Use it to pass elements between threads with a limit on how many are under way: producers that are too fast wait or
-/// are told. Do not use it when a producer must never wait or fail (async::queue), or between two threads on the
-/// fastest path of all (a single-producer single-consumer ring is faster still).
+/// Use it to pass elements between threads with back-pressure: producers that are too fast wait or are refused. Do not
+/// use it when a producer must never wait or fail (async::queue), or on the fastest possible path between two threads
+/// (a single-producer single-consumer ring is faster still).
 ///
-/// Order       linearizable FIFO. Elements come out in the order in which they were claimed a place; "full", "empty"
-///             and "closed" are true at some moment within the call, also across several queues.
-/// Waiting     a waiting call looks a few microseconds, then sleeps; it uses no CPU and needs no place in the queue, so
-///             that a call that times out leaves nothing behind. Sleepers are woken first come, first served, one for
-///             each element or free place; a thread that does not sleep may get it before them.
-/// Closing     after close() nothing goes in; what is in comes out, then calls that take return false. All waiting
-///             calls return. What went in is exactly what was accepted before close() took effect.
-/// Threads     every member from any thread, except construction and destruction: no other call may be running (one
-///             that has handed over its element but has not returned still is).
-/// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it holds up those who need
-///             that slot; they wait for it. All else does not wait. Constructors, assignments and destructors of T,
-///             and iterators of bulks, run in that window and must not use the queue.
-/// Exceptions  a throwing constructor: nothing is enqueued; its place, and those of what a bulk had still to construct,
-///             count as taken until all before them has been dequeued. A throwing assignment on the way out: the
-///             element is gone, the exception passes. Arguments are moved from only by a call that succeeds or throws.
-///             A call that waits can throw only what T throws.
+/// Order       linearizable FIFO. Elements come out in the order in which their slots were claimed. "Full", "empty" and
+///             "closed" were true at some instant during the call, also across several queues.
+/// Waiting     a blocking call spins for a few microseconds, then sleeps without using the CPU. It takes no place in
+///             the queue while it waits, so a call that times out leaves nothing behind. Sleepers are woken first come,
+///             first served, one for each element or free place. A thread that does not sleep may get it before them.
+/// Closing     close() refuses further elements and makes all waiting calls return. The elements inside come out, then
+///             calls that take return false. Exactly the elements that were accepted before close() took effect went
+///             in.
+/// Threads     any thread may call any member, except construction and destruction. No other call may be running then;
+///             a call that has handed over its element but has not returned is still running.
+/// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it delays the threads that
+///             need that slot; they wait for it. All other operations do not wait. Constructors, assignments and
+///             destructors of T, and iterators of bulks, run in that window and must not use the queue.
+/// Exceptions  a throwing constructor: nothing is enqueued. Its slot, and those of elements that a bulk had still to
+///             construct, count as taken until all before them have been dequeued. A throwing assignment on the way
+///             out: the element is gone, and the exception passes. Arguments are moved from only by a call that
+///             succeeds or throws. A call that waits throws only what T throws.
 /// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after.
 /// Example     test/example/queue.cpp
 template <class T, class Traits = bounded_queue_traits>
 class bounded_queue {
  public:
-  using value_type = T;  ///< what the queue holds
+  using value_type = T;  ///< the element type
 
-  /// Room for at least `capacity` elements: rounded up to a power of two. Throws std::invalid_argument for 0,
-  /// std::length_error for what can't be addressed, std::bad_alloc.
+  /// Makes room for at least `capacity` elements, rounded up to a power of two. Throws std::invalid_argument for 0,
+  /// std::length_error for a capacity that cannot be addressed, std::bad_alloc.
   explicit bounded_queue(std::size_t capacity) : ring_(capacity) {}
-  /// Destroys the elements that are left. No other call may be running or waiting.
+  /// Destroys the remaining elements. No other call may be running or waiting.
   ~bounded_queue() = default;
   bounded_queue(const bounded_queue&) = delete;
   bounded_queue& operator=(const bounded_queue&) = delete;
@@ -72,13 +73,13 @@ class bounded_queue {
     return ring_.enqueue(std::forward<Args>(args)...) == result::done;
   }
 
-  /// Moves the oldest element to `out`, of type T or any type that can be assigned from it. False: empty.
+  /// Moves the oldest element to `out`, of any type that T&& can be assigned to. False: empty.
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue(U& out) {
     return ring_.dequeue(assign_to(out)) == result::done;
   }
-  /// The oldest element; none: empty.
+  /// Takes the oldest element; nullopt: empty.
   std::optional<T> dequeue()
     requires std::move_constructible<T>
   {
@@ -100,14 +101,15 @@ class bounded_queue {
     return wait_for_item(nullptr, assign_to(out));
   }
 
-  /// blocking_enqueue that gives up after `limit` (steady clock). False: still full, or closed; `args` untouched.
+  /// Like blocking_enqueue(), but gives up after `limit` (steady clock). False: still full, or closed; `args`
+  /// untouched.
   template <class Rep, class Period, class... Args>
     requires std::constructible_from<T, Args...>
   bool enqueue_for(std::chrono::duration<Rep, Period> limit, Args&&... args) {
     const deadline until(limit);
     return wait_for_room(&until, std::forward<Args>(args)...);
   }
-  /// blocking_dequeue that gives up after `limit` (steady clock). False: still empty, or closed and drained.
+  /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained.
   template <class U, class Rep, class Period>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
@@ -115,9 +117,9 @@ class bounded_queue {
     return wait_for_item(&until, assign_to(out));
   }
 
-  /// Constructs up to `count` elements from *first and its successors; returns how many went in. Those of one call stay
-  /// in order; others' may come between. Fewer than `count`: there was no more room at some moment, or closed. When a
-  /// constructor or the iterator throws, the elements before stay in.
+  /// Constructs up to `count` elements from *first and its successors; returns how many went in. The elements of one
+  /// call stay in order; elements of other threads may come between. Fewer than `count`: at some instant there was no
+  /// more room, or the queue was closed. If a constructor or the iterator throws, the elements before stay in.
   template <std::input_iterator It>
     requires std::constructible_from<T, std::iter_reference_t<It>>
   std::size_t bulk_enqueue(It first, std::size_t count) {
@@ -131,7 +133,7 @@ class bounded_queue {
   }
 
   /// Moves up to `max` of the oldest elements to *out and its successors; returns how many. 0: empty (or `max` is 0).
-  /// Fewer than `max`: no more were ready. When an assignment throws, that element is gone and no other is lost.
+  /// Fewer than `max`: no more were ready. If an assignment throws, that element is gone and no other is lost.
   template <class Out>
     requires std::is_assignable_v<decltype(*std::declval<Out&>()), T&&>
   std::size_t bulk_dequeue(Out out, std::size_t max) {
@@ -149,23 +151,24 @@ class bounded_queue {
     return taken;
   }
 
-  /// Ends the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. Any number
-  /// of times.
+  /// Closes the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. May be
+  /// called any number of times.
   void close() noexcept { ring_.close(); }
   /// True once close() has been called; elements may still be inside.
   bool is_closed() const noexcept { return ring_.is_closed(); }
 
-  /// Elements that it has room for.
+  /// The number of elements that it has room for.
   std::size_t capacity() const noexcept { return ring_.capacity(); }
-  /// Elements at about this moment, those under way and places taken in vain (see Exceptions) included.
+  /// The number of elements at about this moment, including unfinished ones and slots of elements whose constructor
+  /// threw (see Exceptions).
   std::size_t approx_size() const noexcept { return ring_.approx_size(); }
-  /// True: there was a moment within the call without any element, finished or under way.
+  /// True: at some instant during the call there was no element, finished or unfinished.
   bool empty() const noexcept { return ring_.empty(); }
 
  private:
   using result = detail::ring_result;
 
-  /// A moment on the steady clock, or never for limits of decades.
+  /// A time point on the steady clock; never, for limits of decades.
   class deadline {
    public:
     template <class Rep, class Period>
@@ -176,7 +179,7 @@ class bounded_queue {
       } else if (time > time.zero()) {
         at_ = detail::later(detail::wait_clock::now(), time);
       } else {
-        has_passed_ = true;  // also for not-a-number
+        has_passed_ = true;  // also not-a-number
       }
     }
     const detail::wait_clock::time_point* time() const noexcept { return is_never_ ? nullptr : &at_; }
@@ -204,7 +207,7 @@ class bounded_queue {
     return wait(ring_.items(), until, [&] { return ring_.dequeue(sink); }, [this] { return ring_.may_dequeue(); });
   }
 
-  /// Looks for a few microseconds. False: it is time to sleep, or to give up.
+  /// Spins for a few microseconds. False: it is time to sleep.
   template <class Hint>
   static bool worth_another_try(const deadline* until, Hint hint) {
     if constexpr (!detail::under_model) {
@@ -216,7 +219,7 @@ class bounded_queue {
     return false;
   }
 
-  /// Tries, looks for a while, then announces itself, tries again and sleeps, until there is something to return.
+  /// Tries, spins for a while, then announces the sleep, tries again and sleeps, until there is something to return.
   template <class Attempt, class Hint>
   bool wait(detail::event_count& events, const deadline* until, Attempt attempt, Hint hint) {
     for (;;) {

@@ -17,50 +17,50 @@
 
 namespace async {
 
-/// Runs callbacks one after the other on one thread: at once, after a delay, or on behalf of other threads.
+/// Runs callbacks one after another on one thread: at once, after a delay, or on behalf of other threads.
 ///
-/// Use it for code that waits a lot and must not be entered by two threads at a time, with timers, many of which are
-/// cancelled. Do not use it to spread work over cores (threadpool), nor to wait for files and sockets: embed it in the
-/// loop that does, see iterate().
+/// Use it for single-threaded code that waits a lot, with timers, many of which are cancelled. Do not use it to spread
+/// work over cores (threadpool), nor to wait for files and sockets: embed it in the loop that does, see iterate().
 ///
-/// Threads     A loop is owned by one thread at a time: the one that made it, or the last that has called run() or
-///             iterate(). immediate(), deferred(), post(), stop(), is_same_thread() and handles may be used by any
-///             thread, all else by the owner. Nobody may be in a call when the loop is destroyed, but a callback that
-///             was posted may lead to its end: the poster does not touch the loop after the callback can have run.
-/// Order       Immediates of the owner's thread run in the order made, as do posts of one thread. Timers run in the
-///             order of their deadlines to a tick of 65.536 microseconds, never early. A callback runs on a clean
-///             stack, never from within the call that made it. One turn runs no more than what was there when it began
-///             and at most 256 of each kind, so nothing starves the rest.
-/// Progress    Calls from other threads are lock-free and wake the loop at most once a sleep. An idle loop sleeps; it
-///             burns no processor time.
-/// Exceptions  What a callback throws goes to the hook on_unhandled(); without one, a message is written and the
-///             program is ended. What the hook throws comes out of run() or iterate(), and the loop can be used on.
-/// Memory      A callback takes 128 recycled bytes, and a block more if its captures exceed task::inline_size. It is
-///             destroyed on the loop's thread when it has run or was cancelled.
-/// Lifetime    The destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
+/// Threads     one thread at a time owns a loop: the one that made it, or the last that called run() or iterate(). Any
+///             thread may use immediate(), deferred(), post(), stop(), is_same_thread() and handles; only the owner may
+///             use the rest. No thread may be in a call when the loop is destroyed, with one exception: a posted
+///             callback may lead to the loop's end, since post() does not touch the loop after the callback can have
+///             run.
+/// Order       immediates of the owner's thread run in the order made, as do posts of one thread. Timers run in the
+///             order of their deadlines, to a tick of 65.536 microseconds, and never early. A callback runs on a clean
+///             stack, never from within the call that made it. One turn runs only callbacks that were there when it
+///             began, and at most 256 of each kind, so that none starves the others.
+/// Progress    calls from other threads are lock-free and wake the loop at most once per sleep. An idle loop sleeps and
+///             uses no CPU.
+/// Exceptions  an exception of a callback goes to the hook on_unhandled(). Without a hook, a message is written and the
+///             program ends. An exception of the hook comes out of run() or iterate(); the loop stays usable.
+/// Memory      a callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
+///             destroyed on the loop's thread after it has run or was cancelled.
+/// Lifetime    the destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
 /// Time        std::chrono::steady_clock, or another time_source; see manual_clock.
 class event_loop {
  public:
   class handle;
-  /// What iterate() says: whether there is anything to wait for, and how long until it is due.
+  /// The result of iterate(): whether there is anything to wait for, and the time until it is due.
   using cycle_result = detail::loop_core::cycle_result;
 
-  /// A loop for run(), or for iterate() by an embedder that polls.
+  /// Makes a loop for run(), or for iterate() by an embedder that polls.
   event_loop() : event_loop(time_source{}) {}
 
-  /// A loop for iterate() by another loop, which `wake` brings to call iterate() again. `wake` is called when something
-  /// is handed in, or a callback is cancelled, after iterate() has said that nothing is to be done at once; by the
-  /// thread that does so, perhaps by two threads at a time; and when iterate() throws what a hook has thrown. It must
-  /// not throw, nor call the loop, nor destroy it.
+  /// Makes a loop for iterate() by another loop, which calls iterate() again after `wake`. Once iterate() has said that
+  /// there is nothing to do at once, `wake` is called when something is handed in or a callback is cancelled. The
+  /// thread that does so calls it, perhaps two threads at a time. It is also called when iterate() throws the exception
+  /// of a hook. It must not throw, nor call the loop, nor destroy it.
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
-  /// A loop with a time of its own.
+  /// Makes a loop with another time source.
   explicit event_loop(time_source time, task wake = {}) : core_(new detail::loop_core(this, time, std::move(wake))) {}
 
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
-  /// Destroys what has not run. Called by a callback of its own, it ends the program with a message.
+  /// Destroys callbacks that have not run. Called by one of its own callbacks, it ends the program with a message.
   ~event_loop() {
     core_->close();
     core_->release();
@@ -69,14 +69,14 @@ class event_loop {
   /// Runs `work` in the loop's next turn. Throws std::bad_function_call if it is empty, std::bad_alloc.
   handle immediate(task work);
 
-  /// Runs `work` when at least `delay` has passed; at the next turn if it is not positive. Throws as immediate() does.
+  /// Runs `work` when at least `delay` has passed; in the next turn if it is not positive. Throws like immediate().
   handle deferred(std::chrono::nanoseconds delay, task work);
-  /// The same with any duration; one that nanoseconds cannot hold is as long as they can (292 years).
+  /// The same with any duration, clamped to the range of nanoseconds (292 years).
   template <class Rep, class Period>
   handle deferred(std::chrono::duration<Rep, Period> delay, task work);
 
-  /// Runs `work` on the loop's thread soon, like immediate() without a handle; also on the loop's own thread it goes
-  /// through the inbox, so that posts of all threads keep their order. Throws as immediate() does.
+  /// Runs `work` on the loop's thread soon, like immediate() without a handle. Also from the loop's own thread it goes
+  /// through the inbox, so that posts of all threads keep their order. Throws like immediate().
   void post(task work) {
     require(work);
     detail::callback::post(*core_, std::move(work));
@@ -85,41 +85,43 @@ class event_loop {
   /// True on the thread that owns the loop.
   bool is_same_thread() const noexcept { return core_->is_same_thread(); }
 
-  /// One pass over what is to be done, for use inside another loop. Never blocks.
+  /// Runs one turn, for use inside another loop. Never blocks.
   /// {true, 0}: call again at once. {true, d}: there is nothing to do for `d`, unless woken. {false, 0}: there is
-  /// nothing to do until woken. Throws std::logic_error from within a callback of this loop, and when another thread
-  /// is in it.
+  /// nothing to do until woken. Throws std::logic_error inside a callback of this loop, and when another thread is in
+  /// it.
   cycle_result iterate() { return core_->turn(); }
 
-  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error as iterate() does.
+  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error like iterate().
   void run() { core_->run_until((detail::loop_core::time_point::max)()); }
 
   /// The same until `duration` has passed, at least one turn.
   void run_for(std::chrono::nanoseconds duration) { core_->run_until(after(duration)); }
-  /// The same with any duration, as deferred().
+  /// The same with any duration, clamped like that of deferred().
   template <class Rep, class Period>
   void run_for(std::chrono::duration<Rep, Period> duration) {
     run_for(detail::to_nanoseconds(duration));
   }
 
-  /// Makes run() or run_for() return soon: what is ready may still run, the rest stays. When neither runs, the next one
-  /// returns at once.
+  /// Makes run() or run_for() return soon. Ready callbacks may still run; the rest stays. If neither is running, the
+  /// next call of either returns at once.
   void stop() noexcept { core_->stop(); }
 
-  /// The loop that is running a callback on this thread; else, on a worker of a threadpool, the worker's; else null.
+  /// The loop that is running a callback on this thread. Otherwise, on a worker of a threadpool, the worker's loop.
+  /// Null: neither.
   static event_loop* current() noexcept {
     detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::worker_loop;
     return core != nullptr ? &core->loop() : nullptr;
   }
 
-  /// Gives `hook` the exceptions that callbacks and flows leave unhandled, on the loop's thread. Without one they end
-  /// the program with a message. By the owner, outside of run() and iterate() or in a callback.
+  /// Gives `hook` the exceptions that callbacks and flows leave unhandled, on the loop's thread. Without a hook they
+  /// end the program with a message. Only the owner may call this, outside of run() and iterate() or in a callback.
   template <std::invocable<std::exception_ptr> F>
   void on_unhandled(F&& hook) {
     core_->set_unhandled(std::make_shared<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
   }
 
-  /// Gives unused memory back to the system; returns the bytes: 0 while another thread is in the loop. By the owner.
+  /// Returns unused memory to the system. Returns the number of bytes; 0 while another thread is in the loop. Only the
+  /// owner may call this.
   std::size_t trim() noexcept {
     const detail::loop_entry here(*core_);
     return here ? core_->trim() : 0;
@@ -147,9 +149,10 @@ class event_loop {
   detail::loop_core* const core_;
 };
 
-/// Refers to a callback of an event_loop that was given to immediate() or deferred(); to none by default.
+/// Refers to a callback that was given to immediate() or deferred() of an event_loop. A default-made handle refers to
+/// none.
 ///
-/// Threads     any, also different ones for copies; one at a time for one handle.
+/// Threads     one thread at a time for each handle; copies may be used by different threads.
 /// Lifetime    may outlive the callback and the loop: all calls are no-ops then.
 class event_loop::handle {
  public:
@@ -164,19 +167,19 @@ class event_loop::handle {
   }
   ~handle() { reset(); }
 
-  /// Keeps the callback from running. True: it will not run. False: it has run, was cancelled before, or is just being
-  /// started by the loop's thread, which is not disturbed. Refers to none then. What the callback has captured is
-  /// destroyed before it returns on the loop's thread, else soon, on the loop's thread.
+  /// Cancels the callback. True: it will not run. False: it has run, was cancelled before, or the loop's thread is just
+  /// starting it and goes on. Afterwards the handle refers to none. The callback's captures are destroyed on the loop's
+  /// thread: before cancel() returns if that is the calling thread, else soon.
   bool cancel() noexcept {
-    const handle taken(std::move(*this));  // which may end with what the callback has captured
+    const handle taken(std::move(*this));  // *this may be among the captures that are destroyed
     return taken.callback_ != nullptr && taken.callback_->cancel();
   }
 
-  /// True while the callback has neither started nor been cancelled. From another thread than the loop's the answer may
-  /// be out of date already.
+  /// True while the callback has neither started nor been cancelled. On other threads than the loop's the answer may be
+  /// out of date already.
   explicit operator bool() const noexcept { return callback_ != nullptr && callback_->pending(); }
 
-  /// Lets the callback run, but refers to none.
+  /// Refers to none from here on; the callback still runs.
   void reset() noexcept {
     if (detail::callback* const old = std::exchange(callback_, nullptr); old != nullptr) old->release();
   }
@@ -216,7 +219,7 @@ event_loop::handle event_loop::deferred(std::chrono::duration<Rep, Period> delay
 }
 
 namespace detail {
-/// What flows and pools are built on.
+/// The part that flows and pools are built on.
 inline loop_core& core_of(event_loop& loop) noexcept { return *loop.core_; }
 }  // namespace detail
 

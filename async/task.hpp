@@ -15,7 +15,7 @@ namespace async {
 class task;
 
 namespace detail {
-/// Bytes of captures that a task has room for.
+/// Bytes of captures that fit inside a task.
 inline constexpr std::size_t task_room = 48;
 /// Whether a task keeps a callable inside itself.
 template <class F>
@@ -23,31 +23,32 @@ inline constexpr bool fits_in_task =
     sizeof(F) <= task_room && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 }  // namespace detail
 
-/// What a task can be made from: anything that can be moved in and called without arguments. The result is discarded.
+/// A callable that a task can be made from: it can be moved or copied in and called without arguments. The result is
+/// discarded.
 template <class F>
 concept task_function =
     !std::same_as<std::remove_cvref_t<F>, task> &&
-    // before it is asked what F is made from: an F made from a task would ask whether a task is made from F
+    // before the question what F is made from: an F made from a task would ask whether a task is made from F
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>>) &&
     std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 
-/// A move-only callable `void()` of 56 bytes that keeps small callables inside itself.
+/// A move-only callable `void()` of 56 bytes that stores small callables inside itself.
 ///
 /// Use it to hand work to a pool or a loop. Do not use it where the callable must be copied (std::function).
 ///
-/// Memory      up to inline_size bytes of captures are kept inline (alignment up to that of a pointer, move must not
-///             throw); others live in one recycled block (see detail::block_cache).
-/// Threads     as a plain object: one thread at a time.
-/// Exceptions  construction passes on what the callable's constructor throws, and std::bad_alloc when it needs a block;
-///             a call passes on what the callable throws. Moves and destruction never throw.
+/// Memory      captures of up to inline_size bytes are stored inline, if their alignment is at most a pointer's and
+///             their move does not throw. Others take one recycled block (see detail::block_cache).
+/// Threads     one thread at a time, like a plain object.
+/// Exceptions  construction: what the callable's constructor throws, and std::bad_alloc if it needs a block. A call:
+///             what the callable throws. Moves and destruction never throw.
 class task {
  public:
-  /// Bytes of captures that need no block.
+  /// Bytes of captures that are stored without a block.
   static constexpr std::size_t inline_size = detail::task_room;
 
-  /// An empty task.
+  /// Makes an empty task.
   task() noexcept = default;
-  /// The same.
+  /// Makes an empty task.
   task(std::nullptr_t) noexcept {}  // NOLINT: implicit like std::function
 
   /// Moves or copies `f` in. A null function pointer makes an empty task.
@@ -59,7 +60,7 @@ class task {
     }
     if constexpr (detail::fits_in_task<callable>) {
       if constexpr (std::is_trivially_copyable_v<callable> && sizeof(callable) < inline_size) {
-        std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of bytes never written
+        std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of unwritten bytes
       }
       ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
       operations_ = &inline_operations<callable>;
@@ -86,7 +87,7 @@ class task {
   ~task() { reset(); }
 
   /// Calls the callable, which stays in the task until the task is moved from, reset or destroyed. A callable that can
-  /// be called as an rvalue only is called as one. Throws std::bad_function_call when empty.
+  /// only be called as an rvalue is called as one. Throws std::bad_function_call if the task is empty.
   void operator()() {
     if (operations_ == nullptr) throw std::bad_function_call();
     operations_->run(storage_);
@@ -97,7 +98,7 @@ class task {
   /// True when there is none.
   friend bool operator==(const task& t, std::nullptr_t) noexcept { return t.operations_ == nullptr; }
 
-  /// Destroys the callable and what it captured.
+  /// Destroys the callable and its captures.
   void reset() noexcept {
     const operations* const old = std::exchange(operations_, nullptr);
     if (old != nullptr && old->destroy != nullptr) old->destroy(storage_);

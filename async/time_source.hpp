@@ -4,16 +4,16 @@
 
 namespace async {
 
-/// Where a loop takes its time from. The default is the steady clock; see manual_clock for virtual time.
+/// The clock of an event loop. The default is the steady clock; see manual_clock for virtual time.
 struct time_source {
-  using time_point = detail::wait_clock::time_point;  ///< a moment of the steady clock
+  using time_point = detail::wait_clock::time_point;  ///< a time point of the steady clock
 
-  /// The time, which never goes back; null: the steady clock. By any thread that uses the loop.
+  /// Returns the time, which never goes back; null: the steady clock. Called by any thread that uses the loop.
   time_point (*now)(void* self) noexcept = nullptr;
-  /// What run() does instead of sleeping until a timer is due: moves the time there. Null: run() sleeps, as long by the
-  /// steady clock.
+  /// Moves the time to `until`. run() calls it instead of sleeping until a timer is due. Null: run() sleeps for the
+  /// same time on the steady clock.
   void (*skip_to)(void* self, time_point until) noexcept = nullptr;
-  void* self = nullptr;  ///< what both are called with
+  void* self = nullptr;  ///< the argument of both functions
 };
 
 }  // namespace async

@@ -12,37 +12,39 @@
 
 namespace async {
 
-/// How much a trace records.
+/// Settings of a trace.
 struct trace_options {
-  /// Of each thread, the latest so many events are kept: 40 bytes each, taken at once at the thread's first event.
+  /// The number of latest events that are kept of each thread. Each takes 40 bytes, allocated at the thread's first
+  /// event.
   std::size_t events_per_thread = 65536;
 };
 
-/// Records what pools, event loops and flows do, and writes it for a viewer: ui.perfetto.dev or chrome://tracing.
+/// Records the activity of pools, event loops and flows, and writes it for a viewer: ui.perfetto.dev or
+/// chrome://tracing.
 ///
-/// Use it to see where time goes between threads: who runs, sleeps, steals and wakes whom, and which step of which flow
-/// runs when. Do not use it to measure single operations of less than a microsecond: an event takes two looks at the
-/// clock.
+/// Use it to see where time goes between threads: when they run, sleep, steal and wake each other, and which step of
+/// which flow runs when. Do not use it to measure single operations of less than a microsecond: an event reads the
+/// clock twice.
 ///
 ///   async::trace session;
-///   …  // what is to be seen
+///   …  // the code to trace
 ///   std::ofstream file("trace.json");
 ///   session.write(file);
 ///
-/// Compile the whole program, every translation unit of it, with -DASYNC_TRACE=1; where some are compiled without, what
-/// is recorded is left to chance. Without it the library contains nothing of this, not one instruction; a session then
-/// does nothing, is_compiled_in is false, and what it writes holds no events and says why.
+/// Compile every translation unit of the program with -DASYNC_TRACE=1. If some are compiled without it, it is undefined
+/// which events are recorded. Without it the library contains not one instruction for tracing. A session then does
+/// nothing, is_compiled_in is false, and the file holds no events and says why.
 ///
 /// Recorded    as spans: tasks of pools, callbacks of event loops, step functions with their types, error handlers,
-///             sleeps ("park"), wake-ups with an arrow to the sleeper; as moments: steals; from start to end: flows,
-///             branches of parallel() among them, with "success", "error" or "cancel". A flow that never began has no
-///             start, but its end as a moment.
-/// Threads     one session at a time in a process, made, stopped and destroyed by one thread; its other members by any.
-///             What is still running when write() is called is not in it: a span is recorded when it ends.
-/// Progress    recording takes no lock, and memory only for the first event of a thread; write() holds nobody up.
-/// Exceptions  the constructor: std::logic_error when there is another session. write(): std::bad_alloc, and what the
-///             stream is set to throw; else the stream's state tells. A thread without memory drops its events.
-/// Memory      that of the rings stays until the process ends; later sessions use it again.
+///             sleeps ("park"), wake-ups with an arrow to the sleeper. As instants: steals. From start to end: flows,
+///             including branches of parallel(), with "success", "error" or "cancel". A flow that never began has only
+///             its end, as an instant.
+/// Threads     one session at a time per process, made, stopped and destroyed by one thread. Any thread may call its
+///             other members. A span is recorded when it ends; write() omits those that are still running.
+/// Progress    recording takes no lock, and allocates only at the first event of a thread. write() blocks no thread.
+/// Exceptions  the constructor: std::logic_error if there is another session. write(): std::bad_alloc, and what the
+///             stream is set to throw; otherwise see the stream's state. A thread without memory drops its events.
+/// Memory      the rings stay until the process ends; later sessions reuse them.
 /// Times       std::chrono::steady_clock, written in microseconds since the session's start.
 class trace {
  public:
@@ -53,7 +55,7 @@ class trace {
   static constexpr bool is_compiled_in = false;
 #endif
 
-  /// Begins to record. Throws std::logic_error when there is another session.
+  /// Starts recording. Throws std::logic_error if there is another session.
   explicit trace(trace_options options = {})
       : begin_(detail::trace_time()), number_(detail::tracing.begin(options.events_per_thread)) {
     if (number_ == 0) throw std::logic_error("async::trace: another session has not been destroyed");
@@ -61,18 +63,17 @@ class trace {
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
 
-  /// Stops recording, and forgets what was recorded.
+  /// Stops recording and discards the events.
   ~trace() {
     stop();
     detail::tracing.end();
   }
 
-  /// Ends the recording; what has been recorded can still be written. Events that other threads are just recording may
-  /// still come.
+  /// Stops recording; the events can still be written. Events that other threads are just recording may still arrive.
   void stop() noexcept { detail::tracing.stop(); }
 
-  /// Writes what is recorded, as JSON in the Trace Event Format. Each thread's name, and how many events it has
-  /// dropped, are in its "thread_name"; the sum is in "otherData".
+  /// Writes the events as JSON in the Trace Event Format. The "thread_name" of each thread has its name and the number
+  /// of events that it has dropped; "otherData" has the sum.
   void write(std::ostream& to) const {
     detail::trace_json json(to, begin_);
     json.begin();
@@ -83,7 +84,7 @@ class trace {
              (is_compiled_in ? "" : ",\"note\":\"compiled without -DASYNC_TRACE=1: nothing is recorded\""));
   }
 
-  /// How many events there is no room for: the oldest of a full ring, all of a thread without memory.
+  /// The number of events for which there was no room: the oldest of a full ring, all of a thread without memory.
   std::uint64_t dropped() const noexcept {
     std::uint64_t all = detail::tracing.lost();
     detail::tracing.for_each(
@@ -91,9 +92,9 @@ class trace {
     return all;
   }
 
-  /// Calls the calling thread "name/number" in the trace. Workers of pools are "worker/0" and so on, or what
-  /// threadpool_options::name says, others "thread/" and a number. Before the thread's first event of a session; holds
-  /// for all that follow. At most 31 characters are kept.
+  /// Names the calling thread "name/number" in the trace. By default workers of pools are "worker/0" and so on, or as
+  /// threadpool_options::name says; other threads are "thread/" and a number. Call it before the thread's first event
+  /// of a session; it holds for all sessions that follow. At most 31 characters are kept.
   static void name_thread(const char* name, std::size_t number) noexcept { detail::name_traced_thread(name, number); }
 
  private:

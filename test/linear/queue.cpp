@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What threads see of the queues is what they could see if calls took effect one by one: short histories, by search.
+// Linearizability of the queues: threads see what they would see if calls took effect one by one. Searches short
+// histories for an order that explains them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ unsigned next_random() {
   state = state * 6364136223846793005U + 1442695040888963407U;
   return static_cast<unsigned>(state >> 33);
 }
-/// Gives the processor to another thread in the middle of an operation, often.
+/// Often yields in the middle of an operation.
 void maybe_yield() noexcept {
   if (next_random() % 16 == 0) std::this_thread::yield();
 }
@@ -77,7 +78,7 @@ struct bounded {
   bool dequeue(char& value) { return queue.dequeue(value); }
   async::bounded_queue<char, bounded_traits> queue{Capacity};
 };
-/// Hands out the second element now and then.
+/// Occasionally hands out the second element.
 struct out_of_order {
   static constexpr std::size_t capacity = 0;
   bool enqueue(char value) {
@@ -96,7 +97,7 @@ struct out_of_order {
   std::mutex mutex;
   std::deque<char> elements;
 };
-/// Says that it is empty when it is only busy.
+/// Reports "empty" when it is only busy.
 struct busy_is_empty : out_of_order {
   bool dequeue(char& value) {
     if (next_random() % 8 == 0) return false;
@@ -189,7 +190,7 @@ queue_call out(char value, bool succeeded = true) { return {queue_call::dequeue,
 
 }  // namespace
 
-TEST_CASE("the search accepts what a queue may do, and nothing else") {
+TEST_CASE("the search accepts exactly what a queue may do") {
   CHECK(explains({in('a'), in('b'), out('a'), out('b'), out('-', false)}, 0, false));
   CHECK(explains({in('a'), in('b'), in('c', false), out('a'), in('c')}, 2, false));
   CHECK_FALSE(explains({in('a'), in('b'), out('b'), out('a')}, 0, false));
@@ -201,7 +202,7 @@ TEST_CASE("the search accepts what a queue may do, and nothing else") {
   CHECK_FALSE(explains({out('a')}, 0, true));
 }
 
-TEST_CASE("the search finds out queues that are broken") {
+TEST_CASE("the search detects broken queues") {
   CHECK(study<out_of_order>(3, 6, 2000).broken > 0);
   CHECK(study<busy_is_empty>(3, 6, 2000).broken > 0);
 }

@@ -88,14 +88,14 @@ void check_long_run() {
 
 }  // namespace
 
-TEST_CASE("an element that was in first and comes out after the other's return was overtaken") {
+TEST_CASE("an element that was in first and comes out after the other call's return was overtaken") {
   const auto at = [](int seconds) { return passage::moment(std::chrono::seconds(seconds)); };
   CHECK(count_overtaken({{at(1), at(2), at(7), at(8)}, {at(3), at(4), at(5), at(6)}}) == 1);
   CHECK(count_overtaken({{at(1), at(3), at(7), at(8)}, {at(3), at(4), at(5), at(6)}}) == 0);
   CHECK(count_overtaken({{at(1), at(2), at(6), at(8)}, {at(3), at(4), at(5), at(6)}}) == 0);
 }
 
-TEST_CASE("the check of long runs finds out queues that are broken") {
+TEST_CASE("the check of long runs detects broken queues") {
   CHECK(faults_of(faulty::loses, 2, 2).lost > 100);
   CHECK(faults_of(faulty::gives_twice, 2, 2).twice > 100);
   CHECK(faults_of(faulty::swaps, 1, 1).disordered > 0);

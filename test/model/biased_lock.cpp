@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Who is in a loop: turns and claims of the owner, of threads that it has let the loop to, and of uninvited ones.
+// Turns and claims of a loop's owner, of threads that take the loop over after disown(), and of all others.
 #include "relacy_runner.hpp"
 
 #include "async/detail/loop/biased_lock.hpp"
@@ -15,7 +15,7 @@ using way = biased_lock::way;
 
 constexpr biased_lock::token token_of(unsigned thread) { return 8 * (thread + 1); }
 
-/// A loop with what only the thread inside may touch.
+/// A loop, and data that only the thread inside may touch.
 struct guarded {
   biased_lock owner;
   cell<unsigned> touched{0};
@@ -42,7 +42,7 @@ struct guarded {
   void adopt(unsigned thread) { owner.leave(owner.enter(token_of(thread))); }
 };
 
-/// The owner of a loop hands work in, while another thread, which nobody has told it about, begins to run the loop.
+/// The owner of a loop hands work in, while another thread begins to run the loop without its knowledge.
 struct uninvited_turn : rl::test_suite<uninvited_turn, 2> {
   guarded loop;
   unsigned done[2] = {};
@@ -57,10 +57,10 @@ struct uninvited_turn : rl::test_suite<uninvited_turn, 2> {
       done[1] = 2;
     }
   }
-  void after() { check(loop.touched.get() == done[0] + done[1], "nobody was in the loop with another"); }
+  void after() { check(loop.touched.get() == done[0] + done[1], "no two threads were in the loop together"); }
 };
 
-/// Two threads take turns, which they must not at a time: one at least has its way, and none is in it with the other.
+/// Two threads take turns at the same time: at least one gets in, and they are never in the loop together.
 struct two_turns : rl::test_suite<two_turns, 2> {
   guarded loop;
   unsigned done[2] = {};
@@ -71,8 +71,8 @@ struct two_turns : rl::test_suite<two_turns, 2> {
     done[index] += loop.turn(index) ? 1U : 0U;
   }
   void after() {
-    check(done[0] + done[1] >= 2, "one thread has its way");
-    check(loop.touched.get() == done[0] + done[1], "nobody was in the loop with another");
+    check(done[0] + done[1] >= 2, "one thread gets in");
+    check(loop.touched.get() == done[0] + done[1], "no two threads were in the loop together");
   }
 };
 
@@ -90,11 +90,10 @@ struct uninvited_claims : rl::test_suite<uninvited_claims, 3> {
       done[index] = loop.claim(index) ? 1 : 0;
     }
   }
-  void after() { check(loop.touched.get() == done[0] + done[1] + done[2], "nobody was in the loop with another"); }
+  void after() { check(loop.touched.get() == done[0] + done[1] + done[2], "no two threads were in the loop together"); }
 };
 
-/// The owner lets go of the loop, and the next one, who learns of it without any order, runs it, while a third claims
-/// it.
+/// The owner disowns the loop. The next thread, which learns of it without any order, runs it, while a third claims it.
 struct handed_over : rl::test_suite<handed_over, 3> {
   guarded loop;
   unsigned done[3] = {};
@@ -103,7 +102,7 @@ struct handed_over : rl::test_suite<handed_over, 3> {
   void thread(unsigned index) {
     if (index == 0) {
       check(loop.turn(0), "the owner enters");
-      loop.owner.let_go();
+      loop.owner.disown();
       done[0] = 1;
     } else if (index == 1) {
       while (loop.owner.is(token_of(0))) async::detail::yield_thread();
@@ -113,7 +112,7 @@ struct handed_over : rl::test_suite<handed_over, 3> {
       done[2] = loop.claim(2) ? 1 : 0;
     }
   }
-  void after() { check(loop.touched.get() == done[0] + done[1] + done[2], "nobody was in the loop with another"); }
+  void after() { check(loop.touched.get() == done[0] + done[1] + done[2], "no two threads were in the loop together"); }
 };
 
 }  // namespace
@@ -123,6 +122,6 @@ int main(int argc, char** argv) {
   run.check<uninvited_turn>("a thread runs the loop while its owner hands work in");
   run.check<two_turns>("two threads take turns");
   run.check<uninvited_claims>("threads claim the loop while its owner runs it");
-  run.check<handed_over>("a loop is let go of, run by another thread, and claimed by a third");
+  run.check<handed_over>("a loop is disowned, run by another thread, and claimed by a third");
   return run.result();
 }

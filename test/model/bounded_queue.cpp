@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// async::bounded_queue under every schedule that Relacy finds: calls that return at once.
+// async::bounded_queue under every schedule that Relacy finds: non-blocking calls.
 #include "bounded_queue.hpp"
 
 using namespace model;

@@ -67,7 +67,7 @@ struct waiting_for_bulk : rl::test_suite<waiting_for_bulk, 3> {
   void after() { model::check(got[0].sum() + got[1].sum() == 3, "each comes out once"); }
 };
 
-/// One waits for a while, one for ever; who times out does not take the other's wake-up with it.
+/// One waits with a limit, one without; a waiter that times out does not take the other's wake-up with it.
 struct waiting_in_time : rl::test_suite<waiting_in_time, 3> {
   ring<2> queue{2};
   basket got[2];
@@ -129,7 +129,7 @@ struct close_wakes : rl::test_suite<close_wakes, 3> {
   }
 };
 
-/// What is accepted before the end comes out before the end.
+/// Elements that are accepted before the end come out before the end.
 struct close_loses_nothing : rl::test_suite<close_loses_nothing, 3> {
   ring<2> queue{2};
   basket got;
@@ -185,7 +185,7 @@ void put_nothing(auto& queue) {
   }
 }
 
-/// An element that fails to come into being leaves its slot to a producer that sleeps.
+/// An element whose constructor throws leaves its slot to a producer that sleeps.
 struct void_slot_makes_room : rl::test_suite<void_slot_makes_room, 2> {
   throwing_ring queue{1};
   void thread(unsigned index) {
@@ -198,7 +198,7 @@ struct void_slot_makes_room : rl::test_suite<void_slot_makes_room, 2> {
   void after() { model::check(queue.approx_size() == 1, "one is in"); }
 };
 
-/// The void slot is behind elements that a third thread takes; it passes no room on to those who sleep before that.
+/// The void slot is behind elements that a third thread takes; until then it makes no room for sleepers.
 struct void_slot_behind : rl::test_suite<void_slot_behind, 3> {
   ring<2, throwing> queue{2};
   unsigned got = 0;
@@ -224,7 +224,7 @@ struct void_slot_behind : rl::test_suite<void_slot_behind, 3> {
   }
 };
 
-/// Whoever comes last, the producer of the void slot or the consumer of the element before it, makes room of it.
+/// The last of two threads frees the void slot: its producer or the consumer of the element before it.
 struct void_slot_and_consumer : rl::test_suite<void_slot_and_consumer, 2> {
   ring<2, throwing> queue{2};
   void before() { queue.enqueue(1U); }
@@ -287,7 +287,7 @@ int main(int argc, char** argv) {
   run.check<close_with_sleepers>("close with two consumers");
   run.check<void_slot_makes_room>("a void slot makes room");
   run.check<void_slot_behind>("a void slot behind an element");
-  run.check<void_slot_and_consumer>("a void slot is passed over by whoever comes last");
+  run.check<void_slot_and_consumer>("the last thread passes over a void slot");
   run.check<void_slots>("two void slots");
   run.check<void_slot_before>("a void slot before an element");
   return run.result();

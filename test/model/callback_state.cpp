@@ -40,7 +40,7 @@ struct handles_go : rl::test_suite<handles_go, 2> {
   void after() { check(it.ends == 1, "it ends once"); }
 };
 
-/// A handle cancels what the loop is about to run; the loop, if told, lets go.
+/// A handle cancels a callback that the loop is about to run; if told, the loop drops it.
 struct cancelled : rl::test_suite<cancelled, 2> {
   called_back it{1, false};
   bool told = false;
@@ -63,7 +63,7 @@ struct cancelled : rl::test_suite<cancelled, 2> {
   }
 };
 
-/// A handle cancels what is under way to the loop: its message carries the news only when the loop has done with it.
+/// A handle cancels a callback in transit: its message reports that only after the loop has finished with it.
 struct landing : rl::test_suite<landing, 2> {
   called_back it{1, true};
   cell<unsigned> mail;

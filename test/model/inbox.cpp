@@ -250,8 +250,8 @@ struct cancel : rl::test_suite<cancel<InTransit>, 3> {
 
 int main(int argc, char** argv) {
   model::runner run("inbox", argc, argv);
-  run.check<deliver>("what two threads push arrives at a loop that sleeps");
-  run.check<end>("a loop ends while others push");
+  run.check<deliver>("messages of two threads arrive at a loop that sleeps");
+  run.check<end>("a loop ends while other threads push");
   run.check<one_wake>("one push of a sleep wakes");
   run.check<recur>("a message that recurs is sent by two threads");
   run.check<cancel<false>>("a callback that waits is cancelled while it becomes due");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What is counted ends once, with the last reference, after everything that the others did with it.
+// The counted object ends once, with the last reference, after everything that other holders did with it.
 #include "relacy_runner.hpp"
 
 #include "async/detail/base/reference_count.hpp"
@@ -41,7 +41,7 @@ struct three_holders : rl::test_suite<three_holders, 3> {
   void after() { check(ends[0] + ends[1] + ends[2] == 1, "it ends once"); }
 };
 
-/// A holder gives a reference to somebody else, and takes another one back.
+/// A holder gives a reference to another thread, and takes another one back.
 struct added : rl::test_suite<added, 3> {
   counted it{2};
   unsigned ends[4] = {};
@@ -61,7 +61,7 @@ struct added : rl::test_suite<added, 3> {
   void after() { check(ends[0] + ends[1] + ends[2] == 1, "it ends once"); }
 };
 
-/// One who keeps his own reference goes on with it when the others have let go.
+/// A holder goes on with its own reference after the others have released theirs.
 struct alone : rl::test_suite<alone, 3> {
   counted it{3};
   unsigned seen = 0;
@@ -85,8 +85,8 @@ struct alone : rl::test_suite<alone, 3> {
 
 int main(int argc, char** argv) {
   model::runner run("reference_count", argc, argv);
-  run.check<three_holders>("three holders let go of what they have used");
+  run.check<three_holders>("three holders use and release the object");
   run.check<added>("a holder gives references to others");
-  run.check<alone>("a holder waits until the others have let go");
+  run.check<alone>("a holder waits until the others have released theirs");
   return run.result();
 }

@@ -15,7 +15,7 @@ using model::check;
 
 namespace {
 
-/// What a future has to do with it.
+/// The part of a future that matters here.
 struct promised {
   atomic<unsigned> ready{0};
   cell<unsigned> value{0};
@@ -89,7 +89,7 @@ struct shared : rl::test_suite<shared, 3> {
 
 int main(int argc, char** argv) {
   model::runner run("watch_list", argc, argv);
-  run.check<watched>("a future is made ready while it comes to be watched, and is let alone");
-  run.check<shared>("a future is made ready while two come to watch it");
+  run.check<watched>("a future is made ready while threads begin and stop to watch it");
+  run.check<shared>("a future is made ready while two threads begin to watch it");
   return run.result();
 }

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using batch_type = std::vector<std::uint64_t>;
 
-/// Threads lose their processor between claim and use of a slot, now and then; turns wrap early.
+/// Threads occasionally yield between claim and use of a slot; turns wrap early.
 struct disturbed : async::bounded_queue_traits {
   static constexpr std::uint64_t first_ticket = (std::uint64_t{1} << 30) - 1000;
   static inline std::atomic<unsigned> stalls{0};
@@ -77,7 +77,7 @@ struct waiting_in_time {
     if (q.dequeue_for(value, 20us)) out.push_back(value);
   }
 };
-/// Every producer and consumer in turn by another kind of call.
+/// Each producer and consumer uses another kind of call.
 struct mixed {
   static constexpr std::size_t batch = 7;
   static void put(auto& q, const batch_type& values) {
@@ -125,7 +125,7 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
   std::printf("count: %u forced stalls\n", disturbed::stalls.load());
 }
 
-TEST_CASE("what was accepted before a close comes out, whenever the close comes; nothing else does") {
+TEST_CASE("exactly the elements that were accepted before a close come out, whenever the close comes") {
   const std::size_t closes = testing::rounds(1000);
   for (std::size_t round = 0; round < closes; ++round) {
     async::bounded_queue<std::uint64_t> q(1 + round % 4);
@@ -147,7 +147,7 @@ TEST_CASE("what was accepted before a close comes out, whenever the close comes;
   std::printf("count: %zu closes\n", closes);
 }
 
-TEST_CASE("elements that fail to come into being cost nobody a place or a wake-up") {
+TEST_CASE("elements whose constructor throws cost no thread a slot or a wake-up") {
   using fragile = testing::fragile<5>;
   const std::uint64_t each = testing::rounds(10'000);
   for (const std::size_t capacity : {1U, 2U, 8U}) {

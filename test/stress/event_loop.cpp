@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What became of one callback.
+/// The fate of one callback.
 struct fate {
   std::atomic<int> started{0};
   std::atomic<int> destroyed{0};
@@ -261,7 +261,7 @@ TEST_CASE("a thread that made a loop hands callbacks in while another begins to 
       for (fate& f : fates) here.hand_in(f);
       loop->stop();
     });
-    // Nobody runs it any more: it is the caller's to turn, and to destroy.
+    // No other thread runs the loop: the caller may turn and destroy it.
     while (loop->iterate().have_work) {
     }
     judge(fates, true);

@@ -18,7 +18,7 @@
 
 namespace {
 
-/// Segments of a few slots, and threads that lose their processor in the worst places, now and then.
+/// Segments of a few slots, and threads that occasionally yield in the worst places.
 struct disturbed : async::queue_traits {
   static constexpr unsigned slot_bits = 6;
   static constexpr std::size_t segment_bytes = 128;
@@ -77,7 +77,7 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
   std::printf("count: %u forced stalls\n", disturbed::stalls.load());
 }
 
-TEST_CASE("elements that fail to come into being are passed over by whoever comes by") {
+TEST_CASE("elements whose constructor throws are passed over") {
   using fragile = testing::fragile<3>;
   const std::uint64_t each = testing::rounds(10'000);
   async::queue<fragile, disturbed> q;
@@ -111,7 +111,7 @@ TEST_CASE("elements that fail to come into being are passed over by whoever come
   CHECK(fragile::live() == 0);
 }
 
-TEST_CASE("memory stays flat over cycles of a million elements, and trim gives it back") {
+TEST_CASE("memory stays flat over cycles of a million elements, and trim frees it") {
   testing::alloc_counter counted;
   async::queue<std::uint64_t> q;
   const std::ptrdiff_t at_start = counted.live();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-/// The seam between this library and the memory model it runs on.
+/// The seam between this library and its memory model.
 ///
 /// All shared state of the lock-free parts is declared with the types of this file. In the product they are the
-/// standard library's; when ASYNC_ATOMICS_HEADER names a header, that header provides the same names on a model
-/// checker's simulated memory, and the very same queue and pool headers are run under every schedule the checker can
-/// find.
+/// standard library's. When ASYNC_ATOMICS_HEADER names a header, that header provides the same names on a model
+/// checker's simulated memory. The checker then runs the shipped queue and pool headers under every schedule that it
+/// can find.
 ///
 /// Names: atomic<T>, cell<T>, light_fence(), heavy_fence(), cpu_pause(), yield_thread(), wait_on_word(), wake_one(),
 /// wake_all(), wait_clock, under_model.
@@ -19,18 +19,18 @@
 #include <thread>   // for yield
 #include <utility>  // for move
 
-#include "async/detail/base/platform.hpp"  // exports light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one, wake_all, wait_clock
+#include "async/detail/base/platform.hpp"  // exports light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one
 
 namespace async::detail {
 
-/// True when the code runs on a model checker's memory: spinning is cut short, thread-local state is not used.
+/// True when the code runs on a model checker's memory: spinning is cut short, and thread-local state is unused.
 inline constexpr bool under_model = false;
 
 template <class T>
 using atomic = std::atomic<T>;
 
-/// Plain data that is handed between threads under the protection of atomics. A model checker reports every access to
-/// it that is not ordered; in the product it is the value and nothing else.
+/// Plain data that threads hand over under the protection of atomics. A model checker reports every unordered access to
+/// it. In the product it is just the value.
 template <class T>
 class cell {
  public:

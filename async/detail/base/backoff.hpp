@@ -4,7 +4,7 @@
 
 namespace async::detail {
 
-/// Waits `count` pauses of the core without touching memory; one step of the scheduler on a model checker.
+/// Waits `count` pauses of the core without touching memory. On a model checker: one step of the scheduler.
 inline void pause_for(unsigned count) noexcept {
   if constexpr (under_model) {
     cpu_pause();
@@ -15,11 +15,11 @@ inline void pause_for(unsigned count) noexcept {
 
 /// Escalating wait for an event that another thread is about to cause: doubling rounds of pauses, then yields.
 ///
-/// Use it in front of a sleep, when the event is usually nearer than a sleep and wake-up (microseconds). Do not use it
-/// as the only way to wait: it never sleeps. Not thread-safe: one object belongs to one waiting thread.
+/// Use it before a sleep, when the event usually comes sooner than a sleep and wake-up take (microseconds). Do not use
+/// it as the only way to wait: it never sleeps. Not thread-safe: one object belongs to one waiting thread.
 class backoff {
  public:
-  /// Waits one step. The caller looks at its condition before each.
+  /// Waits one step. The caller tests its condition before each step.
   void wait() noexcept {
     if (step_ < pause_steps) {
       pause_for(1U << step_);
@@ -29,7 +29,7 @@ class backoff {
     ++step_;
   }
 
-  /// True when the pauses and `yields` yields are spent and it is time to sleep.
+  /// True when all pauses and `yields` yields are spent and it is time to sleep.
   bool exhausted(unsigned yields = 16) const noexcept { return step_ >= (under_model ? 1 : pause_steps + yields); }
 
   void reset() noexcept { step_ = 0; }
@@ -39,11 +39,11 @@ class backoff {
   unsigned step_ = 0;
 };
 
-/// Whether to wait actively in front of a sleep: while that has found nothing, in ever fewer cases, down to one in 256.
-/// Where work comes long after the last, the wait would only keep a processor from who is to bring it. Not thread-safe.
+/// Decides whether to spin before a sleep. While spins find nothing, it spins before ever fewer sleeps, down to one in
+/// 256: where work comes at long intervals, a spin would take the CPU from the producer. Not thread-safe.
 class adaptive_spin {
  public:
-  /// Asked before each sleep. False: sleep at once.
+  /// Call before each sleep. False: sleep at once.
   bool should_spin() noexcept {
     if (skipped_ != pause_) {
       ++skipped_;
@@ -53,13 +53,13 @@ class adaptive_spin {
     pause_ = pause_ < longest ? 2 * pause_ + 1 : longest;
     return true;
   }
-  /// The wait has made a sleep unnecessary: so may the next.
+  /// The spin has made the sleep unnecessary, so the next one may, too.
   void spin_succeeded() noexcept { skipped_ = pause_ = 0; }
 
  private:
   static constexpr unsigned longest = 255;
   unsigned skipped_ = 0;
-  unsigned pause_ = 0;  // how many sleeps without a wait come before the next with one
+  unsigned pause_ = 0;  // sleeps without a spin before the next one with a spin
 };
 
 }  // namespace async::detail

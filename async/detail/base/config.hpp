@@ -35,9 +35,9 @@
 #define ASYNC_ASAN 0
 #endif
 
-/// ASYNC_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp. What
-/// that relies on is the same in the releases from 11 to 15. Define it as 0, for a whole program, to have the
-/// standard's way.
+/// ASYNC_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp. The
+/// internals that this relies on are the same in the releases from 11 to 15. Define it as 0, for a whole program, to
+/// use std::promise's own functions.
 #ifndef ASYNC_DIRECT_PROMISES
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
 #define ASYNC_DIRECT_PROMISES 1
@@ -47,8 +47,8 @@
 #endif
 
 /// ASYNC_CALL_STATE: how the futures of async::async and threadpool::post are made, see call_state.hpp. 1: with the
-/// shared states of libstdc++; 2: with those of libc++; 0: with what the standard has. Define it as 0, for a whole
-/// program, to have the last.
+/// shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only. Define it as
+/// 0, for a whole program, to choose the last.
 #ifndef ASYNC_CALL_STATE
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
 #define ASYNC_CALL_STATE 1
@@ -59,7 +59,7 @@
 #endif
 #endif
 
-/// Checks an invariant of this library in builds without NDEBUG: a message with the place and std::abort.
+/// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.
 #ifdef NDEBUG
 #define ASYNC_ASSERT(condition) static_cast<void>(0)
 #else
@@ -69,7 +69,7 @@
 
 namespace async::detail {
 
-/// Size of the unit in which one core takes memory from another.
+/// Size of the unit in which cores exchange memory.
 inline constexpr std::size_t cache_line = 64;
 
 /// Distance that keeps two independently written words apart: two lines, since x86 fetches lines in pairs.

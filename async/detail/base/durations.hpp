@@ -18,11 +18,11 @@ constexpr std::chrono::nanoseconds of_fractions(Rep count) noexcept {
   constexpr std::uint64_t den = Ratio::den;
   const bool is_negative = std::signed_integral<Rep> && static_cast<std::int64_t>(count) < 0;
   const std::uint64_t size = is_negative ? 0 - static_cast<std::uint64_t>(count) : static_cast<std::uint64_t>(count);
-  // size * num / den, where size * num may be too much
+  // size * num / den, where size * num may overflow
   std::uint64_t part = size % den;
   if constexpr (num <= most / den) {
     part = (part * num + (is_negative ? 0 : den - 1)) / den;
-  } else {  // hardly a unit that anybody measures in
+  } else {  // an unusual unit
     const auto fraction = static_cast<long double>(part) / static_cast<long double>(den);
     part = static_cast<std::uint64_t>(fraction * static_cast<long double>(num)) + (is_negative || part == 0 ? 0 : 1);
   }
@@ -32,8 +32,8 @@ constexpr std::chrono::nanoseconds of_fractions(Rep count) noexcept {
   return nanoseconds(is_negative ? -result : result);
 }
 
-/// Any duration in nanoseconds, rounded up; what is out of range becomes the longest or the shortest one, and
-/// not-a-number 0. No exceptions, any thread.
+/// Converts any duration to nanoseconds, rounded up. Values out of range become the longest or the shortest duration,
+/// not-a-number becomes 0. No exceptions; any thread.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> time) {
   using std::chrono::nanoseconds;
@@ -57,7 +57,7 @@ constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Per
   }
 }
 
-/// `t` moved by what is not negative, as far as time goes.
+/// `t` plus `distance`, which is not negative; at most the latest time point.
 template <class TimePoint>
 constexpr TimePoint later(TimePoint t, std::chrono::nanoseconds distance) noexcept {
   using duration = typename TimePoint::duration;
@@ -68,7 +68,7 @@ constexpr TimePoint later(TimePoint t, std::chrono::nanoseconds distance) noexce
   return moved < t ? (TimePoint::max)() : moved;
 }
 
-/// From `now` to `t`, as far as nanoseconds go; 0 when `t` has passed.
+/// The time from `now` to `t`, at most the longest in nanoseconds; 0 when `t` has passed.
 template <class TimePoint>
 constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noexcept {
   using std::chrono::nanoseconds;

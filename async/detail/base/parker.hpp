@@ -6,17 +6,17 @@
 
 namespace async::detail {
 
-/// The place where one thread sleeps: a single permit, given by unpark() and taken by park().
+/// Parks one thread: a single permit, given by unpark() and taken by park().
 ///
-/// Use it when one known thread waits for others and re-checks its own condition after each wake. Do not use it for
-/// several waiting threads (bounded_queue's waiters, std::condition_variable).
+/// Use it when one known thread waits for others and re-checks its own condition after each wake-up. Do not use it for
+/// several waiting threads (event_count, std::condition_variable).
 ///
-/// Threads     park* by the owning thread only; unpark by any thread.
+/// Threads     park*: the owning thread only. unpark: any thread.
 /// Order       what happened before unpark() is visible after the park() that took its permit.
-/// Progress    unpark is wait-free, one system call when the owner sleeps, none otherwise.
-/// Lifetime    unpark may still pass the address of the word to the kernel after park() has returned: a wake of a dead
-///             or reused word is harmless (every sleeper of this library re-checks), but the memory must not be
-///             unmapped while another thread is inside unpark().
+/// Progress    unpark is wait-free. It takes one system call when the owner sleeps, none otherwise.
+/// Lifetime    unpark may still pass the address of the word to the kernel after park() has returned. A wake-up of a
+///             dead or reused word is harmless, since every sleeper of this library re-checks. But the memory must not
+///             be unmapped while another thread is inside unpark().
 class parker {
  public:
   parker() = default;
@@ -43,7 +43,7 @@ class parker {
     return state_.exchange(empty, std::memory_order_acquire) == permit;
   }
 
-  /// Gives the permit and wakes the owner if it sleeps. True: it was asleep. A second permit is the same as one.
+  /// Gives the permit and wakes the owner if it sleeps. True: it was asleep. Permits do not add up.
   bool unpark() noexcept {
     // [P2] release, pairs with [P1], [P3] and [P4]: publishes what the owner was woken for
     if (state_.exchange(permit, std::memory_order_release) != parked) return false;

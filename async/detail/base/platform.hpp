@@ -35,7 +35,7 @@
 #pragma comment(lib, "synchronization")  // elsewhere: -lsynchronization
 #endif
 
-// Of Windows 10; declared as <windows.h> does, which would define macros and is welcome before or after.
+// Functions of Windows 10, declared as in <windows.h>, which would define macros. It may be included before or after.
 namespace async::detail::platform {
 #if defined(_WIN64)
 using win_word = unsigned long long;
@@ -60,7 +60,7 @@ void __stdcall WakeByAddressSingle(void*);
 #include <pthread.h>
 #endif
 
-/// What differs between operating systems and processors; the only file with a test for either.
+/// Everything that depends on the operating system or the processor. No other file tests for either.
 namespace async::detail {
 
 /// Tells the core that this is a spin loop. About 5-50 ns.
@@ -74,11 +74,16 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-/// Asks for the line of `address` in the exclusive state; never faults.
-inline void prefetch_for_write(const void* address) noexcept { __builtin_prefetch(address, 1, 3); }
+/// Asks for the line of `address` in the exclusive state; never faults. Always inline: g++ takes a function that only
+/// prefetches for one without effects, and drops calls of it.
+[[gnu::always_inline]] inline void prefetch_for_write(const void* address) noexcept {
+  __builtin_prefetch(address, 1, 3);
+}
 
 /// Asks for the line of `address`; never faults.
-inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch(address, 0, 3); }
+[[gnu::always_inline]] inline void prefetch_for_read(const void* address) noexcept {
+  __builtin_prefetch(address, 0, 3);
+}
 
 // --- asymmetric fence --------------------------------------------------------------------------------------------
 //
@@ -88,8 +93,8 @@ inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch
 //   heavy side:  B.store(..)   heavy_fence()   A.load(..)
 //
 // At least one of the two loads sees the other side's store. Where the kernel can interrupt all threads of the process
-// (membarrier(2), FlushProcessWriteBuffers), light_fence is a compiler barrier; elsewhere both are seq_cst fences, and
-// under ThreadSanitizer, which has no fences, both are seq_cst read-modify-writes of one variable.
+// (membarrier(2), FlushProcessWriteBuffers), light_fence is a compiler barrier. Elsewhere both are seq_cst fences.
+// ThreadSanitizer has no fences; there both are seq_cst read-modify-writes of one variable.
 
 namespace platform {
 
@@ -97,9 +102,9 @@ namespace platform {
 inline std::atomic<std::uint32_t> fence_word{0};
 #endif
 
-/// True once the heavy side is known to be done by the kernel.
-/// [F1] is relaxed: a reader that sees false only takes the full fence, which pairs with either kind of heavy side, and
-/// a reader that sees true is right for good, because register_heavy_fence() never takes the promise back.
+/// True once the kernel is known to do the heavy side.
+/// [F1] is relaxed: a reader that sees false takes the full fence, which pairs with either kind of heavy side. A reader
+/// that sees true is right for good, because register_heavy_fence() never takes the promise back.
 inline constinit std::atomic<bool> heavy_fence_is_remote{false};
 
 #if defined(__linux__)
@@ -122,7 +127,7 @@ inline bool register_heavy_fence() noexcept { return false; }
 inline void remote_fence() noexcept {}
 #endif
 
-/// The heavy side's own view: registration has happened before it decides, whatever the static initialisation order.
+/// The heavy side's view: registers first, whatever the order of static initialisation.
 inline bool heavy_fence_registered() noexcept {
   static const bool registered = register_heavy_fence();
   return registered;
@@ -137,7 +142,7 @@ inline void full_fence() noexcept {
 }
 
 #if !ASYNC_TSAN
-/// Registers before main() where it can, so that the light side is cheap from the start.
+/// Registers before main() where possible, so that the light side is cheap from the start.
 inline const bool registered_early = heavy_fence_registered();
 #endif
 
@@ -152,7 +157,8 @@ inline const bool registered_early = heavy_fence_registered();
   }
 }
 
-/// The dear side of the asymmetric fence: microseconds; orders this thread with every thread's light_fence().
+/// The expensive side of the asymmetric fence: takes microseconds, and orders this thread with every thread's
+/// light_fence().
 inline void heavy_fence() noexcept {
 #if ASYNC_TSAN
   platform::full_fence();
@@ -170,7 +176,7 @@ inline void heavy_fence() noexcept {
 using wait_clock = std::chrono::steady_clock;
 
 #if defined(__linux__)
-/// Sleeps while `word` holds `expected`, at most until `deadline` (null: for ever). May wake without a reason: callers
+/// Sleeps while `word` holds `expected`, at most until `deadline` (null: no limit). Wake-ups may be spurious: callers
 /// look again. False: the deadline has passed. Orders nothing by itself.
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                          const wait_clock::time_point* deadline = nullptr) noexcept {
@@ -197,7 +203,7 @@ inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
 }
 #elif defined(_WIN32)
 namespace platform {
-/// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than "for ever".
+/// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than INFINITE.
 inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
   const auto now = wait_clock::now();
   if (deadline <= now) return 0;
@@ -219,7 +225,7 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddres
 inline void wake_all(std::atomic<std::uint32_t>& word) noexcept { ::WakeByAddressAll(&word); }
 #else
 namespace platform {
-/// Sleepers are spread over buckets by address, so that a wake of one word seldom disturbs another's.
+/// Sleepers are spread over buckets by address, so that a wake-up of one word rarely disturbs sleepers on another.
 struct wait_bucket {
   std::mutex mutex;
   std::condition_variable changed;
@@ -256,12 +262,13 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word)
 #if defined(__linux__)
 namespace platform {
 
-/// CPUs that a control group grants, as quota / period rounded up; 0: no limit known.
+/// The number of CPUs that a control group grants: quota / period, rounded up; 0: no known limit.
 inline std::size_t cpus_of(long long quota, long long period) noexcept {
   return quota > 0 && period > 0 ? static_cast<std::size_t>((quota + period - 1) / period) : 0;
 }
 
-/// The quota of the control group that the process sees as its root, as in a container: version 2, else version 1.
+/// The quota of the control group that the process sees as its root, as in a container. Reads version 2, else version
+/// 1.
 inline std::size_t read_control_group_cpus() noexcept {
   long long quota = 0;
   long long period = 0;
@@ -282,13 +289,13 @@ inline std::size_t read_control_group_cpus() noexcept {
   return cpus_of(quota, read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
 }
 
-/// The same, read once a process: the files take longer than a thread's start.
+/// The same, read once per process: reading the files takes longer than starting a thread.
 inline std::size_t control_group_cpus() noexcept {
   static const std::size_t known = read_control_group_cpus();
   return known;
 }
 
-/// Processors of the calling thread's affinity mask; 0: unknown.
+/// The number of processors in the calling thread's affinity mask; 0: unknown.
 inline std::size_t affinity_cpus() noexcept {
   for (std::size_t cpus = 1024; cpus <= 1U << 20; cpus *= 4) {
     cpu_set_t* const set = CPU_ALLOC(cpus);
@@ -305,7 +312,7 @@ inline std::size_t affinity_cpus() noexcept {
 #elif defined(_WIN32)
 namespace platform {
 
-/// Processors that the process is confined to; 0: it is not, or they lie in more than one group of 64.
+/// The number of processors that the process is confined to; 0: it is not confined, or they span several groups of 64.
 inline std::size_t affinity_cpus() noexcept {
   win_word of_process = 0;
   win_word of_system = 0;
@@ -316,7 +323,8 @@ inline std::size_t affinity_cpus() noexcept {
 }  // namespace platform
 #endif
 
-/// How many threads of this process can run at the same time: affinity mask and container quota counted; at least 1.
+/// The number of threads of this process that can run at the same time, by affinity mask and container quota; at least
+/// 1.
 inline std::size_t usable_processors() noexcept {
   std::size_t count = 0;
 #if defined(__linux__) || defined(_WIN32)
@@ -329,15 +337,15 @@ inline std::size_t usable_processors() noexcept {
   return (std::max)(count, std::size_t{1});
 }
 
-/// True when std::call_once() can be called again after its function has thrown: in libstdc++ it waits for ever where
-/// pthread_once() is that of winpthreads or of ThreadSanitizer.
+/// Whether std::call_once() can be called again after its function has thrown. In libstdc++ it hangs with the
+/// pthread_once() of winpthreads and of ThreadSanitizer.
 #if defined(__GLIBCXX__) && (defined(_WIN32) || ASYNC_TSAN)
 inline constexpr bool call_once_may_throw = false;
 #else
 inline constexpr bool call_once_may_throw = true;
 #endif
 
-/// Where the stack of a thread may grow to.
+/// The limits of a thread's stack.
 struct stack_limits {
   std::uintptr_t lowest;  // 0: not known
   std::size_t size;
@@ -378,8 +386,8 @@ inline constinit thread_local known_stack this_stack{};
 }
 }  // namespace platform
 
-/// True while the calling thread has more left of its stack than a quarter, or a mebibyte. Where the limits of a stack
-/// are not known, and on another stack (a fiber's), always.
+/// True while the calling thread has more than a quarter of its stack left, or more than 1 MiB. Always true where the
+/// limits of the stack are unknown, and on another stack (a fiber's).
 inline bool has_stack_room() noexcept {
   if (!platform::this_stack.known) [[unlikely]]
     platform::look_at_stack();
@@ -387,14 +395,14 @@ inline bool has_stack_room() noexcept {
   return here - platform::this_stack.lowest > platform::this_stack.reserve;  // wraps around below it
 }
 
-/// How long the name of a thread may be.
+/// The longest name of a thread, in characters.
 #if defined(__linux__)
 inline constexpr int thread_name_length = 15;
 #else
 inline constexpr int thread_name_length = 63;
 #endif
 
-/// Names the calling thread for debuggers and profilers. Best effort: what is too long is cut; some systems have none.
+/// Names the calling thread for debuggers and profilers. Best effort: long names are cut; some systems have no names.
 inline void set_thread_name(const char* name) noexcept {
 #if defined(__linux__)
   char shortened[thread_name_length + 1] = {};
@@ -413,8 +421,8 @@ inline void set_thread_name(const char* name) noexcept {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-/// Has the allocator give free memory back to the system. Best effort: glibc keeps what lies below something in use
-/// unless it is asked.
+/// Makes the allocator return free memory to the system. Best effort. Unless asked, glibc keeps free memory that lies
+/// below memory in use.
 inline void return_free_memory() noexcept {
 #if defined(__GLIBC__)
   ::malloc_trim(0);

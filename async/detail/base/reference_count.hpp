@@ -6,33 +6,33 @@
 
 namespace async::detail {
 
-/// How many refer to something that ends with the last of them.
+/// Counts the references to an object that ends with the last one.
 ///
-/// Threads     whoever holds a reference.
+/// Threads     any thread that holds a reference.
 /// Progress    wait-free.
 class reference_count {
  public:
   explicit reference_count(std::uint32_t first = 1) noexcept : count_(first) {}
 
-  /// One more: by whoever holds one, so that the count cannot reach 0 meanwhile.
+  /// Adds a reference. The caller holds one, so that the count cannot reach 0 meanwhile.
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// Gives one back. True: it was the last, and what is counted is the caller's to destroy.
+  /// Gives a reference back. True: it was the last, and the caller destroys the object.
   bool drop() noexcept {
-    // [T7] acq_rel, pairs with itself and [T8]: what the others did happens before the end
+    // [T7] acq_rel, pairs with itself and [T8]: everything that other holders did happens before the end
     return count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
-  /// True: the caller's is the only one, and others cannot be made. Without giving it back.
+  /// Whether the caller's reference is the only one, so that no others can be made. Does not give it back.
   bool is_last() const noexcept {
-    // [T8] acquire, pairs with [T7]: what the others did
+    // [T8] acquire, pairs with [T7]: what other holders did
     return count_.load(std::memory_order_acquire) == 1;
   }
 
-  /// Takes back one that nobody else has seen, and that is not the last.
+  /// Takes back a reference that no other thread has seen and that is not the last.
   void undo_add() noexcept { count_.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// Whether there are others than the caller's, at this moment.
+  /// Whether there are references besides the caller's, at this moment.
   bool has_others() const noexcept { return count_.load(std::memory_order_relaxed) > 1; }
 
  private:

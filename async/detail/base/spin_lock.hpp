@@ -5,10 +5,10 @@
 
 namespace async::detail {
 
-/// A lock of one byte for a few instructions, which is cheaper than std::mutex while nobody else wants it: one
+/// A lock of one byte, for critical sections of a few instructions. Uncontended it is cheaper than std::mutex: one
 /// read-modify-write to lock, a store to unlock. For std::lock_guard.
 ///
-/// Threads     any. Who waits yields its processor after a microsecond; it never sleeps.
+/// Threads     any. A waiting thread yields its processor after a microsecond; it never sleeps.
 class spin_lock {
  public:
   void lock() noexcept {

@@ -7,21 +7,21 @@
 
 namespace async::detail {
 
-/// An exception that says more than what(), for the messages that end the program.
+/// An exception with more to say than what(), for the message before the program ends.
 class explained_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  /// Empty when there is nothing to say; valid as long as the exception.
+  /// Empty when there is nothing to add; valid as long as the exception.
   virtual std::string_view explanation() const noexcept = 0;
 };
 
-/// A callable that gets the exceptions that nobody else takes.
+/// Receives exceptions that are not handled elsewhere.
 struct unhandled_hook {
   virtual ~unhandled_hook() = default;
   virtual void operator()(std::exception_ptr error) = 0;
 };
 
-/// Writes what the exception says, and ends the program. `where` begins the message.
+/// Writes the exception's text and ends the program. The message begins with `where`.
 [[noreturn]] inline void terminate_for(const std::exception_ptr& error,
                                        const char* where = "asyncsteps: unhandled exception") noexcept {
   try {

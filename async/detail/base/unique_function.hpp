@@ -12,11 +12,12 @@ namespace async {
 template <class Signature>
 class unique_function;
 
-/// A move-only callable with arguments, for hooks that are set once and called seldom.
+/// A move-only callable with arguments, for hooks that are set once and rarely called.
 ///
-/// Threads     calls are const: as safe as the callable itself. Lifetime: owns the callable, on the heap.
-/// Exceptions  construction: std::bad_alloc and what the callable's constructor throws; a call: what the callable
-/// throws.
+/// Threads     calls are const: as safe as the callable itself.
+/// Exceptions  construction: std::bad_alloc and what the callable's constructor throws. A call: what the callable
+///             throws.
+/// Lifetime    owns the callable, on the heap.
 template <class... A>
 class unique_function<void(A...)> {
  public:

@@ -8,13 +8,13 @@
 #include "async/detail/base/config.hpp"    // for ASYNC_DIRECT_PROMISES
 #include "async/detail/base/platform.hpp"  // for call_once_may_throw
 
-/// Making a std::future ready, by the only one who has its promise.
+/// Makes a std::future ready, through a promise that has a single setter.
 ///
-/// std::promise lets several threads try to set it, and throws for all but the first. In libstdc++ std::call_once sees
-/// to that, and glibc's calls the operating system each time, to wake who might wait for the once: three quarters of
-/// the time of a small task with a future. Promises of this library have one setter, which has no need of it. So with
-/// the releases of libstdc++ that config.hpp lists, the result goes into the shared state as the destructor of
-/// std::promise puts it there, without a once. Otherwise the functions of std::promise are called.
+/// std::promise lets several threads try to set it, and throws for all but the first. libstdc++ uses std::call_once for
+/// that, and glibc's makes a system call each time, to wake threads that might wait for the once. That takes three
+/// quarters of the time of a small task with a future. Promises of this library have one setter and need no once. So
+/// with the releases of libstdc++ that config.hpp lists, the result is stored in the shared state as the destructor of
+/// std::promise stores its error, without a once. With other libraries the functions of std::promise are called.
 namespace async::detail {
 
 struct sole_setter;
@@ -22,10 +22,10 @@ struct sole_setter;
 }  // namespace async::detail
 
 #if ASYNC_DIRECT_PROMISES
-/// A friend of std::promise and a member of its shared state, as are the setters that libstdc++ has by this name.
+/// A friend of std::promise and a member of its shared state, like libstdc++'s own setters of this name.
 template <class R>
 struct std::__future_base::_State_baseV2::_Setter<R, async::detail::sole_setter> {
-  /// Constructs the value. When that throws, the promise is as before.
+  /// Constructs the value. If that throws, the promise is as before.
   template <class V>
   static void store(std::promise<R>& promise, V&& value) {
     promise._M_storage->_M_set(std::forward<V>(value));
@@ -52,7 +52,7 @@ inline constexpr bool fulfil_may_throw = true;
 inline constexpr bool fulfil_may_throw = call_once_may_throw;
 #endif
 
-/// Gives the promise its value, or none to a promise of void. Throws what the value's constructor throws; then only
+/// Gives the promise its value; none for a promise of void. Throws what the value's constructor throws; after that only
 /// fail() may follow, and only if fulfil_may_throw.
 template <class R, class... V>
 void fulfil(std::promise<R>& promise, V&&... value) {
@@ -74,8 +74,8 @@ void fail(std::promise<R>& promise, std::exception_ptr&& error) {
 #endif
 }
 
-/// What the future of a promise that is given up throws: std::future_error, or std::bad_alloc when there is no memory
-/// for one. The destructor of std::promise ends the program then, in libstdc++.
+/// The exception of a promise that is given up: std::future_error, or std::bad_alloc without memory for it. (Without
+/// memory, libstdc++'s destructor of std::promise ends the program.)
 inline std::exception_ptr broken_promise() noexcept {
   try {
     return std::make_exception_ptr(std::future_error(std::future_errc::broken_promise));
@@ -84,8 +84,8 @@ inline std::exception_ptr broken_promise() noexcept {
   }
 }
 
-/// fulfil(), where an exception of the value's constructor becomes the future's. Where the standard library offers no
-/// way for that, the future is ready when the promise is destroyed, which breaks it.
+/// Like fulfil(), but an exception of the value's constructor becomes the future's. Where the standard library offers
+/// no way for that, the future becomes ready when the promise is destroyed, as a broken promise.
 template <class R, class V>
 void fulfil_or_fail(std::promise<R>& promise, V&& value) noexcept {
   std::exception_ptr error;

@@ -13,15 +13,14 @@
 #include "async/detail/base/config.hpp"        // for ASYNC_CALL_STATE
 #include "async/detail/future/watch_list.hpp"  // for watch_list
 
-/// Being told that a std::future is ready, which std::future itself offers no way for: those who complete a promise of
-/// this library say so, and those who wait for a future may listen. For all other futures there is nothing to hear:
-/// whoever waits looks at them now and then.
+/// Notification that a std::future is ready, which std::future itself does not offer. Code that completes a promise of
+/// this library notifies; code that waits for a future may watch it. All other futures have to be polled.
 namespace async::detail {
 
-/// What a future and its promise have in common; null: no shared state.
+/// The shared state of a future and its promise; null: none.
 ///
-/// It is the first word of each, which is the address of the shared state in all three standard libraries. It is only
-/// ever compared. Were it something else, watchers would not be told, and would have to look.
+/// Reads the first word of either, which is the state's address in all three standard libraries. It is only ever
+/// compared. If it were something else, watchers would not be notified and would have to poll.
 template <class Handle>
 const void* shared_state_of(const Handle& handle) noexcept {
   static_assert(sizeof(Handle) >= sizeof(void*));
@@ -30,7 +29,7 @@ const void* shared_state_of(const Handle& handle) noexcept {
   return state;
 }
 
-/// The list for a shared state. While n futures are watched, telling of one takes about n / 4096 looks.
+/// The list for a shared state. While n futures are watched, a notification visits about n / 4096 watchers.
 inline watch_list& watchers_of(const void* state) noexcept {
   static constexpr unsigned bits = 12;
   static constinit watch_list lists[std::size_t{1} << bits];
@@ -38,11 +37,11 @@ inline watch_list& watchers_of(const void* state) noexcept {
   return lists[spread >> (64 - bits)];
 }
 
-/// By who has made a promise's shared state ready.
+/// Notifies the watchers of a shared state. By the thread that has made it ready.
 inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
 
 #if ASYNC_CALL_STATE == 2
-/// A bit of libc++'s shared states that libc++ does not use: of those that are made here, see call_state_libcxx.hpp.
+/// A bit of libc++'s shared states that libc++ does not use. It marks those of this library; see call_state_libcxx.hpp.
 struct library_state_peek : std::__assoc_sub_state {
   static constexpr unsigned ours = 1U << 16;
   static void mark(std::__assoc_sub_state& state) noexcept { state.*(&library_state_peek::__state_) |= ours; }
@@ -53,7 +52,7 @@ struct library_state_peek : std::__assoc_sub_state {
 };
 #endif
 
-/// True when get() does not wait for another thread: also when the future is deferred, and get() runs it.
+/// True if get() does not wait for another thread; also if the future is deferred, so that get() runs it.
 template <class Future>
 bool is_ready(const Future& future) {
   const std::future_status status = future.wait_for(std::chrono::seconds(0));
@@ -66,8 +65,8 @@ bool is_ready(const Future& future) {
   return status != std::future_status::timeout;
 }
 
-/// How long to wait until the next look at a future: half as long again as the last time, between 50 us and 10 ms. That
-/// is less than 1 % of a core, and at most 10 ms late.
+/// The interval until the next look at a polled future. It grows by a half each time, from 50 us to 10 ms. Polling
+/// takes less than 1 % of a core, and notices at most 10 ms late.
 class look_interval {
  public:
   std::chrono::nanoseconds next() noexcept {

@@ -24,8 +24,8 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 
-/// Hides a scope from ThreadSanitizer. For the release of an exception that another thread has got from a future: the
-/// references to it are counted inside the standard library's binary, where ThreadSanitizer does not see them.
+/// Hides a scope from ThreadSanitizer. Used to release an exception that another thread has got from a future: its
+/// references are counted inside the standard library's binary, which ThreadSanitizer does not see.
 struct unseen_by_tsan {
   unseen_by_tsan() noexcept {
     AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
@@ -40,13 +40,13 @@ struct unseen_by_tsan {
 };
 #endif
 
-/// A promise whose result and shared state will live in recycled blocks. Throws std::bad_alloc.
+/// Makes a promise whose result and shared state live in recycled blocks. Throws std::bad_alloc.
 template <class R>
 std::promise<R> make_promise() {
   return std::promise<R>(std::allocator_arg, block_allocator<char>{});
 }
 
-/// Makes the future ready with an error, and tells those who watch it.
+/// Makes the future ready with an error, and notifies its watchers.
 template <class R>
 [[gnu::noinline]] void refuse(std::promise<R>&& promise, std::exception_ptr error) noexcept {
   const void* const state = shared_state_of(promise);
@@ -59,19 +59,19 @@ template <class R>
   }
   tell_watchers_of(state);
 }
-/// Breaks the promise of what is not done any more.
+/// Breaks the promise of a call that will not be made.
 template <class R>
 [[gnu::noinline]] void abandon(std::promise<R>&& promise) noexcept {
   refuse(std::move(promise), broken_promise());
 }
 
-/// A call to be made later, on another thread: what to call and with what, and the promise of its result.
+/// A call to be made later, on another thread: function, arguments, and the promise of the result.
 ///
-/// Copies are made as std::async makes them: in place, so that they need not be movable, and the call is made with
-/// rvalues of them. It can be moved when they can.
+/// Function and arguments are copied as by std::async: in place, so that they need not be movable. The call is made
+/// with rvalues of the copies. A pending_call can be moved if they can.
 ///
 /// Threads     one at a time.
-/// Exceptions  the constructor passes on what copying throws, and std::bad_alloc. The call keeps what it throws for the
+/// Exceptions  the constructor: what copying throws, and std::bad_alloc. An exception of the call is kept for the
 ///             future.
 /// Memory      the result and its shared state live in recycled blocks.
 template <class R, class... Call>
@@ -91,8 +91,8 @@ class pending_call {
 
   std::future<R> get_future() { return promise_.get_future(); }
 
-  /// Makes the call. What was called and its arguments are destroyed before the result can be seen. Throws nothing;
-  /// only pthread_exit() in the call unwinds through it.
+  /// Makes the call. Function and arguments are destroyed before the result can be seen. Throws nothing; only
+  /// pthread_exit() in the call unwinds through it.
   void operator()() {
     const void* const state = shared_state_of(promise_);
     make();
@@ -132,7 +132,7 @@ class pending_call {
   std::promise<R> promise_ = make_promise<R>();
 };
 
-/// Owns a pending call in a recycled block: one that cannot be moved, or is too large to be kept inside a task.
+/// Owns a pending call in a recycled block: a call that cannot be moved, or is too large to be kept inside a task.
 template <class Call>
 class call_handle {
  public:
@@ -164,7 +164,8 @@ class call_handle {
 template <class F, class... Args>
 using call_result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
 
-/// Makes a call that fits inside a task, as itself or as a handle: with get_future(), and operator()() that makes it.
+/// Makes a pending call, or a handle to one, that fits inside a task. It has get_future(), and operator() makes the
+/// call.
 template <class F, class... Args>
 auto make_call(F&& f, Args&&... args) {
   using call = pending_call<call_result<F, Args...>, std::decay_t<F>, std::decay_t<Args>...>;

@@ -7,8 +7,8 @@
 
 namespace async::detail {
 
-/// Somebody who wants to know when a shared state is ready: notify(watcher) is called once, by the thread that has made
-/// it ready, unless the watcher has been removed before. It stays where it is until then.
+/// Is notified when a shared state is ready: notify(watcher) is called once, by the thread that has made it ready,
+/// unless the watcher has been removed before. It must not move until then.
 struct future_watcher {
   explicit future_watcher(void (*f)(future_watcher&) noexcept) noexcept : notify(f) {}
 
@@ -19,13 +19,13 @@ struct future_watcher {
   cell<bool> is_listed{false};
 };
 
-/// Watchers of some of all shared states.
+/// The watchers of a part of all shared states.
 ///
 /// Threads     any.
-/// Progress    tell() is wait-free while nobody watches; all else takes a short lock.
+/// Progress    tell() is wait-free while there are no watchers; all other calls take a short lock.
 class watch_list {
  public:
-  /// The caller looks at the future after this: it is ready, or the watcher will be told.
+  /// After this the caller looks at the future: either it is ready, or the watcher will be notified.
   void add(future_watcher& w, const void* state) noexcept {
     {
       const std::lock_guard here(lock_);
@@ -38,7 +38,7 @@ class watch_list {
     heavy_fence();  // pairs with the light fence of tell()
   }
 
-  /// True: the watcher was there, and will not be told.
+  /// True: the watcher was in the list, and will not be notified.
   bool remove(future_watcher& w) noexcept {
     const std::lock_guard here(lock_);
     if (!w.is_listed.get()) return false;
@@ -46,10 +46,10 @@ class watch_list {
     return true;
   }
 
-  /// The state is ready.
+  /// Notifies the watchers of a state that is ready.
   void tell(const void* state) noexcept {
     light_fence();  // between the future and the list: pairs with add()'s heavy fence
-    // relaxed: only whether there is somebody; the lock orders the rest
+    // relaxed: only whether there are watchers; the lock orders the rest
     if (first_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       tell_watchers(state);
   }

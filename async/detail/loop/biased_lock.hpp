@@ -6,151 +6,175 @@
 
 namespace async::detail {
 
-/// Says whose a loop is, and keeps all but one thread out of it.
+/// The ownership of a loop, and the lock that keeps all but one thread out of it.
 ///
-/// A thread is in the loop for a turn, or for as long as a run; or it has claimed the loop for a moment, between turns,
-/// to touch what is otherwise the turn's: the owner does that, too. A turn waits for a claim to end; a claim does not
-/// wait.
+/// A thread enters for a turn, or for all turns of a run. Between turns a thread claims the loop for a moment, to touch
+/// what is otherwise the turn's; so does the owner. A turn waits for a claim to end; a claim does not wait.
 ///
-/// The lock is biased towards its owner, who goes in and out by plain stores; a thread that comes uninvited (the owner
-/// has not let go of the loop) pays for it with a heavy fence, once: from then on the loop is `shared`, and everybody
-/// enters by compare and swap. It stays so because the former owner may be delayed between its first look at the word
-/// and its store. After Dice, Moir, Scherer, "Quickly Reacquirable Locks" (2003), without giving the lean back.
+/// The lock is biased towards its owner, who enters and leaves by plain stores. The first other thread that enters
+/// while the loop has an owner pays for it with a heavy fence: it makes the loop `shared`, and from then on all threads
+/// enter by compare and swap. A shared loop stays shared because the former owner may be delayed between its first look
+/// at the word and its store. After Dice, Moir, Scherer, "Quickly Reacquirable Locks" (2003), without the way back to
+/// the bias.
 ///
-/// Words       word_: [ token of the owner, 0: nobody's | in_turn | claimed | shared ]; inside_: the owner's, while the
-///             lock is biased.
-/// Threads     any. Not reentrant: a thread that is in does not ask again.
+/// Words       word_: [ token of the owner, 0: none | shared | claimed | in_turn ].
+///             inside_: where the owner is while the lock is biased; only the owner writes it.
+///
+///   word_          inside_        the loop is          enter()                          claim()
+///   0              outside        without owner        adopt, enter                     begin_claim
+///   me             outside        biased, free         inside_ = turn                   inside_ = moment
+///   other          any            biased to another    begin_claim, claim_to_turn       begin_claim
+///   t|shared       outside (1)    shared, free         begin_claim, claim_to_turn       begin_claim
+///   t|..|claimed   any            claimed              wait                             refused
+///   t|..|in_turn   outside        in a shared turn     refused                          refused
+///
+///   adopt          0 -> me
+///   begin_claim    t -> t|shared|claimed; the claim holds if inside_ is `outside`, otherwise it is taken back
+///   claim_to_turn  waits while inside_ is `moment`; then t|shared|claimed -> me|shared|in_turn
+///                  if inside_ is `turn`: t|shared|claimed -> t|shared, refused
+///   leave          inside_ = outside, or t|shared|.. -> t|shared
+///   disown         t -> 0, t|shared -> shared
+///
+/// (1) or still `moment` or `turn`, of the owner that entered before the loop became shared.
+///
+/// Threads     any. Not reentrant: a thread inside does not enter or claim again.
 /// Progress    wait-free for the owner of a loop that is not shared; enter() waits for a claim.
 class biased_lock {
  public:
   /// Stands for a thread: not 0, and a multiple of 8.
   using token = std::uintptr_t;
 
-  /// How a thread has come in; for leave().
-  enum class way : unsigned char { refused, biased, shared };
+  /// The outcome of enter() and claim(), for leave().
+  enum class way : unsigned char {
+    refused,  // another thread is inside
+    biased,   // by way of inside_
+    shared,   // by way of word_
+  };
 
-  /// True for the owner. Relaxed: the answer is certain for the owner only, who has written it.
+  /// Whether `me` is the owner. Relaxed: the answer is certain for the owner only, who has written it.
   bool is(token me) const noexcept { return (word_.load(std::memory_order_relaxed) & ~flags) == me; }
 
-  /// Begins a turn, by which `me` becomes the owner. Refused: another thread is in a turn.
+  /// Begins a turn and makes `me` the owner. Refused: another thread is in a turn.
   [[gnu::always_inline]] way enter(token me) noexcept {
-    if (lean(me)) {
-      inside_.store(turn, std::memory_order_relaxed);  // for whoever waits: this is not over in a moment
+    if (enter_biased(me)) {
+      inside_.store(turn, std::memory_order_relaxed);  // for a thread that waits: this is not over in a moment
       return way::biased;
     }
     return enter_shared(me);
   }
 
-  /// Claims the loop for a moment as way::biased. False: it does not lean to `me`; ask claim().
-  [[gnu::always_inline]] bool enter_biased(token me) noexcept { return lean(me); }
+  /// Claims a loop that is biased to `me` for a moment; to leave as way::biased. False: it is not; ask claim().
+  [[gnu::always_inline]] bool enter_biased(token me) noexcept {
+    if (word_.load(std::memory_order_relaxed) != me) return false;  // its own value: nothing to acquire
+    inside_.store(moment, std::memory_order_relaxed);
+    light_fence();  // pairs with the heavy fence of begin_claim(): it sees `moment`, or this thread sees its word
+    if (word_.load(std::memory_order_relaxed) == me) [[likely]]
+      return true;
+    inside_.store(outside, std::memory_order_relaxed);
+    return false;
+  }
 
   /// Claims the loop for a moment. Refused: another thread is in it.
-  way claim(token me) noexcept { return lean(me) ? way::biased : claim_shared(); }
+  way claim(token me) noexcept { return enter_biased(me) ? way::biased : claim_shared(); }
 
   /// Ends a turn or a claim.
   void leave(way how) noexcept {
     if (how == way::biased) {
-      inside_.store(0, std::memory_order_release);  // [L18] release, pairs with [L17]: what this one did is seen
+      inside_.store(outside, std::memory_order_release);  // [L18] release, pairs with [L17]: what this thread did
     } else {
-      give_back(word_.load(std::memory_order_relaxed) & (~flags | shared));  // nobody else writes it
+      make_free(word_.load(std::memory_order_relaxed) & (~flags | shared));  // no other thread writes it
     }
   }
 
-  /// Makes the loop nobody's. By the owner, between turns.
-  void let_go() noexcept {
+  /// Leaves the loop without an owner. By the owner, between turns.
+  void disown() noexcept {
     std::uintptr_t word = word_.load(std::memory_order_relaxed);
     do {
       while ((word & claimed) != 0) {
         yield_thread();
         word = word_.load(std::memory_order_relaxed);
       }
-      // [L19] release, pairs with [L14] and [L15]: what the owner did is seen; failure is relaxed: only the value is
-      // used
+      // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
     } while (!word_.compare_exchange_weak(word, word & shared, std::memory_order_release, std::memory_order_relaxed));
   }
 
  private:
+  // Flags of word_.
   static constexpr std::uintptr_t in_turn = 1;
   static constexpr std::uintptr_t claimed = 2;
   static constexpr std::uintptr_t shared = 4;
-  static constexpr std::uintptr_t flags = 7;
+  static constexpr std::uintptr_t flags = in_turn | claimed | shared;
 
   // Values of inside_.
+  static constexpr std::uint32_t outside = 0;
   static constexpr std::uint32_t moment = 1;
   static constexpr std::uint32_t turn = 2;
 
-  /// Comes in where the lock is biased towards the caller: either the uninvited one sees `moment`, or this sees its
-  /// word.
-  [[gnu::always_inline]] bool lean(token me) noexcept {
-    if (word_.load(std::memory_order_relaxed) != me) return false;  // its own value: nothing to acquire
-    inside_.store(moment, std::memory_order_relaxed);
-    light_fence();  // pairs with take()'s heavy fence
-    if (word_.load(std::memory_order_relaxed) == me) [[likely]]
-      return true;
-    inside_.store(0, std::memory_order_relaxed);
-    return false;
-  }
-
-  /// From a word without in_turn and claimed; afterwards the loop is shared, and inside_ is to be looked at.
-  bool take(std::uintptr_t word) noexcept {
+  /// From a free word to `claimed`. True: the loop is shared, and inside_ tells whether its owner is inside.
+  bool begin_claim(std::uintptr_t word) noexcept {
     // [L14] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used
     if (!word_.compare_exchange_strong(word, word | claimed | shared, std::memory_order_acquire,
                                        std::memory_order_relaxed)) {
       return false;
     }
-    if ((word & shared) == 0) heavy_fence();  // pairs with lean()'s light fence
+    if ((word & shared) == 0) heavy_fence();  // pairs with the light fence of enter_biased()
     return true;
   }
 
-  void give_back(std::uintptr_t word) noexcept {
-    word_.store(word,
-                std::memory_order_release);  // [L16] release, pairs with [L14] and [L15]: what this one did is seen
+  /// Ends a claim, or a turn in a shared loop.
+  void make_free(std::uintptr_t word) noexcept {
+    // [L16] release, pairs with [L14] and [L15]: what this thread did
+    word_.store(word, std::memory_order_release);
+  }
+
+  /// Biases a loop without owner, which is not shared, to `me`.
+  bool adopt(token me) noexcept {
+    std::uintptr_t none = 0;
+    // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used. not modelled: there the light
+    // fence of enter_biased() is a full one, and acquires, too
+    return word_.compare_exchange_strong(none, me, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   [[gnu::noinline]] way claim_shared() noexcept {
     const std::uintptr_t word = word_.load(std::memory_order_relaxed);
-    if ((word & (in_turn | claimed)) != 0 || !take(word)) return way::refused;
-    if (inside_.load(std::memory_order_acquire) == 0) return way::shared;  // [L17] acquire, pairs with [L18]
-    give_back(word | shared);
+    if ((word & (in_turn | claimed)) != 0 || !begin_claim(word)) return way::refused;
+    if (inside_.load(std::memory_order_acquire) == outside) return way::shared;  // [L17] acquire, pairs with [L18]
+    make_free(word | shared);
     return way::refused;
   }
 
   [[gnu::noinline]] way enter_shared(token me) noexcept {
-    while (true) {
-      std::uintptr_t word = word_.load(std::memory_order_relaxed);
+    for (;;) {
+      const std::uintptr_t word = word_.load(std::memory_order_relaxed);
       if ((word & in_turn) != 0) return way::refused;
       if ((word & claimed) != 0) {
         yield_thread();
-      } else if (word == 0) {  // nobody's: it is biased towards this thread
-        // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used; not modelled: there, lean()'s
-        // light fence is a full one, and acquires, too
-        if (word_.compare_exchange_strong(word, me, std::memory_order_acquire, std::memory_order_relaxed)) {
-          return enter(me);
-        }
-      } else if (take(word)) {
-        return settle(me, word);
+      } else if (word == 0) {
+        if (adopt(me)) return enter(me);
+      } else if (begin_claim(word)) {
+        return claim_to_turn(me, word);
       }
     }
   }
 
-  /// The end of enter_shared(): waits until a former owner's claim is over.
-  way settle(token me, std::uintptr_t word) noexcept {
-    std::uint32_t inside;
-    while ((inside = inside_.load(std::memory_order_acquire)) == moment) yield_thread();  // [L17]
-    if (inside == turn) {
-      give_back(word | shared);
+  /// Turns a claim of `word` into a turn, once the former owner's claim is over. Refused: the owner is in a turn.
+  way claim_to_turn(token me, std::uintptr_t word) noexcept {
+    std::uint32_t owner;
+    while ((owner = inside_.load(std::memory_order_acquire)) == moment) yield_thread();  // [L17]
+    if (owner == turn) {
+      make_free(word | shared);
       return way::refused;
     }
-    // Relaxed: whoever comes next acquires from leave(), or sees in_turn and goes away.
+    // Relaxed: the next thread acquires from leave(), or sees in_turn and goes away.
     word_.store(me | shared | in_turn, std::memory_order_relaxed);
     return way::shared;
   }
 
   atomic<std::uintptr_t> word_{0};
-  atomic<std::uint32_t> inside_{0};
+  atomic<std::uint32_t> inside_{outside};
 };
 
-/// The token of the calling thread: no two living threads have the same.
+/// The token of the calling thread, which no other living thread has.
 inline biased_lock::token thread_token() noexcept {
   alignas(8) static constinit thread_local char token = 0;
   return reinterpret_cast<biased_lock::token>(&token);

@@ -14,15 +14,15 @@
 
 namespace async::detail {
 
-/// A task that a loop will run once, unless it is cancelled before; what handles refer to.
+/// A task that a loop runs once, unless it is cancelled before. Handles refer to it.
 ///
-/// It reaches the loop either as a timer, armed on the loop's thread, or as a message, from any other. Once it is with
-/// the loop, the message is free to carry the news that another thread has cancelled it.
+/// It reaches the loop as a timer, armed on the loop's thread, or as a message from any other thread. Once the loop
+/// holds it, the message is free to report that another thread has cancelled it.
 class callback final : timer_node, message {
  public:
   using time_point = loop_core::time_point;
 
-  /// Due with the next turn; from the loop's thread.
+  /// Due in the next turn; from the loop's thread.
   static callback* immediate(loop_core& core, task&& work) {
     callback* const c = make(core, std::move(work), 1, way::held);
     core.timers().arm_now(*c);
@@ -57,12 +57,12 @@ class callback final : timer_node, message {
   bool pending() const noexcept { return state_.pending(); }
   void add_ref() noexcept { state_.add_ref(); }
 
-  /// A handle goes.
+  /// Gives a handle's reference back.
   void release() noexcept {
     if (current_loop == &core_ ? state_.release_on_loop() : state_.release()) destroy();
   }
 
-  /// True: it will not run. False: it has started, or was cancelled before.
+  /// True: the callback will not run. False: it has started, or was cancelled before.
   bool cancel() noexcept {
     const callback_state::cancelled result = state_.cancel();
     if (result == callback_state::cancelled::tell_the_loop) {
@@ -100,7 +100,7 @@ class callback final : timer_node, message {
     free_block(this, sizeof(callback), alignof(callback));
   }
 
-  /// The loop has done with it.
+  /// Gives the loop's reference back, and destroys the task.
   void let_go() noexcept {
     work_.reset();
     if (state_.release()) destroy();
@@ -122,7 +122,7 @@ class callback final : timer_node, message {
   static void due(timer_node& node) {
     auto& self = static_cast<callback&>(node);
     if (!self.state_.claim()) {
-      self.core_.owe_cancel(+1);  // cancelled by another thread: its message makes the loop let go
+      self.core_.owe_cancel(+1);  // cancelled by another thread, whose message will end it
     } else if (self.core_.closing()) {
       self.let_go();
     } else {
@@ -158,7 +158,7 @@ class callback final : timer_node, message {
   }
 
   callback_state state_;
-  way way_;  // the loop's, once the loop has it
+  way way_;  // belongs to the loop, once the loop has the callback
   loop_core& core_;
   task work_;
   time_point deadline_{};

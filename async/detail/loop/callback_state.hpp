@@ -6,43 +6,44 @@
 
 namespace async::detail {
 
-/// The word on which a loop and the handles of a callback agree: who refers to it, and whether it runs or is cancelled.
+/// The shared state of a callback, between its loop and its handles: the references, and whether it runs or is
+/// cancelled.
 ///
 /// Word        [ references:29 | in_transit | cancelled | claimed ]
-/// Invariants  I1 `claimed` and `cancelled` exclude each other, and the first set stays.
+/// Invariants  I1 `claimed` and `cancelled` exclude each other; whichever is set first stays.
 ///             I2 the loop holds a reference until it has claimed the callback, or has learned of the cancellation.
-///             I3 whoever cancels a callback that is not in transit tells the loop, which does not end before: so the
-///                loop may be used for that.
-/// Threads     claim(), land(): the loop's. All others: whoever holds a reference.
+///             I3 a thread that cancels a callback that is not in transit tells the loop. The loop does not end before,
+///                so that the thread may use it for that.
+/// Threads     claim(), land(): the loop's thread. All others: any thread that holds a reference.
 class callback_state {
  public:
   enum class cancelled { too_late, tell_the_loop, loop_will_see };
 
-  /// With a reference for the loop and, unless `handles` is 0, for handles. `in_transit`: it lies in the loop's inbox.
+  /// Makes a state with a reference for the loop and `handles` for handles. `in_transit`: it lies in the loop's inbox.
   callback_state(std::uint32_t handles, bool in_transit) noexcept
       : word_((1 + handles) * one | (in_transit ? in_transit_bit : 0)) {}
 
-  /// True until it is claimed or cancelled.
+  /// True until the callback is claimed or cancelled.
   bool pending() const noexcept { return (word_.load(std::memory_order_relaxed) & decided) == 0; }
 
-  /// The loop wants to run it or to let go of it. False: it is cancelled.
+  /// Claims the callback for the loop, to run or to drop it. False: it is cancelled.
   bool claim() noexcept {
     std::uint32_t word = word_.load(std::memory_order_relaxed);
-    if ((word & ~in_transit_bit) == one) return true;  // no handle is left to cancel it
+    if ((word & ~in_transit_bit) == one) return true;  // no handle is left that could cancel it
     do {
       if ((word & cancelled_bit) != 0) return false;
-      // Relaxed: which of the two comes first is all that matters, and a word has one order.
+      // Relaxed: all that matters is which of the two comes first, and a word has one order.
     } while (!word_.compare_exchange_weak(word, word | claimed_bit, std::memory_order_relaxed));
     return true;
   }
 
-  /// The loop has taken it from its inbox, and will hold it for later. False: it is cancelled already.
+  /// The loop has taken the callback from its inbox and holds it for later. False: it is cancelled already.
   bool land() noexcept {
     // [L12] release, pairs with [L13]: the message has left the inbox and may be pushed again
     return (word_.fetch_and(~in_transit_bit, std::memory_order_release) & cancelled_bit) == 0;
   }
 
-  /// By a handle.
+  /// Cancels the callback, by a handle.
   cancelled cancel() noexcept {
     std::uint32_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -55,9 +56,9 @@ class callback_state {
 
   void add_ref() noexcept { word_.fetch_add(one, std::memory_order_relaxed); }
 
-  /// Gives a reference back. True: it was the last; the callback is the caller's to destroy.
+  /// Gives a reference back. True: it was the last; the caller destroys the callback.
   bool release() noexcept {
-    // [L10] acquire, pairs with [L11]: the last one sees what the others did
+    // [L10] acquire, pairs with [L11]: the last thread sees what the others did
     if (word_.load(std::memory_order_acquire) / one == 1) return true;
     // [L11] acq_rel, pairs with [L10], [L22] and itself
     return word_.fetch_sub(one, std::memory_order_acq_rel) / one == 1;
@@ -66,7 +67,7 @@ class callback_state {
   /// release() by a handle in a turn of the callback's loop. While the loop's reference is the only other one, no other
   /// thread can touch the word.
   bool release_on_loop() noexcept {
-    // [L22] acquire, pairs with [L11]: what handles did that have gone, for their release ends with the store
+    // [L22] acquire, pairs with [L11]: what released handles did, whose release sequence ends with the store below
     if (word_.load(std::memory_order_acquire) != 2 * one) return release();
     word_.store(one, std::memory_order_relaxed);
     return false;

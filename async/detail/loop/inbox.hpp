@@ -7,14 +7,14 @@
 
 namespace async::detail {
 
-/// How a message reaches its end.
+/// The way in which a message is delivered.
 enum class delivery {
   on_loop,  ///< on the loop's thread, in a turn of the loop
-  dropped   ///< the loop is being destroyed: only let go of what the message holds
+  dropped   ///< the loop is being destroyed: only release what the message holds
 };
 
-/// Something that another thread wants done on a loop; the base of what is embedded in a completion, a waiter, a task.
-/// It must stay where it is until `deliver` is called, exactly once, which may destroy it.
+/// A request of another thread to a loop; a base of completions, waiters and callbacks. It must not move until
+/// `deliver` is called, exactly once, which may destroy it.
 struct message {
   using function = void (*)(message& self, delivery how);
 
@@ -24,43 +24,43 @@ struct message {
   const function deliver;
 };
 
-/// A message that may be sent again when it has been delivered, and is under way once at most.
+/// A message that may be sent again after delivery, and is under way at most once.
 struct recurring_message : message {
   using message::message;
 
-  /// True: the caller pushes it. False: it is under way, and its delivery has not ended.
+  /// True: the caller pushes the message. False: it is under way, and its delivery has not ended.
   bool depart() noexcept {
-    // [L8] acquire, pairs with [L9]: the loop has done with it
+    // [L8] acquire, pairs with [L9]: the loop has finished with it
     return !under_way_.exchange(true, std::memory_order_acquire);
   }
-  /// By the loop, as the last that it does with the message: it may be pushed again.
+  /// The message may be pushed again. By the loop, as its last access to the message.
   void arrive() noexcept { under_way_.store(false, std::memory_order_release); }  // [L9] release, pairs with [L8]
 
  private:
   atomic<bool> under_way_{false};
 };
 
-/// Multi-producer single-consumer mailbox of intrusive messages, taken whole, with the consumer's sleep announced in
-/// the same word.
+/// Multi-producer single-consumer mailbox of intrusive messages. The consumer takes all messages at once, and announces
+/// its sleep in the same word.
 ///
-/// Use it to hand things to one loop. Do not use it for elements by value or with several consumers (async::queue).
+/// Use it to hand requests to one loop. Do not use it for elements by value or with several consumers (async::queue).
 ///
 /// Order       first in, first out.
-/// Progress    push is lock-free and takes nothing but the word; take is wait-free.
-/// Threads     push: any; all others: the owner's only.
+/// Progress    push is lock-free and allocates nothing; take is wait-free.
+/// Threads     push, woken: any thread. All others: the owner's thread only.
 ///
 /// Words       head_: awake | closed | asleep | asleep_embedded | the newest message
 ///
-/// No wake-up is lost: the owner goes to sleep by a compare-exchange from `awake`, so it fails when there is a message;
-/// once it has succeeded, the first push finds the announcement in the word that it replaces and owes one wake-up. All
-/// of it happens on one word, whose changes have one order. No other push wakes: at most one wake-up a sleep.
+/// No wake-up is lost: the owner goes to sleep by a compare-exchange from `awake`, which fails if there is a message.
+/// Once it has succeeded, the first push finds the announcement in the word that it replaces, and owes one wake-up. All
+/// of it happens on one word, whose changes have one order. No other push wakes: at most one wake-up per sleep.
 ///
 /// A wake-up may still be under way when the owner, woken by other means, has handled the message already. close()
-/// waits for it, so whoever owns this object may then destroy what a wake-up touches.
+/// waits for it, so that the owner may then destroy what a wake-up touches.
 class inbox {
  public:
-  /// What became of a push, and what the pusher has to do: after `wake_thread` or `wake_embedder` it wakes, then calls
-  /// woken(); after anything else it touches the inbox no more.
+  /// The outcome of a push. After `wake_thread` and `wake_embedder` the pusher wakes the owner, then calls woken().
+  /// After the others it does not touch the inbox again.
   enum class pushed { quietly, wake_thread, wake_embedder, refused };
 
   inbox() = default;
@@ -82,34 +82,36 @@ class inbox {
     } while (!head_.compare_exchange_weak(head, reinterpret_cast<std::uintptr_t>(&m), std::memory_order_release,
                                           std::memory_order_relaxed));
     if (head != asleep && head != asleep_embedded) return pushed::quietly;
-    // [L20] acquire, pairs with [L21]: whom to wake, where that may change
+    // [L20] acquire, pairs with [L21]: which thread to wake, where that may change
     static_cast<void>(head_.load(std::memory_order_acquire));
     return head == asleep ? pushed::wake_thread : pushed::wake_embedder;
   }
 
-  /// The pusher's last act after it has woken the owner.
+  /// The pusher's last access, after it has woken the owner.
   void woken() noexcept {
     // [L4] release, pairs with [L6]: what the wake-up touched may be destroyed
     wakes_done_.fetch_add(1, std::memory_order_release);
   }
 
-  /// Takes all messages, chained by `next`, oldest first; null: none, or closed. Ends an announced sleep.
+  /// Takes all messages, chained by `next`, oldest first; null: there are none, or the inbox is closed. Ends an
+  /// announced sleep.
   message* take() noexcept {
     if (head_.load(std::memory_order_relaxed) <= closed) return nullptr;
     // [L3] acquire, pairs with [L2]: the messages are read below
     return in_order(head_.exchange(awake, std::memory_order_acquire));
   }
 
-  /// True when there are messages to take, as far as this thread can know. Relaxed: take() receives them.
+  /// Whether there are messages to take, as far as this thread can know. Relaxed: take() receives them.
   bool has_messages() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
 
-  /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. Ended by
-  /// take(). `embedded`: what wakes it is not its parker, but a callback of whoever drives it.
+  /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. take()
+  /// ends the announcement. `embedded`: the loop is woken by its embedder's callback, not by its parker.
   bool sleep(bool embedded) noexcept {
     ASYNC_ASSERT(!slept_);
     std::uintptr_t expected = awake;
-    // [L21] release, pairs with [L20]: who sleeps, for a loop that has changed hands; failure is relaxed: the messages
-    // that it shows are received by take(); not modelled: there, the heavy fence of sleepers' announce() releases, too
+    // [L21] release, pairs with [L20]: the sleeping thread, of a loop that has changed hands; failure is relaxed:
+    // take() receives the messages that it shows. not modelled: there, the heavy fence of sleepers' announce()
+    // releases, too
     slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
                                            std::memory_order_relaxed);
     return slept_;
@@ -127,9 +129,10 @@ class inbox {
     return true;
   }
 
-  /// Refuses all pushes from here on, waits for the wake-ups under way, and returns what was left.
+  /// Refuses all pushes from here on, waits for the wake-ups under way, and returns the remaining messages.
   message* close() noexcept {
-    // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and releases what refused pushers will see
+    // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and publishes what the owner did to refused
+    // pushers
     message* const rest = in_order(head_.exchange(closed, std::memory_order_acq_rel));
     // [L6] acquire, pairs with [L4]
     while (wakes_done_.load(std::memory_order_acquire) != wakes_owed_) yield_thread();
@@ -163,8 +166,8 @@ class inbox {
 
   atomic<std::uintptr_t> head_{awake};
   atomic<std::uint32_t> wakes_done_{0};
-  std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps that a push has ended
-  bool slept_ = false;            // the owner's: sleep() has succeeded and neither take() nor close() has followed
+  std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps ended by a push
+  bool slept_ = false;            // the owner's: sleep() has succeeded, and neither take() nor close() has followed
 };
 
 }  // namespace async::detail

@@ -34,18 +34,18 @@ namespace detail {
 class loop_core;
 loop_core& core_of(event_loop& loop) noexcept;
 
-/// The loop whose turn this thread is in, or which it is destroying.
+/// The loop in whose turn this thread is, or which it is destroying.
 inline constinit thread_local loop_core* current_loop = nullptr;
 
-/// The loop that this thread hosts, between other work; see hosted_loop.
+/// The loop that this thread hosts between other work; see hosted_loop.
 inline constinit thread_local loop_core* worker_loop = nullptr;
 
-/// An event loop without its interface for tasks: what event_loop, flows and pools are built on. Counted references
-/// keep it, so that whoever wants to reach a loop from elsewhere learns that it is gone.
+/// An event loop without its interface for tasks. event_loop, flows and pools are built on it. It is reference-counted,
+/// so that other threads that want to reach the loop can learn that it has been destroyed.
 ///
 /// Threads     add_ref(), release(), push(), is_same_thread(), stop(): any. turn(), run_until(): any, one at a time.
-///             All others: in a turn or within a loop_entry. The owner is the thread that made it, or the last that
-///             has called turn(), run_until() or adopt().
+///             All others: in a turn or within a loop_entry. The owner is the thread that made the loop, or the last
+///             one that has called turn(), run_until() or adopt().
 class loop_core {
  public:
   using time_point = wait_clock::time_point;
@@ -56,12 +56,12 @@ class loop_core {
     nanoseconds delay;
   };
 
-  /// Most runnables, and most timers, that are run in one turn.
+  /// The largest number of runnables, and of timers, that run in one turn.
   static constexpr std::uint32_t turn_limit = 256;
 
   explicit loop_core(event_loop* loop, time_source source, task wake)
       : loop_(loop), source_(source), turn_time_(read_clock()), wake_(std::move(wake)), timers_(turn_time_) {
-    ready_.reserve(1);  // the first flows find their places made
+    ready_.reserve(1);  // allocates the places of the first flows
     ready_.unreserve(1);
     adopt();
   }
@@ -75,7 +75,8 @@ class loop_core {
     if (references_.drop()) delete this;
   }
 
-  /// Hands a message to the loop, and wakes it if it sleeps. False: the loop is gone, the message is the caller's.
+  /// Hands a message to the loop, and wakes the loop if it sleeps. False: the loop has been destroyed, and the message
+  /// is still the caller's.
   bool push(message& m) noexcept {
     const inbox::pushed result = inbox_.push(m);
     if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
@@ -90,29 +91,29 @@ class loop_core {
     return result != inbox::pushed::refused;
   }
 
-  /// True on the owner's thread, and for whoever is in the loop. Between turns, that does not keep others out: see
-  /// loop_entry.
+  /// True on the owner's thread, and on a thread that is in the loop. Between turns this does not exclude other
+  /// threads: see loop_entry.
   bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
 
   // --- for flows and callbacks, on the owner's thread ---
 
   ready_queue& ready() noexcept { return ready_; }
   timer_queue<wait_clock>& timers() noexcept { return timers_; }
-  /// The time, read from the clock.
+  /// Reads the clock.
   time_point now() const noexcept { return read_clock(); }
-  /// The time that the clock showed when it was last read for a turn.
+  /// The time at which the clock was last read for a turn.
   time_point turn_time() const noexcept { return turn_time_; }
   event_loop& loop() const noexcept { return *loop_; }
-  /// True while the loop is being destroyed: what is run or fired only lets go of what it holds.
+  /// True while the loop is being destroyed: runnables and timers only release what they hold.
   bool closing() const noexcept { return closing_; }
 
-  /// This loop's object of type T, made on first use: T is a loop_extension and is constructed from the core.
+  /// This loop's object of type T, made on first use. T is a loop_extension and is constructed from the core.
   template <class T>
   T& extension() {
     return extensions_.get<T>(*this);
   }
 
-  /// Gives `error` to the hook, whose exceptions pass through, else ends the program.
+  /// Gives `error` to the hook, whose exceptions pass through. Without a hook, ends the program.
   void unhandled(std::exception_ptr error) {
     if (unhandled_ == nullptr || (closing_ && !hosted_)) terminate_for(error);
     const std::shared_ptr<unhandled_hook> hook = unhandled_;  // which may set another
@@ -120,15 +121,16 @@ class loop_core {
   }
   void set_unhandled(std::shared_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
 
-  // --- for whoever drives the loop ---
+  // --- for the thread that drives the loop ---
 
   /// Makes the calling thread the owner, between turns.
   void adopt() noexcept { owner_.leave(owner_.enter(thread_token())); }
-  /// Leaves the loop without owner, until the next adopt() or turn. By the owner, between turns.
-  void disown() noexcept { owner_.let_go(); }
+  /// Leaves the loop without an owner until the next adopt() or turn. By the owner, between turns.
+  void disown() noexcept { owner_.disown(); }
 
-  /// One bounded pass: messages, due timers, then what is ready by then. Never sleeps. Unless there is more to do at
-  /// once, the next push wakes the embedder, if there is one; so does what leaves the pass.
+  /// Runs one bounded turn: messages, due timers, then everything that is ready by then. Never sleeps. If there is
+  /// nothing more to do at once, the next push wakes the embedder, if there is one. An exception that leaves the turn
+  /// wakes it, too.
   cycle_result turn() {
     const turn_scope scope(not_hosted());
     try {
@@ -143,7 +145,7 @@ class loop_core {
     return timers_.maybe_armed() || wake_ ? rest() : cycle_result{false, nanoseconds::zero()};
   }
 
-  /// Turns, and sleeps in between, until stop() or `deadline`; at least one turn.
+  /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn.
   void run_until(time_point deadline) {
     const turn_scope scope(not_hosted());
     const bool timed = deadline != (time_point::max)();
@@ -161,7 +163,7 @@ class loop_core {
     }
   }
 
-  /// Ends the present or, when there is none, the next run_until(). From any thread.
+  /// Ends the current run_until() or, if there is none, the next one. From any thread.
   void stop() noexcept {
     if (current_loop == this) {
       stop_requested_ = true;
@@ -170,7 +172,7 @@ class loop_core {
     }
   }
 
-  /// Lets go of all that waits in the loop, and refuses messages from here on. By the destructor of event_loop.
+  /// Drops everything that waits in the loop, and refuses messages from here on. By the destructor of event_loop.
   void close() noexcept {
     {
       const turn_scope scope(*this, [](bool nested) {
@@ -194,14 +196,14 @@ class loop_core {
     disown();
   }
 
-  /// Takes back a message that has been pushed and not yet delivered. False: there is none.
+  /// Takes back a message that has been pushed and not yet delivered. False: it is not there.
   bool retract(message& m) noexcept {
     if (inbox_.has_messages()) messages_.append(inbox_.take());  // else an announced sleep would be ended
     return messages_.remove(m);
   }
 
-  /// Delivers the messages for which wanted(message) is true, and lets the others wait for their turn. For a callback
-  /// that itself waits for another thread.
+  /// Delivers the messages for which wanted(message) is true; the others wait for their turn. For a callback that
+  /// itself waits for another thread.
   template <class Wanted>
   void deliver_those(Wanted wanted) {
     if (inbox_.has_messages()) messages_.append(inbox_.take());
@@ -210,10 +212,10 @@ class loop_core {
   /// The loop that the thread was in before this one. In a turn.
   loop_core* around() const noexcept { return around_; }
 
-  /// A callback was cancelled by another thread, whose message is still to come (+1) or has come (-1).
+  /// Another thread has cancelled a callback; its message is still to come (+1) or has come (-1).
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
 
-  /// Gives unused memory back; returns the bytes.
+  /// Returns unused memory to the system; returns the number of bytes.
   std::size_t trim() noexcept { return ready_.trim() + extensions_.trim(); }
 
  private:
@@ -262,7 +264,7 @@ class loop_core {
     return *this;
   }
 
-  /// True when the calling thread is in the loop, perhaps with turns of other loops in between.
+  /// Whether the calling thread is in the loop, perhaps with turns of other loops in between.
   bool is_entered_here() const noexcept {
     const loop_core* c = current_loop;
     while (c != nullptr && c != this) c = c->around_;
@@ -272,7 +274,7 @@ class loop_core {
   time_point read_clock() const noexcept {
     return source_.now == nullptr ? wait_clock::now() : source_.now(source_.self);
   }
-  /// The end of a turn after which there is nothing to do at once.
+  /// Ends a turn after which there is nothing to do at once.
   [[gnu::noinline]] cycle_result rest() {
     cycle_result result{false, nanoseconds::zero()};
     if (!timers_.none_waiting()) {
@@ -331,14 +333,14 @@ class loop_core {
     }
   }
 
-  /// Deadlines for the timers that have none; turn_time_ is up to date then.
+  /// Gives deadlines to the timers that have none, and brings turn_time_ up to date.
   void settle_timers() noexcept {
     if (ran_since_clock_ == 0) return;
     read_turn_time();
     timers_.settle(turn_time_);
   }
 
-  /// Nothing is lost: a push before the announcement makes it fail, a push after it gives the parker's permit.
+  /// No wake-up is lost: a push before the announcement makes it fail; a push after it gives the parker's permit.
   void sleep(time_point deadline) noexcept {
     settle_timers();
     deadline = (std::min)(deadline, timers_.next_deadline());
@@ -382,7 +384,7 @@ class loop_core {
   const time_source source_;
   time_point turn_time_;
   std::size_t ran_since_clock_ = 1;   // callbacks of any kind since turn_time_ was read
-  std::uint32_t clock_interval_ = 1;  // after so many it is read again
+  std::uint32_t clock_interval_ = 1;  // callbacks after which it is read again
   message_chain messages_;            // taken from the inbox, not yet delivered
   int cancels_owed_ = 0;
   bool stop_requested_ = false;

@@ -5,15 +5,15 @@
 
 namespace async::detail {
 
-/// Permission to touch what is the loop's, for as long as it lives: given to a thread in a turn of the loop, else when
-/// no other thread is in the loop.
+/// Permission to touch the loop's data, for the lifetime of the object. A thread in a turn of the loop gets it; any
+/// other thread gets it if no thread is in the loop.
 ///
-/// Use it wherever the calling thread may be outside of a turn; when it is refused, push a message. Between turns it
-/// makes the loop current_loop, and wakes an embedder that has been told that nothing is to be done. Keep it short: a
+/// Use it wherever the calling thread may be outside of a turn; if it is refused, push a message. Between turns it
+/// makes the loop current_loop, and wakes an embedder that has been told that there is nothing to do. Keep it short: a
 /// turn waits for it.
 class loop_entry {
  public:
-  /// Who may come in between turns.
+  /// The threads that may enter between turns.
   enum class who : unsigned char { anybody, owner };
 
   explicit loop_entry(loop_core& core, who may = who::anybody) noexcept : core_(core), around_(current_loop) {
@@ -56,12 +56,12 @@ class loop_entry {
 
   loop_core& core_;
   loop_core* const around_;
-  biased_lock::way way_ = biased_lock::way::refused;  // as long as there is nothing to leave
+  biased_lock::way way_ = biased_lock::way::refused;  // refused: there is nothing to leave
   bool given_ = false;
 };
 
-/// The same for the owner, whose loop has not been shared; for a few accesses to what is the loop's, none of which
-/// leads to a function of users: the loop does not become current_loop.
+/// The same for the owner of a loop that has not been shared. For a few accesses to the loop's data, none of which
+/// leads to a user's function: the loop does not become current_loop.
 class owner_entry {
  public:
   [[gnu::always_inline]] explicit owner_entry(loop_core& core) noexcept

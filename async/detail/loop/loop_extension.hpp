@@ -7,16 +7,16 @@
 
 namespace async::detail {
 
-/// What a part of the library keeps for each loop, such as its slabs of memory. See loop_core::extension().
+/// Data that a part of the library keeps for each loop, such as slabs of memory. See loop_core::extension().
 struct loop_extension {
   virtual ~loop_extension() = default;
-  /// The loop is being destroyed: cancels what still waits. Called on the destroying thread, which counts as the
-  /// loop's.
+  /// Cancels what still waits, because the loop is being destroyed. Called on the destroying thread, which counts as
+  /// the loop's.
   virtual void close() noexcept {}
-  /// Gives unused memory back to the system; returns the bytes.
+  /// Returns unused memory to the system; returns the number of bytes.
   virtual std::size_t trim() noexcept { return 0; }
 
-  /// Ends one that was made in the loop's own memory, or by new.
+  /// Destroys an extension that was made in the loop's own memory, or by new.
   struct release {
     void operator()(loop_extension* e) const noexcept {
       if (e->in_place) return std::destroy_at(e);
@@ -33,7 +33,7 @@ struct loop_extension {
 /// The extensions of one loop.
 class loop_extensions {
  public:
-  /// The one of type T, made from the core on first use. The first of all, if small, takes no memory.
+  /// The extension of type T, made from the core on first use. The first of all, if small, takes no memory.
   template <class T, class Core>
   T& get(Core& core) {
     static constexpr char key = 0;

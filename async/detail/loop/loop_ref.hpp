@@ -6,7 +6,7 @@
 
 namespace async::detail {
 
-/// A counted reference to a loop that may have gone: for completions, handles, waiters.
+/// A counted reference to a loop that may have been destroyed: for completions, handles, waiters.
 class loop_ref {
  public:
   loop_ref() noexcept = default;
@@ -23,12 +23,12 @@ class loop_ref {
     if (core_ != nullptr) core_->release();
   }
 
-  /// See loop_core::push(). False also when this refers to no loop.
+  /// See loop_core::push(). False also if this refers to no loop.
   bool push(message& m) const noexcept { return core_ != nullptr && core_->push(m); }
   bool is_same_thread() const noexcept { return core_ != nullptr && core_->is_same_thread(); }
   explicit operator bool() const noexcept { return core_ != nullptr; }
-  /// The core, whose loop may have gone: what is not said to be for any thread may be called on the owner's only, and
-  /// only while the loop lives.
+  /// The core, whose loop may have been destroyed. Members that are not for any thread may only be called on the
+  /// owner's thread, while the loop lives.
   loop_core* get() const noexcept { return core_; }
 
  private:

@@ -5,20 +5,20 @@
 
 namespace async::detail {
 
-/// The messages that a loop has taken from its inbox and not yet delivered, oldest first. The loop thread's.
+/// The messages that a loop has taken from its inbox and not yet delivered, oldest first. For the loop's thread only.
 ///
-/// What is delivered may come back here: every message is taken out first.
+/// A delivery may use the chain again: each message is taken out first.
 class message_chain {
  public:
   bool empty() const noexcept { return first_ == nullptr; }
 
-  /// What inbox::take() has returned.
+  /// Appends a list that inbox::take() has returned.
   void append(message* more) noexcept {
     message* last = first_;
     while (last != nullptr && last->next.get() != nullptr) last = last->next.get();
     (last != nullptr ? last->next.set(more) : static_cast<void>(first_ = more));
   }
-  /// False: it is not there.
+  /// Takes a message out. False: it is not in the chain.
   bool remove(message& m) noexcept {
     message* before = nullptr;
     message* at = first_;
@@ -31,7 +31,7 @@ class message_chain {
     message& m = pop();
     m.deliver(m, delivery::on_loop);
   }
-  /// Delivers those that are wanted; the others stay in their order.
+  /// Delivers the wanted messages; the others stay in their order.
   template <class Wanted>
   void deliver_those(Wanted wanted) {
     bring_forward(wanted);

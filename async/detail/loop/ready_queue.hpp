@@ -13,7 +13,7 @@
 
 namespace async::detail {
 
-/// Something that a loop runs as soon as its turn comes; the base of a flow.
+/// An object that a loop runs as soon as its turn comes; the base of a flow.
 struct runnable {
   using function = void (*)(runnable& self);
   static constexpr std::uint32_t not_queued = (std::numeric_limits<std::uint32_t>::max)();
@@ -22,19 +22,21 @@ struct runnable {
   bool queued() const noexcept { return place != not_queued; }
 
   function run;
-  std::uint32_t place = not_queued;  // the ready queue's
-  std::uint32_t user = 0;            // the derived type's, for it lies on the line that run() is called from
+  std::uint32_t place = not_queued;  // for the ready queue
+  std::uint32_t user = 0;            // for the derived type; on the cache line that run() is called from
 };
 
-/// The runnables of one loop, first in, first out: a ring of pointers, which prefetches the objects to come.
+/// The runnables of one loop, first in, first out: a ring of pointers that prefetches the next objects.
 ///
-/// A ring and not a list: with tens of thousands of runnables the cost is cache misses, and the addresses of those to
-/// come are known early only when they do not lie in the objects themselves.
+/// It is a ring and not a list because with tens of thousands of runnables the cost is cache misses. A ring knows the
+/// addresses of the next objects early, since they do not lie in the objects themselves.
 ///
-/// Batch       what was there at begin_batch(), although more is pushed, and some of it erased, while it is popped.
-/// Threads     the loop's only.
-/// Exceptions  only reserve() can fail: everything that may be queued has reserved its place before, so push() never
-///             fails. erase() leaves a gap; a full ring with gaps is compacted.
+/// Batch       the runnables that were there at begin_batch(). More may be pushed, and some erased, while they are
+///             popped.
+/// Threads     the loop's thread only.
+/// Exceptions  only reserve() can fail. Every runnable has reserved its place before it is queued, so push() never
+///             fails.
+/// Memory      erase() leaves a gap; a full ring with gaps is compacted.
 class ready_queue {
  public:
   ready_queue() = default;
@@ -49,7 +51,7 @@ class ready_queue {
     reserved_ = wanted;
   }
 
-  /// reserve(1) where that takes no memory. False: it does, and nothing has changed.
+  /// reserve(1) without allocation. False: it would allocate; nothing has changed.
   bool try_reserve() noexcept {
     if (reserved_ == limit_) [[unlikely]]
       return false;
@@ -63,7 +65,7 @@ class ready_queue {
     reserved_ -= count;
   }
 
-  /// Appends. The runnable is not queued.
+  /// Appends a runnable that is not queued.
   [[gnu::always_inline]] void push(runnable& r) noexcept {
     ASYNC_ASSERT(!r.queued() && reserved_ != 0);
     if (tail_ - head_ == capacity_) [[unlikely]]
@@ -82,7 +84,7 @@ class ready_queue {
     return true;
   }
 
-  /// True when nothing is queued, gaps not counted; they are skipped.
+  /// True when nothing is queued. Skips gaps.
   bool empty() noexcept {
     while (head_ != tail_ && ring_[head_ & mask()] == nullptr) {
       ++head_;
@@ -91,15 +93,15 @@ class ready_queue {
     return head_ == tail_;
   }
 
-  /// Places between the oldest and the newest, gaps included.
+  /// The number of places from the oldest to the newest, gaps included.
   std::uint32_t size() const noexcept { return tail_ - head_; }
 
-  /// The oldest, at most so many, become the batch; returns how many, gaps included. The first of them may be popped.
+  /// Makes the oldest, at most `most`, the batch; returns how many, gaps included. The first one may be popped.
   std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = (std::min)(size(), most); }
-  /// When one of the batch has been popped: true when another one may be.
+  /// Call after one of the batch has been popped. True: another one may be popped.
   bool next_of_batch() noexcept { return --batch_ != 0; }
 
-  /// Removes the oldest; null: it was a gap. The queue has a size.
+  /// Removes the oldest; null: it was a gap. size() is not 0.
   runnable* pop() noexcept {
     runnable* const r = ring_[head_++ & mask()];
     if (const runnable* const later = ring_[(head_ + prefetch_distance) & mask()]; later != nullptr) {
@@ -111,8 +113,8 @@ class ready_queue {
     return r;
   }
 
-  /// Gives back the memory beyond what is reserved; returns the bytes. Keeps the ring when memory for a smaller one is
-  /// not to be had.
+  /// Frees the memory beyond the reserved places; returns the number of bytes. Keeps the ring if there is no memory for
+  /// a smaller one.
   std::size_t trim() noexcept {
     if (!empty() || capacity_ == 0) return 0;
     std::uint32_t smaller = reserved_ == 0 ? 0 : minimum;
@@ -133,11 +135,11 @@ class ready_queue {
   static constexpr std::uint32_t prefetch_distance = 3;  // after the one that pop() returns
   static constexpr std::size_t prefetch_lines = 5;       // a flow with the step that it waits in
 
-  /// How many reserved runnables a ring serves: the sixteenth left over bounds the cost of compaction.
+  /// The number of reserved runnables that a ring serves. The remaining sixteenth bounds the cost of compaction.
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }
   std::uint32_t mask() const noexcept { return capacity_ - 1; }
 
-  /// Before all gaps are taken out.
+  /// Call before all gaps are removed.
   void forget_gaps_of_batch() noexcept {
     const std::uint32_t left = (std::min)(batch_ == 0 ? 0 : batch_ - 1, size());
     for (std::uint32_t at = head_, end = head_ + left; at != end; ++at) {
@@ -175,14 +177,14 @@ class ready_queue {
       r->place = to++ & mask();
     }
     tail_ = to;
-    ASYNC_ASSERT(tail_ - head_ < capacity_);  // else something was pushed without a reserved place
+    ASYNC_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
   }
 
   std::unique_ptr<runnable*[]> ring_;  // an entry outside [head_, tail_) is stale: only ever prefetched
   std::uint32_t capacity_ = 0;         // a power of two, or 0
   std::uint32_t head_ = 0;             // running positions; masked, they are places
   std::uint32_t tail_ = 0;
-  std::uint32_t batch_ = 0;  // places that are left of it, with that of the one that was popped last
+  std::uint32_t batch_ = 0;  // remaining places of the batch, and that of the runnable popped last
   std::size_t reserved_ = 0;
   std::size_t limit_ = 0;  // limit(capacity_)
 };

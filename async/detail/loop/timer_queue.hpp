@@ -14,32 +14,32 @@ struct timer_link {
   timer_link* prev = nullptr;
 };
 
-/// A timer that lives where its owner wants; the base of a timeout or a deferred task. Must not move while armed.
+/// An intrusive timer; the base of a timeout or a deferred task. Must not move while armed.
 struct timer_node : timer_link {
   using function = void (*)(timer_node& self);
 
   explicit timer_node(function f) noexcept : fire(f) {}
   bool armed() const noexcept { return next != nullptr; }
 
-  std::uint64_t when = 0;  // tick; for one armed by arm_after() and not yet placed: nanoseconds
+  std::uint64_t when = 0;  // tick; nanoseconds, if armed by arm_after() and not yet settled
   function fire;
 };
 
 /// Timers in a hierarchical timing wheel (G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
 /// scheme 7): four wheels of 256 slots each, the first of ticks of 65.536 microseconds.
 ///
-/// Use it where most timers are disarmed before they are due: arming and disarming is a few stores, however many are
-/// armed. Do not use it where a timer must fire closer to its time than a tenth of a millisecond.
+/// Use it where most timers are disarmed before they are due: arming and disarming take a few stores, however many
+/// timers are armed. Do not use it where a timer must fire within a tenth of a millisecond of its time.
 ///
-/// Order       by tick; of one tick, in the order armed. Never early, at most a tick late.
-/// Far timers  beyond 2^32 ticks (78 hours) wait in a list that is looked through as often.
+/// Order       by tick; within a tick, in the order armed. Never early, at most a tick late.
+/// Far timers  beyond 2^32 ticks (78 hours) timers wait in a list that is scanned every 2^32 ticks.
 /// Threads     one at a time. Callbacks may arm, disarm, and destroy any timer, their own included.
-/// Exceptions  those of callbacks pass through expire(); the timers behind it stay due.
+/// Exceptions  exceptions of callbacks pass through expire(); the timers behind stay due.
 /// Memory      none but the object's own 16 KiB.
 ///
-/// A timer's wheel is that of the highest byte in which its tick differs from the present one, and its slot is that
-/// byte. Hence timers of one tick are always in the same list, in the order armed; a slot's list is moved down when the
-/// present reaches the slot's first tick, and no slot of a higher wheel is due while one of a lower wheel is armed.
+/// The highest byte in which a timer's tick differs from the present one selects its wheel, and the byte's value its
+/// slot. Hence timers of one tick are always in the same list, in the order armed. A slot's list is moved down when the
+/// present reaches the slot's first tick. No slot of a higher wheel is due while one of a lower wheel is armed.
 template <class Clock>
 class timer_queue {
  public:
@@ -53,28 +53,28 @@ class timer_queue {
   timer_queue(const timer_queue&) = delete;
   timer_queue& operator=(const timer_queue&) = delete;
 
-  /// Fires at the first expire() that is told a time not before `deadline`.
+  /// Fires at the first expire() with a time at or after `deadline`.
   void arm(timer_node& node, time_point deadline) noexcept {
     ASYNC_ASSERT(!node.armed());
     node.when = tick_not_before(deadline);
     place(node);
   }
 
-  /// Fires `delay` after the time that the next settle() or expire() is told: for whoever does not want to read the
-  /// clock. Without a delay it is due then.
+  /// Fires `delay` after the time of the next settle() or expire(), which saves reading the clock. Without a delay it
+  /// is due at that time.
   void arm_after(timer_node& node, nanoseconds delay) noexcept {
     ASYNC_ASSERT(!node.armed());
     node.when = delay.count() > 0 ? static_cast<std::uint64_t>(delay.count()) : 0;
     append(fresh, node);
   }
 
-  /// Fires at the next collect() whatever the time.
+  /// Fires at the next collect(), whatever its time.
   void arm_now(timer_node& node) noexcept {
     ASYNC_ASSERT(!node.armed());
     append(due, node);
   }
 
-  /// Does nothing when the timer is not armed.
+  /// Does nothing if the timer is not armed.
   void disarm(timer_node& node) noexcept {
     if (!node.armed()) return;
     timer_link* const before = node.prev;
@@ -95,7 +95,7 @@ class timer_queue {
     }
   }
 
-  /// Makes all timers up to `now` ready for fire(). A time before an earlier one is taken as that.
+  /// Makes all timers up to `now` ready for fire(). A time before the last one counts as the last one.
   void collect(time_point now) noexcept {
     settle(now);
     const std::uint64_t target = since_origin(now) >> tick_shift;
@@ -115,8 +115,8 @@ class timer_queue {
     if (target > present_) present_ = target;
   }
 
-  /// Fires up to `most` of the timers that collect() or arm_now() has made ready; those that callbacks arm wait for the
-  /// next call. Returns how many.
+  /// Fires up to `most` of the timers that collect() or arm_now() has made ready; returns how many. Timers that
+  /// callbacks arm wait for the next call.
   std::size_t fire(std::size_t most) {
     if (!is_empty(due)) {
       splice(heads_[due], heads_[firing]);
@@ -132,13 +132,13 @@ class timer_queue {
     return count;
   }
 
-  /// collect() and fire() all.
+  /// collect(), then fire() of all that are ready.
   std::size_t expire(time_point now) {
     collect(now);
     return fire(static_cast<std::size_t>(-1));
   }
 
-  /// Hands over all timers, unlinked, earliest wheel first, to a function that may arm none.
+  /// Unlinks all timers, earliest wheel first, and hands them to a function, which must not arm timers.
   template <class F>
   void clear(F&& let_go) {
     const auto let_go_of = [&](std::size_t index) {
@@ -152,9 +152,9 @@ class timer_queue {
     for (const std::size_t index : {beyond, fresh, due, firing}) let_go_of(index);
   }
 
-  /// True when fire() would fire something.
+  /// Whether fire() would fire a timer.
   bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
-  /// True when no timer waits for time to pass.
+  /// Whether no timer waits for time to pass.
   bool none_waiting() const noexcept {
     return (summary_ & (timed | bit_of(fresh))) == 0 || ((summary_ & timed) == 0 && is_empty(fresh));
   }
@@ -166,9 +166,9 @@ class timer_queue {
     return summary_ != 0;
   }
 
-  /// When to call next: not after the first timer is due, and exactly then unless its slot is crowded, in which case it
-  /// may be up to three times earlier. The time of the last call when something is due or not settled;
-  /// time_point::max() when nothing is armed.
+  /// The time for the next call. It is never after the first timer is due, and exactly then, unless its slot is
+  /// crowded: then it may come up to three times early. The time of the last call if a timer is due or not settled;
+  /// time_point::max() if none is armed.
   time_point next_deadline() const noexcept {
     if (any_due() || !is_empty(fresh)) return to_time(present_);
     if (none_waiting()) return (time_point::max)();
@@ -194,11 +194,11 @@ class timer_queue {
   static constexpr std::size_t due = beyond + 2;      // fires with the next batch
   static constexpr std::size_t firing = beyond + 3;   // the batch
 
-  /// Of a list behind the wheels in summary_.
+  /// The bit of a list behind the wheels in summary_.
   static constexpr std::uint32_t bit_of(std::size_t list) noexcept {
     return std::uint32_t{1} << (wheel_slots / 64 + (list - wheel_slots));
   }
-  /// Of those that wait for their time.
+  /// The bits of timers that wait for their time.
   static constexpr std::uint32_t timed = (bit_of(beyond) << 1) - 1;
 
   static std::int64_t since_epoch(time_point t) noexcept {
@@ -221,7 +221,7 @@ class timer_queue {
 
   bool is_empty(std::size_t index) const noexcept { return heads_[index].next == &heads_[index]; }
 
-  /// To a list behind the wheels.
+  /// Appends to a list behind the wheels.
   void append(std::size_t list, timer_node& node) noexcept {
     append(heads_[list], node);
     if ((summary_ & bit_of(list)) == 0) summary_ |= bit_of(list);
@@ -259,7 +259,7 @@ class timer_queue {
 
   /// The list of `head` has become empty.
   [[gnu::always_inline]] void mark_empty(const timer_link* head) noexcept {
-    if (head == &heads_[fresh]) return;  // most are armed and disarmed there: its bit stays until somebody looks
+    if (head == &heads_[fresh]) return;  // most are armed and disarmed there: its bit stays until the next look
     const auto index = static_cast<std::size_t>(head - heads_);
     if (index >= wheel_slots) {
       summary_ &= ~bit_of(index);
@@ -270,7 +270,7 @@ class timer_queue {
     if (word == 0) summary_ &= ~(1U << (index / 64));
   }
 
-  /// Index of the first list that needs attention. A timer waits in a wheel or far.
+  /// Index of the first list that needs attention. At least one timer waits in a wheel or beyond.
   std::size_t next_slot() const noexcept {
     const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
     if (word >= wheel_slots / 64) return beyond;

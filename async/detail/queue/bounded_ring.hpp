@@ -19,26 +19,26 @@
 
 namespace async::detail {
 
-/// What an attempt on a ring came to.
+/// The result of an attempt on a ring.
 enum class ring_result : unsigned char {
   done,
-  blocked,  // full; empty
-  closed,   // closed; closed and drained
+  blocked,  // enqueue: full; dequeue: empty
+  closed,   // enqueue: closed; dequeue: closed and drained
 };
 
-/// The ring under bounded_queue: claims, slots, closing; it never sleeps, but wakes those who do.
+/// The ring under bounded_queue: claims, slots and closing. It never sleeps, but wakes sleepers.
 ///
-/// Words       tail_, head_: the next ticket to be claimed by a producer, by a consumer; the top bit of tail_: closed.
-///             Ticket t uses slot t % capacity. A slot's turn = ticket << 2 | state: free for the producer with that
-///             ticket, full or void for its consumer, which sets it free for the ticket a capacity later. Tickets never
-///             wrap; turns do, but while a thread's claim can succeed, its slot is at most one capacity behind.
+/// Words       tail_, head_: the next ticket of producers, and of consumers; the top bit of tail_: closed. Ticket t
+///             uses slot t % capacity. A slot's turn = ticket << 2 | state: free for the producer with that ticket,
+///             full or void for its consumer, which sets it free for the ticket a capacity later. Tickets never wrap.
+///             Turns do, but while a thread's claim can succeed, its slot is at most one capacity behind.
 /// Invariants  I1 head_ <= tail_ <= head_ + capacity, by ticket. I2 a ticket has one producer and one consumer: the
-///             compare-exchange of tail_ and of head_. I3 between claim and turn the element is its claimer's alone.
+///             compare-exchange of tail_ and of head_. I3 between claim and turn only the claimer touches the element.
 /// Linearization  an enqueue at its claim of tail_, a dequeue at its claim of head_, close at its fetch_or of tail_;
-///             "full" at its load of head_ and "empty" at its load of tail_: seq_cst, so that also what one thread does
-///             to several queues is seen in one order by all.
-/// Void        a slot whose element could not be constructed. It counts as an element until all before it are taken,
-///             then whoever comes first, its producer or the consumer before it, moves head_ over it.
+///             "full" at its load of head_ and "empty" at its load of tail_. All are seq_cst, so that all threads see
+///             what one thread does to several queues in one order.
+/// Void        a slot whose element could not be constructed. It counts as an element until all before it are taken.
+///             Then its producer or the consumer before it, whichever comes first, moves head_ over it.
 template <class T, class Traits>
 class bounded_ring {
   static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,
@@ -50,7 +50,7 @@ class bounded_ring {
       ::new (static_cast<void*>(&at(t))) slot{turn_of(t)};
     }
   }
-  /// Destroys the elements that are left; no other call may be running.
+  /// Destroys the remaining elements; no other call may be running.
   ~bounded_ring() {
     std::uint64_t h = head_.load(std::memory_order_relaxed);
     for (const std::uint64_t t = ticket(tail_.load(std::memory_order_relaxed)); h != t; ++h) {
@@ -83,16 +83,16 @@ class bounded_ring {
     room_.wake(event_count::everyone);
   }
 
-  /// Constructs an element from `args` in the next free slot. They are untouched unless it is `done`.
+  /// Constructs an element from `args` in the next free slot. They are untouched unless the result is `done`.
   template <class... Args>
   ring_result enqueue(Args&&... args) {
     std::uint64_t t = tail_.load(std::memory_order_relaxed);
     for (;;) {
       slot& s = at(t);
-      // [B1] acquire, pairs with [B3]: the consumer before has left the slot
+      // [B1] acquire, pairs with [B3]: the last consumer has left the slot
       if (s.turn.load(std::memory_order_acquire) == turn_of(t) && !is_closed(t)) [[likely]] {
         std::uint64_t expected = t;
-        // [B4] seq_cst, pairs with [B5]; failure is relaxed: the slot is looked at again
+        // [B4] seq_cst, pairs with [B5]; failure is relaxed: the next slot's turn is acquired anew
         if (tail_.compare_exchange_strong(expected, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
           if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
@@ -106,15 +106,15 @@ class bounded_ring {
           return ring_result::done;
         }
         t = after_contention(tail_);
-      } else if (const look l = look_for_room(t); l.settled) {
-        return l.why();
-      } else {
+      } else if (const look l = look_for_room(t); l.outcome == look::retry) {
         t = l.ticket;
+      } else {
+        return l.result();
       }
     }
   }
 
-  /// Hands the oldest element, as an rvalue, to `sink`, whose exception passes; the element is gone then.
+  /// Hands the oldest element, as an rvalue, to `sink`. An exception of `sink` passes; the element is gone then.
   template <class Sink>
   ring_result dequeue(Sink&& sink) {
     std::uint64_t h = head_.load(std::memory_order_relaxed);
@@ -128,7 +128,7 @@ class bounded_ring {
       // [B2] acquire, pairs with [B3]: the element is constructed
       if (s.turn.load(std::memory_order_acquire) == (turn_of(h) | full)) [[likely]] {
         std::uint64_t expected = h;
-        // [B6] seq_cst, pairs with [B7]; failure is relaxed: the slot is looked at again
+        // [B6] seq_cst, pairs with [B7]; failure is relaxed: the next slot's turn is acquired anew
         if (head_.compare_exchange_strong(expected, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
           const emptying here{*this, s, h};
@@ -136,16 +136,16 @@ class bounded_ring {
           return ring_result::done;
         }
         h = after_contention(head_);
-      } else if (const look l = look_for_item(h); l.settled) {
-        return l.why();
-      } else {
+      } else if (const look l = look_for_item(h); l.outcome == look::retry) {
         h = l.ticket;
+      } else {
+        return l.result();
       }
     }
   }
 
-  /// Constructs up to `count` elements from *first, *++first, …, and from *++first on if it is `used`. It is not
-  /// advanced beyond the last one taken: a stream would lose one, or wait for it. `done`: some.
+  /// Constructs up to `count` elements from *first, *++first, …; if `used`, from *++first on. `first` is not advanced
+  /// beyond the last one taken: a stream would lose an element, or wait for one. `done`: at least one.
   template <class It>
   ring_result bulk_enqueue(It& first, bool used, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
@@ -169,15 +169,15 @@ class bounded_ring {
           return ring_result::done;
         }
         t = after_contention(tail_);
-      } else if (const look l = look_for_room(t); l.settled) {
-        return l.why();
-      } else {
+      } else if (const look l = look_for_room(t); l.outcome == look::retry) {
         t = l.ticket;
+      } else {
+        return l.result();
       }
     }
   }
 
-  /// Moves up to `count` elements to *out, *++out, … `done`: some. No assignment may throw.
+  /// Moves up to `count` elements to *out, *++out, … `done`: at least one. No assignment may throw.
   template <class Out>
   ring_result bulk_dequeue(Out& out, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
@@ -201,15 +201,15 @@ class bounded_ring {
           return ring_result::done;
         }
         h = after_contention(head_);
-      } else if (const look l = look_for_item(h); l.settled) {
-        return l.why();
-      } else {
+      } else if (const look l = look_for_item(h); l.outcome == look::retry) {
         h = l.ticket;
+      } else {
+        return l.result();
       }
     }
   }
 
-  /// Cheap hints for a thread that is about to sleep: an attempt is worth while.
+  /// Cheap hints for a thread that is about to sleep: whether an attempt is worthwhile.
   bool may_enqueue() const noexcept {
     const std::uint64_t t = tail_.load(std::memory_order_relaxed);
     return at(t).turn.load(std::memory_order_relaxed) == turn_of(t) || is_closed(t);
@@ -225,8 +225,8 @@ class bounded_ring {
 
  private:
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
-  static constexpr std::size_t max_capacity = std::size_t{1}
-                                              << 28;  // less than half of the tickets that turns tell apart
+  /// Less than half of the tickets that turns tell apart.
+  static constexpr std::size_t max_capacity = std::size_t{1} << 28;
   static constexpr std::uint32_t full = 1;
   static constexpr std::uint32_t voided = 2;
   static constexpr unsigned contended_pauses = 8;  // 16 is better under heavy load, worse in pairs
@@ -236,7 +236,7 @@ class bounded_ring {
     T* value() noexcept { return reinterpret_cast<T*>(storage); }
 
     alignas(T) std::byte storage[sizeof(T)];
-    atomic<std::uint32_t> turn;  // written by whoever has claimed the ticket that it is for; read by all
+    atomic<std::uint32_t> turn;  // written by the claimer of its ticket; read by all
   };
   static constexpr std::size_t alignment = (std::max)(alignof(slot), no_sharing);
 
@@ -254,7 +254,7 @@ class bounded_ring {
 
   // --- between claim and turn ---
 
-  /// Claimed slots of a producer; those not published when its scope ends become void.
+  /// Claimed slots of a producer. Those that are not published when the scope ends become void.
   struct filling {
     bounded_ring& ring;
     std::uint64_t next;
@@ -270,7 +270,7 @@ class bounded_ring {
     }
   };
 
-  /// A claimed slot of a consumer.
+  /// A claimed slot of a consumer. At the end of the scope it is free.
   struct emptying {
     bounded_ring& ring;
     slot& mine;
@@ -296,8 +296,8 @@ class bounded_ring {
     return counter.load(std::memory_order_relaxed);
   }
 
-  // The publisher's side of event_count: its seq_cst step is the claim. What is claimed and not finished counts for the
-  // waiter's test, which waits until it is. Woken after the turn, a sleeper finds what it was woken for.
+  // The publisher's side of event_count: its seq_cst step is the claim. The waiter's test counts a claimed slot and
+  // waits until it is finished. Since wake() follows the turn, a woken sleeper finds the slot that it was woken for.
   void wake_producers(std::size_t count) noexcept {
     // [B8] seq_cst, pairs with [B9]: sees the void slot, unless its producer sees this consumer's claim
     if (voids_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
@@ -309,13 +309,13 @@ class bounded_ring {
 
   [[gnu::noinline]] void set_void(std::uint64_t t) noexcept {
     voids_.fetch_add(1, std::memory_order_seq_cst);  // [B9] seq_cst, pairs with [B8]
-    // [B10] seq_cst, pairs with [B11]: the slot is void, for whoever comes to it
+    // [B10] seq_cst, pairs with [B11]: the slot is void, for the next thread at it
     at(t).turn.exchange(turn_of(t) | voided, std::memory_order_seq_cst);
     skip_voids();
     items_.wake(1);
   }
 
-  /// Moves head_ over the void slots that it stands at.
+  /// Moves head_ over the void slots at which it stands.
   [[gnu::noinline]] void skip_voids() noexcept {
     for (;;) {
       std::uint64_t h = head_.load(std::memory_order_seq_cst);  // [B7]
@@ -331,46 +331,52 @@ class bounded_ring {
     }
   }
 
-  // --- why a slot is not ready ---
+  // --- slow paths: the slot is not ready ---
 
+  /// What look_for_room() and look_for_item() have found.
   struct look {
-    std::uint64_t ticket;  // to try, when it is not settled
-    bool settled;
-    bool closed;
-    /// Never `done`, which compilers see here, so that none warns that a caller's `out` may not be written.
-    ring_result why() const noexcept { return closed ? ring_result::closed : ring_result::blocked; }
-  };
-  static look settle(bool closed) noexcept { return {0, true, closed}; }
-  static look retry(std::uint64_t ticket) noexcept { return {ticket, false, false}; }
+    enum kind : unsigned char {
+      retry,    // the slot of `ticket` may be ready
+      blocked,  // full; empty
+      closed,   // closed; closed and drained
+    };
+    kind outcome;
+    std::uint64_t ticket = 0;  // of `retry`
 
+    /// Of an outcome other than `retry`. Compilers see that it is never `done`, so that none warns that a caller's
+    /// `out` may not be written.
+    ring_result result() const noexcept { return outcome == closed ? ring_result::closed : ring_result::blocked; }
+  };
+
+  /// Waits for a consumer that has claimed the slot's element and is about to leave.
   [[gnu::noinline]] look look_for_room(std::uint64_t t) noexcept {
-    for (backoff wait;;
-         wait.wait()) {  // waits for a consumer that has claimed the slot's element and is about to leave
+    for (backoff wait;; wait.wait()) {
       // [B5] seq_cst, pairs with [B4]
       const std::uint64_t now = tail_.load(std::memory_order_seq_cst);
-      if (now != t) return retry(now);
-      if (is_closed(t)) return settle(true);
-      if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return retry(t);
-      if (consumer_backoff<bounded_ring, 0>::wait(this, t)) return retry(tail_.load(std::memory_order_relaxed));
+      if (now != t) return {look::retry, now};
+      if (is_closed(t)) return {look::closed};
+      if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return {look::retry, t};
+      if (consumer_backoff<bounded_ring, 0>::wait(this, t)) return {look::retry, tail_.load(std::memory_order_relaxed)};
       Traits::looking();
-      // [B7] seq_cst, pairs with [B6]: full when no more have been claimed by consumers; the head may be beyond t
-      if (head_.load(std::memory_order_seq_cst) + mask_ < t) return settle(false);
+      // [B7] seq_cst, pairs with [B6]: full if consumers have claimed no more; the head may be beyond t
+      if (head_.load(std::memory_order_seq_cst) + mask_ < t) return {look::blocked};
     }
   }
 
+  /// Waits for a producer that has claimed the slot and is about to publish.
   [[gnu::noinline]] look look_for_item(std::uint64_t h) noexcept {
-    for (backoff wait;; wait.wait()) {  // waits for a producer that has claimed the slot and is about to publish
+    for (backoff wait;; wait.wait()) {
       const std::uint64_t now = head_.load(std::memory_order_relaxed);
-      if (now != h) return retry(now);
+      if (now != h) return {look::retry, now};
       const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
-      if (turn == (turn_of(h) | full)) return retry(h);
+      if (turn == (turn_of(h) | full)) return {look::retry, h};
       if (turn == (turn_of(h) | voided)) skip_voids();
-      if (consumer_backoff<bounded_ring, 1>::wait(this, h)) return retry(head_.load(std::memory_order_relaxed));
-      // [B5] empty when no more have been claimed by producers
+      if (consumer_backoff<bounded_ring, 1>::wait(this, h)) return {look::retry, head_.load(std::memory_order_relaxed)};
+      // [B5] empty if producers have claimed no more
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
       if (ticket(t) <= h) {
         if (consumer_backoff<bounded_ring, 1>::is_long()) long_empty_.store(h, std::memory_order_relaxed);
-        return settle(is_closed(t));
+        return {is_closed(t) ? look::closed : look::blocked};
       }
     }
   }
@@ -379,10 +385,10 @@ class bounded_ring {
   const std::uint64_t mask_;
   alignas(no_sharing) atomic<std::uint64_t> tail_{Traits::first_ticket};  // written by producers and close()
   alignas(no_sharing) atomic<std::uint64_t> head_{Traits::first_ticket};  // written by consumers
-  // A head_ at which a consumer has polled for long; written and read by consumers, decides only what they look at
+  // A head_ at which a consumer has polled for long. Written and read by consumers; only decides what they look at
   // first.
   atomic<std::uint64_t> long_empty_{Traits::first_ticket - 1};
-  alignas(no_sharing) atomic<std::uint32_t> voids_{0};  // slots that are void and not yet skipped
+  alignas(no_sharing) atomic<std::uint32_t> voids_{0};  // void slots that head_ has not passed
   event_count items_;
   event_count room_;
 };

@@ -8,18 +8,17 @@
 
 namespace async::detail {
 
-/// Keeps a thread from running on the heels of the one it waits for.
+/// Adaptive back-off of a consumer that has caught up with its producer, or of a producer with its consumer.
 ///
-/// A consumer that has caught up with its producer takes the cache line away that the producer is writing, element by
-/// element. When the last stop of this thread was over at once, it waits a little without touching memory, so that
-/// several elements are there when it looks again; the wait grows while that gains something and is given up for a
-/// while when it does not, and for long when there was nothing at all twice in a row. A thread that polls for long, or
-/// polls several queues, never waits: latency is not hurt. One state for each thread and kind; `Tag` and `Side` tell
-/// kinds apart.
+/// Such a consumer takes away the cache line that the producer is writing, element by element. If this thread's last
+/// stop was short, it therefore waits a little without touching memory, so that several elements are ready when it
+/// looks again. The wait grows while it gains elements. When it does not, waiting stops for some positions; when there
+/// was nothing at all twice in a row, for many. A thread that polls for long, or polls several queues, never waits, so
+/// latency does not suffer. Each thread has one state for each kind; `Tag` and `Side` tell kinds apart.
 template <class Tag, int Side>
 class consumer_backoff {
  public:
-  /// The thread found position `at` of `queue` not ready. True: it has waited, and shall look once more.
+  /// Call when position `at` of `queue` is not ready. True: the thread has waited and looks once more.
   static bool wait(const void* queue, std::uint64_t at) noexcept {
     if constexpr (under_model) {
       return false;
@@ -31,7 +30,7 @@ class consumer_backoff {
     }
   }
 
-  /// The thread has looked at its last stop for so long that its next one will not wait.
+  /// Whether the thread has polled at its last stop for so long that it will not wait at the next one.
   static bool is_long() noexcept {
     if constexpr (under_model) {
       return true;
@@ -44,11 +43,11 @@ class consumer_backoff {
   struct record {
     const void* queue;
     std::uint64_t position;  // of the last stop
-    unsigned polls;          // how often the thread looked there
+    unsigned polls;          // looks at that position
     unsigned length;         // of the next wait, in pauses
-    unsigned penalty;        // positions to go before waiting is tried again
+    unsigned penalty;        // positions to pass before the next wait
     bool waited;             // at the last stop
-    unsigned vain;           // waits in a row after which there was nothing
+    unsigned vain;           // waits in a row that found nothing
 
     unsigned stop(const void* asked, std::uint64_t at) noexcept {
       if (queue != asked) {
@@ -82,7 +81,7 @@ class consumer_backoff {
   static constexpr unsigned long_stop = 3;
   static constexpr unsigned most_vain = 2;
   static constexpr unsigned short_penalty = 64;
-  static constexpr unsigned long_penalty = 1024;  // nobody fills the queue meanwhile: it may be this thread that does
+  static constexpr unsigned long_penalty = 1024;  // no thread fills the queue meanwhile; perhaps this one does
   static constexpr unsigned start = 64;
   static constexpr unsigned shortest = 4;
   static constexpr unsigned least = 16;

@@ -6,8 +6,8 @@
 
 namespace async::detail {
 
-/// Where threads sleep until a condition that they test themselves may have changed; one system call a sleeper, none
-/// while nobody sleeps.
+/// An event count: threads sleep until a condition that they test themselves may have changed. A wake-up takes one
+/// system call for each sleeper, none without sleepers.
 ///
 ///   waiter:  event_count::announcement here(events);      publisher:  make the condition true (seq_cst)
 ///            if (test the condition (seq_cst)) done;              events.wake(1);
@@ -15,17 +15,17 @@ namespace async::detail {
 ///            test again from the start
 ///
 /// Use it for any number of waiting threads that look at one lock-free structure. Do not use it for one known thread
-/// (parker). No wake-up is lost when the publisher's last step and the waiter's test are sequentially consistent
+/// (parker). No wake-up is lost if the publisher's last step and the waiter's test are sequentially consistent
 /// operations: either the test sees that step, or wake() sees the announcement.
 ///
 /// Word        waiting:16 | permits:16. Waiting: announced, and not chosen by a waker. A waker turns waiting into
-///             permits in one step; a sleeper ends by taking a permit, whoever it was meant for.
+///             permits in one step. A sleeper ends by taking any permit.
 /// Invariant   waiting + permits = announced waiters that have neither taken a permit nor left. A waiter that leaves
 ///             (found its condition true, or timed out) takes a place among the waiting, if there is one, else a
-///             permit: so each sleeper is either seen by the next waker or has a permit that its waker's wake_one()
+///             permit. So each sleeper is either seen by the next waker, or has a permit that its waker's wake_one()
 ///             follows.
-/// Order       sleepers are woken as the kernel queues them: first come, first served among equal priorities.
-/// Progress    wake is wait-free while nobody waits; all is lock-free up to 65,535 waiters at a time, others spin.
+/// Order       sleepers are woken in the kernel's order: first come, first served among equal priorities.
+/// Progress    wake is wait-free without waiters. All calls are lock-free for up to 65,535 waiters; more spin.
 /// Lifetime    must outlive every call of wake(), also the one that woke the last sleeper.
 class event_count {
  public:
@@ -35,7 +35,7 @@ class event_count {
   event_count(const event_count&) = delete;
   event_count& operator=(const event_count&) = delete;
 
-  /// A waiter's intent to sleep; taken back at the end of the scope.
+  /// Announces a waiter's intent to sleep, until the end of the scope.
   class announcement {
    public:
     explicit announcement(event_count& events) noexcept : events_(events) { events_.enter(); }
@@ -45,7 +45,8 @@ class event_count {
     announcement(const announcement&) = delete;
     announcement& operator=(const announcement&) = delete;
 
-    /// Sleeps until woken, at most until `deadline` (null: for ever). False: the deadline has passed. Once only.
+    /// Sleeps until woken, at most until `deadline` (null: no limit). False: the deadline has passed. Call it once
+    /// only.
     bool sleep(const wait_clock::time_point* deadline) noexcept {
       for (;;) {
         std::uint32_t seen = events_.word_.load(std::memory_order_relaxed);
@@ -61,7 +62,7 @@ class event_count {
     bool has_permit_ = false;
   };
 
-  /// Wakes `count` waiters, or all when there are fewer.
+  /// Wakes `count` waiters, or all if there are fewer.
   void wake(std::uint32_t count) noexcept {
     // [B21] seq_cst, pairs with [B20]
     const std::uint32_t seen = word_.load(std::memory_order_seq_cst);
@@ -74,7 +75,7 @@ class event_count {
   static std::uint32_t waiting(std::uint32_t word) noexcept { return word / one_waiting; }
   static std::uint32_t permits(std::uint32_t word) noexcept { return word % one_waiting; }
 
-  /// Relaxed: a permit only says that it is time to test again, and the test has its own order.
+  /// Relaxed: a permit only means that it is time to test again, and the test has its own order.
   bool change(std::uint32_t& seen, std::uint32_t to) noexcept {
     return word_.compare_exchange_strong(seen, to, std::memory_order_relaxed, std::memory_order_relaxed);
   }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t, byte
-#include <cstdint>  // for uint8_t, uint32_t, uint64_t
+#include <algorithm>  // for max
+#include <cstddef>    // for size_t, byte
+#include <cstdint>    // for uint8_t, uint32_t, uint64_t
+#include <new>        // for launder
 
-#include "async/detail/base/atomics.hpp"  // for atomic
-#include "async/detail/base/config.hpp"   // for cache_line
+#include "async/detail/base/atomics.hpp"      // for atomic, cell
+#include "async/detail/base/config.hpp"       // for cache_line, no_sharing
+#include "async/detail/queue/skip_marks.hpp"  // for skip_marks
 
-/// The memory of async::queue: segments of slots, and the words that name a slot of a certain use of a segment.
+/// The memory of async::queue: segments of slots, and the words that name a slot in one use of a segment.
 namespace async::detail {
 
-/// How a 64-bit word of the queue is divided: version, phase, segment index, slot.
+/// Layout of a queue's 64-bit words: version, phase, segment index, slot.
 ///
 /// The version counts the segments that the queue has gone through, so that a stale word never matches a later use of
-/// the same segment. The phase is what a published slot's state byte holds in this use; it flips with each use, so that
+/// the same segment. The phase is what a published slot's state byte holds in this use. It flips with each use, so that
 /// no byte needs to be reset.
 template <unsigned VersionBits, unsigned IndexBits, unsigned SlotBits>
 struct slot_word {
@@ -33,12 +36,12 @@ struct slot_word {
     return static_cast<unsigned>(w >> (SlotBits + IndexBits) & 1);
   }
   static constexpr std::uint64_t version(std::uint64_t w) noexcept { return w >> (SlotBits + IndexBits + 1); }
-  /// The word without its slot: which use of which segment.
+  /// The word without its slot: a use of a segment.
   static constexpr std::uint64_t use(std::uint64_t w) noexcept { return w >> SlotBits; }
 };
 
-/// How slots of T lie in a segment: as many values in a cache line as leave room for their state bytes, else one by
-/// one.
+/// Layout of slots of T in a segment: a cache line holds as many values as leave room for their state bytes. A line
+/// holds a single value if fewer than two fit.
 template <class T>
 struct slot_layout {
   static constexpr std::size_t fitting = alignof(T) <= cache_line ? cache_line / (sizeof(T) + 1) : 0;
@@ -54,6 +57,47 @@ struct slot_layout {
     alignas(T) std::byte values[per_line * sizeof(T)];
     atomic<std::uint8_t> states[per_line];
   };
+};
+
+/// A segment: a header and `Lines` lines of slots.
+template <class T, std::size_t Lines>
+struct segment {
+  using layout = slot_layout<T>;
+  static constexpr std::uint32_t position_mask = (1U << layout::shift) - 1;
+  /// The number after that of the last slot.
+  static constexpr std::uint32_t slot_count = static_cast<std::uint32_t>(Lines << layout::shift);
+  static constexpr std::size_t capacity = Lines * layout::per_line;
+
+  /// The slot after `slot`. Slot numbers skip the positions that a line does not have.
+  static constexpr std::uint32_t after(std::uint32_t slot) noexcept {
+    if constexpr (layout::per_line == std::size_t{1} << layout::shift) return slot + 1;
+    return (slot & position_mask) + 1 < layout::per_line ? slot + 1 : (slot | position_mask) + 1;
+  }
+  /// The slot `count` slots after `slot`.
+  static constexpr std::uint32_t after(std::uint32_t slot, std::size_t count) noexcept {
+    const std::size_t index = before(slot) + count;
+    return static_cast<std::uint32_t>(index / layout::per_line << layout::shift | index % layout::per_line);
+  }
+  /// The number of slots before `slot`.
+  static constexpr std::size_t before(std::uint32_t slot) noexcept {
+    return std::size_t{slot >> layout::shift} * layout::per_line + (slot & position_mask);
+  }
+
+  alignas(no_sharing) atomic<std::uint64_t> next{0};  // [ version of the use | phase and index of the successor | 0 ]
+  atomic<std::uint32_t> free_next{0};                 // the segment below in the free list
+  std::uint32_t index = 0;                            // in the directory; set before the segment is shared
+  skip_marks marks;                                   // of slots whose producer stalled
+  cell<unsigned> phase{1};                            // of the current use; written by the segment's exclusive holder
+  cell<bool> clean{true};                             // no slot was used in this phase; likewise
+  alignas((std::max)(no_sharing, alignof(typename layout::line))) typename layout::line lines[Lines];
+
+  atomic<std::uint8_t>& state(std::uint32_t slot) noexcept {
+    return lines[slot >> layout::shift].states[slot & position_mask];
+  }
+  void* storage(std::uint32_t slot) noexcept {
+    return lines[slot >> layout::shift].values + (slot & position_mask) * sizeof(T);
+  }
+  T& value(std::uint32_t slot) noexcept { return *std::launder(static_cast<T*>(storage(slot))); }
 };
 
 }  // namespace async::detail

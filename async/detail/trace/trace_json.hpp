@@ -14,8 +14,8 @@
 
 namespace async::detail {
 
-/// "wrapper<face, function, handler>" as "function", for a reader; "wrapper<face, no_handler>" as "wrapper"; what is no
-/// such name stays.
+/// A readable name: "wrapper<face, function, handler>" becomes "function", "wrapper<face, no_handler>" becomes
+/// "wrapper". Other names stay.
 inline std::string_view short_name(std::string_view type) noexcept {
   std::size_t begin = 0;
   int depth = 0;
@@ -23,7 +23,7 @@ inline std::string_view short_name(std::string_view type) noexcept {
   for (std::size_t i = 0; i < type.size(); ++i) {
     const char c = type[i];
     if (c == '<' || c == '(' || c == '{' || c == '[') ++depth;
-    if (c == ')' || c == '}' || c == ']' || (c == '>' && type[i - 1] != '-')) --depth;  // not that of "->"
+    if (c == ')' || c == '}' || c == ']' || (c == '>' && type[i - 1] != '-')) --depth;  // not the > of "->"
     if ((c != ',' || depth != 1) && (c != '>' || depth != 0)) continue;
     if (begin != 0) {  // not the face
       std::string_view part = type.substr(begin, i - begin);
@@ -36,7 +36,7 @@ inline std::string_view short_name(std::string_view type) noexcept {
   return is_wrapper ? type.substr(0, type.find('<')) : type;
 }
 
-/// Bytes of the character that a text begins with (Unicode 15, table 3-7); 0: none is well-formed.
+/// The number of bytes of a text's first character (Unicode 15, table 3-7); 0: it is ill-formed.
 inline std::size_t utf8_length(std::string_view text) noexcept {
   const auto at = [&text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const unsigned first = at(0);
@@ -52,18 +52,18 @@ inline std::size_t utf8_length(std::string_view text) noexcept {
   return length;
 }
 
-/// Writes what the logs hold in the JSON of the Trace Event Format: one process, a track for each thread, one for each
-/// flow, an arrow from each wake-up to the end of the sleep.
+/// Writes the events of logs as JSON in the Trace Event Format: one process, a track for each thread and each flow, an
+/// arrow from each wake-up to the end of the sleep.
 class trace_json {
  public:
   trace_json(std::ostream& to, std::int64_t begin) : to_(to), begin_(begin) {}
 
-  /// Returns how many events the rings have dropped.
+  /// Adds the events of a log; returns how many the log has dropped.
   std::uint64_t add(const trace_log& log) {
     const std::size_t thread = ++threads_;
     const std::string name = log.name().empty() ? "thread/" + std::to_string(thread) : std::string(log.name());
     const std::uint64_t dropped = log.read([this, thread](trace_event e) {
-      e.start = (std::max)(e.start, begin_);  // of one that began in an earlier session
+      e.start = (std::max)(e.start, begin_);  // if it began in an earlier session
       events_.push_back({e, thread, events_.size()});
     });
     open("M", "thread_name", thread);
@@ -87,11 +87,11 @@ class trace_json {
   struct item {
     trace_event event;
     std::size_t thread;
-    std::size_t order;  // that of its thread
+    std::size_t order;  // within its thread
   };
 
-  /// The order in which events are about flows and sleepers, which are told apart by their addresses: those may be
-  /// another one's later.
+  /// The sort key. Flows and sleepers are identified by their addresses, which others may reuse later, so their events
+  /// have to be in order.
   static std::int64_t when(const item& i) noexcept {
     return i.event.kind == trace_kind::park ? i.event.end : i.event.start;
   }
@@ -152,7 +152,7 @@ class trace_json {
     close();
   }
 
-  /// Of a flow that began in the recording; else all that is known is the end.
+  /// Ends the flow's track, or writes an instant if the flow began before the recording.
   void flow_end(const item& i) {
     const auto found = flows_.find(i.event.about);
     if (found != flows_.end()) {
@@ -208,7 +208,7 @@ class trace_json {
                   static_cast<long long>((nanoseconds < 0 ? -nanoseconds : nanoseconds) % 1000));
     text_ += digits;
   }
-  /// JSON is in UTF-8; names of threads may be cut in the middle of a character, or in another encoding.
+  /// JSON is UTF-8. Names of threads may be cut in the middle of a character, or have another encoding.
   void quote(std::string_view text) {
     text_ += '"';
     while (!text.empty()) {

@@ -11,14 +11,14 @@
 #include <new>          // for nothrow
 #include <string_view>  // for string_view
 
-/// What async::trace records into: a ring of events for each thread.
+/// The store of async::trace: a ring of events for each thread.
 namespace async::detail {
 
 enum class trace_kind : std::uint8_t { task, callback, step, handler, park, wake, steal, flow_start, flow_end };
 
 struct trace_event {
-  std::int64_t start;  // nanoseconds of the steady clock, as is `end`
-  std::int64_t end;    // the same as start: at a moment
+  std::int64_t start;  // nanoseconds of the steady clock, like `end`
+  std::int64_t end;    // equal to `start`: an instant
   std::uint64_t about;
   std::string_view name;  // of static storage duration
   trace_kind kind;
@@ -29,7 +29,7 @@ inline std::int64_t trace_time() noexcept {
       .count();
 }
 
-/// The memory of what is recorded; a model checker brings its own.
+/// The memory that is recorded into; a model checker brings its own.
 struct trace_memory {
   template <class T>
   using atomic = std::atomic<T>;
@@ -39,16 +39,16 @@ struct trace_memory {
 
 /// The latest events of one thread.
 ///
-/// Threads     begin() and append(): the owner. read(): any, also meanwhile.
+/// Threads     begin() and append(): the owner. read(): any thread, also at the same time.
 /// Progress    append() and read() are wait-free.
 template <class Memory = trace_memory>
 class basic_trace_log {
  public:
   static constexpr std::size_t name_size = 32;
 
-  /// Forgets all, and makes room. Without memory, all events will be dropped.
+  /// Discards all events, and makes room. Without memory, all further events are dropped.
   void begin(std::uint64_t session, std::size_t capacity, const char* name) noexcept {
-    session_.store(0, std::memory_order_relaxed);  // relaxed: nobody reads a log of a session that is over
+    session_.store(0, std::memory_order_relaxed);  // relaxed: no thread reads a log of a session that is over
     if (capacity != capacity_ || slots_ == nullptr) {
       slots_.reset();
       constexpr std::size_t most = static_cast<std::size_t>(-1) / 2 / sizeof(slot);  // else new[] throws all the same
@@ -62,20 +62,20 @@ class basic_trace_log {
   }
 
   void append(const trace_event& e) noexcept {
-    const std::uint64_t count = count_.load(std::memory_order_relaxed);  // relaxed: the own value
+    const std::uint64_t count = count_.load(std::memory_order_relaxed);  // relaxed: this thread's value
     if (slots_ != nullptr) {
       const std::uint64_t words[] = {static_cast<std::uint64_t>(e.start), static_cast<std::uint64_t>(e.end), e.about,
                                      reinterpret_cast<std::uintptr_t>(e.name.data()),
                                      std::uint64_t{e.name.size()} << 8 | static_cast<std::uint64_t>(e.kind)};
       slot& to = slots_[next_];
-      // [TR3] release, pairs with [TR4]: who sees a part of this event sees that count_ has come to it
+      // [TR3] release, pairs with [TR4]: a reader of a part of this event sees that count_ has come to it
       for (std::size_t i = 0; i < to.size(); ++i) to[i].store(words[i], std::memory_order_release);
       next_ = next_ == capacity_ ? 0 : next_ + 1;
     }
     count_.store(count + 1, std::memory_order_release);  // [TR5] release, pairs with [TR6]: the event
   }
 
-  /// Calls f(event) for those that are kept, oldest first; returns how many others there were.
+  /// Calls f(event) for the events that are kept, oldest first; returns how many have been dropped.
   template <class F>
   std::uint64_t read(F f) const {
     const std::uint64_t count = count_.load(std::memory_order_acquire);  // [TR6] acquire, pairs with [TR5]
@@ -85,7 +85,7 @@ class basic_trace_log {
       std::uint64_t words[5];
       // [TR4] acquire, pairs with [TR3]
       for (std::size_t n = 0; n < from.size(); ++n) words[n] = from[n].load(std::memory_order_acquire);
-      // relaxed: not older than what was read; the event in the place of this one may have been begun
+      // relaxed: not older than the words above. Beyond it, the event in this one's place may have been begun
       if (count_.load(std::memory_order_relaxed) > i + capacity_) continue;
       ++kept;
       f(trace_event{static_cast<std::int64_t>(words[0]),
@@ -101,10 +101,10 @@ class basic_trace_log {
   bool is_of(std::uint64_t session) const noexcept { return session_of() == session; }
   std::string_view name() const noexcept { return name_; }
 
-  /// Makes the calling thread the owner, unless there is one, or the events are of that session or a later one: a
-  /// thread that was delayed in an earlier session may ask.
+  /// Makes the calling thread the owner. False: the log has an owner, or holds events of `session` or a later one; the
+  /// caller may have been delayed since an earlier session.
   bool claim(std::uint64_t session) noexcept {
-    // [TR7] acquire, pairs with [TR8]: what the owner before did
+    // [TR7] acquire, pairs with [TR8]: what the last owner did
     if (session_of() >= session || owned_.exchange(true, std::memory_order_acquire)) return false;
     if (session_of() < session) return true;
     disclaim();
@@ -112,7 +112,7 @@ class basic_trace_log {
   }
   void disclaim() noexcept { owned_.store(false, std::memory_order_release); }  // [TR8] release, pairs with [TR7]
 
-  typename Memory::template plain<basic_trace_log*> next{};  // the list's; constant once it is in it
+  typename Memory::template plain<basic_trace_log*> next{};  // in the list of logs; constant once the log is in it
 
  private:
   template <class T>
@@ -128,25 +128,25 @@ class basic_trace_log {
   atomic<bool> owned_{true};
   atomic<std::uint64_t> session_{0};
   atomic<std::uint64_t> count_{0};  // events appended
-  std::unique_ptr<slot[]> slots_;   // one more than the capacity: the one that is being written
+  std::unique_ptr<slot[]> slots_;   // one more than the capacity, for the event that is being written
   plain<std::size_t> capacity_{};
   plain<std::size_t> next_{};
   char name_[name_size] = {};
 };
 using trace_log = basic_trace_log<>;
 
-/// The recording of a process. Logs stay until its end: those of ended threads are used again in later sessions.
+/// The recording of a process. Logs stay until the process ends; later sessions reuse the logs of ended threads.
 ///
-/// Threads     any. Sessions follow each other; begin(), end() and for_each() are not called for one at the same time.
+/// Threads     any. Sessions follow each other; begin(), end() and for_each() of a session are not called concurrently.
 /// Progress    record() is lock-free.
 template <class Memory = trace_memory>
 class basic_trace_recording {
  public:
   using log = basic_trace_log<Memory>;
 
-  /// Begins a session, whose number it returns; 0: there is another.
+  /// Begins a session and returns its number; 0: there is another one.
   std::uint64_t begin(std::size_t capacity) noexcept {
-    // [TR13] acquire, pairs with [TR14]: the session before has ended
+    // [TR13] acquire, pairs with [TR14]: the last session has ended
     if (taken_.exchange(true, std::memory_order_acquire)) return 0;
     const std::uint64_t number = sessions_ + 1;
     sessions_ = number;
@@ -159,8 +159,8 @@ class basic_trace_recording {
   void end() noexcept { taken_.store(false, std::memory_order_release); }  // [TR14] release, pairs with [TR13]
   bool is_active() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }  // relaxed: a hint
 
-  /// Adds to the calling thread's log, `own`. When that is null, and if may_claim(), the thread gets one. Without one,
-  /// the event is counted as lost.
+  /// Adds an event to `own`, the calling thread's log. If that is null and may_claim(), the thread gets a log. Without
+  /// a log, the event counts as lost.
   template <class MayClaim>
   void record(log*& own, const char* name, const trace_event& e, MayClaim may_claim) noexcept {
     // [TR11] acquire, pairs with [TR12]: the capacity
@@ -176,7 +176,7 @@ class basic_trace_recording {
     own->append(e);
   }
 
-  /// Calls f(const log&) for each that holds events of the session.
+  /// Calls f(const log&) for each log that holds events of the session.
   template <class F>
   void for_each(std::uint64_t session, F f) const {
     // [TR9] acquire, pairs with [TR10]
@@ -190,7 +190,7 @@ class basic_trace_recording {
   template <class T>
   using atomic = typename Memory::template atomic<T>;
 
-  /// A log for the calling thread; null: there is no memory.
+  /// A log for the calling thread; null: out of memory.
   [[gnu::noinline]] log* claim(std::uint64_t session) noexcept {
     log* first = logs_.load(std::memory_order_acquire);  // [TR9] acquire, pairs with [TR10]
     for (log* l = first; l != nullptr; l = l->next) {
@@ -207,7 +207,7 @@ class basic_trace_recording {
 
   atomic<bool> taken_{false};                                  // there is a session
   atomic<std::uint64_t> active_{0};                            // its number while it records
-  typename Memory::template plain<std::uint64_t> sessions_{};  // whoever has begun one writes it
+  typename Memory::template plain<std::uint64_t> sessions_{};  // written by the thread that has begun one
   atomic<std::size_t> room_{0};                                // events of each thread
   atomic<std::uint64_t> lost_{0};                              // events of threads that have no log
   atomic<log*> logs_{nullptr};
@@ -221,7 +221,7 @@ struct trace_thread {
 };
 inline constinit thread_local trace_thread this_trace{};
 
-/// Gives the log back at the thread's end.
+/// Gives the log back when the thread ends.
 struct trace_leave {
   ~trace_leave() {
     if (this_trace.log != nullptr) this_trace.log->disclaim();
@@ -234,14 +234,14 @@ inline bool is_tracing() noexcept { return tracing.is_active(); }
 
 inline void trace_record(const trace_event& e) noexcept {
   tracing.record(this_trace.log, this_trace.name, e, []() noexcept {
-    if (this_trace.has_ended) return false;  // nobody would give the log back
+    if (this_trace.has_ended) return false;  // the log would not be given back
     static thread_local const trace_leave at_end;
     static_cast<void>(at_end);
     return true;
   });
 }
 
-/// Records the time from its construction to its end.
+/// Records the time from its construction to its destruction.
 class trace_span {
  public:
   trace_span(trace_kind kind, std::string_view name, std::uint64_t about) noexcept
@@ -264,7 +264,7 @@ inline void trace_instant(trace_kind kind, std::string_view name, std::uint64_t 
   trace_record({time, time, about, name, kind});
 }
 
-/// The calling thread's name in traces, "name/number"; for its first event and all that follow.
+/// Sets the calling thread's name in traces to "name/number", for its first event and all that follow.
 inline void name_traced_thread(const char* name, std::size_t number) noexcept {
   std::snprintf(this_trace.name, sizeof this_trace.name, "%s/%zu", name, number);
 }

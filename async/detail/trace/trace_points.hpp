@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-/// The places where the library tells async::trace what it does. They expand to nothing unless the whole program, every
-/// translation unit of it, is compiled with -DASYNC_TRACE=1.
+/// The points at which the library reports to async::trace. They expand to nothing unless every translation unit of the
+/// program is compiled with -DASYNC_TRACE=1.
 ///
-/// ASYNC_TRACE_SPAN(kind, name, about)     from here to the end of the block
-/// ASYNC_TRACE_INSTANT(kind, name, about)  at this moment
-/// ASYNC_TRACE_THREAD(name, number)        the calling thread is called that
+/// ASYNC_TRACE_SPAN(kind, name, about)     a span from here to the end of the block
+/// ASYNC_TRACE_INSTANT(kind, name, about)  an instant
+/// ASYNC_TRACE_THREAD(name, number)        the calling thread's name
 
 #if defined(ASYNC_TRACE) && ASYNC_TRACE
 

@@ -46,7 +46,7 @@ TEST_CASE("over-aligned requests are served outside the cache") {
   }
 }
 
-TEST_CASE("a freed block is used again by the same thread") {
+TEST_CASE("the same thread reuses a freed block") {
   void* const first = allocate_block(100);
   free_block(first, 100);
   void* const second = allocate_block(100);
@@ -75,7 +75,7 @@ TEST_CASE("memory that one thread allocates and another frees comes back: no gro
   CHECK(after_ten <= after_one + 4 * magazine_size * 64);
 }
 
-TEST_CASE("trim_blocks gives back what the depot holds and nothing that is in use") {
+TEST_CASE("trim_blocks frees the depot's blocks and none in use") {
   void* const used = allocate_block(200);
   std::memset(used, 1, 200);
   std::thread([] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The calls of async::bounded_queue that return at once.
+// The non-blocking calls of async::bounded_queue.
 #include "async/bounded_queue.hpp"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ struct old : async::bounded_queue_traits {
   static constexpr std::uint64_t first_ticket = (std::uint64_t{1} << 62) - 3;
 };
 
-/// Lets something happen, once, while an enqueue looks whether there is room.
+/// Runs a function once, while an enqueue looks for room.
 struct interrupted : async::bounded_queue_traits {
   static inline std::function<void()> act;
   static void looking() noexcept {
@@ -88,7 +88,7 @@ TEST_CASE("enqueue on a full queue returns false and leaves its arguments alone"
   CHECK(third == nullptr);
 }
 
-TEST_CASE("a queue that others fill and drain while an enqueue looks at it is not full") {
+TEST_CASE("a queue that other threads fill and drain while an enqueue looks at it is not full") {
   bounded_queue<int, interrupted> q(1);
   q.enqueue(0);
   interrupted::act = [&q] {
@@ -111,7 +111,7 @@ TEST_CASE("the capacity is rounded up to a power of two, and that many fit") {
 
 TEST_CASE("a capacity of 0 is an invalid argument") { CHECK_THROWS_AS(bounded_queue<int>(0), std::invalid_argument); }
 
-TEST_CASE("a capacity that cannot be is a length error, one too large for the memory bad_alloc") {
+TEST_CASE("an impossible capacity is a length error, one that exceeds the memory bad_alloc") {
   constexpr std::size_t too_many = (std::numeric_limits<std::size_t>::max)();
   CHECK_THROWS_AS(bounded_queue<int>{too_many}, std::length_error);
   CHECK_THROWS_AS(bounded_queue<int>((std::numeric_limits<std::size_t>::max)() / 2 + 2), std::length_error);
@@ -172,7 +172,7 @@ TEST_CASE("elements are constructed from the arguments in place") {
   CHECK(*out->second == 7);
 }
 
-TEST_CASE("a variable that only a dequeue writes is not warned of") {  // by g++ -O1 to -O3
+TEST_CASE("compilers do not warn of a variable that only a dequeue writes") {  // by g++ -O1 to -O3
   bounded_queue<int> q(4);
   for (int i = 1; i < 4; ++i) q.enqueue(i);
   q.close();
@@ -213,7 +213,7 @@ TEST_CASE("an element that is neither copyable nor movable goes in and is destro
   CHECK(fixed::live() == 0);
 }
 
-TEST_CASE("elements are aligned as their type asks") {
+TEST_CASE("elements have the alignment of their type") {
   struct alignas(256) wide {
     int value;
   };
@@ -260,7 +260,7 @@ TEST_CASE("an element is destroyed as soon as it is out") {
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("bulk_enqueue puts in what fits, in order, and says how many") {
+TEST_CASE("bulk_enqueue enqueues as many as fit, in order, and returns how many") {
   bounded_queue<int> q(4);
   const std::vector<int> values{1, 2, 3, 4, 5, 6};
   CHECK(q.bulk_enqueue(values.begin(), 3) == 3);
@@ -282,7 +282,7 @@ TEST_CASE("a bulk of 0 does nothing, and nothing is lost after it") {
   CHECK(drain(q) == std::vector<int>{1, 2});
 }
 
-TEST_CASE("bulk_dequeue takes what is there, in order, and says how many") {
+TEST_CASE("bulk_dequeue takes the elements that are there, in order, and returns how many") {
   bounded_queue<int> q(8);
   for (int i = 0; i < 6; ++i) q.enqueue(i);
   std::array<int, 8> out{};
@@ -308,7 +308,7 @@ TEST_CASE("bulks take any iterator: lists, moves, inserters, proxies") {
   CHECK(flags == std::vector<bool>{true, true, false});
 }
 
-TEST_CASE("a bulk reads no more of a stream than it is told to, or has room for") {
+TEST_CASE("a bulk reads no more of a stream than requested, or than it has room for") {
   std::istringstream stream("1 2 3 4 5");
   bounded_queue<int> q(8);
   CHECK(q.bulk_enqueue(std::istream_iterator<int>(stream), 2) == 2);
@@ -339,7 +339,7 @@ TEST_CASE("bulks wrap around the end of the ring") {
   CHECK(in == out);
 }
 
-TEST_CASE("a queue that is closed takes nothing more in and gives out what it has") {
+TEST_CASE("a closed queue refuses elements and hands out those that it has") {
   bounded_queue<int> q(4);
   q.enqueue(1);
   q.enqueue(2);
@@ -356,7 +356,7 @@ TEST_CASE("a queue that is closed takes nothing more in and gives out what it ha
   CHECK(q.empty());
 }
 
-TEST_CASE("a queue that was polled while empty works as any other") {
+TEST_CASE("a queue that was polled while empty works like any other") {
   bounded_queue<int> q(4);
   for (int round = 0; round < 20; ++round) {
     int value = 0;
@@ -367,7 +367,7 @@ TEST_CASE("a queue that was polled while empty works as any other") {
   }
 }
 
-TEST_CASE("what a queue cannot hold, or be told, is known at compile time") {
+TEST_CASE("unsupported element types and arguments are rejected at compile time") {
   using q = bounded_queue<std::unique_ptr<int>>;
   static_assert(!std::is_copy_constructible_v<q> && !std::is_move_constructible_v<q> && !std::is_copy_assignable_v<q>);
   static_assert(std::is_same_v<q::value_type, std::unique_ptr<int>>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The calls of async::bounded_queue that wait, and what they cost meanwhile.
+// The blocking and timed calls of async::bounded_queue, and their cost while they wait.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -98,7 +98,7 @@ TEST_CASE("blocking_enqueue waits for room") {
   CHECK(**q.dequeue() == 2);
 }
 
-TEST_CASE("blocking calls do not wait when they need not") {
+TEST_CASE("blocking calls return at once when they need not wait") {
   bounded_queue<int> q(2);
   CHECK(q.blocking_enqueue(1));
   CHECK(q.enqueue_for(0s, 2));
@@ -144,7 +144,7 @@ TEST_CASE("a call that timed out leaves nothing behind: all places can be used, 
   CHECK_FALSE(q.dequeue().has_value());
 }
 
-TEST_CASE("a timed call returns in time with what comes in time") {
+TEST_CASE("a timed call returns with an element that comes in time") {
   bounded_queue<int> q(1);
   int value = 0;
   bool result = false;
@@ -163,7 +163,7 @@ TEST_CASE("a timed call returns in time with what comes in time") {
   CHECK(q.dequeue() == 9);
 }
 
-TEST_CASE("limits below zero, of no number, or beyond all time are understood") {
+TEST_CASE("limits that are negative, not a number, or beyond the end of time are understood") {
   bounded_queue<int> q(1);
   int value = 0;
   CHECK_FALSE(q.dequeue_for(value, -1h));
@@ -251,7 +251,7 @@ TEST_CASE("waiting uses no CPU") {
   for (std::thread& t : waiting) t.join();
 }
 
-TEST_CASE("each element wakes a sleeper, those of a bulk too") {
+TEST_CASE("each element wakes a sleeper, also in a bulk") {
   for (int round = 0; round < 50; ++round) {
     bounded_queue<int> q(4);
     std::atomic<int> sum{0};
@@ -317,7 +317,7 @@ TEST_CASE("full is not reported behind a consumer that has not finished, when la
   CHECK(q.dequeue() == 3);
 }
 
-TEST_CASE("what is under way when the queue is closed still comes out") {
+TEST_CASE("elements under way when the queue is closed still come out") {
   bounded_queue<int, stoppable> q(2);
   stopped_within slow([&] { CHECK(q.enqueue(1)); });
   q.close();

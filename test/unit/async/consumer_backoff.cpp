@@ -10,7 +10,7 @@ namespace {
 struct some_queue {};
 using consumer_backoff = async::detail::consumer_backoff<some_queue, 0>;
 
-/// A consumer's stops at an empty queue, so many positions apart. `filled`: what it waits for comes while it waits.
+/// A consumer's stops at an empty queue, a distance of positions apart. `filled`: elements come while it waits.
 /// Returns how often it has waited.
 int waits(const some_queue& queue, int stops, std::uint64_t apart, bool filled) {
   int count = 0;
@@ -27,12 +27,12 @@ int waits(const some_queue& queue, int stops, std::uint64_t apart, bool filled) 
 
 }  // namespace
 
-TEST_CASE("a consumer waits as long as elements come meanwhile") {
+TEST_CASE("a consumer keeps waiting at its stops as long as elements come meanwhile") {
   const some_queue queue;
   CHECK(waits(queue, 1'000, 10, true) == 999);  // the first stop tells nothing
 }
 
-TEST_CASE("a consumer gives waiting up when nothing comes meanwhile, as when it fills the queue itself") {
+TEST_CASE("a consumer gives up waiting when nothing comes meanwhile, as when it fills the queue itself") {
   for (const unsigned apart : {1U, 2U, 5U, 10U, 20U, 50U}) {
     CAPTURE(apart);
     const some_queue queue;

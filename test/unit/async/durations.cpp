@@ -18,7 +18,7 @@ constexpr nanoseconds shortest = (nanoseconds::min)();
 
 }  // namespace
 
-TEST_CASE("a duration is as many nanoseconds, rounded up") {
+TEST_CASE("a duration converts to nanoseconds, rounded up") {
   CHECK(to_nanoseconds(nanoseconds(5)) == nanoseconds(5));
   CHECK(to_nanoseconds(milliseconds(-3)) == nanoseconds(-3'000'000));
   CHECK(to_nanoseconds(duration<double>(1.5)) == milliseconds(1500));
@@ -27,7 +27,7 @@ TEST_CASE("a duration is as many nanoseconds, rounded up") {
   CHECK(to_nanoseconds(duration<char>(2)) == seconds(2));
 }
 
-TEST_CASE("units that are no whole number of nanoseconds are exact over the whole range") {
+TEST_CASE("fractions of nanoseconds are exact over the whole range") {
   using thirds = duration<std::int64_t, std::ratio<1, 3>>;
   using unsigned_thirds = duration<std::uint64_t, std::ratio<1, 3>>;
   using samples = duration<std::int64_t, std::ratio<1, 44100>>;
@@ -54,7 +54,7 @@ TEST_CASE("units that are no whole number of nanoseconds are exact over the whol
   CHECK(odd < seconds(7) + microseconds(1));
 }
 
-TEST_CASE("what nanoseconds cannot hold is the longest or the shortest, and not-a-number nothing") {
+TEST_CASE("values out of range become the longest or the shortest duration, and not-a-number zero") {
   CHECK(to_nanoseconds((nanoseconds::max)()) == longest);
   CHECK(to_nanoseconds(seconds(9'223'372'036)) == seconds(9'223'372'036));
   CHECK(to_nanoseconds(seconds(9'223'372'037)) == longest);

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using list = std::vector<int>;
 
-TEST_CASE("iterate tells whether there is work, and when") {
+TEST_CASE("iterate reports whether there is work, and when") {
   manual_clock clock;
   event_loop loop(clock);
   auto result = loop.iterate();
@@ -47,7 +47,7 @@ TEST_CASE("iterate tells whether there is work, and when") {
   CHECK_FALSE(loop.iterate().have_work);
 }
 
-TEST_CASE("what a callback posts is work that iterate tells of, with an embedder or without one") {
+TEST_CASE("iterate reports work that a callback posts, with or without an embedder") {
   for (const bool embedded : {false, true}) {
     int woken = 0;
     event_loop loop = embedded ? event_loop([&] { ++woken; }) : event_loop();
@@ -79,7 +79,7 @@ TEST_CASE("a deferred callback runs once when its delay has passed and not befor
   CHECK(ran == 1);
 }
 
-TEST_CASE("a delay counts from the call, also when a callback has taken its time before it") {
+TEST_CASE("a delay counts from the call, also after a slow callback") {
   manual_clock clock;
   event_loop loop(clock);
   bool ran = false;
@@ -98,7 +98,7 @@ TEST_CASE("a delay counts from the call, also when a callback has taken its time
   CHECK(ran);
 }
 
-TEST_CASE("a delay that is zero, negative or endless is all right") {
+TEST_CASE("a delay may be zero, negative or endless") {
   manual_clock clock;
   event_loop loop(clock);
   list ran;
@@ -140,7 +140,7 @@ TEST_CASE("a handle is true until its callback starts") {
   h.reset();
 }
 
-TEST_CASE("a cancelled callback does not run, and what it captured is destroyed at once") {
+TEST_CASE("a cancelled callback does not run, and its captures are destroyed at once") {
   manual_clock clock;
   event_loop loop(clock);
   bool ran = false;
@@ -196,7 +196,7 @@ TEST_CASE("reset lets the callback run") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("a handle's assignment drops what it referred to without cancelling it") {
+TEST_CASE("assigning to a handle drops its callback without cancelling it") {
   event_loop loop;
   list ran;
   auto h = loop.immediate([&] { ran.push_back(1); });
@@ -229,7 +229,7 @@ TEST_CASE("a callback may cancel its neighbours in the same turn and, without ef
   CHECK(ran == list{1, 4});
 }
 
-TEST_CASE("what a callback has captured is destroyed when it has run") {
+TEST_CASE("a callback's captures are destroyed after it has run") {
   event_loop loop;
   auto captured = std::make_shared<int>(1);
   auto h = loop.immediate([captured] {});
@@ -238,7 +238,7 @@ TEST_CASE("what a callback has captured is destroyed when it has run") {
   CHECK(captured.use_count() == 1);
 }
 
-TEST_CASE("a loop destroys what has not run, and its handles are harmless afterwards") {
+TEST_CASE("a loop destroys callbacks that have not run, and its handles are harmless afterwards") {
   auto captured = std::make_shared<int>(1);
   std::vector<event_loop::handle> handles;
   int ran = 0;
@@ -267,7 +267,7 @@ TEST_CASE("a loop destroys what has not run, and its handles are harmless afterw
   }
 }
 
-TEST_CASE("what is destroyed with the loop may still use the loop and its handles") {
+TEST_CASE("captures that are destroyed with the loop may still use the loop and its handles") {
   struct user {
     event_loop& loop;
     event_loop::handle& other;
@@ -322,7 +322,7 @@ TEST_CASE("other threads may make immediates and deferred callbacks, and cancel 
   CHECK(ran == list{2, 3});
 }
 
-TEST_CASE("cancelled by another thread after it has come to the loop, a callback does not run") {
+TEST_CASE("a callback that another thread cancels after it has reached the loop does not run") {
   manual_clock clock;
   event_loop loop(clock);
   bool ran = false;
@@ -342,7 +342,7 @@ TEST_CASE("cancelled by another thread after it has come to the loop, a callback
   CHECK(captured.use_count() == 1);
 }
 
-TEST_CASE("delays and limits are of any duration, also of more than nanoseconds can hold") {
+TEST_CASE("delays and limits may be of any duration type, also beyond the range of nanoseconds") {
   manual_clock clock;
   event_loop loop(clock);
   std::string order;

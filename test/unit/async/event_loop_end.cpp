@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What ends the program, with a message.
+// Errors that end the program with a message.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ bool says(const ending& e, const char* text) { return e.error.find(text) != std:
 
 }  // namespace
 
-TEST_CASE("an exception that nobody takes ends the program, and its message is written") {
+TEST_CASE("an unhandled exception ends the program, and its message is written") {
   const ending e = in_child([] {
     event_loop loop;
     loop.immediate([] { throw std::runtime_error("the reason"); });
@@ -34,7 +34,7 @@ TEST_CASE("an exception that nobody takes ends the program, and its message is w
   CHECK(says(e, "asyncsteps: unhandled exception: the reason"));
 }
 
-TEST_CASE("so does one that is no std::exception, from a post or a timer") {
+TEST_CASE("so does an exception that is no std::exception, from a post or a timer") {
   const ending posted = in_child([] {
     event_loop loop;
     loop.post([] { throw 1; });

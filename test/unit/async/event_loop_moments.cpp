@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What comes at an awkward moment: while something else ends.
+// Calls at awkward moments: while another operation ends.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct session {
 
 }  // namespace
 
-TEST_CASE("a handle may end with what the callback that it cancels has captured") {
+TEST_CASE("a handle may be among the captures of the callback that it cancels") {
   event_loop loop;
   const auto cancel_last = [&loop] {
     bool ended = false;
@@ -50,7 +50,7 @@ TEST_CASE("a handle may end with what the callback that it cancels has captured"
   loop.iterate();
 }
 
-TEST_CASE("what a handle is given while it cancels stays with it") {
+TEST_CASE("a handle keeps a callback that it is given while it cancels") {
   event_loop loop;
   int calls = 0;
   event_loop::handle handle;
@@ -82,7 +82,7 @@ TEST_CASE("stop() in the last turn of a run_for() ends that one, and not the nex
   CHECK(has_run);
 }
 
-TEST_CASE("a hook for unhandled exceptions may set another one, and goes on with what it has captured") {
+TEST_CASE("a hook for unhandled exceptions may set another one, and keeps its captures") {
   event_loop loop;
   const auto captured = std::make_shared<int>(1);
   int by_first = 0;
@@ -99,7 +99,7 @@ TEST_CASE("a hook for unhandled exceptions may set another one, and goes on with
   CHECK(captured.use_count() == 1);
 }
 
-TEST_CASE("trim leaves a loop alone that another thread is in") {
+TEST_CASE("trim does not touch a loop that another thread is in") {
   event_loop loop;
   auto& core = async::detail::core_of(loop);
   core.ready().reserve(10000);
@@ -119,7 +119,7 @@ TEST_CASE("trim leaves a loop alone that another thread is in") {
   CHECK(loop.trim() > 0);
 }
 
-TEST_CASE("an embedder is woken by what leaves iterate, and then by what is handed in") {
+TEST_CASE("an embedder is woken by an exception that leaves iterate, and then by new work") {
   int woken = 0;
   event_loop loop([&] { ++woken; });
   loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(error); });

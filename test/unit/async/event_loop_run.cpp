@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// How a loop is driven: run, iterate, stop, embedding, fairness, exceptions.
+// Driving a loop: run, iterate, stop, embedding, fairness, exceptions.
 #include "async/event_loop.hpp"
 
 #include <doctest/doctest.h>
@@ -109,7 +109,7 @@ TEST_CASE("a loop is not run by a callback of its own") {
   CHECK(refused == 1);
 }
 
-TEST_CASE("run returns after stop, from a callback, from another thread, or given before") {
+TEST_CASE("run returns after a stop from a callback, from another thread, or before the run") {
   event_loop loop;
   list ran;
   loop.immediate([&] {
@@ -147,7 +147,7 @@ TEST_CASE("stop does not disturb iterate") {
   CHECK(ran == list{2, 1, 3});
 }
 
-TEST_CASE("run sleeps until it is posted to, and then runs what was posted") {
+TEST_CASE("run sleeps until a post, and then runs it") {
   event_loop loop;
   std::promise<void> asleep;
   std::promise<int> result;
@@ -173,7 +173,7 @@ TEST_CASE("run sleeps until a timer is due") {
   CHECK(fired - begin >= 20ms);
 }
 
-TEST_CASE("run_for returns when the time is over, even if there is always something to do") {
+TEST_CASE("run_for returns when the time is over, even if there is always work") {
   event_loop loop;
   const auto begin = std::chrono::steady_clock::now();
   loop.run_for(10ms);
@@ -259,7 +259,7 @@ TEST_CASE("an exception goes to the hook, and the loop goes on") {
   CHECK_FALSE(h);
 }
 
-TEST_CASE("what the hook throws comes out of iterate and run, and nothing else is lost") {
+TEST_CASE("an exception of the hook comes out of iterate and run, and nothing else is lost") {
   event_loop loop;
   loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(std::move(error)); });
   list ran;
@@ -275,7 +275,7 @@ TEST_CASE("what the hook throws comes out of iterate and run, and nothing else i
   CHECK(ran == list{1, 2});
 }
 
-TEST_CASE("the embedder is woken once when something comes after iterate has found nothing to do") {
+TEST_CASE("the embedder is woken once by work that comes after iterate has found nothing to do") {
   manual_clock clock;
   int woken = 0;
   event_loop loop(clock, [&] { ++woken; });

@@ -32,7 +32,7 @@ void skip(event_loop& loop, manual_clock& clock, nanoseconds time) {
 
 }  // namespace
 
-TEST_CASE("a delay in any unit is as long as it says") {
+TEST_CASE("a delay has its length in any unit") {
   manual_clock clock;
   event_loop loop(clock);
   int ran = 0;
@@ -45,7 +45,7 @@ TEST_CASE("a delay in any unit is as long as it says") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("a timeout of a step in any unit is as long as it says") {
+TEST_CASE("a timeout of a step has its length in any unit") {
   manual_clock clock;
   event_loop loop(clock);
   steps::AsyncSteps flow(loop);
@@ -114,7 +114,7 @@ TEST_CASE("run sleeps by the steady clock where a time source cannot be moved") 
   CHECK(steady_clock::now() - begin >= 25ms);
 }
 
-TEST_CASE("callbacks that take long, and are always there, delay a timer by a turn or two") {
+TEST_CASE("a constant supply of slow callbacks delays a timer by a turn or two") {
   manual_clock clock;
   event_loop loop(clock);
   struct again {
@@ -137,7 +137,7 @@ TEST_CASE("callbacks that take long, and are always there, delay a timer by a tu
   CHECK(clock.now() - begin <= 30ms);
 }
 
-TEST_CASE("callbacks that begin to take long soon have the clock looked at more often") {
+TEST_CASE("the clock is soon read more often when callbacks become slow") {
   manual_clock clock;
   event_loop loop(clock);
   struct again {

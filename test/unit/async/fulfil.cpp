@@ -39,7 +39,7 @@ bool ready(const Future& future) {
 
 std::exception_ptr error(const char* text) { return std::make_exception_ptr(std::runtime_error(text)); }
 
-/// How many of these there are; the constructor that moves throws when it is asked to.
+/// Counts its objects; the move constructor throws on request.
 struct counted {
   explicit counted(bool throws) : throws_(throws) { ++alive; }
   counted(counted&& other) : throws_(other.throws_) {
@@ -57,7 +57,7 @@ struct alignas(128) wide {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a value is what the future gets, once", R, int, std::string, std::vector<int>) {
+TEST_CASE_TEMPLATE("the future gets the value, once", R, int, std::string, std::vector<int>) {
   for (auto promise : {0, 1}) {
     auto p = promise == 0 ? std::promise<R>() : pooled<R>();
     auto future = p.get_future();
@@ -75,7 +75,7 @@ TEST_CASE_TEMPLATE("a value is what the future gets, once", R, int, std::string,
   }
 }
 
-TEST_CASE("a future of void, of a reference, of what only moves, of what is aligned to two lines") {
+TEST_CASE("a future of void, of a reference, of a move-only type, of a type aligned to two lines") {
   auto nothing = pooled<void>();
   auto end = nothing.get_future();
   fulfil(nothing);
@@ -103,7 +103,7 @@ TEST_CASE("a future of void, of a reference, of what only moves, of what is alig
   CHECK(got.value == 9);
 }
 
-TEST_CASE("an error is what the future throws, each time that a shared one is asked") {
+TEST_CASE("the future throws the error, a shared one each time that it is asked") {
   auto promise = pooled<int>();
   const std::shared_future<int> future = promise.get_future().share();
   fail(promise, error("no"));
@@ -155,7 +155,7 @@ TEST_CASE("a promise that has been set can be destroyed before and after its fut
   CHECK(counted::alive == 0);
 }
 
-TEST_CASE("threads that wait in each of the future's ways are woken, with all that was written before") {
+TEST_CASE("threads in all waits of a future are woken, and see everything written before") {
   for (int round = 0; round < 200; ++round) {
     auto promise = pooled<std::size_t>();
     const std::shared_future<std::size_t> future = promise.get_future().share();
@@ -200,5 +200,5 @@ TEST_CASE("post() and async() give values, references and errors of calls, and o
 }
 
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15 && !defined(FULFIL_STANDARD)
-TEST_CASE("libstdc++'s own way is not taken where it is known how to do without") { CHECK(ASYNC_DIRECT_PROMISES == 1); }
+TEST_CASE("libstdc++'s std::call_once is bypassed in the known releases") { CHECK(ASYNC_DIRECT_PROMISES == 1); }
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The same with what std::promise itself offers, as with a standard library that is not known.
+// The same with the functions of std::promise itself, as with unknown standard libraries.
 #define FULFIL_STANDARD
 #define ASYNC_DIRECT_PROMISES 0
 #include "fulfil.cpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What flows and pools build on: runnables, timers, messages, extensions, references.
+// The interface for flows and pools: runnables, timers, messages, extensions, references.
 #include "async/detail/loop/loop_core.hpp"
 
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ struct letter : message {
 
 }  // namespace
 
-TEST_CASE("runnables run in order, and what they push waits for the next turn") {
+TEST_CASE("runnables run in order, and those that they push wait for the next turn") {
   event_loop loop;
   loop_core& core = core_of(loop);
   CHECK(&core.loop() == &loop);
@@ -75,7 +75,7 @@ TEST_CASE("a runnable may erase its neighbour, which does not run") {
   CHECK(ran.empty());
 }
 
-TEST_CASE("a turn runs what was there when it began, although runnables are erased and the queue is rearranged") {
+TEST_CASE("a turn runs the runnables from its begin, also when some are erased and the queue is rearranged") {
   event_loop loop;
   loop_core& core = core_of(loop);
   int ran = 0;
@@ -155,7 +155,7 @@ TEST_CASE("a message that is on its way can be taken back, and the others arrive
   CHECK(got == list{2, 3, 1});
 }
 
-TEST_CASE("an entry is given to anybody between turns, and in a turn only to its thread") {
+TEST_CASE("any thread gets an entry between turns, but in a turn only its thread") {
   event_loop loop;
   loop_core& core = core_of(loop);
   const auto enters_elsewhere = [&](loop_entry::who who) {
@@ -217,7 +217,7 @@ TEST_CASE("a message may be pushed again when it is delivered, and a flood of th
   CHECK(count == 3 + 1000);
 }
 
-TEST_CASE("what is left when the loop ends is let go of: messages dropped, runnables and timers called while closing") {
+TEST_CASE("a loop that ends drops messages, and calls runnables and timers while closing") {
   list gone;
   struct closing_timer : timer_node {
     closing_timer(loop_core& c, list& l) : timer_node(&call), core(c), out(l) {}
@@ -254,7 +254,7 @@ TEST_CASE("what is left when the loop ends is let go of: messages dropped, runna
   CHECK(gone == list{1, 2, 3, 3});
 }
 
-TEST_CASE("a reference outlives the loop and learns that it is gone") {
+TEST_CASE("a reference outlives the loop and reports that it is gone") {
   loop_ref none;
   letter m([](delivery) { FAIL("delivered"); });
   CHECK_FALSE(none);
@@ -298,7 +298,7 @@ TEST_CASE("a loop does not end before the cancellation that another thread owes 
   CHECK(taken);
 }
 
-TEST_CASE("a loop without owner is nobody's until it is adopted or run") {
+TEST_CASE("a loop without owner gets one when it is adopted or run") {
   event_loop loop;
   loop_core& core = core_of(loop);
   core.disown();
@@ -313,7 +313,7 @@ TEST_CASE("a loop without owner is nobody's until it is adopted or run") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("an extension is made once for each loop, told of the end first, and destroyed with the loop") {
+TEST_CASE("an extension is made once for each loop, closed first, and destroyed with the loop") {
   struct slabs : loop_extension {
     explicit slabs(loop_core& c) : core(c) {}
     ~slabs() override {

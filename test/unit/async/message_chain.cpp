@@ -71,7 +71,7 @@ TEST_CASE("a message is taken out once, wherever it is") {
   CHECK(test.delivered == "BDF");
 }
 
-TEST_CASE("those that are wanted are delivered, and the others keep their order") {
+TEST_CASE("wanted messages are delivered, and the others keep their order") {
   for (const std::string_view wanted : {"", "A", "E", "BD", "ACE", "ABCDE"}) {
     chain_of_five test;
     test.chain.deliver_those(test.among(wanted));
@@ -85,7 +85,7 @@ TEST_CASE("those that are wanted are delivered, and the others keep their order"
   }
 }
 
-TEST_CASE("what is delivered may deliver, append and take out others") {
+TEST_CASE("a delivery may deliver, append and take out other messages") {
   chain_of_five test;
   test.letters[1].then = [&test] {
     test.append(5, 7);
@@ -98,7 +98,7 @@ TEST_CASE("what is delivered may deliver, append and take out others") {
   CHECK(test.delivered == "BEAGDF");
 }
 
-TEST_CASE("what is dropped may deliver others") {
+TEST_CASE("a message that is dropped may deliver others") {
   chain_of_five test;
   test.letters[1].then = [&test] { test.chain.deliver_those(test.among("D")); };
   test.chain.drop_all();

@@ -36,7 +36,7 @@ TEST_CASE("park_until without a permit returns false, never before its deadline"
   CHECK_FALSE(p.park_until(wait_clock::now() - 1h));
 }
 
-TEST_CASE("park_until sleeps until a deadline that is beyond what the system can count to") {
+TEST_CASE("park_until sleeps until a deadline beyond the system's range") {
   parker p;
   for (const auto deadline : {wait_clock::now() + 24h * 36'525, (wait_clock::time_point::max)()}) {
     std::thread other([&p] {
@@ -60,7 +60,7 @@ TEST_CASE("park_until takes a permit that comes in time and leaves none behind")
   CHECK(p.park_until(wait_clock::now() - 1h));
 }
 
-TEST_CASE("two threads hand a turn to and fro through parkers and see each other's plain writes") {
+TEST_CASE("two threads alternate through parkers and see each other's plain writes") {
   parker mine;
   parker yours;
   const int rounds = static_cast<int>(testing::rounds(20000));

@@ -55,7 +55,7 @@ TEST_CASE("a call gives its result, reference, nothing or exception to the futur
   CHECK_THROWS_WITH_AS(throws_future.get(), "thrown", std::runtime_error);
 }
 
-TEST_CASE("what is called and its arguments need not be movable") {
+TEST_CASE("the function and its arguments need not be movable") {
   const immovable f;
   auto call = make_call(f, f);
   auto future = call.get_future();
@@ -63,7 +63,7 @@ TEST_CASE("what is called and its arguments need not be movable") {
   CHECK(future.get() == 3);
 }
 
-TEST_CASE("what is called and its arguments are gone when the result can be seen") {
+TEST_CASE("the function and its arguments are gone when the result can be seen") {
   for (const bool throws : {false, true}) {
     const auto token = std::make_shared<int>(0);
     auto call = make_call(
@@ -122,7 +122,7 @@ TEST_CASE("a call fits into a task without a block of its own, as itself when it
   CHECK(in_block([large] { static_cast<void>(large); }));
 }
 
-TEST_CASE("a call takes no operator new once blocks are there") {
+TEST_CASE("a call makes no allocation in the steady state") {
   const auto round = [](auto f) {
     std::size_t calls = 1;
     for (int i = 0; i < 10; ++i) {
@@ -158,7 +158,7 @@ TEST_CASE("a failure on the way to a call leaves nothing behind") {
   }
 }
 
-TEST_CASE("a call that is dropped when there is no memory makes its future ready all the same") {
+TEST_CASE("a call that is dropped when there is no memory still makes its future ready") {
   std::future<int> future;
   {
     auto call = make_call([] { return 1; });
@@ -169,7 +169,7 @@ TEST_CASE("a call that is dropped when there is no memory makes its future ready
   CHECK_THROWS_AS(future.get(), std::exception);  // std::bad_alloc, or a broken promise where that needs no memory
 }
 
-TEST_CASE("an exception may be looked at by one thread while the other lets the call go") {
+TEST_CASE("a thread may look at an exception while another thread releases the call") {
   for (int i = 0; i < 200; ++i) {
     auto call = make_call([] { throw std::runtime_error("thrown"); });
     auto future = call.get_future();

@@ -24,7 +24,7 @@ namespace {
 /// Counts living objects; can be told to throw.
 struct tracked {
   static inline int alive = 0;
-  static inline int throw_at = -1;  // the how-manieth construction from an int throws
+  static inline int throw_at = -1;  // the number of the construction from an int that throws
   explicit tracked(int v) : value(v) {
     if (throw_at >= 0 && throw_at-- == 0) throw std::runtime_error("constructor");
     ++alive;
@@ -88,7 +88,7 @@ TEST_CASE("elements come out in the order in which they went in, over many segme
   CHECK(in == out);
 }
 
-TEST_CASE("approx_size counts exactly when nobody else uses the queue") {
+TEST_CASE("approx_size is exact when no other thread uses the queue") {
   async::queue<std::uint16_t> q;
   for (std::size_t i = 0; i < 20000; ++i) {
     REQUIRE(q.approx_size() == i);
@@ -101,7 +101,7 @@ TEST_CASE("approx_size counts exactly when nobody else uses the queue") {
   CHECK(q.empty());
 }
 
-TEST_CASE("dequeue assigns to whatever an element can be assigned to") {
+TEST_CASE("dequeue assigns to any type that an element can be assigned to") {
   async::queue<int> q;
   q.enqueue(5);
   double d = 0;
@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE("an element may ask for any alignment", Alignment, std::integ
   for (int i = 0; i < 20; ++i) CHECK(q.dequeue()->value == i);
 }
 
-TEST_CASE("nobody asks an element for its address") {
+TEST_CASE("an overloaded operator& of an element is never called") {
   struct shy : testing::live_count<shy> {
     void operator&() const = delete;
   };
@@ -182,7 +182,7 @@ TEST_CASE("elements of every size from 1 to 200 bytes survive a trip") {
   trip(std::integral_constant<std::size_t, 200>{});
 }
 
-TEST_CASE("the destructor destroys what is left, each element once") {
+TEST_CASE("the destructor destroys each remaining element once") {
   {
     async::queue<tracked> q;
     for (int i = 0; i < 5000; ++i) q.enqueue(i);
@@ -192,7 +192,7 @@ TEST_CASE("the destructor destroys what is left, each element once") {
   CHECK(tracked::alive == 0);
 }
 
-TEST_CASE("a throwing constructor enqueues nothing, and later elements are not held up") {
+TEST_CASE("a throwing constructor enqueues nothing, and later elements pass") {
   async::queue<tracked> q;
   q.enqueue(1);
   tracked::throw_at = 0;
@@ -204,7 +204,7 @@ TEST_CASE("a throwing constructor enqueues nothing, and later elements are not h
   CHECK(tracked::alive == 0);
 }
 
-TEST_CASE("what has thrown does not count once the elements before it are out") {
+TEST_CASE("an element that has thrown does not count once the elements before it are out") {
   async::queue<tracked, tiny> q;
   const auto fail = [&q](int times) {
     for (int i = 0; i < times; ++i) {
@@ -233,7 +233,7 @@ TEST_CASE("what has thrown does not count once the elements before it are out") 
   CHECK(q.empty());
 }
 
-TEST_CASE("what has thrown takes no memory, however often, without a dequeue") {
+TEST_CASE("elements that have thrown take no memory, however many, without a dequeue") {
   async::queue<tracked, tiny> q;
   const std::vector<int> in(50, 7);
   testing::alloc_counter counted;
@@ -247,7 +247,7 @@ TEST_CASE("what has thrown takes no memory, however often, without a dequeue") {
   CHECK(q.dequeue()->value == 1);
 }
 
-TEST_CASE("a throwing assignment on the way out passes on, and the element is gone") {
+TEST_CASE("an exception of an assignment on the way out passes, and the element is gone") {
   async::queue<tracked> q;
   q.enqueue(-1);
   q.enqueue(2);
@@ -277,7 +277,7 @@ TEST_CASE("bulk operations keep the order and take any iterator") {
   CHECK(three == std::array<int, 3>{1, 2, 3});
 }
 
-TEST_CASE("a bulk_enqueue reads no more of a stream than it is told to") {
+TEST_CASE("a bulk_enqueue reads exactly the requested number of elements from a stream") {
   std::istringstream stream("1 2 3 4");
   async::queue<int> q;
   q.bulk_enqueue(std::istream_iterator<int>(stream), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What async::queue may hold, its memory, and the ends of its numbers.
+// The element types of async::queue, its memory, and the limits of its counters.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -28,7 +28,7 @@ struct few : async::queue_traits {
 struct many : few {
   static constexpr unsigned index_bits = 20;
 };
-/// Segments of two slots; their uses are counted to sixteen.
+/// Segments of two slots, with versions that wrap at sixteen.
 struct soon_over : async::queue_traits {
   static constexpr unsigned version_bits = 4, slot_bits = 2;
   static constexpr std::size_t segment_bytes = 1;
@@ -46,7 +46,7 @@ concept takes = requires(Queue& q, Args&&... args) { q.enqueue(std::forward<Args
 
 }  // namespace
 
-TEST_CASE("a queue whose numbers of segments are used up throws bad_alloc, keeps its elements, and goes on") {
+TEST_CASE("a queue that has run out of segment indices throws bad_alloc, keeps its elements, and goes on") {
   async::queue<wide, few> q;
   for (int round = 0; round < 20; ++round) {
     int in = 0;
@@ -62,7 +62,7 @@ TEST_CASE("a queue whose numbers of segments are used up throws bad_alloc, keeps
   }
 }
 
-TEST_CASE("nothing changes when the number of a segment's use wraps") {
+TEST_CASE("nothing changes when versions wrap") {
   async::queue<wide, soon_over> q;
   int in = 0;
   int out = 0;
@@ -76,7 +76,7 @@ TEST_CASE("nothing changes when the number of a segment's use wraps") {
   CHECK(in == out);
 }
 
-TEST_CASE("segments in the hundreds are found, used again, and given back") {
+TEST_CASE("hundreds of segments are found, reused, and freed") {
   testing::alloc_counter counted;
   {
     async::queue<wide, many> q;
@@ -114,7 +114,7 @@ TEST_CASE("a reserved queue allocates nothing until it holds as many elements") 
   }
 }
 
-TEST_CASE("a queue cannot be reserved for more elements than it can hold, and takes no memory to find out") {
+TEST_CASE("reserving more elements than a queue can hold throws without allocating") {
   constexpr std::size_t most = (std::numeric_limits<std::size_t>::max)();
   testing::alloc_counter counted;
   CHECK_THROWS_AS((async::queue<wide, few>(31)), std::bad_alloc);
@@ -124,7 +124,7 @@ TEST_CASE("a queue cannot be reserved for more elements than it can hold, and ta
   async::queue<wide, few> fits(28);
 }
 
-TEST_CASE("a small element takes a byte more than its size, up to the last segment") {
+TEST_CASE("a small element takes one byte more than its size, except in the last segment") {
   testing::alloc_counter counted;
   async::queue<std::uint64_t> q;
   constexpr std::size_t elements = 1'000'000;
@@ -132,7 +132,7 @@ TEST_CASE("a small element takes a byte more than its size, up to the last segme
   CHECK(counted.calls() <= elements * 10 / async::queue_traits::segment_bytes + 10);
 }
 
-TEST_CASE("an element that is neither copyable nor movable goes in, is handed to what takes it, and is destroyed") {
+TEST_CASE("an element that is neither copyable nor movable goes in, is handed to its receiver, and is destroyed") {
   struct fixed : testing::live_count<fixed> {
     explicit fixed(int v) : value(v) {}
     fixed(const fixed&) = delete;
@@ -178,7 +178,7 @@ TEST_CASE("an iterator that throws ends a bulk_enqueue; the elements before are 
   CHECK_FALSE(q.dequeue());
 }
 
-TEST_CASE("what a queue cannot hold, or be told, is known at compile time") {
+TEST_CASE("unsupported element types and arguments are rejected at compile time") {
   using q = async::queue<std::unique_ptr<int>>;
   static_assert(!std::is_copy_constructible_v<q> && !std::is_move_constructible_v<q> && !std::is_copy_assignable_v<q>);
   static_assert(std::is_same_v<q::value_type, std::unique_ptr<int>> && q::is_always_lock_free);

@@ -52,7 +52,7 @@ std::vector<int> drain(queue& q) {
   return out;
 }
 
-/// Goes on until both words stand at the first slot of the segment in which they stood at the start, in a later use.
+/// Moves both words to the first slot of the segment at which they stand, in a later use.
 void use_again(queue& q) {
   for (int i = 0; i < 3; ++i) {
     q.enqueue(-1);
@@ -60,7 +60,7 @@ void use_again(queue& q) {
   }
 }
 
-/// Whether `call` ends within a time in which it must.
+/// Whether `call` ends in time.
 template <class Call>
 bool ends(Call call, stopped_thread& otherwise) {
   std::atomic<bool> done{false};
@@ -95,7 +95,7 @@ struct last_byte {
 
 }  // namespace
 
-TEST_CASE("a consumer that stops before it marks a stalled producer's place undoes no later mark of that place") {
+TEST_CASE("a consumer that stops before it marks a stalled producer's slot undoes no later mark of that slot") {
   queue q;
   stopped_thread first(claimed, [&] { q.enqueue(1); });
   stopped_thread late(marking, [&] { CHECK_FALSE(q.dequeue()); });
@@ -108,13 +108,13 @@ TEST_CASE("a consumer that stops before it marks a stalled producer's place undo
   q.enqueue(-1);
   q.dequeue();
   stopped_thread second(claimed, [&] { q.enqueue(2); });
-  CHECK_FALSE(q.dequeue());  // has passed over the place, in the segment's second use
+  CHECK_FALSE(q.dequeue());  // has passed over the slot, in the segment's second use
   late.release();
   second.release();
   CHECK(drain(q) == words{2});
 }
 
-TEST_CASE("a consumer that stops before it passes over a stalled producer holds up nobody") {
+TEST_CASE("a consumer that stops before it passes over a stalled producer blocks no other thread") {
   queue q;
   stopped_thread producer(claimed, [&] { q.enqueue(1); });
   stopped_thread late(passing, [&] { q.dequeue(); });
@@ -137,7 +137,7 @@ TEST_CASE("a consumer that stops before it passes over a stalled producer holds 
   CHECK_FALSE(q.dequeue());
 }
 
-TEST_CASE("a consumer that stopped before it passed over a place takes nothing out of order in a later use") {
+TEST_CASE("a consumer that stopped before it passed over a slot takes nothing out of order in a later use") {
   queue q;
   stopped_thread producer(claimed, [&] { q.enqueue(1); });
   stopped_thread late(passing, [&] { CHECK(q.dequeue()->value == 2); });
@@ -153,7 +153,7 @@ TEST_CASE("a consumer that stopped before it passed over a place takes nothing o
   CHECK(drain(q) == words{3, 4, 5});
 }
 
-TEST_CASE("a producer that stops after it has published is not taken for one that was skipped later") {
+TEST_CASE("a producer that stops after it has published is not mistaken for one that was skipped later") {
   queue q;
   stopped_thread early(published, [&] { q.enqueue(1); });
   CHECK(drain(q) == words{1});
@@ -180,7 +180,7 @@ TEST_CASE("a producer that stops before or after it has published can be skipped
   CHECK(item::live() == 0);
 }
 
-TEST_CASE("a bulk that stops and is skipped keeps its order, and others do not wait for it") {
+TEST_CASE("a bulk that stops and is skipped keeps its order, and other threads do not wait for it") {
   queue q;
   const int values[] = {1, 2, 3, 4, 5};
   stopped_thread producer(claimed, [&] { q.bulk_enqueue(values, 5); });
@@ -190,7 +190,7 @@ TEST_CASE("a bulk that stops and is skipped keeps its order, and others do not w
   CHECK(drain(q) == words{1, 2, 3, 4, 5});
 }
 
-TEST_CASE("a bulk of which one element is skipped enqueues the rest after it") {
+TEST_CASE("a bulk enqueues the rest after a skipped element") {
   queue q;
   const int values[] = {1, 2, 3, 4, 5};
   stopped_thread producer(claimed, [&] { q.bulk_enqueue(values, 5); });
@@ -200,7 +200,7 @@ TEST_CASE("a bulk of which one element is skipped enqueues the rest after it") {
   CHECK(drain(q) == words{2, 3, 4, 5});
 }
 
-TEST_CASE("a consumer that stops with its element holds up nobody, and its slot is not used meanwhile") {
+TEST_CASE("a consumer that stops with its element blocks no other thread, and its slot is not reused meanwhile") {
   queue q;
   for (int i = 1; i <= 3; ++i) q.enqueue(i);
   item out(0);
@@ -217,7 +217,7 @@ TEST_CASE("a consumer that stops with its element holds up nobody, and its slot 
   CHECK(item::live() == 1);
 }
 
-TEST_CASE("an element that is passed over goes from slot to slot: it may be larger than a stack") {
+TEST_CASE("a skipped element moves from slot to slot, so it may be larger than a stack") {
   struct alignas(128) moved {
     explicit moved(int v) noexcept : value(v) {}
     moved(moved&& other) noexcept : value(other.value), moves(other.moves + 1) {}

@@ -49,7 +49,7 @@ TEST_CASE("runnables come out in the order pushed, and may be pushed again") {
   }
 }
 
-TEST_CASE("an erased runnable does not come out, and erasing twice says so") {
+TEST_CASE("an erased runnable does not come out, and erasing it twice returns false") {
   ready_queue queue;
   entry a(1), b(2), c(3);
   queue.reserve(3);
@@ -100,7 +100,7 @@ TEST_CASE("erasing and pushing the same runnables again and again needs no more 
   CHECK(pop(queue) == 0);
 }
 
-TEST_CASE("random use gives what a deque gives, and a batch is what was there when it began") {
+TEST_CASE("random use gives the results of a deque, and a batch has the runnables that were there when it began") {
   std::mt19937_64 random(testing::seed());
   ready_queue queue;
   std::vector<std::unique_ptr<entry>> entries;
@@ -144,7 +144,7 @@ TEST_CASE("random use gives what a deque gives, and a batch is what was there wh
   }
 }
 
-TEST_CASE("trim gives back what is not reserved") {
+TEST_CASE("trim frees places that are not reserved") {
   ready_queue queue;
   CHECK(queue.trim() == 0);
   queue.reserve(10000);

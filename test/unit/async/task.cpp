@@ -87,7 +87,7 @@ TEST_CASE("nullptr is an empty task") {
   CHECK_FALSE(t);
 }
 
-TEST_CASE("a task runs what it holds, inline or in a block, and destroys it exactly once") {
+TEST_CASE("a task runs its callable, inline or in a block, and destroys it exactly once") {
   check_size<1>();
   check_size<32>();
   check_size<40>();

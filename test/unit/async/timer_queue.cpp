@@ -114,7 +114,7 @@ TEST_CASE("a disarmed timer does not fire, and disarming twice is harmless") {
   CHECK(fired.empty());
 }
 
-TEST_CASE("a deadline in the past, a delay of zero and the end of time are all right") {
+TEST_CASE("a deadline may be in the past, at the end of time, or after a delay of zero") {
   list fired;
   timer_queue timers(start);
   timer past(fired, 1), zero(fired, 2), never(fired, 3), forever(fired, 4);
@@ -131,7 +131,7 @@ TEST_CASE("a deadline in the past, a delay of zero and the end of time are all r
   CHECK(timers.empty());
 }
 
-TEST_CASE("time that runs backwards is taken as standing still") {
+TEST_CASE("time that runs backwards counts as standing still") {
   list fired;
   timer_queue timers(start);
   timer a(fired, 1);
@@ -141,7 +141,7 @@ TEST_CASE("time that runs backwards is taken as standing still") {
   CHECK(timers.expire(start + 2h) == 1);
 }
 
-TEST_CASE("arm_after counts from the next time that the queue is told") {
+TEST_CASE("arm_after counts from the time of the next call") {
   list fired;
   timer_queue timers(start);
   timer a(fired, 1), b(fired, 2), c(fired, 3);
@@ -157,7 +157,7 @@ TEST_CASE("arm_after counts from the next time that the queue is told") {
   CHECK(fired == list{2, 1});
 }
 
-TEST_CASE("arm_after with nothing or less fires at the next expire, whatever the time") {
+TEST_CASE("arm_after without a positive delay fires at the next expire, whatever the time") {
   list fired;
   timer_queue timers(start);
   timer a(fired, 1), b(fired, 2);
@@ -166,7 +166,7 @@ TEST_CASE("arm_after with nothing or less fires at the next expire, whatever the
   CHECK(timers.expire(start + 1ns) == 2);
 }
 
-TEST_CASE("a callback may arm, disarm and destroy timers, and what it makes due waits for the next expire") {
+TEST_CASE("a callback may arm, disarm and destroy timers, and timers that it makes due wait for the next expire") {
   list fired;
   timer_queue timers(start);
   auto victim = std::make_unique<timer>(fired, 2);
@@ -216,7 +216,7 @@ TEST_CASE("a callback's exception comes out of fire, and the timers behind it st
   CHECK(timers.expire(start) == 1);
 }
 
-TEST_CASE("fire takes no more than it is told to and keeps the rest due") {
+TEST_CASE("fire takes no more than the given number and keeps the rest due") {
   list fired;
   timer_queue timers(start);
   std::vector<std::unique_ptr<timer>> many;
@@ -251,7 +251,7 @@ TEST_CASE("clear hands over each timer once") {
   CHECK(timers.empty());
 }
 
-TEST_CASE("the next deadline of a crowded slot is not late, and leads there in a few steps") {
+TEST_CASE("the next deadline of a crowded slot is not late, and reaches the timer in a few steps") {
   list fired;
   timer_queue timers(start);
   std::vector<std::unique_ptr<timer>> many;
@@ -387,7 +387,7 @@ class comparison {
 
 }  // namespace
 
-TEST_CASE("random arming, disarming and expiring gives what an ordered map gives") {
+TEST_CASE("random arming, disarming and expiring gives the results of an ordered map") {
   std::size_t fired = 0;
   for (std::size_t round = 0; round < testing::rounds(2000); ++round) {
     const std::uint64_t seed = testing::seed() + round;

@@ -51,7 +51,7 @@ std::vector<json> of_category(const json& trace, const std::string& phase, const
   return found;
 }
 
-/// How the flows of a trace have ended, and how often. Each has begun once, and not after its end.
+/// Counts the ends of a trace's flows by kind. Checks that each flow has begun once, and not after its end.
 std::map<std::string, int> flows(const json& trace) {
   std::map<double, double> begun;
   for (const json& e : of_category(trace, "b", "flow")) {
@@ -108,7 +108,7 @@ TEST_CASE("every task that a pool has run is in the trace, on the track of a wor
   CHECK(session.dropped() == 0);
 }
 
-TEST_CASE("tasks of groups and helpers of loops are in the trace, also those that a thread from outside runs") {
+TEST_CASE("tasks of groups and helpers of loops are in the trace, also those that run on a thread outside the pool") {
   async::trace session;
   async::threadpool pool(0);
   async::task_group group(pool);
@@ -117,7 +117,7 @@ TEST_CASE("tasks of groups and helpers of loops are in the trace, also those tha
   CHECK(events(written(session), "X", "task").size() == 10);
 }
 
-TEST_CASE("a span lies within the session and is as long as what it shows") {
+TEST_CASE("a span lies within the session and has the length of its operation") {
   async::threadpool pool(1);
   const async::trace session;
   const auto before = std::chrono::steady_clock::now();
@@ -134,7 +134,7 @@ TEST_CASE("a span lies within the session and is as long as what it shows") {
   CHECK(tasks[0]["dur"].number <= all.count());
 }
 
-TEST_CASE("every flow and every step is in the trace, with how it ended and the type of its function") {
+TEST_CASE("every flow is in the trace with its kind of end, and every step with the type of its function") {
   async::trace session;
   async::event_loop loop;
   steps::AsyncSteps good{loop};
@@ -289,7 +289,7 @@ TEST_CASE("a session records only what happens between its start and its end") {
   CHECK(events(written(next), "X", "task").size() == 3);
 }
 
-TEST_CASE("threads that end leave their events, and many of them no more than they have recorded") {
+TEST_CASE("threads that end leave their events, each on a track of its own") {
   async::trace session(async::trace_options{.events_per_thread = 16});
   async::threadpool pool(0);
   for (int i = 0; i < 20; ++i) {
@@ -308,7 +308,7 @@ TEST_CASE("threads that end leave their events, and many of them no more than th
   CHECK(names.count("short \"lived\"/7") == 1);
 }
 
-TEST_CASE("what is read of a ring while its thread writes is whole and in order") {
+TEST_CASE("events that are read from a ring while its thread writes are whole and in order") {
   async::detail::trace_log log;
   char name[async::detail::trace_log::name_size] = "writer";
   log.begin(1, 4, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a trace's file says of names and times that do not fit into it.
+// Names and times that need a change to fit into a trace's file.
 #define ASYNC_TRACE 1
 #include <doctest/doctest.h>
 
@@ -52,7 +52,7 @@ TEST_CASE("names of threads in any encoding, and those that are cut, are written
   CHECK(is_written("thirty bytes in front of this \xc3\xa9", "thirty bytes in front of this ?"));
 }
 
-TEST_CASE("a span that began in an earlier session begins with the one that it ends in") {
+TEST_CASE("a span that began in an earlier session begins with the session in which it ends") {
   auto first = std::make_unique<async::trace>();
   std::unique_ptr<async::trace> second;
   async::event_loop loop;

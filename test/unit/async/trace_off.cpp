@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A program that is compiled without ASYNC_TRACE: nothing is left of the trace but a session that says so.
+// A program that is compiled without ASYNC_TRACE: all that is left of the trace is a session that says so.
 #include <doctest/doctest.h>
 
 #include <sstream>
