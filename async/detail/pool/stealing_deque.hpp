@@ -85,9 +85,10 @@ class stealing_deque {
 
   /// Owner: takes the newest element; null when there is none.
   [[gnu::always_inline]] element pop() noexcept {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;  // relaxed: only the owner writes it
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;      // relaxed: only the owner writes it
     if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: read again
-      // [D16] release, pairs with [D4]: a thief that reads this one sees the elements below it
+      // [D16] release, pairs with [D4]: a thief that reads this value sees the elements below it; not modelled: in the
+      // model, a thread's later stores continue its release [D2]
       bottom_.store(bottom, std::memory_order_release);
       light_fence();  // pairs with raise_guard()'s heavy fence: this sees the raised guard, or the thief bottom_
       if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: ordered by the fence
@@ -100,14 +101,10 @@ class stealing_deque {
   }
 
   /// Owner: takes the newest element if its tag is this one; null when there is none or it is another.
-  element pop_if(const Tag* tag) noexcept {
-    return newest_slot().tag == tag ? pop() : element{};
-  }
+  element pop_if(const Tag* tag) noexcept { return newest_slot().tag == tag ? pop() : element{}; }
 
   /// Owner: takes the newest element if it is this one.
-  bool pop_this(const T* item) noexcept {
-    return newest_slot().item == item && pop();
-  }
+  bool pop_this(const T* item) noexcept { return newest_slot().item == item && pop(); }
 
   /// Owner: the position of the bottom. Later pushes go to this position or above it.
   std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }  // relaxed: own
@@ -131,16 +128,18 @@ class stealing_deque {
   }
 
   /// Any thread: takes the oldest element if its tag fits; null when there is none or it does not fit. fits(tag) may be
-  /// asked of an element that is gone, or of null; what comes of it then is a null or is tried again.
+  /// called for an element that is gone, or for null; then its result is checked again or leads to a null.
   template <class Fits>
   element steal_if(Fits fits) noexcept {
     for (;;) {
-      // [D7] acquire, pairs with [D8] and [D5]: guard_ and bottom_ are not older than top_
+      // [D7] acquire, pairs with [D8] and [D5]: guard_ and bottom_ are not older than top_; not modelled: the model's
+      // seq_cst loads of these are never that old
       std::int64_t top = top_.load(std::memory_order_acquire);
-      // [D15] seq_cst, pairs with [D17], [D19] and [D20]: the guard is as low as it was when top_ was moved here, and
+      // [D15] seq_cst, pairs with [D18], [D19] and [D20]: the guard is as low as it was when top_ was moved here, and
       // what was popped above it before it was ready is gone from bottom_, too
       const std::int64_t guard = guard_.load(std::memory_order_seq_cst);
-      const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);  // [D4] seq_cst, pairs with [D2] and [D3]
+      // [D4] seq_cst, pairs with [D2], [D3] and [D16]
+      const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);
       if (top >= bottom) return {};
       ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]
       // [D4] made the slot visible; what is read counts only if the CAS succeeds
@@ -180,7 +179,7 @@ class stealing_deque {
 
   /// Any thread: true if it was empty at some moment of the call.
   bool empty() const noexcept {
-    // relaxed: a hint; who must not miss an element orders this call with a fence of its own
+    // relaxed: a hint; a caller that must not miss an element issues a fence before this call
     return top_.load(std::memory_order_relaxed) >= bottom_.load(std::memory_order_relaxed);
   }
 
@@ -188,8 +187,8 @@ class stealing_deque {
   struct ring_slot {
     // relaxed, both of the items: a slot is published by [D2] or [D9]; a thief's read counts only if its CAS succeeds
     element get() const noexcept {
-      // [D12] acquire, pairs with [D13]: a thief looks at what a tag points to before its CAS. It may be the tag of an
-      // element that was pushed meanwhile, which no bottom_ that this thief has read has published
+      // [D12] acquire, pairs with [D13]: a thief reads what a tag points to before its CAS. The tag may be that of an
+      // element pushed meanwhile, after the bottom_ that this thief has read
       return {item.load(std::memory_order_relaxed), tag.load(std::memory_order_acquire)};
     }
     void put(T* i, Tag* t) noexcept {
