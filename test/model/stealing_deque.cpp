@@ -25,9 +25,11 @@ bool is_odd(const label* tag) { return tag != nullptr && tag->number.get() % 2 !
 bool is_even(const label* tag) { return tag != nullptr && tag->number.get() % 2 == 0; }
 bool is_any(const label* tag) { return is_odd(tag) || is_even(tag); }
 
-/// A deque and four elements; each must be taken once, by somebody who sees what its owner wrote.
-struct fixture {
-  using items_deque = stealing_deque<item, label, 2>;
+/// A deque and four elements; each must be taken once, by a thread that sees what its owner wrote. The owner lowers the
+/// guard at each `Patience`-th pop of a shared element.
+template <unsigned Patience>
+struct fixture_of {
+  using items_deque = stealing_deque<item, label, 2, Patience>;
   items_deque deque;
   item items[4];
   label tags[4];
@@ -60,6 +62,9 @@ struct fixture {
     check(deque.empty(), "a deque that gives nothing is empty");
   }
 };
+
+using fixture = fixture_of<1>;
+using patient_fixture = fixture_of<100>;
 
 /// The owner and the thief after the last element.
 struct last : rl::test_suite<last, 2>, fixture {
@@ -335,6 +340,113 @@ struct from_below : rl::test_suite<from_below, 2>, fixture {
   void after() { drain(3); }
 };
 
+/// Thieves raise the guard while the owner pops what was private before.
+template <class Fixture>
+struct raised : rl::test_suite<raised<Fixture>, 3>, Fixture {
+  void before() {
+    this->push(0);
+    this->push(1);
+    this->push(2);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      this->pop();
+      this->pop();
+      this->push(3);
+      this->pop();
+    } else {
+      this->steal();
+      if (index == 1) this->steal();
+    }
+  }
+  void after() { this->drain(4); }
+};
+
+/// The guard has been raised. The owner lowers it above other elements and uses the position of its pop again, which
+/// thieves reach meanwhile.
+struct lowered_above_others : rl::test_suite<lowered_above_others, 3>, fixture {
+  void before() {
+    push(0);
+    push(1);
+    push(2);
+    check(steal(), "which raises the guard");
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      pop();
+      push(3);
+      pop();
+    } else {
+      steal();
+      if (index == 1) steal();
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// The same when the pop takes the last element, or a thief does.
+struct lowered_to_nothing : rl::test_suite<lowered_to_nothing, 3>, fixture {
+  void before() {
+    push(0);
+    push(1);
+    check(steal(), "which raises the guard");
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      pop();
+      push(2);
+      pop();
+      push(3);
+      pop();
+    } else {
+      steal();
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// The guard is lowered, raised and lowered again.
+struct lowered_twice : rl::test_suite<lowered_twice, 2>, fixture {
+  void before() {
+    push(0);
+    push(1);
+    check(steal(), "which raises the guard");
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      push(2);
+      pop();
+      push(3);
+      pop();
+      pop();
+    } else {
+      steal();
+      steal();
+    }
+  }
+  void after() { drain(4); }
+};
+
+/// The ring is outgrown by private elements while thieves raise the guard.
+struct private_growth : rl::test_suite<private_growth, 3>, fixture {
+  void before() {
+    push(0);
+    push(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      pop();
+      push(2);
+      push(3);
+      pop();
+      pop();
+    } else {
+      steal();
+    }
+  }
+  void after() { drain(4); }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -354,5 +466,11 @@ int main(int argc, char** argv) {
   run.check<own_kind>("the owner takes the newest if it is of a kind");
   run.check<taken_back>("the owner takes back what it has pushed last");
   run.check<from_below>("the owner takes one from below others");
+  run.check<raised<fixture>>("thieves raise the guard while the owner pops", some);
+  run.check<raised<patient_fixture>>("and it stays raised", some);
+  run.check<lowered_above_others>("the guard is lowered above elements that go", some);
+  run.check<lowered_to_nothing>("the guard is lowered with the last element", some);
+  run.check<lowered_twice>("the guard is lowered twice", some);
+  run.check<private_growth>("private elements outgrow the ring", some);
   return run.result();
 }

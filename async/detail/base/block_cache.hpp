@@ -10,11 +10,11 @@
 
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
-/// Blocks come in classes of whole cache lines up to block_limit; larger or more strictly aligned requests go straight
-/// to operator new, but for those of large_blocks. Small blocks lie on cache lines; large ones need not, for which
-/// malloc would take a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class; full
-/// and empty magazines are exchanged with one process-wide depot, so that memory freed by a consumer comes back to its
-/// producer 32 blocks at a time. A free block is never written to, which spares the freeing thread its cache line.
+/// Blocks come in classes of whole cache lines up to block_limit. Larger or more strictly aligned requests go to
+/// large_blocks or to operator new. Small blocks are aligned to cache lines; larger ones are not, because malloc would
+/// need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class. Threads exchange
+/// full and empty magazines with one process-wide depot, so that memory freed by a consumer returns to its producer 32
+/// blocks at a time. A free block is never written to, which saves the freeing thread a cache miss.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
@@ -48,12 +48,12 @@ struct depot {
   }
 };
 
-/// What one thread holds. Constant-initialised and trivially destructible, so that access costs no guard; `keeper`
-/// below gives it back when the thread ends.
+/// The magazines of one thread. Constant-initialised and trivially destructible, so that access costs no guard;
+/// `keeper` below returns them when the thread ends.
 struct thread_cache {
   magazine* loaded[block_classes];
   magazine* spare[block_classes];
-  bool open;    // a keeper stands for this thread
+  bool open;    // the thread has a keeper
   bool closed;  // the keeper has run: the thread is ending and caches nothing
 };
 inline constinit thread_local thread_cache cache{};
@@ -96,7 +96,7 @@ inline magazine* pop(magazine*& list) noexcept {
   return m;
 }
 
-/// Gives a magazine back, whatever it holds: half-filled ones count as full.
+/// Returns a magazine to the depot. A partly filled one counts as full.
 inline void return_magazine(depot& home, magazine* m, std::size_t index) noexcept {
   if (m == nullptr) return;
   const std::lock_guard lock(home.mutex);
@@ -208,7 +208,7 @@ inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(s
   return block;
 }
 
-/// Gives back what allocate_block() returned, with the same size and alignment.
+/// Frees what allocate_block() returned, with the same size and alignment.
 inline void free_block(void* block, std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) noexcept {
   if (!blocks::is_cached(bytes, alignment)) {
     if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().free(block, bytes);
@@ -224,8 +224,7 @@ inline void free_block(void* block, std::size_t bytes, std::size_t alignment = a
   }
 }
 
-/// Gives the depot's blocks and magazines back to the system; what threads hold stays with them. Returns the bytes
-/// freed.
+/// Frees the depot's blocks and magazines; threads keep theirs. Returns the number of bytes freed.
 inline std::size_t trim_blocks() noexcept {
   blocks::depot& home = blocks::depot::instance();
   std::size_t freed = large_blocks::instance().trim();

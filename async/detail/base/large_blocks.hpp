@@ -10,8 +10,8 @@
 
 namespace async::detail {
 
-/// Recycled memory for large objects, such as tasks that capture arrays. The system takes pages of that size back when
-/// they are freed, and giving them out again costs more than filling them.
+/// Recycled memory for large objects, such as tasks that capture arrays. malloc() returns blocks of that size to the
+/// system when they are freed, and mapping their pages again costs more than filling them.
 ///
 /// Keeps at most `most_kept` bytes in the process, in classes of four sizes for each power of two.
 ///
@@ -43,7 +43,7 @@ class large_blocks {
     return *immortal;
   }
 
-  /// When is_kept(). Throws std::bad_alloc.
+  /// Requires is_kept(). Throws std::bad_alloc.
   void* allocate(std::size_t bytes) {
     const std::size_t which = class_of(bytes);
     {
@@ -70,7 +70,7 @@ class large_blocks {
     }
     ::operator delete(memory);
   }
-  /// Gives all back to the system; returns how many bytes.
+  /// Frees all kept blocks; returns the number of bytes.
   std::size_t trim() noexcept {
     std::size_t freed = 0;
     for (std::size_t which = 0; which != classes; ++which) {

@@ -157,6 +157,11 @@ inline const bool registered_early = heavy_fence_registered();
   }
 }
 
+/// True where light_fence() is a compiler barrier, so that it pays to move costs to the heavy side.
+inline bool light_fence_is_free() noexcept {
+  return ASYNC_TSAN != 0 || platform::heavy_fence_registered();  // tested under ThreadSanitizer as well
+}
+
 /// The expensive side of the asymmetric fence: takes microseconds, and orders this thread with every thread's
 /// light_fence().
 inline void heavy_fence() noexcept {

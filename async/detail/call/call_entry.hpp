@@ -15,25 +15,25 @@
 
 namespace async::detail {
 
-/// A call with a future, as the pool sees it: it waits in a queue or deque until a thread of the pool makes it, or a
-/// task that waits for its result does. The first to take it makes it, once.
+/// A call with a future, as the pool sees it. It waits in a queue or deque until a thread of the pool makes it, or a
+/// task that waits for its result. The first thread to take it makes it, once.
 ///
-/// It lies in front of the future's shared state, in the same block. The block is free when the shared state is gone
-/// and the pool has come across the entry.
+/// It lies in front of the future's shared state, in the same block. The block is freed when the shared state is gone
+/// and the pool has removed the entry from its queue.
 ///
 /// Threads     any.
 class call_entry : public job {
  public:
   struct operations {
-    void (*make)(call_entry&);                                 // makes the call and the future ready
-    void (*refuse)(call_entry&, std::exception_ptr) noexcept;  // only the latter, with an error
+    void (*make)(call_entry&);                                 // makes the call, then the future ready
+    void (*refuse)(call_entry&, std::exception_ptr) noexcept;  // makes the future ready with an error
   };
   /// `free`: frees the block that the entry lies in.
   explicit call_entry(void (*free)(call_entry&) noexcept) noexcept : job{&come}, free_(free) {}
   call_entry(const call_entry&) = delete;
   call_entry& operator=(const call_entry&) = delete;
 
-  /// Hands it in, with a reference of its own. Throws what pool_core::submit() throws: then the call was refused, and
+  /// Hands it in, with a reference for the pool. Throws what pool_core::submit() throws: then the call was refused, and
   /// the future is broken.
   void submit(pool_core& pool, const operations& how) {
     pool_ = &pool;
@@ -56,7 +56,8 @@ class call_entry : public job {
   /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
   bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }
 
-  /// Inside a task of the pool: makes the call if nobody has, else waits for whoever does, and runs what that has made.
+  /// Inside a task of the pool: makes the call if no thread has taken it. Else waits until it is done, and meanwhile
+  /// runs the tasks that it creates.
   void wait_inside() {
     if (is_done()) return;
     pool_core& pool = *pool_;
@@ -65,7 +66,7 @@ class call_entry : public job {
     if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
       const work_in_wait others;
       pool.run_here(&part, [this] { make(); });
-      if (part.own.pop_this(this)) release();  // else somebody will come across it
+      if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
       return;
     }
     pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
@@ -81,7 +82,7 @@ class call_entry : public job {
   /// In a task of any pool.
   static bool is_in_task() noexcept { return this_pool != nullptr; }
 
-  /// A task of the pool polls: sees to it that somebody else can make the call meanwhile.
+  /// A task of the pool polls: makes sure that another thread can make the call meanwhile.
   void poll_inside() noexcept {
     if (stage_.is_queued() && current_loop == nullptr) pool_->stand_in_for_poller();
   }
@@ -131,7 +132,7 @@ class call_entry : public job {
     } at_end{*this};
     try {
       stage_.begin(begin_scope(nullptr));
-    } catch (...) {  // those who wait do not help then
+    } catch (...) {  // then waiting threads do not help
     }
     const scope_guard inside(stage_.scope());
     operations_->make(*this);

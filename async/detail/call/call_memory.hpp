@@ -13,7 +13,7 @@
 
 namespace async::detail {
 
-/// A block with room for a T, and a call_entry in front, which keeps the block until it is released twice.
+/// A block with room for a T behind a call_entry, which frees the block with its last reference.
 template <class T>
 struct call_memory {
   static constexpr std::size_t alignment = (std::max)(alignof(T), alignof(call_entry));
@@ -63,7 +63,7 @@ class stored_call {
   template <class... From>
   explicit stored_call(std::in_place_t, From&&... from) : parts_(std::in_place, std::forward<From>(from)...) {}
 
-  /// Makes the call; what was called and its arguments are destroyed before this returns.
+  /// Makes the call. The callable and its arguments are destroyed before this returns.
   decltype(auto) operator()() {
     const struct release {
       std::optional<std::tuple<Call...>>& parts;

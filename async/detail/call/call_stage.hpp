@@ -6,18 +6,19 @@
 
 namespace async::detail {
 
-/// How far a call is that waits in a pool, and who still refers to it: the pool's queue, and the future's shared state.
+/// Progress of a call in a pool, and a count of the references to it: from the pool's queue, and from the future's
+/// shared state.
 ///
-/// Stage       queued -> taken -> done; who takes it makes the call.
+/// Stage       queued -> taken -> done; the thread that takes it makes the call.
 /// Threads     any.
 /// Progress    wait-free.
 template <class Scope>
 class call_stage {
  public:
-  /// The pool has a reference, too; before it can be seen there.
+  /// Adds the pool's reference, before the pool can see the call.
   void hand_in() noexcept { references_.store(2, std::memory_order_relaxed); }  // relaxed: published with the entry
 
-  /// True: the call is the caller's to make.
+  /// True: the caller must make the call.
   bool take() noexcept {
     stage expected = stage::queued;
     // relaxed: what is taken was published with the entry, or with its future
@@ -27,13 +28,13 @@ class call_stage {
     return stage_.load(std::memory_order_relaxed) == stage::queued;  // relaxed: a hint
   }
 
-  /// The call gets this scope, for those who wait to know what it makes.
+  /// Gives the call a scope, by which waiting threads recognise the tasks that it creates.
   void begin(Scope& s) noexcept { scope_.store(&s, std::memory_order_release); }  // [C4] release, pairs with [C5]
-  /// Null: it has not begun, or could not get one.
+  /// Null: the call has not begun, or there was no memory for a scope.
   Scope* scope() const noexcept { return scope_.load(std::memory_order_acquire); }  // [C5] acquire, pairs with [C4]
 
-  /// The call has ended: returns its scope, if it has one, which is the caller's again. A waiting thread that has taken
-  /// a task by that scope asks for it once more.
+  /// The call has ended: returns its scope, if it has one, to the caller. A waiting thread that has taken a task by
+  /// that scope reads the scope once more.
   Scope* end() noexcept {
     Scope* const s = scope_.load(std::memory_order_relaxed);  // relaxed: own
     // relaxed: a task of the construct that uses the scope next brings this with it
@@ -46,9 +47,11 @@ class call_stage {
     return stage_.load(std::memory_order_acquire) == stage::done;  // [C1] acquire, pairs with [C2]
   }
 
-  /// True: it was the last reference, and what all others have done can be seen.
+  /// True: it was the last reference, and the effects of all other holders are visible.
   bool release() noexcept {
-    // [C3] acq_rel, pairs with itself
+    // [C6] acquire, pairs with [C3]: none is added any more, so the last one needs no atomic change
+    if (references_.load(std::memory_order_acquire) == 1) return true;
+    // [C3] acq_rel, pairs with itself and with [C6]
     return references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 

@@ -18,10 +18,10 @@
 
 #if ASYNC_CALL_STATE == 2
 
-/// Futures of calls with libc++: what its shared states let derived classes do. A std::future is a pointer to one.
+/// Futures of calls with libc++, whose shared states can be derived from. A std::future is a pointer to one.
 ///
-/// libc++ calls back in a wait only while a state says that it is deferred. So a call of async::async says so until it
-/// is taken; timed waits return std::future_status::deferred that long.
+/// libc++ calls back in a wait only while a state is marked as deferred. So a call of async::async is marked until a
+/// thread takes it; until then timed waits return std::future_status::deferred.
 namespace async::detail {
 
 template <class R>
@@ -42,8 +42,8 @@ class call_state_of : public library_state<R>::type {
   call_entry* entry = nullptr;
   bool is_submitted = false;
 
-  /// Waits until the call was made: in a task of the pool by making it, if nobody has; in one of another pool without
-  /// holding that up.
+  /// Waits until the call is done: in a task of the pool by making it, if no thread has taken it; in a task of another
+  /// pool without blocking that pool.
   void help() {
     if (entry->is_inside()) return entry->wait_inside();
     if (call_entry::is_in_task()) {
@@ -73,7 +73,7 @@ class call_state_of : public library_state<R>::type {
 };
 
 /// The shared state of a call. `Joins`: the last future waits in its destructor; else the state lives until the call
-/// was made.
+/// is done.
 template <bool Joins, class R, class... Call>
 class call_state final : public call_state_of<R> {
  public:
@@ -162,8 +162,8 @@ std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
   auto* const address = static_cast<typename library_state<R>::type*>(state);
   std::memcpy(static_cast<void*>(std::addressof(made)), &address, sizeof address);
   if constexpr (!Joins) state->__add_shared();
+  if constexpr (Joins) state->is_submitted = true;  // a call that submit() refuses is ready
   memory.entry->submit(pool, state_type::how);
-  state->is_submitted = true;
   return made;
 }
 

@@ -16,9 +16,9 @@
 
 #if ASYNC_CALL_STATE == 1
 
-/// Futures of calls with libstdc++: overridden virtual functions of its shared states, and three private members,
-/// which an explicit instantiation may name. The result goes in without the std::call_once of std::promise, which costs
-/// a system call each time.
+/// Futures of calls with libstdc++. Overrides virtual functions of its shared states, and uses three private members,
+/// which an explicit instantiation may name. The result is stored without the std::call_once of std::promise, which
+/// makes a system call each time.
 namespace async::detail {
 
 using library_state = std::__future_base::_State_baseV2;
@@ -49,7 +49,7 @@ class call_state_base : public library_state {
 
   bool is_ready() { return status_of(*this)._M_load(std::memory_order_acquire) == ready; }
 
-  /// In a task: makes the call if nobody has and it is this pool's, else waits without holding up the pool.
+  /// In a task: makes the call if it is this pool's and no thread has taken it, else waits without blocking the pool.
   void help() {
     if (is_ready() || !call_entry::is_in_task()) return;
     if (entry->is_inside()) return entry->wait_inside();
@@ -70,7 +70,7 @@ class call_state_base : public library_state {
 
  private:
   void _M_complete_async() override { help(); }
-  /// Always false. libstdc++ asks this in timed waits, before they sleep.
+  /// Always false. libstdc++ calls it in timed waits, before they sleep.
   bool _M_is_deferred_future() const override {
     if (entry->is_inside()) entry->poll_inside();
     return false;
@@ -78,7 +78,7 @@ class call_state_base : public library_state {
 };
 
 /// The shared state of a call. `Joins`: the last future waits in its destructor; else the state lives until the call
-/// was made.
+/// is done.
 template <bool Joins, class R, class... Call>
 class call_state final : public call_state_base {
  public:
@@ -95,7 +95,7 @@ class call_state final : public call_state_base {
 
   static const call_entry::operations how;
 
-  std::shared_ptr<call_state> self;  // until the call was made, where the future does not join
+  std::shared_ptr<call_state> self;  // until the call is done, where the future does not join
   bool is_submitted = false;
 
  private:
@@ -144,8 +144,8 @@ struct future_opener : std::__basic_future<R> {
   using base = std::__basic_future<R>;
   explicit future_opener(const std::shared_ptr<library_state>& state) : base(state) {}
   std::future<R> open(library_state& state) noexcept {
-    // Every other state that has a future has this flag; wait_for_call() tells ours by it. It is of no more use.
-    retrieved_flag_of(state).clear(std::memory_order_relaxed);  // relaxed: before anybody else has the future
+    // All other states with a future have this flag set: wait_for_call() recognises ours by it. It has no other use.
+    retrieved_flag_of(state).clear(std::memory_order_relaxed);  // relaxed: before another thread has the future
     std::future<R> made;
     this->_M_swap(made);
     return made;
@@ -158,15 +158,22 @@ template <bool Joins, class R, class... Parts>
 std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
   using state_type = call_state<Joins, R, std::decay_t<Parts>...>;
   call_entry* entry = nullptr;
-  std::shared_ptr<state_type> state =
+  std::shared_ptr<state_type> owned =
       std::allocate_shared<state_type>(call_allocator<state_type>(entry), std::in_place, std::forward<Parts>(parts)...);
-  state->entry = entry;
-  entry->state = state.get();
-  if constexpr (!Joins) state->self = state;
-  future_opener<R> opener(state);
+  state_type& state = *owned;
+  state.entry = entry;
+  entry->state = &state;
+  std::future<R> made = future_opener<R>(owned).open(state);
+  if constexpr (Joins) {
+    state.is_submitted = true;
+    owned.reset();
+  } else {
+    state.self = std::move(owned);
+  }
+  // Last, because from here on the state lies in the cache of the thread that makes the call. If this throws, the
+  // future is broken, and its destructor waits for nothing.
   entry->submit(pool, state_type::how);
-  state->is_submitted = true;
-  return opener.open(*state);
+  return made;
 }
 
 /// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().

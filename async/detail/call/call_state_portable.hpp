@@ -15,10 +15,10 @@
 
 #if ASYNC_CALL_STATE == 0
 
-/// Futures of calls with public parts of the standard library only. The future of async::async is deferred: its wait is
-/// a function of this library, and so is the destructor of what it has not called. Three differences remain: timed
-/// waits return std::future_status::deferred until somebody has waited, the call itself is made in the pool all the
-/// same, and get() of a future of threadpool::post blocks the thread, in a task, too.
+/// Futures of calls, from public parts of the standard library only. The future of async::async is deferred: its wait
+/// calls a function of this library, and its destructor destroys that function. Three differences remain: timed waits
+/// return std::future_status::deferred until a thread has waited, the call itself runs in the pool all the same, and
+/// get() of a future of threadpool::post blocks the thread, in a task, too.
 namespace async::detail {
 
 /// A call in the pool, and the future that it makes ready.

@@ -16,11 +16,11 @@
 
 namespace async::detail {
 
-/// The second of two calls, which lies on the stack of the thread that makes the first. The thread that takes it makes
-/// it; the thread of the first call waits until that is done, so that nothing is allocated or counted.
+/// The second of two calls. It lies on the stack of the thread that makes the first call, and that thread waits until
+/// it is done, so that nothing is allocated or counted.
 ///
-/// A thread that takes it gives it a scope, so that the thread that waits can tell the tasks that come of it. Without a
-/// thief there is none.
+/// A thief that takes it gives it a scope, by which the waiting thread recognises the tasks that it creates. Without a
+/// thief it has no scope.
 template <class G>
 class stack_job : public job {
  public:
@@ -33,11 +33,11 @@ class stack_job : public job {
 
   const fork_state<task_scope>& state() const noexcept { return state_; }
 
-  /// Skips it if it has not begun, and what it makes.
+  /// Skips the call if it has not begun, and the tasks that it creates.
   void cancel() noexcept {
     if (task_scope* const s = state_.cancel()) s->cancel();
   }
-  /// Once, when it is done: frees the scope, and returns what the call has thrown, or null.
+  /// Called once, when it is done: frees the scope, and returns what the call threw, or null.
   std::exception_ptr close() noexcept {
     if (task_scope* const s = state_.scope()) end_scope(*s);
     if (state_.result() != outcome::failed) return nullptr;
@@ -55,7 +55,7 @@ class stack_job : public job {
     try {
       mine = &begin_scope(mine);
       is_wanted = self->state_.begin(*mine);
-    } catch (...) {  // without memory for one: then nobody helps, and only the scope around cancels it
+    } catch (...) {  // no memory for a scope: then no thread helps, and only the scope around cancels it
     }
     try {
       const scope_guard inside(mine);
@@ -87,9 +87,9 @@ class stack_job : public job {
                   [&second] { return second.result() != fork_state<task_scope>::outcome::open; });
 }
 
-/// Calls f() on this thread, and g(stolen) on this or on another: `stolen` says on which. Returns when both are done.
-/// Throws what f() has thrown, else what g() has. False: g() was not called, since `around`, the current scope, is
-/// cancelled.
+/// Calls f() on this thread, and g(stolen) on this thread or another; `stolen` is true on another. Returns when both
+/// are done. Throws what f() threw, else what g() threw. False: g() was not called, because `around`, the current
+/// scope, is cancelled.
 template <class F, class G>
 bool fork_join(pool_core& pool, participant& part, task_scope* around, F&& f, G&& g) {
   using second_call = stack_job<std::remove_reference_t<G>>;
@@ -100,11 +100,11 @@ bool fork_join(pool_core& pool, participant& part, task_scope* around, F&& f, G&
     g(false);
     return true;
   };
-  if (!pool.try_fork(part, &second, around)) {  // without memory
+  if (!pool.try_fork(part, &second, around)) {  // no memory
     f();
     return call_second();
   }
-  // True: nobody has taken it.
+  // True: no thief has taken it.
   const auto take_back = [&] {
     const job_deque::element newest = part.own.pop();
     if (newest.item == &second) [[likely]]

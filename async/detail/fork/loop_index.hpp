@@ -11,14 +11,14 @@ namespace async {
 
 class threadpool;
 
-/// A range that a loop can walk: one with random access.
+/// A range that a loop can run over: one with random access.
 template <class R>
 concept loop_range = !std::same_as<std::remove_cvref_t<R>, threadpool> && std::ranges::random_access_range<R>;
 
-/// The grain that lets a loop find out how many calls to make at a time.
+/// The grain of a loop that chooses the number of calls per run by itself.
 inline constexpr std::size_t auto_grain = 0;
 
-/// The index of parallel_for and parallel_reduce: an integer type but bool, or a random-access iterator.
+/// The index of parallel_for and parallel_reduce: an integer type other than bool, or a random-access iterator.
 template <class I>
 concept parallel_index = (std::integral<I> && !std::same_as<I, bool> && sizeof(I) <= sizeof(std::uint64_t)) ||
                          std::random_access_iterator<I>;
@@ -30,18 +30,18 @@ template <class F, class I>
 concept loop_single_body =
     (std::random_access_iterator<I> && std::invocable<F&, std::iter_reference_t<I>>) || std::invocable<F&, I>;
 
-/// Called with runs of neighbours; not if it can be called with one.
+/// Called with the ends of a run of neighbours, unless it can be called with one index or element.
 template <class F, class I>
 concept loop_range_body = std::invocable<F&, I, I> && !loop_single_body<F, I>;
 
 }  // namespace detail
 
-/// The body of parallel_for, called with the integer, with the element or, if that cannot be, with the iterator; or
-/// with the two ends of a run.
+/// The body of parallel_for. Called with the integer, with the element or, where that does not compile, with the
+/// iterator; or with the two ends of a run.
 template <class F, class I>
 concept parallel_body = detail::loop_single_body<F, I> || detail::loop_range_body<F, I>;
 
-/// A token that can end a loop early, such as std::stop_token. Asked by several threads at the same time.
+/// A token that can end a loop early, such as std::stop_token. Several threads query it at the same time.
 template <class T>
 concept loop_token = requires(const T& token) {
   { token.stop_requested() } -> std::convertible_to<bool>;

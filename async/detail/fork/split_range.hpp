@@ -14,8 +14,8 @@
 
 namespace async::detail {
 
-/// Predicts whether a loop of one type ends before a helper would wake up, from the time that the last ones took.
-/// Waking one takes some microseconds.
+/// Predicts from the durations of recent loops of one type whether the next ends before a helper would wake up, which
+/// takes some microseconds.
 class loop_habit {
  public:
   static constexpr std::chrono::microseconds short_time{10};
@@ -35,15 +35,15 @@ class loop_habit {
   atomic<std::uint8_t> short_runs_{0};
 };
 
-/// How a range of numbers is worked off by several threads: each gives the upper half of what it has away, first until
-/// there is a piece for each thread and some more, then whenever others have taken all that it gave away.
+/// Divides a range of numbers between threads. Each thread offers the upper half of its part to the others: first until
+/// there are about four pieces a thread, then whenever the others have taken all that it offered.
 ///
-/// `Piece` is a copyable cursor over the work: piece(first, count) works on a run of numbers, piece.upper() gives the
-/// cursor for an upper half, piece.join(upper) takes in what has come of it.
+/// `Piece` is a copyable cursor over the work: piece(first, count) works on a run of numbers, piece.upper() returns the
+/// cursor for an upper half, piece.join(upper) adds the result of that half.
 template <class Stop>
 class range_splitter {
  public:
-  /// `grain`: how many numbers a run has; 0: as many as pay.
+  /// `grain`: numbers in a run; 0: chosen automatically.
   range_splitter(pool_core& pool, std::uint64_t count, std::uint64_t grain, std::size_t threads,
                  const Stop& stop) noexcept
       : pool_(pool),
@@ -54,7 +54,7 @@ class range_splitter {
   range_splitter(const range_splitter&) = delete;
   range_splitter& operator=(const range_splitter&) = delete;
 
-  /// Works on [first, last). False: it was ended early.
+  /// Works on [first, last). False: it ended early.
   template <class Piece>
   bool run(participant& part, task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last) {
     std::uint64_t length = grain_ != 0 ? grain_ : is_shared_ ? 1 : longest;
@@ -74,8 +74,8 @@ class range_splitter {
     return true;
   }
 
-  /// Works on [first, last) on this thread until it is done or has taken as long as others take to come. Returns where
-  /// it has stopped.
+  /// Works on [first, last) on this thread until it is done or has taken as long as a wake-up of another thread takes.
+  /// Returns where it stopped.
   template <class Piece>
   std::uint64_t run_alone(task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last,
                           wait_clock::time_point start) {
@@ -89,7 +89,7 @@ class range_splitter {
   }
 
  private:
-  static constexpr std::uint64_t longest = 1024;  // numbers between two looks at the others
+  static constexpr std::uint64_t longest = 1024;  // numbers between two checks for other threads
 
   template <class Piece>
   bool split(participant& part, task_scope* around, Piece& piece, std::uint64_t first, std::uint64_t last) {
@@ -128,7 +128,7 @@ class range_splitter {
   }
 
   bool is_stopped(task_scope* around) {
-    return has_failed_.load(std::memory_order_relaxed) ||  // relaxed: a hint; the exception comes by itself
+    return has_failed_.load(std::memory_order_relaxed) ||  // relaxed: a hint; the exception arrives separately
            (around != nullptr && around->is_cancelled()) || stop_();
   }
 
@@ -140,8 +140,7 @@ class range_splitter {
   atomic<bool> has_failed_{false};
 };
 
-/// Works on the numbers below `count` with the threads of the pool. False: it was ended early, by a cancelled group or
-/// by stop().
+/// Works on the numbers below `count` with the threads of the pool. False: a cancelled group or stop() ended it early.
 template <class Piece, class Stop>
 bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop_habit& habit, Piece& piece,
                  const Stop& stop) {

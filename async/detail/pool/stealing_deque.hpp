@@ -1,28 +1,50 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <cstdint>  // for int64_t
+#include <cstdint>  // for int64_t, uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 #include "async/detail/base/config.hpp"   // for no_sharing
 
 namespace async::detail {
 
-/// Double-ended queue of pointers with one owner: the owner pushes and pops at one end, newest first, and any thread
-/// steals at the other, oldest first. Beside each pointer lies a tag, which a thief may read before it takes the
-/// pointer.
+/// Double-ended queue of pointers with one owner. The owner pushes and pops at the bottom, newest first; any thread
+/// steals at the top, oldest first. Each pointer carries a tag, which a thief may read before it takes the pointer.
 ///
 /// Chase and Lev, "Dynamic Circular Work-Stealing Deque" (SPAA 2005), with sequentially consistent operations where
-/// that paper's weak-memory version (Lê et al., PPoPP 2013) has fences.
+/// that paper's weak-memory version (Lê et al., PPoPP 2013) has fences, and with a guard, which spares an owner without
+/// thieves these operations.
+///
+/// Guard       The elements at the guard's position and above it are private: the owner pops them with a light fence
+///             and without reading top_. Those below it are shared: thieves steal them and the owner pops them as in
+///             Chase and Lev.
+///             A thief that wants a private element raises the guard far above all elements, issues a heavy fence, and
+///             then marks the guard as ready. Thieves rely only on a ready guard; the owner heeds it at once. So each
+///             pop of the owner either sees the raised guard, or is visible to all who rely on it.
+///             The owner lowers the guard after `Patience` pops in a row without a steal in between. Patience is chosen
+///             so that these pops cost about as much as the heavy fence of the next thief.
+///             Where light fences are not free the guard stays raised.
+/// Why no element is taken twice. Let a thief have read top_ = t, a ready guard above t, and bottom_ > t, in this
+/// order, and then have moved top_ over t.
+/// 1. The owner pops t as a private element before it sees this guard. The fences, or the release of a lowered guard,
+///    make its store of bottom_ visible to the thief: what the thief sees above t, and so the element that it takes,
+///    was pushed later.
+/// 2. The owner pops t as a private element after it has lowered the guard again, to g <= t. If it left elements below
+///    g: its look at top_ [D17] found less than g, so the move of top_ to g comes later, and a thief that sees it sees
+///    the lowered guard [D15]. If it took the last element, its own move of top_ to g publishes the lowered guard. If
+///    thieves took the last element from it, it raises the guard again before the next pop.
+/// 3. The owner pops t as a shared element: Chase and Lev.
 ///
 /// Threads     push and pop by the owner only; steal and empty by any thread.
 /// Progress    push and pop are wait-free except for growth; a failing steal means that another one succeeded.
 /// Exceptions  push throws std::bad_alloc when it must grow and cannot: nothing is pushed.
 /// Memory      grows by doubling; outgrown rings are kept until destruction, since a thief may still read one: together
 ///             less than the ring in use.
-/// Invariants  I1 top_ only grows. I2 the elements are ring[top_ .. bottom_). I3 an element belongs to whoever moves
-///             top_ over it; the owner alone takes one from the bottom, without a CAS unless it is the last.
-template <class T, class Tag = void, std::size_t FirstCapacity = 256>
+/// Invariants  I1 top_ only grows. I2 the elements are ring[top_ .. bottom_). I3 an element belongs to the thread that
+///             moves top_ over it; only the owner takes one from the bottom, without a CAS unless it is the last.
+///             I4 top_ is never above the guard, and is at the guard when a thief raises it. I5 Each time the guard is
+///             lowered, its position is above all those to which it was lowered before, by I1 and I4.
+template <class T, class Tag = void, std::size_t FirstCapacity = 256, unsigned Patience = 512>
 class stealing_deque {
  public:
   struct element {
@@ -31,9 +53,11 @@ class stealing_deque {
     explicit operator bool() const noexcept { return item != nullptr; }
   };
 
-  stealing_deque() : ring_(new ring(FirstCapacity, nullptr)) {}
+  stealing_deque() : ring_(new ring(FirstCapacity, nullptr)) {
+    if (!may_be_private_) guard_.store(guard_at(reach) | ready, std::memory_order_relaxed);  // relaxed: not shared yet
+  }
   ~stealing_deque() {
-    ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: nobody else is left
+    ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: no other thread is left
     while (r != nullptr) {
       ring* const outgrown = r->outgrown;
       delete r;
@@ -45,63 +69,42 @@ class stealing_deque {
 
   /// Owner: makes the next push() one that does not throw. Throws std::bad_alloc.
   void make_room() {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed, both: only the owner writes it
-    ring* const r = ring_.load(std::memory_order_relaxed);
-    const std::int64_t top = top_.load(std::memory_order_relaxed);  // relaxed: what is stolen meanwhile makes room
-    if (bottom - top > static_cast<std::int64_t>(r->mask)) grow(r, top, bottom);
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+    if (bottom >= limit_) find_room(bottom);
   }
 
   /// Owner: adds `item` at the bottom.
   [[gnu::always_inline]] void push(T* item, Tag* tag = nullptr) {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it;
-    // not modelled: no load of the model reads what is stored later
-    const std::int64_t top = top_.load(std::memory_order_acquire);
-    ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
-    r->slot(bottom).put(item, tag);
+    if (bottom >= limit_) [[unlikely]]
+      find_room(bottom);
+    ring_.load(std::memory_order_relaxed)->slot(bottom).put(item, tag);  // relaxed: only the owner writes it
     // [D2] release, pairs with [D4]: publishes the slot, what it points to and a new ring
     bottom_.store(bottom + 1, std::memory_order_release);
   }
 
   /// Owner: takes the newest element; null when there is none.
-  element pop() noexcept {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;  // relaxed: only the owner writes it
-    if (top_.load(std::memory_order_relaxed) > bottom) return {};             // relaxed: true for good by I1
-    ring* const r = ring_.load(std::memory_order_relaxed);                    // relaxed: only the owner writes it
-    // [D3] seq_cst, pairs with [D4]: of this store and [D6] against the thief's [D4] and [D5], one side sees the other,
-    // so that the owner takes an element without a CAS only if no thief can be after it
-    bottom_.store(bottom, std::memory_order_seq_cst);
-    std::int64_t top = top_.load(std::memory_order_seq_cst);  // [D6] seq_cst, pairs with [D5]
-    element taken;
-    if (top <= bottom) {
-      taken = r->slot(bottom).get();
-      if (top < bottom) return taken;
-      // [D8] release, pairs with [D7]: the last element goes to whoever moves top_, and who sees that it has gone sees
-      // a bottom_ without it; not modelled: see there. Failure: a thief did
-      if (!top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
-        taken = {};
+  [[gnu::always_inline]] element pop() noexcept {
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;      // relaxed: only the owner writes it
+    if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: read again
+      // [D16] release, pairs with [D4]: a thief that reads this value sees the elements below it; not modelled: in the
+      // model, a thread's later stores continue its release [D2]
+      bottom_.store(bottom, std::memory_order_release);
+      light_fence();  // pairs with raise_guard()'s heavy fence: this sees the raised guard, or the thief bottom_
+      if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: ordered by the fence
+        return ring_.load(std::memory_order_relaxed)->slot(bottom).get();           // relaxed: only the owner writes it
       }
+    } else if (top_.load(std::memory_order_relaxed) > bottom) {  // relaxed: true for good by I1
+      return {};
     }
-    bottom_.store(bottom + 1, std::memory_order_relaxed);  // relaxed: empty; publishes nothing new
-    return taken;
+    return pop_shared(bottom);
   }
 
   /// Owner: takes the newest element if its tag is this one; null when there is none or it is another.
-  element pop_if(const Tag* tag) noexcept {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    if (top_.load(std::memory_order_relaxed) >= bottom) return {};        // relaxed: true for good by I1
-    const ring* const r = ring_.load(std::memory_order_relaxed);          // relaxed: only the owner writes it
-    return r->slot(bottom - 1).get().tag == tag ? pop() : element{};
-  }
+  element pop_if(const Tag* tag) noexcept { return newest_slot().tag == tag ? pop() : element{}; }
 
   /// Owner: takes the newest element if it is this one.
-  bool pop_this(const T* item) noexcept {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    if (top_.load(std::memory_order_relaxed) >= bottom) return false;     // relaxed: true for good by I1
-    const ring* const r = ring_.load(std::memory_order_relaxed);          // relaxed: only the owner writes it
-    return r->slot(bottom - 1).get().item == item && pop();
-  }
+  bool pop_this(const T* item) noexcept { return newest_slot().item == item && pop(); }
 
   /// Owner: the position of the bottom. Later pushes go to this position or above it.
   std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }  // relaxed: own
@@ -125,20 +128,28 @@ class stealing_deque {
   }
 
   /// Any thread: takes the oldest element if its tag fits; null when there is none or it does not fit. fits(tag) may be
-  /// asked of an element that is gone, or of null; what comes of it then is a null or is tried again.
+  /// called for an element that is gone, or for null; then its result is checked again or leads to a null.
   template <class Fits>
   element steal_if(Fits fits) noexcept {
     for (;;) {
-      // [D7] acquire, pairs with [D8] and [D5]: bottom_ is not older than top_; not modelled: the model's
-      // seq_cst load of bottom_ is never that old
+      // [D7] acquire, pairs with [D8] and [D5]: guard_ and bottom_ are not older than top_; not modelled: the model's
+      // seq_cst loads of these are never that old
       std::int64_t top = top_.load(std::memory_order_acquire);
-      const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);  // [D4] seq_cst, pairs with [D2] and [D3]
+      // [D15] seq_cst, pairs with [D18], [D19] and [D20]: the guard is as low as it was when top_ was moved here, and
+      // what was popped above it before it was ready is gone from bottom_, too
+      const std::int64_t guard = guard_.load(std::memory_order_seq_cst);
+      // [D4] seq_cst, pairs with [D2], [D3] and [D16]
+      const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);
       if (top >= bottom) return {};
       ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]
       // [D4] made the slot visible; what is read counts only if the CAS succeeds
       const element oldest = r->slot(top).get();
       if (!fits(oldest.tag)) return {};
-      // [D5] seq_cst, pairs with [D1], [D6] and [D7]: the element is taken and its slot may be reused
+      if ((guard & ready) == 0 || is_private(top, guard)) {
+        raise_guard(guard, top);
+        continue;
+      }
+      // [D5] seq_cst, pairs with [D1], [D6], [D7] and [D17]: the element is taken and its slot may be reused
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
         return oldest;
       }
@@ -168,7 +179,7 @@ class stealing_deque {
 
   /// Any thread: true if it was empty at some moment of the call.
   bool empty() const noexcept {
-    // relaxed: a hint; who must not miss an element orders this call with a fence of its own
+    // relaxed: a hint; a caller that must not miss an element issues a fence before this call
     return top_.load(std::memory_order_relaxed) >= bottom_.load(std::memory_order_relaxed);
   }
 
@@ -176,8 +187,8 @@ class stealing_deque {
   struct ring_slot {
     // relaxed, both of the items: a slot is published by [D2] or [D9]; a thief's read counts only if its CAS succeeds
     element get() const noexcept {
-      // [D12] acquire, pairs with [D13]: a thief looks at what a tag points to before its CAS. It may be the tag of an
-      // element that was pushed meanwhile, which no bottom_ that this thief has read has published
+      // [D12] acquire, pairs with [D13]: a thief reads what a tag points to before its CAS. The tag may be that of an
+      // element pushed meanwhile, after the bottom_ that this thief has read
       return {item.load(std::memory_order_relaxed), tag.load(std::memory_order_acquire)};
     }
     void put(T* i, Tag* t) noexcept {
@@ -198,7 +209,112 @@ class stealing_deque {
     ring_slot* const places;
   };
 
-  [[gnu::noinline]] ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {
+  // guard_: [ position : 63 | ready : 1 ]. Each value occurs once, see I5.
+  static constexpr std::int64_t ready = 1;
+  static constexpr std::int64_t reach = std::int64_t{1} << 40;  // how far above the top a thief raises the guard
+
+  static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
+  static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept { return at >= guard >> 1; }
+
+  /// Owner: the slot of the newest element, or one that held an element before, if there is none.
+  element newest_slot() const noexcept {
+    // relaxed, both: only the owner writes them
+    return ring_.load(std::memory_order_relaxed)->slot(bottom_.load(std::memory_order_relaxed) - 1).get();
+  }
+
+  /// Owner: takes the newest element, at `bottom`, if thieves have not. bottom_ may be one more or have been lowered.
+  [[gnu::noinline]] element pop_shared(const std::int64_t bottom) noexcept {
+    ring* const r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+    // [D3] seq_cst, pairs with [D4]: of this store and [D6] against the thief's [D4] and [D5], one side sees the other,
+    // so that the owner takes an element without a CAS only if no thief can be after it
+    bottom_.store(bottom, std::memory_order_seq_cst);
+    std::int64_t top = top_.load(std::memory_order_seq_cst);  // [D6] seq_cst, pairs with [D5]
+    element taken;
+    if (top <= bottom) {
+      taken = r->slot(bottom).get();
+      const bool lower = is_unchallenged(top);
+      if (top < bottom) {
+        if (lower) [[unlikely]]
+          lower_guard_above_others(bottom);
+        return taken;
+      }
+      const std::int64_t lowered = lower ? lower_guard(bottom + 1) : 0;
+      // [D8] release, pairs with [D7]: the last element goes to the thread that moves top_, and a thread that sees that
+      // it has gone sees a bottom_ and a guard_ without it. Failure: a thief moved it
+      if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
+        last_top_ = bottom + 1;
+      } else {
+        taken = {};
+        raise_again(lowered);
+      }
+    }
+    bottom_.store(bottom + 1, std::memory_order_relaxed);  // relaxed: empty; publishes nothing new
+    return taken;
+  }
+
+  /// Owner: counts a pop of a shared element. True: the guard is to be lowered.
+  bool is_unchallenged(std::int64_t top) noexcept {
+    if (top != last_top_) {  // thieves were there
+      last_top_ = top;
+      unchallenged_ = 0;
+    }
+    if (++unchallenged_ < Patience || !may_be_private_) [[likely]]
+      return false;
+    unchallenged_ = 0;
+    return true;
+  }
+
+  /// Owner, which has bottom_ == at, and has found elements below it.
+  void lower_guard_above_others(std::int64_t at) noexcept {
+    const std::int64_t lowered = lower_guard(at);
+    // [D17] seq_cst, pairs with [D5]: if top_ is not there yet, thieves that see it there later see the lowered guard
+    if (top_.load(std::memory_order_seq_cst) >= at) raise_again(lowered);
+  }
+
+  /// Owner: returns the new guard, or 0 when a thief is raising it.
+  std::int64_t lower_guard(std::int64_t at) noexcept {
+    std::int64_t guard = guard_.load(std::memory_order_relaxed);  // relaxed: the CAS compares it
+    const std::int64_t lowered = guard_at(at) | ready;
+    if ((guard & ready) == 0) return 0;
+    // [D19] seq_cst, pairs with [D15]: comes before the look at top_ [D17], and publishes bottom_
+    const bool done =
+        guard_.compare_exchange_strong(guard, lowered, std::memory_order_seq_cst, std::memory_order_relaxed);
+    return done ? lowered : 0;
+  }
+
+  /// Owner, since it lowered the guard to `lowered` (0: it did not) without a pop: takes that back. Needs no fence.
+  void raise_again(std::int64_t lowered) noexcept {
+    if (lowered == 0) return;
+    const std::int64_t raised = lowered + guard_at(reach);
+    // [D18] release, pairs with [D15]: publishes bottom_. Failure: a thief has raised it
+    guard_.compare_exchange_strong(lowered, raised, std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  /// Thief: makes the element at `top` a shared one, unless `guard` or the deque has changed meanwhile.
+  [[gnu::noinline]] void raise_guard(std::int64_t guard, std::int64_t top) noexcept {
+    if (is_private(top, guard)) {
+      const std::int64_t raised = guard_at(top + reach);
+      // relaxed: ordered by the fence
+      if (!guard_.compare_exchange_strong(guard, raised, std::memory_order_relaxed)) return;
+      guard = raised;
+    }
+    heavy_fence();  // pairs with the light fence of pop()
+    // [D20] release, pairs with [D15]: what the fence made visible here is visible to those who rely on the guard.
+    // Failure: another thief has marked it, and the owner may have lowered it since
+    guard_.compare_exchange_strong(guard, guard | ready, std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  /// Owner: makes room for an element at `bottom`.
+  [[gnu::noinline]] void find_room(std::int64_t bottom) {
+    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it;
+    // not modelled: no load of the model reads what is stored later
+    const std::int64_t top = top_.load(std::memory_order_acquire);
+    ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+    if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
+    limit_ = top + static_cast<std::int64_t>(r->mask) + 1;
+  }
+
+  ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {
     ring* const wider = new ring(2 * (old->mask + 1), old);
     for (std::int64_t i = top; i != bottom; ++i) {
       const element moved = old->slot(i).get();
@@ -211,7 +327,12 @@ class stealing_deque {
 
   alignas(no_sharing) atomic<std::int64_t> top_{0};     // written by thieves and by the owner for its last element
   alignas(no_sharing) atomic<std::int64_t> bottom_{0};  // written by the owner
+  atomic<std::int64_t> guard_{ready};                   // written by thieves and by the owner, both seldom
   atomic<ring*> ring_;                                  // written by the owner
+  std::int64_t limit_ = FirstCapacity;                  // owner only: there is room below this position
+  std::int64_t last_top_ = 0;                           // owner only: top_ as last seen or moved by pop_shared()
+  std::uint32_t unchallenged_ = 0;                      // owner only: pops of shared elements since last_top_ changed
+  const bool may_be_private_ = under_model || light_fence_is_free();
 };
 
 }  // namespace async::detail
