@@ -34,8 +34,8 @@ class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
 
-  /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
-  /// each new worker.
+  /// `body` is what each thread does; it returns once confirm_exit() has returned true. `prepare` is called with the
+  /// loop of each new worker.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&), void (*prepare)(worker&))
       : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
@@ -77,7 +77,7 @@ class worker_crew {
   }
 
   /// By the thread of `w`, when it is to retire. True: it ends and touches `w` no more. False: it is wanted again.
-  bool leave(worker& w) noexcept {
+  bool confirm_exit(worker& w) noexcept {
     w.loops.release();
     const std::lock_guard lock(mutex_);
     if (!w.exit_requested.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
@@ -106,7 +106,7 @@ class worker_crew {
   hosted_loop& loop(std::size_t index) const noexcept {
     hosted_loop* found = nullptr;
     any_of(index, [&found](worker& w) noexcept {
-      found = &w.home;
+      found = &w.own_loop;
       return true;
     });
     return *found;
@@ -119,12 +119,12 @@ class worker_crew {
   /// tasks that were posted meanwhile, and tells whether there were any.
   template <class MoreTasks>
   void end_loops(MoreTasks more_tasks) noexcept {
-    for (const auto& w : members_) w->home.host.begin_close();
+    for (const auto& w : members_) w->own_loop.host.begin_close();
     for (bool again = true; again;) {
       again = more_tasks();
-      for (const auto& w : members_) again = w->home.host.drain() || again;
+      for (const auto& w : members_) again = w->own_loop.host.drain() || again;
     }
-    for (const auto& w : members_) w->home.host.core().close();
+    for (const auto& w : members_) w->own_loop.host.core().close();
     static_cast<void>(more_tasks());
   }
 
@@ -149,8 +149,8 @@ class worker_crew {
 
   /// Whether others have brought work to a loop that its driver does not know of yet. Relaxed: a look.
   bool is_called() const noexcept {
-    return any_of(0,
-                  [](const worker& w) noexcept { return w.home.host.is_called() && w.home.driver.get() != nullptr; });
+    return any_of(
+        0, [](const worker& w) noexcept { return w.own_loop.host.is_called() && w.own_loop.driver.get() != nullptr; });
   }
 
   /// Adds up the workers' counters.
@@ -170,7 +170,7 @@ class worker_crew {
     worker& self;
     ~successor() { crew.replace(self); }
   };
-  /// By the thread of `w`, when it ends. Nothing to be done after leave().
+  /// By the thread of `w`, when it ends. Nothing to be done after confirm_exit().
   void replace(worker& w) noexcept {
     const std::lock_guard lock(mutex_);
     if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
@@ -210,7 +210,7 @@ class worker_crew {
       auto fresh = std::make_unique<worker>(pool_, known, sleepers_);
       prepare_(*fresh);
       all_.reserve_one();
-      orphan(fresh->home);
+      orphan(fresh->own_loop);
       members_.push_back(std::move(fresh));
       all_.add(*members_.back());
     }
@@ -263,7 +263,7 @@ class worker_crew {
     h.next = w.given;
     w.given = &h;
     h.driver.set(w);
-    w.review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
+    w.must_review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
     worker::wake(w);
   }
   /// Finds drivers for the orphans, and has loops given back to workers that have a thread again.
@@ -276,9 +276,9 @@ class worker_crew {
       give(h, is_wanted(h.home) ? h.home : *members_[h.home.index % wanted]);
     }
     for (std::size_t i = 0; i != wanted; ++i) {
-      worker* const driver = members_[i]->home.driver.get();
+      worker* const driver = members_[i]->own_loop.driver.get();
       if (driver == members_[i].get()) continue;
-      driver->review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
+      driver->must_review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
       worker::wake(*driver);
     }
   }
@@ -288,7 +288,7 @@ class worker_crew {
     place_orphans();
   }
   static void take_given(worker& w) noexcept {
-    w.review.store(false, std::memory_order_relaxed);  // relaxed: written under the mutex
+    w.must_review.store(false, std::memory_order_relaxed);  // relaxed: written under the mutex
     w.loops.add(std::exchange(w.given, nullptr));
   }
 
