@@ -124,7 +124,7 @@ class task_group {
   bool is_cancelling() const noexcept { return scope_.is_cancelled(); }
 
   /// The pool of its tasks.
-  threadpool& pool() const noexcept { return *static_cast<threadpool*>(pool_->facade()); }
+  threadpool& pool() const noexcept { return pool_->facade(); }
   /// For the library: the scope of its tasks, for loops that belong to the group.
   detail::task_scope& scope() const noexcept { return scope_; }
 

@@ -16,6 +16,7 @@
 #include "async/detail/future/future_watch.hpp"  // for is_ready
 #include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/pool/worker_role.hpp"     // for users: defines pool_core's constructor
 #include "async/detail/wait/pool_wait.hpp"       // for wait_until
 #include "async/detail/wait/visit.hpp"           // for visit
 #include "async/task.hpp"                        // for task
@@ -77,7 +78,7 @@ class threadpool {
   /// and std::length_error for more than 65535.
   explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
   /// The same with all options.
-  explicit threadpool(threadpool_options options) : core_(std::move(options), this) { core_.start(); }
+  explicit threadpool(threadpool_options options) : core_(std::move(options), *this) { core_.start(); }
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
@@ -183,7 +184,7 @@ class threadpool {
   /// The pool whose task or hook the calling thread runs, or null.
   static threadpool* current() noexcept {
     const detail::pool_core* const core = detail::this_pool;
-    return core == nullptr ? nullptr : static_cast<threadpool*>(core->facade());
+    return core == nullptr ? nullptr : &core->facade();
   }
 
   /// The process's pool, with usable_concurrency() workers, made on first use. When static objects are destroyed it

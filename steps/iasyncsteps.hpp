@@ -314,7 +314,7 @@ class IAsyncSteps : public detail::step {
   std::unique_ptr<IAsyncSteps> newInstance() {
     async::detail::pool_core* const pool = flow_->pool;
     if (pool == nullptr) return std::make_unique<Root>(tool());
-    return std::make_unique<Root>(*static_cast<async::threadpool*>(pool->facade()));
+    return std::make_unique<Root>(pool->facade());
   }
 
   // --- on the root of a flow only ----------------------------------------------------------------------------------

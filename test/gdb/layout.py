@@ -81,7 +81,7 @@ def loops():
     for pool, _ in pools():
         for worker in elements_of(pool["crew_"]["members_"]):
             worker = pointer(worker).dereference()
-            add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["home"]["loop"]["core_"].dereference())
+            add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["own_loop"]["loop"]["core_"].dereference())
     for thread, core in each_thread("async::detail::current_loop"):
         while core:
             add(f"thread {thread.num}", core.dereference())
@@ -129,16 +129,16 @@ def describe_loop(core):
 
 
 def describe_pool(core):
-    feed = core["feed_"]
-    bounded = pointer(feed["bounded_"])
+    injector = core["injector_"]
+    bounded = pointer(injector["bounded_"])
     if bounded:
         ring = bounded["ring_"]
         waiting = (load(ring["tail_"]) & ((1 << 63) - 1)) - load(ring["head_"])
     else:
-        queue = feed["unbounded_"]
+        queue = injector["unbounded_"]
         waiting = QueueWords(queue["core_"], queue.type.strip_typedefs().template_argument(0)).size()
     wanted, live = load(core["crew_"]["wanted_"]), load(core["quiescence_"]["word_"]) & ((1 << 17) - 1)
-    stopping = ", stopping" if load(core["end_"]["begun_"]) else ""
+    stopping = ", stopping" if load(core["shutdown_"]["begun_"]) else ""
     return f"async::threadpool of {wanted} threads, {live} live, {waiting} tasks from outside waiting{stopping}"
 
 

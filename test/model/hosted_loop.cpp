@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Workers that drive event loops: their sleep, which messages, tasks and the crew end, and the hand-over of a loop from
-// one to another. What pool_core, worker_crew and hosted_loop do with the words of the inbox and of the sleepers.
+// Workers that drive event loops. Messages, tasks and the crew end a worker's sleep; a loop goes from one worker to
+// another. The steps of worker_role, loop_assignment and hosted_loop on the words of the inbox and of the sleepers.
 #include "relacy_runner.hpp"
 
 #include "async/detail/loop/inbox.hpp"
@@ -17,7 +17,7 @@ using model::check;
 
 namespace {
 
-/// Stands for std::mutex.
+/// Replaces std::mutex.
 class mutex {
  public:
   void lock() noexcept {
@@ -42,7 +42,7 @@ struct worker {
   sleepers::sleeper parking_slot;
   cell<bool> made{false};  // by the crew
   atomic<unsigned> exit_requested{0};
-  atomic<unsigned> review{0};
+  atomic<unsigned> must_review{0};
   cell<hosted*> given{nullptr};  // guarded by the crew's mutex
   hosted* driven = nullptr;      // own thread only
 };
@@ -50,10 +50,10 @@ struct worker {
 struct hosted {
   inbox box;
   async::detail::loop_driver<worker> driver;
-  cell<unsigned> turns{0};  // what only the driver touches
+  cell<unsigned> turns{0};  // only the driver touches it
 };
 
-/// Two workers, one loop, which the first one drives at the beginning, and a source of tasks.
+/// Two workers, one loop, which the first worker drives at the beginning, and a source of tasks.
 struct pool {
   sleepers all;
   worker workers[2];
@@ -76,8 +76,8 @@ struct pool {
     const inbox::pushed result = loop.box.push(m);
     check(result != inbox::pushed::refused, "the loop is open");
     if (result != inbox::pushed::wake_embedder) return;
-    if (worker* const w = loop.driver.whom_to_wake()) {
-      check(w->made.get(), "who is woken is there");
+    if (worker* const w = loop.driver.to_wake()) {
+      check(w->made.get(), "the woken worker exists");
       all.wake(w->parking_slot);
     }
     loop.box.woken();
@@ -91,11 +91,11 @@ struct pool {
     workers[which].exit_requested.store(1, std::memory_order_relaxed);
     all.wake(workers[which].parking_slot);
   }
-  /// The loop's home has a thread again.
+  /// The loop's owner has a thread again.
   void ask_for_loop() {
     const std::lock_guard lock(crew);
     worker* const driver = loop.driver.get();
-    driver->review.store(1, std::memory_order_relaxed);
+    driver->must_review.store(1, std::memory_order_relaxed);
     all.wake(driver->parking_slot);
   }
 
@@ -133,26 +133,26 @@ struct pool {
   void give(hosted& h, worker& w) {  // under the crew's mutex
     w.given.set(&h);
     h.driver.set(w);
-    w.review.store(1, std::memory_order_relaxed);
+    w.must_review.store(1, std::memory_order_relaxed);
     all.wake(w.parking_slot);
   }
-  void take_given(worker& w) {  // under the crew's mutex
-    w.review.store(0, std::memory_order_relaxed);
+  void take_up(worker& w) {  // under the crew's mutex
+    w.must_review.store(0, std::memory_order_relaxed);
     if (w.given.get() == nullptr) return;
     w.driven = w.given.get();
     w.given.set(nullptr);
   }
-  /// Between turns. The second worker is the loop's home, and keeps it.
+  /// Between turns. The second worker is the loop's owner, and keeps it.
   void review(unsigned index) {
     const std::lock_guard lock(crew);
     worker& w = workers[index];
-    take_given(w);
+    take_up(w);
     if (index == 0 && w.driven != nullptr) give(*std::exchange(w.driven, nullptr), workers[1]);
   }
   void leave(unsigned index) {
     const std::lock_guard lock(crew);
     worker& w = workers[index];
-    take_given(w);
+    take_up(w);
     if (w.driven == nullptr) return;
     hosted& h = *std::exchange(w.driven, nullptr);
     worker& other = workers[1 - index];
@@ -169,7 +169,7 @@ struct pool {
       if (std::exchange(searching, false)) all.end_search([this]() noexcept { return has_task(); });
     };
     for (;;) {
-      if (w.review.load(std::memory_order_relaxed) != 0) review(index);
+      if (w.must_review.load(std::memory_order_relaxed) != 0) review(index);
       if (turn(w)) end_search();
       if (w.exit_requested.load(std::memory_order_relaxed) != 0) {
         end_search();
@@ -183,14 +183,14 @@ struct pool {
       if (!searching) searching = all.begin_search(1);
       all.announce(w.parking_slot, searching);
       const bool stay = has_task() || w.exit_requested.load(std::memory_order_relaxed) != 0 ||
-                        w.review.load(std::memory_order_relaxed) != 0 ||
+                        w.must_review.load(std::memory_order_relaxed) != 0 ||
                         (w.driven != nullptr && !w.driven->box.sleep(true));
       searching = stay ? all.cancel(w.parking_slot) : all.park(w.parking_slot);
     }
   }
 };
 
-/// A worker sleeps, and is woken by messages and by tasks: each is dealt with, or the crew does not retire the worker.
+/// Messages and tasks wake a sleeping worker: it deals with each, and then the crew ends it.
 struct sleep_of_worker : rl::test_suite<sleep_of_worker, 3> {
   pool p;
   letter letters[2];
@@ -205,8 +205,8 @@ struct sleep_of_worker : rl::test_suite<sleep_of_worker, 3> {
   }
 };
 
-/// The crew retires a worker that sleeps, or is about to, while a message comes: it is delivered, or stays in the loop.
-struct retirement : rl::test_suite<retirement, 3> {
+/// The crew ends a worker that sleeps, or is about to, while a message arrives: it is delivered, or stays in the loop.
+struct exit_request : rl::test_suite<exit_request, 3> {
   pool p;
   letter l;
   void before() {
@@ -224,18 +224,18 @@ struct retirement : rl::test_suite<retirement, 3> {
   }
 };
 
-/// A loop goes to another worker, because its driver retires, or for its home's sake, while a message comes: one of
-/// them delivers it, and nobody sleeps over it.
-template <bool Retires>
-struct hand_over : rl::test_suite<hand_over<Retires>, 3> {
+/// A loop goes to another worker while a message arrives, because its driver ends or its owner is back. One of them
+/// delivers the message, and it wakes a sleeper.
+template <bool Ends>
+struct hand_over : rl::test_suite<hand_over<Ends>, 3> {
   pool p;
   letter l;
   void before() {
     p.expected = 1;
-    if (Retires) {
+    if (Ends) {
       p.workers[0].exit_requested.store(1, std::memory_order_relaxed);
     } else {
-      p.workers[0].review.store(1, std::memory_order_relaxed);
+      p.workers[0].must_review.store(1, std::memory_order_relaxed);
     }
   }
   void thread(unsigned index) {
@@ -258,7 +258,7 @@ struct asked : rl::test_suite<asked, 3> {
   void after() { check(l.read.get() == 1, "the message is delivered once"); }
 };
 
-/// A loop whose driver slept and has left goes to a worker that has just been made, while a message comes.
+/// A loop whose driver slept and has ended goes to a worker that has just been made, while a message arrives.
 struct new_worker : rl::test_suite<new_worker, 2> {
   pool p;
   letter l;
@@ -286,11 +286,11 @@ struct new_worker : rl::test_suite<new_worker, 2> {
 int main(int argc, char** argv) {
   model::runner run("hosted_loop", argc, argv);
   const model::effort some{.at_most = 100'000, .random = 100'000};
-  run.check<sleep_of_worker>("a worker's sleep is ended by messages to its loop and by tasks", some);
-  run.check<retirement>("a worker's sleep is ended by its retirement", some);
-  run.check<hand_over<true>>("a worker that retires hands its loop over while a message comes", some);
-  run.check<hand_over<false>>("a worker gives a loop back to its home while a message comes", some);
-  run.check<asked>("a worker that sleeps is asked for a loop, and a message comes", some);
-  run.check<new_worker>("a loop is given to a worker that has just been made while a message comes");
+  run.check<sleep_of_worker>("messages to its loop and tasks end a worker's sleep", some);
+  run.check<exit_request>("a request to exit ends a worker's sleep", some);
+  run.check<hand_over<true>>("a worker that ends hands its loop over while a message arrives", some);
+  run.check<hand_over<false>>("a worker gives a loop back to its owner while a message arrives", some);
+  run.check<asked>("a sleeping worker is asked for a loop, and a message arrives", some);
+  run.check<new_worker>("a loop is given to a new worker while a message arrives");
   return run.result();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The wait for a pool without work: who says that it is idle knows that nobody has a task in hand, neither a thread
-// that has just begun or ended, nor one from outside that helps; and who waits for it is woken.
+// The wait for an idle pool. When a thread reports idleness, no thread has a task in hand: none that has just begun or
+// ended, and no helper from outside. A thread that waits for idleness is woken.
 #include "relacy_runner.hpp"
 
 #include "async/detail/pool/idle_condition.hpp"
@@ -18,7 +18,7 @@ using model::check;
 
 namespace {
 
-/// Stands for std::mutex.
+/// Replaces std::mutex.
 class mutex {
  public:
   void lock() noexcept {
@@ -30,7 +30,7 @@ class mutex {
   atomic<unsigned> taken_{0};
 };
 
-/// Stands for std::condition_variable.
+/// Replaces std::condition_variable.
 class variable {
  public:
   template <class Lock, class Condition>
@@ -57,7 +57,7 @@ struct pool {
   sleepers all;
   sleepers::sleeper parking_slot;
   quiescence threads;
-  basic_idle_condition<mutex, variable> gate;
+  basic_idle_condition<mutex, variable> idle_condition;
   atomic<unsigned> tasks{0};
   atomic<unsigned> exit_requested{0};
   cell<unsigned> done{0};
@@ -91,15 +91,15 @@ struct pool {
         if (all.cancel(parking_slot)) all.end_search([this]() noexcept { return has_work(); });
         continue;
       }
-      gate.notify();
+      idle_condition.notify();
       if (all.park(parking_slot)) all.end_search([this]() noexcept { return has_work(); });
     }
     threads.thread_left();
-    gate.notify();
+    idle_condition.notify();
   }
 };
 
-/// Somebody posts a task and waits until the pool is idle, whose thread begins, runs it and falls asleep.
+/// A thread posts a task and waits for idleness. The pool's thread begins, runs the task and falls asleep.
 struct wait : rl::test_suite<wait, 2> {
   pool p;
   void before() { p.threads.thread_starting(); }
@@ -107,9 +107,9 @@ struct wait : rl::test_suite<wait, 2> {
     if (index == 0) return p.live();
     p.tasks.store(1, std::memory_order_release);
     p.all.notify();
-    p.gate.wait([this] { return p.is_at_rest(); });
+    p.idle_condition.wait([this] { return p.is_at_rest(); });
     check(p.done.get() == 1, "the task has been run, and what it did can be seen");
-    check(p.all.idle().count() == 1, "the thread has come, and sleeps");
+    check(p.all.idle().count() == 1, "the thread has arrived, and sleeps");
     p.exit_requested.store(1, std::memory_order_relaxed);
     p.all.wake(p.parking_slot);
   }
@@ -124,15 +124,15 @@ struct wait_with_helper : rl::test_suite<wait_with_helper, 2> {
       p.threads.helper_arrived();
       p.run_one();
       p.threads.helper_left();
-      p.gate.notify();
+      p.idle_condition.notify();
       return;
     }
-    p.gate.wait([this] { return p.is_idle(); });
+    p.idle_condition.wait([this] { return p.is_idle(); });
     check(p.done.get() == 1, "the task has been run, and what it did can be seen");
   }
 };
 
-/// One look while a helper comes, takes the task, and goes; another one may come.
+/// One look while a helper arrives, takes the task and leaves; another one may arrive.
 struct look_with_helpers : rl::test_suite<look_with_helpers, 3> {
   pool p;
   void before() { p.tasks.store(1, std::memory_order_relaxed); }
@@ -160,8 +160,8 @@ struct look_at_start : rl::test_suite<look_at_start, 3> {
   }
 };
 
-/// One look while a thread begins, takes the task, and another one, which was asleep, ends: there are as many as
-/// before.
+/// One look while one thread begins and takes the task, and another one, which was asleep, ends: the number of threads
+/// stays the same.
 struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   pool p;
   void before() {
@@ -187,8 +187,8 @@ struct look_at_exchange : rl::test_suite<look_at_exchange, 3> {
   }
 };
 
-/// One look while a thread ends a task that has waited until another one, who is no thread of the pool, has posted the
-/// next: one of the two tasks is there all the time, until the second has been run.
+/// One look while a thread ends a task that has waited until a thread outside has posted the next one. So one of the
+/// two tasks exists all the time, until the second has been run.
 struct look_after_post : rl::test_suite<look_after_post, 3> {
   pool p;
   atomic<unsigned> posted{0};
@@ -213,14 +213,14 @@ struct look_after_post : rl::test_suite<look_after_post, 3> {
   }
 };
 
-/// A thread that could not be started: who waits for it is told.
+/// A thread could not be started: a waiting thread is told.
 struct failed_start : rl::test_suite<failed_start, 2> {
   pool p;
   void thread(unsigned index) {
-    if (index == 1) return p.gate.wait([this] { return p.is_at_rest(); });
+    if (index == 1) return p.idle_condition.wait([this] { return p.is_at_rest(); });
     p.threads.thread_starting();
     p.threads.thread_not_started();
-    p.gate.notify();
+    p.idle_condition.notify();
   }
 };
 
@@ -228,9 +228,9 @@ struct failed_start : rl::test_suite<failed_start, 2> {
 
 int main(int argc, char** argv) {
   model::runner run("pool_idle", argc, argv);
-  run.check<wait>("a wait for the end of a task, by who has posted it");
+  run.check<wait>("a wait for the end of a task, by the thread that has posted it");
   run.check<wait_with_helper>("a wait for the end of a task that a helper takes");
-  run.check<look_with_helpers>("a look while helpers come and go");
+  run.check<look_with_helpers>("a look while helpers arrive and leave");
   run.check<look_at_start>("a look while threads begin and end");
   run.check<look_at_exchange>("a look while a thread begins and another one ends");
   run.check<look_after_post>("a look while a task ends that has seen the next one posted");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A list that grows, from one array into the next, while others visit it.
+// A list that grows, from one array into the next, while threads read it.
 #include "relacy_runner.hpp"
 
 #include "async/detail/pool/published_list.hpp"
@@ -14,7 +14,7 @@ struct entry {
   cell<unsigned> number{0};
 };
 
-/// One thread adds three to arrays of two and of four; two threads visit what is there.
+/// One thread adds three entries, to an array of two and then one of four; two threads read the list.
 struct growth : rl::test_suite<growth, 3> {
   async::detail::published_list<entry, 2> list;
   entry entries[3];
@@ -35,16 +35,16 @@ struct growth : rl::test_suite<growth, 3> {
       sum += e.number.get();
       return false;
     });
-    check(sum == count * (count + 1) / 2, "those that are there have come one after the other");
+    check(sum == count * (count + 1) / 2, "the visible entries were added one after the other");
     unsigned again = 0;
     list.any_of(0, [&](entry&) {
       ++again;
       return false;
     });
-    check(again >= count, "nobody goes");
+    check(again >= count, "no entry is removed");
   }
   void after() {
-    check(list.any_of(0, [](entry& e) { return e.number.get() == 3; }), "all are there");
+    check(list.any_of(0, [](entry& e) { return e.number.get() == 3; }), "all entries are there");
   }
 };
 
@@ -52,6 +52,6 @@ struct growth : rl::test_suite<growth, 3> {
 
 int main(int argc, char** argv) {
   model::runner run("published_list", argc, argv);
-  run.check<growth>("a list grows while two visit it");
+  run.check<growth>("a list grows while two threads read it");
   return run.result();
 }

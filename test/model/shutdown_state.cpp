@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The end of a pool while tasks are posted from outside: each that was accepted is run, by somebody.
+// The end of a pool while tasks are posted from outside: each accepted task is run by some thread.
 #include "relacy_runner.hpp"
 
 #include "async/detail/pool/shutdown_state.hpp"
@@ -12,11 +12,11 @@ using model::check;
 
 namespace {
 
-/// Two threads post, one stops the pool, whose threads run nothing more.
+/// Two threads post; one stops the pool, whose own threads run nothing.
 struct posts_and_stop : rl::test_suite<posts_and_stop, 3> {
-  shutdown_state gate;
+  shutdown_state state;
   atomic<unsigned> waiting{0};
-  cell<unsigned> late_posts{0};  // what is to be done with them: written before the stop
+  cell<unsigned> late_posts{0};  // the policy for them: written before the stop
   unsigned ran[3] = {};
   unsigned refused[3] = {};
 
@@ -32,20 +32,20 @@ struct posts_and_stop : rl::test_suite<posts_and_stop, 3> {
   void thread(unsigned index) {
     if (index == 2) {
       late_posts.set(7);
-      gate.begin();
-      check(gate.is_closing(), "who stops it knows");
-      gate.finish();
+      state.begin();
+      check(state.is_closing(), "the stopping thread sees it");
+      state.finish();
       return run_left_over(2);
     }
-    if (gate.has_begun()) {
-      check(late_posts.get() == 7, "who comes too late sees what was done before");
+    if (state.has_begun()) {
+      check(late_posts.get() == 7, "a refused post sees what was done before begin()");
       ++refused[index];
       return;
     }
     waiting.fetch_add(1, std::memory_order_release);
-    if (gate.is_over()) run_left_over(index);
+    if (state.is_over()) run_left_over(index);
   }
-  void after() { check(ran[0] + ran[1] + ran[2] + refused[0] + refused[1] == 2, "each task is run, or refused"); }
+  void after() { check(ran[0] + ran[1] + ran[2] + refused[0] + refused[1] == 2, "each task is run or refused"); }
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The sleep protocol of a pool. Beds outlive the execution, see parker's lifetime. A lost wake-up leaves work that
-// nobody looks for, with everybody asleep: a deadlock.
+// The sleep protocol of a pool. Parking slots outlive the execution, see parker's lifetime. A lost wake-up shows as a
+// deadlock: work is left, and all threads sleep.
 #include "relacy_runner.hpp"
 
 #include "async/detail/pool/sleepers.hpp"
@@ -14,7 +14,7 @@ using model::check;
 
 namespace {
 
-/// Stands for std::mutex.
+/// Replaces std::mutex.
 class mutex {
  public:
   void lock() noexcept {
@@ -25,9 +25,29 @@ class mutex {
  private:
   atomic<unsigned> taken_{0};
 };
-using sleepers = basic_sleepers<mutex>;
+struct work {};
+using sleepers = basic_sleepers<mutex, work>;
 
-/// A pool with `Workers` workers and two sources of work, one that threads outside write to and one that a worker does.
+/// What a thread waits for inside a task: a flag. Meanwhile it may run `own`, if that is set.
+struct flag_condition : sleepers::wait_condition {
+  flag_condition() : sleepers::wait_condition{&ask_ready, &ask_may_run} {}
+
+  bool is_true() const noexcept { return flag_.load(std::memory_order_acquire) != 0; }
+  void make_true() noexcept { flag_.store(1, std::memory_order_release); }
+
+  const work* own = nullptr;
+
+ private:
+  static bool ask_ready(const sleepers::wait_condition& self) noexcept {
+    return static_cast<const flag_condition&>(self).is_true();
+  }
+  static bool ask_may_run(const sleepers::wait_condition& self, const work* w) noexcept {
+    return static_cast<const flag_condition&>(self).own == w;
+  }
+  atomic<unsigned> flag_{0};
+};
+
+/// A pool with `Workers` workers and two sources of work: one for posts from outside, one for posts of a worker.
 template <unsigned Workers>
 struct pool {
   sleepers all;
@@ -36,9 +56,9 @@ struct pool {
   atomic<unsigned> ran{0};
   atomic<unsigned> exit_requested{0};
 
-  void post(unsigned source, const void* work = nullptr) {
+  void post(unsigned source, const work* w = nullptr) {
     sources[source].fetch_add(1, std::memory_order_release);
-    all.notify(work);
+    all.notify(w);
   }
   bool has_work() const {
     // relaxed, as the pool's looks are
@@ -58,13 +78,13 @@ struct pool {
   void end_search() {
     all.end_search([this]() noexcept { return has_work(); });
   }
-  bool is_retired() const { return exit_requested.load(std::memory_order_relaxed) != 0; }
+  bool is_exit_requested() const { return exit_requested.load(std::memory_order_relaxed) != 0; }
 
-  /// A worker's life until `expected` tasks have run; who runs the last retires all. `task` is called with its number.
+  /// A worker's life until `expected` tasks have run: the worker that runs the last one ends all.
   template <class Task>
   void live(unsigned index, unsigned expected, Task task) {
     bool searching = false;
-    while (!is_retired()) {
+    while (!is_exit_requested()) {
       if (take()) {
         if (searching) end_search();
         searching = false;
@@ -79,7 +99,7 @@ struct pool {
       if (!searching) searching = all.begin_search(1);
       if (searching && has_work()) continue;
       all.announce(parking_slots[index], searching);
-      searching = has_work() || is_retired() ? all.cancel(parking_slots[index]) : all.park(parking_slots[index]);
+      searching = has_work() || is_exit_requested() ? all.cancel(parking_slots[index]) : all.park(parking_slots[index]);
     }
     if (searching) end_search();
   }
@@ -143,58 +163,53 @@ struct inner_meeting : rl::test_suite<inner_meeting, 3> {
   }
 };
 
-/// A thread sleeps inside a task until something is done that another thread does.
+/// A thread sleeps inside a task until another thread has done something.
 struct waiter : rl::test_suite<waiter, 2> {
   sleepers all;
   sleepers::sleeper parking_slots[1];
-  atomic<unsigned> ready{0};
+  flag_condition condition;
   cell<unsigned> result;
   void thread(unsigned index) {
     if (index == 1) {
       result.set(1);
-      ready.store(1, std::memory_order_release);
+      condition.make_true();
       all.notify_event();
       return;
     }
     sleepers::sleeper& parking_slot = parking_slots[0];
-    parking_slot.is_ready = [](const void* of) noexcept {
-      return static_cast<const waiter*>(of)->ready.load(std::memory_order_acquire) != 0;
-    };
-    parking_slot.condition = this;
-    while (!parking_slot.is_ready(this)) {
+    parking_slot.condition = &condition;
+    while (!condition.is_true()) {
       all.announce(parking_slot, false);
-      if (parking_slot.is_ready(this)) {
+      if (condition.is_true()) {
         if (all.cancel(parking_slot)) all.end_search([]() noexcept { return false; });
       } else {
-        check(!all.park(parking_slot), "nobody was woken to search");
+        check(!all.park(parking_slot), "no thread was woken to search");
       }
     }
     check(result.get() == 1, "what was waited for can be seen");
   }
 };
 
-/// Of two that wait, the one whose condition is true is woken, or both have looked; one of them may time out.
+/// Of two waiting threads, the one whose condition is true is woken, or both have looked. One of them may time out.
 struct two_waiters : rl::test_suite<two_waiters, 3> {
   sleepers all;
   sleepers::sleeper parking_slots[2];
-  atomic<unsigned> ready[2];
+  flag_condition conditions[2];
   void thread(unsigned index) {
     if (index == 2) {
-      ready[0].store(1, std::memory_order_release);
-      all.notify_event();
-      ready[1].store(1, std::memory_order_release);
-      all.notify_event();
+      for (flag_condition& condition : conditions) {
+        condition.make_true();
+        all.notify_event();
+      }
       return;
     }
     sleepers::sleeper& parking_slot = parking_slots[index];
-    parking_slot.is_ready = [](const void* of) noexcept {
-      return static_cast<const atomic<unsigned>*>(of)->load(std::memory_order_acquire) != 0;
-    };
-    parking_slot.condition = &ready[index];
+    const flag_condition& condition = conditions[index];
+    parking_slot.condition = &condition;
     bool searching = false;
-    while (!parking_slot.is_ready(parking_slot.condition)) {
+    while (!condition.is_true()) {
       all.announce(parking_slot, searching);
-      if (parking_slot.is_ready(parking_slot.condition)) {
+      if (condition.is_true()) {
         searching = all.cancel(parking_slot);
       } else if (index == 0) {
         searching = all.park(parking_slot);
@@ -206,77 +221,81 @@ struct two_waiters : rl::test_suite<two_waiters, 3> {
   }
 };
 
-/// A thread that sleeps inside a task is woken for work that it may run, when nobody is idle.
+/// A thread that sleeps inside a task is woken for work that it may run, when no thread is idle.
 struct waiter_helps : rl::test_suite<waiter_helps, 2> {
   pool<1> p;
-  atomic<unsigned> ready{0};
+  work own;
+  flag_condition condition;
+  void before() { condition.own = &own; }
   void thread(unsigned index) {
-    if (index == 1) return p.post(0, &p);
+    if (index == 1) return p.post(0, &own);
     sleepers::sleeper& parking_slot = p.parking_slots[0];
-    parking_slot.is_ready = [](const void* of) noexcept {
-      return static_cast<const waiter_helps*>(of)->ready.load(std::memory_order_acquire) != 0;
-    };
-    parking_slot.may_run = [](const void* of, const void* work) noexcept {
-      return work == &static_cast<const waiter_helps*>(of)->p;
-    };
-    parking_slot.condition = this;
-    while (!parking_slot.is_ready(this)) {
+    parking_slot.condition = &condition;
+    while (!condition.is_true()) {
       if (p.take()) {
-        ready.store(1, std::memory_order_release);
+        condition.make_true();
         continue;
       }
       p.all.announce(parking_slot, false);
-      check(!(p.has_work() ? p.all.cancel(parking_slot) : p.all.park(parking_slot)), "who waits does not search");
+      check(!(p.has_work() ? p.all.cancel(parking_slot) : p.all.park(parking_slot)),
+            "a waiting thread does not search");
     }
   }
 };
 
-/// It is left alone when somebody is idle, and when the work is none that it may run.
+/// It stays asleep when another thread is idle, and when it may not run the work.
 struct idle_first : rl::test_suite<idle_first, 3> {
   pool<2> p;
-  atomic<unsigned> ready{0};
+  work foreign;
+  flag_condition condition;
   void thread(unsigned index) {
-    if (index == 2) return p.post(0, this);
+    if (index == 2) return p.post(0, &foreign);
     if (index == 0) {
       return p.live(0, 1, [this] {
-        ready.store(1, std::memory_order_release);
+        condition.make_true();
         p.all.notify_event();
       });
     }
     sleepers::sleeper& parking_slot = p.parking_slots[1];
-    parking_slot.is_ready = [](const void* of) noexcept {
-      return static_cast<const idle_first*>(of)->ready.load(std::memory_order_acquire) != 0;
-    };
-    parking_slot.may_run = [](const void*, const void*) noexcept { return false; };
-    parking_slot.condition = this;
-    while (!parking_slot.is_ready(this)) {
+    parking_slot.condition = &condition;
+    while (!condition.is_true()) {
       p.all.announce(parking_slot, false);
-      check(!(parking_slot.is_ready(this) ? p.all.cancel(parking_slot) : p.all.park(parking_slot)),
-            "who waits does not search");
-      check(ready.load(std::memory_order_acquire) != 0, "it is woken for its condition only");
+      check(!(condition.is_true() ? p.all.cancel(parking_slot) : p.all.park(parking_slot)),
+            "a waiting thread does not search");
+      check(condition.is_true(), "it is woken for its condition only");
     }
-    parking_slot.is_ready = nullptr;
+    parking_slot.condition = nullptr;
   }
 };
 
-/// Of two that wait, the one is woken that may run the work, also when the other one is first in the list.
+/// Of two waiting threads, the one that may run the work is woken, also when the other one is first in the list.
 struct one_of_two : rl::test_suite<one_of_two, 3> {
   pool<2> p;
+  work own;
   atomic<unsigned> ready{0};
+  /// The same flag for both; only one of them may run the work.
+  struct shared_condition : sleepers::wait_condition {
+    shared_condition() : sleepers::wait_condition{&ask_ready, &ask_may_run} {}
+    static bool ask_ready(const sleepers::wait_condition& self) noexcept {
+      return static_cast<const shared_condition&>(self).test->is_ready();
+    }
+    static bool ask_may_run(const sleepers::wait_condition& self, const work* w) noexcept {
+      return static_cast<const shared_condition&>(self).own == w;
+    }
+    one_of_two* test = nullptr;
+    const work* own = nullptr;
+  };
+  shared_condition conditions[2];
   bool is_ready() const { return ready.load(std::memory_order_acquire) != 0; }
+  void before() {
+    for (shared_condition& condition : conditions) condition.test = this;
+    conditions[0].own = &own;
+  }
 
   void thread(unsigned index) {
-    if (index == 2) return p.post(0, &p);
+    if (index == 2) return p.post(0, &own);
     sleepers::sleeper& parking_slot = p.parking_slots[index];
-    parking_slot.is_ready = [](const void* of) noexcept { return static_cast<const one_of_two*>(of)->is_ready(); };
-    if (index == 0) {
-      parking_slot.may_run = [](const void* of, const void* work) noexcept {
-        return work == &static_cast<const one_of_two*>(of)->p;
-      };
-    } else {
-      parking_slot.may_run = [](const void*, const void*) noexcept { return false; };
-    }
-    parking_slot.condition = this;
+    parking_slot.condition = &conditions[index];
     while (!is_ready()) {
       if (index == 0 && p.take()) {
         ready.store(1, std::memory_order_release);
@@ -285,13 +304,13 @@ struct one_of_two : rl::test_suite<one_of_two, 3> {
       }
       p.all.announce(parking_slot, false);
       const bool stays = is_ready() || (index == 0 && p.has_work());
-      check(!(stays ? p.all.cancel(parking_slot) : p.all.park(parking_slot)), "who waits does not search");
+      check(!(stays ? p.all.cancel(parking_slot) : p.all.park(parking_slot)), "a waiting thread does not search");
       check(index == 0 || is_ready(), "it is woken for its condition only");
     }
   }
 };
 
-/// Idleness that is_still() confirms is real: nobody has a task in hand, also when tasks go from one thread to the
+/// Idleness that is_still() confirms is real: no thread has a task in hand, also when tasks go from one thread to the
 /// next.
 struct idle : rl::test_suite<idle, 3> {
   pool<2> p;
@@ -326,9 +345,9 @@ int main(int argc, char** argv) {
   run.check<inner_meeting>("a task that waits for the one it posts", some);
   run.check<waiter>("a wait inside a task, and its event");
   run.check<two_waiters>("two waits inside tasks, one with a time-out", some);
-  run.check<idle_first>("an idle thread is woken first, and nobody for work that is not theirs", some);
+  run.check<idle_first>("an idle thread is woken first, and no waiting thread for work that it may not run", some);
   run.check<waiter_helps>("a wait inside a task is woken for work");
-  run.check<one_of_two>("of two waits inside tasks, the one is woken that may run the work", some);
+  run.check<one_of_two>("of two waits inside tasks, the one that may run the work is woken", some);
   run.check<idle>("idleness", some);
   return run.result();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Scopes of constructs inside each other: who is cancelled, and whose task is whose, while constructs end and others
-// begin in their scopes.
+// Scopes of nested constructs: cancellation, and which task belongs to which construct, while constructs end and others
+// begin in the same scopes.
 #include "relacy_runner.hpp"
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using model::check;
 
 namespace {
 
-/// Stands for the process's epoch; that of this execution.
+/// Replaces the process's epoch: the epoch of this execution.
 struct epoch {
   static inline atomic<std::uint64_t>* current = nullptr;
   struct counter {
@@ -31,7 +31,7 @@ struct epoch {
 };
 using scope = basic_task_scope<epoch>;
 
-/// Three inside each other, and another one.
+/// Three nested scopes, and another one.
 struct tree {
   atomic<std::uint64_t> now{2};
   scope root, middle, leaf, other;
@@ -44,7 +44,7 @@ struct tree {
     leaf.begin(&middle);
     other.begin(nullptr);
   }
-  /// The epoch moves on, so that the next look at each scope walks up.
+  /// Advances the epoch, so that the next look at each scope walks up.
   void move_epoch() {
     scope moves;
     moves.begin(nullptr);
@@ -54,7 +54,7 @@ struct tree {
   bool can_see_it_done() const { return is_done.load(std::memory_order_acquire) != 0; }
 };
 
-/// The root is cancelled while its inner scopes are looked at, from two threads; another cancel moves the epoch, too.
+/// The root is cancelled while two threads look at its inner scopes. Another cancel also advances the epoch.
 template <bool MovesBefore>
 struct cancelled : rl::test_suite<cancelled<MovesBefore>, 3>, tree {
   void before() {
@@ -67,24 +67,24 @@ struct cancelled : rl::test_suite<cancelled<MovesBefore>, 3>, tree {
       done();
     } else if (index == 1) {
       other.cancel();
-      check(other.is_cancelled(), "who has cancelled sees it");
+      check(other.is_cancelled(), "the cancelling thread sees it");
       middle.is_cancelled();
     } else {
       leaf.is_cancelled();
       if (!can_see_it_done()) return;
-      check(leaf.is_cancelled(), "a cancel that happened before is seen");
-      check(middle.is_cancelled() && root.is_cancelled(), "on the way, too");
+      check(leaf.is_cancelled(), "an earlier cancel is seen");
+      check(middle.is_cancelled() && root.is_cancelled(), "also on the way");
     }
   }
   void after() {
-    check(root.is_cancelled() && middle.is_cancelled() && leaf.is_cancelled(), "all in it are cancelled");
+    check(root.is_cancelled() && middle.is_cancelled() && leaf.is_cancelled(), "all inner ones are cancelled");
     scope inside;
     inside.begin(&leaf);
-    check(inside.is_cancelled(), "and what begins there");
+    check(inside.is_cancelled(), "also a new one inside");
   }
 };
 
-/// What is inside does not cancel what is around; a look at a scope does not lose the scope's own cancel.
+/// An inner scope does not cancel the outer ones. A look at a scope does not lose the scope's own cancel.
 struct own : rl::test_suite<own, 3>, tree {
   void before() {
     grow();
@@ -93,23 +93,23 @@ struct own : rl::test_suite<own, 3>, tree {
   void thread(unsigned index) {
     if (index == 0) {
       middle.cancel();
-      check(middle.is_cancelled(), "who has cancelled sees it");
+      check(middle.is_cancelled(), "the cancelling thread sees it");
       done();
     } else if (index == 1) {
-      check(!root.is_cancelled(), "what is around is not cancelled");
+      check(!root.is_cancelled(), "the outer one is not cancelled");
       middle.is_cancelled();
     } else {
       middle.is_cancelled();
-      if (can_see_it_done()) check(middle.is_cancelled() && leaf.is_cancelled(), "and others see it");
+      if (can_see_it_done()) check(middle.is_cancelled() && leaf.is_cancelled(), "other threads see it");
     }
   }
   void after() {
-    check(middle.is_cancelled() && leaf.is_cancelled(), "what is in it is cancelled");
-    check(!root.is_cancelled() && !other.is_cancelled(), "and nothing else");
+    check(middle.is_cancelled() && leaf.is_cancelled(), "the inner one is cancelled");
+    check(!root.is_cancelled() && !other.is_cancelled(), "no other is cancelled");
   }
 };
 
-/// A construct begins in one that is cancelled meanwhile.
+/// A construct begins inside one that is being cancelled.
 struct begins : rl::test_suite<begins, 2>, tree {
   void before() {
     root.begin(nullptr);
@@ -123,20 +123,20 @@ struct begins : rl::test_suite<begins, 2>, tree {
       middle.is_cancelled();
       leaf.begin(&middle);
       leaf.is_cancelled();
-      if (can_see_it_done()) check(leaf.is_cancelled(), "a cancel that happened before is seen");
+      if (can_see_it_done()) check(leaf.is_cancelled(), "an earlier cancel is seen");
     }
   }
   void after() { check(leaf.is_cancelled(), "it is cancelled"); }
 };
 
-/// A construct is cancelled, and as new, and cancelled again.
+/// A construct is cancelled, cleared, and cancelled again.
 struct again : rl::test_suite<again, 2>, tree {
   void before() { grow(); }
   void thread(unsigned index) {
     if (index == 0) {
       root.cancel();
       root.clear();
-      check(!root.is_cancelled() && !middle.is_cancelled(), "it is as new");
+      check(!root.is_cancelled() && !middle.is_cancelled(), "it is cleared");
       root.cancel();
       done();
     } else {
@@ -147,11 +147,11 @@ struct again : rl::test_suite<again, 2>, tree {
   void after() {
     check(leaf.is_cancelled(), "it is cancelled");
     root.clear();
-    check(!leaf.is_cancelled(), "it is as new");
+    check(!leaf.is_cancelled(), "it is cleared");
   }
 };
 
-/// The construct around has ended, and its scope is that of another one, which is cancelled.
+/// The outer construct has ended. Another one uses its scope and is cancelled.
 struct recycled : rl::test_suite<recycled, 2>, tree {
   void before() {
     grow();
@@ -162,16 +162,16 @@ struct recycled : rl::test_suite<recycled, 2>, tree {
       root.end();
       root.begin(nullptr);
       root.cancel();
-      check(root.is_cancelled(), "the new construct is");
+      check(root.is_cancelled(), "the new construct is cancelled");
     } else {
-      check(!middle.is_cancelled(), "that is not the construct around");
-      check(!leaf.is_cancelled(), "not farther up either");
+      check(!middle.is_cancelled(), "its outer construct is another one");
+      check(!leaf.is_cancelled(), "also further in");
     }
   }
-  void after() { check(!middle.is_cancelled() && !leaf.is_cancelled(), "nor later"); }
+  void after() { check(!middle.is_cancelled() && !leaf.is_cancelled(), "also later"); }
 };
 
-/// The same, and that one lies in another, which is cancelled.
+/// The same, but the new construct lies inside another one, which is cancelled.
 struct recycled_inside : rl::test_suite<recycled_inside, 2>, tree {
   void before() {
     grow();
@@ -181,16 +181,16 @@ struct recycled_inside : rl::test_suite<recycled_inside, 2>, tree {
     if (index == 0) {
       middle.end();
       middle.begin(&other);
-      check(middle.is_cancelled(), "the new construct is");
+      check(middle.is_cancelled(), "the new construct is cancelled");
     } else {
-      check(!leaf.is_cancelled(), "that is not the construct around");
+      check(!leaf.is_cancelled(), "its outer construct is another one");
     }
   }
-  void after() { check(!leaf.is_cancelled(), "nor later"); }
+  void after() { check(!leaf.is_cancelled(), "also later"); }
 };
 
-/// All around has ended. Its scopes are used again, by a cancelled construct and by one inside another, which has the
-/// number that the cancelled one has: both are the second in their scopes.
+/// All outer constructs have ended. Their scopes are used again: one by a cancelled construct, one by a construct
+/// inside another. The generations are equal, as both are the second construct in their scopes.
 struct recycled_twice : rl::test_suite<recycled_twice, 2>, tree {
   void before() {
     other.begin(nullptr);
@@ -205,15 +205,15 @@ struct recycled_twice : rl::test_suite<recycled_twice, 2>, tree {
       root.begin(nullptr);
       root.cancel();
       middle.begin(&other);
-      check(!middle.is_cancelled(), "the new construct in its scope is not");
+      check(!middle.is_cancelled(), "the new construct in its scope is not cancelled");
     } else {
-      check(!leaf.is_cancelled(), "none of these was around it");
+      check(!leaf.is_cancelled(), "none of these is an outer construct");
     }
   }
-  void after() { check(!leaf.is_cancelled(), "nor later"); }
+  void after() { check(!leaf.is_cancelled(), "also later"); }
 };
 
-/// A construct whose own around has ended is no part of the one that uses that scope now.
+/// A construct whose outer one has ended does not belong to the next user of that scope.
 struct left_behind : rl::test_suite<left_behind, 2>, tree {
   void before() { grow(); }
   void thread(unsigned index) {
@@ -222,14 +222,14 @@ struct left_behind : rl::test_suite<left_behind, 2>, tree {
       middle.begin(&other);
       done();
     } else {
-      check(!other.contains(&leaf), "it was never in that");
-      if (can_see_it_done()) check(other.contains(&middle) && !middle.contains(&leaf), "and is not in the new one");
+      check(!other.contains(&leaf), "it has never been in that one");
+      if (can_see_it_done()) check(other.contains(&middle) && !middle.contains(&leaf), "nor in the new one");
     }
   }
-  void after() { check(!other.contains(&leaf) && !middle.contains(&leaf), "nor later"); }
+  void after() { check(!other.contains(&leaf) && !middle.contains(&leaf), "also later"); }
 };
 
-/// A thread that gets a task knows in which constructs that is.
+/// A thread that receives a task knows its constructs.
 struct inside : rl::test_suite<inside, 2>, tree {
   atomic<scope*> task{nullptr};
   void before() {
@@ -245,11 +245,11 @@ struct inside : rl::test_suite<inside, 2>, tree {
       task.store(&leaf, std::memory_order_release);
       return;
     }
-    root.contains(&leaf);  // as a thief asks that is late: means nothing
+    root.contains(&leaf);  // like a late thief: the answer means nothing
     const scope* const got = task.load(std::memory_order_acquire);
     if (got == nullptr) return;
-    check(root.contains(got) && middle.contains(got) && leaf.contains(got), "it is in these three");
-    check(!other.contains(got) && !leaf.contains(&middle) && !root.contains(nullptr), "and in no other");
+    check(root.contains(got) && middle.contains(got) && leaf.contains(got), "it belongs to these three");
+    check(!other.contains(got) && !leaf.contains(&middle) && !root.contains(nullptr), "and to no other");
   }
 };
 
@@ -258,15 +258,15 @@ struct inside : rl::test_suite<inside, 2>, tree {
 int main(int argc, char** argv) {
   model::runner run("task_scope", argc, argv);
   const model::effort some{.at_most = 100'000, .random = 100'000};
-  run.check<cancelled<false>>("a cancel that happened before is seen by all inside", some);
-  run.check<cancelled<true>>("so it is by those who have to look up", some);
-  run.check<own>("a construct inside is cancelled alone", some);
-  run.check<begins>("a construct begins in one that is cancelled");
-  run.check<again>("a construct is cancelled twice, and as new between");
-  run.check<recycled>("a construct in the scope of one that has ended cancels nothing that was in that");
-  run.check<recycled_inside>("nor does what is around the new construct");
-  run.check<recycled_twice>("nor do two whose scopes were both around");
-  run.check<left_behind>("a construct whose surroundings have ended is in no construct that begins in their scope");
-  run.check<inside>("a task is known to be in the constructs around it");
+  run.check<cancelled<false>>("all inner scopes see an earlier cancel", some);
+  run.check<cancelled<true>>("also those that have to walk up", some);
+  run.check<own>("an inner construct is cancelled alone", some);
+  run.check<begins>("a construct begins inside a cancelled one");
+  run.check<again>("a construct is cancelled twice, and cleared in between");
+  run.check<recycled>("a construct in a recycled scope cancels nothing of the previous construct");
+  run.check<recycled_inside>("nor does the outer one of the new construct");
+  run.check<recycled_twice>("nor do two in scopes that were both outer ones");
+  run.check<left_behind>("a construct whose outer one has ended is in no later construct of that scope");
+  run.check<inside>("a task is known to belong to its outer constructs");
   return run.result();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Random trees of groups, loops, calls and futures, compared with what a sequential walk of the same tree finds.
+// Random trees of groups, loops, calls and futures, compared with a sequential walk of the same tree.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -29,25 +29,25 @@ using async::threadpool;
 
 namespace {
 
-/// How a node has its children done.
+/// The way in which a node runs its children.
 enum class way : std::uint8_t { group, group_and_self, invoke, loop, loop_of_group, reduce, posts, calls };
-constexpr unsigned ways = 7;  // in a pool of one's own
+constexpr unsigned ways = 7;  // in a pool that is not the shared one
 constexpr unsigned ways_of_shared = 8;
 
-/// One node of a tree, and what a sequential walk finds.
+/// One node of a tree, and the results of a sequential walk.
 struct node {
   way how = way::group;
   bool throws = false;   // after its children
-  bool cancels = false;  // the group that it is a task of
-  bool catches = false;  // what its children throw, or that they were cancelled
+  bool cancels = false;  // the group whose task it is
+  bool catches = false;  // exceptions of its children, or their cancellation
   bool pauses = false;
   std::size_t grain = 0;
-  std::size_t first = 0;  // its children: first, first + 1, …
+  std::size_t first = 0;  // its children are first, first + 1, …
   std::size_t count = 0;
 
-  bool children_fail = false;  // one of them throws or cancels: its own value does not depend on theirs then
+  bool children_fail = false;  // one of them throws or cancels: its own value then ignores theirs
   bool fails = false;          // it throws
-  bool is_certain = false;     // it is visited in any case
+  bool is_certain = false;     // it is always visited
   std::uint64_t value = 0;
 };
 
@@ -77,7 +77,7 @@ class tree {
   }
   bool once_in(unsigned n) { return random_() % n == 0; }
 
-  /// What a node does when its own children are known.
+  /// Chooses what a node does, once its children are known.
   void grow(std::size_t at, std::size_t depth, std::size_t widest) {
     node n;
     n.how = static_cast<way>(random_() % ways_);
@@ -110,7 +110,7 @@ class tree {
     n.fails = n.throws || (n.children_fail && !n.catches);
   }
 
-  /// A future's call is made whatever becomes of the others; else, children are skipped when one of them fails.
+  /// The call of a future is always made. Other children are skipped when one of them fails.
   void mark_certain(std::size_t at) {
     const node& n = nodes_[at];
     for (std::size_t i = n.first; i < n.first + n.count; ++i) {
@@ -127,14 +127,14 @@ class tree {
   std::vector<node> nodes_;
 };
 
-/// What happens when a tree is done by a pool.
+/// A tree that a pool runs.
 class walk {
  public:
   walk(const tree& of, threadpool& pool) : tree_(of), pool_(pool), visits_(of.size()) {}
 
   std::uint64_t run() { return visit(0, nullptr); }
 
-  /// Each node that must have been visited was, and none twice; no callable is left.
+  /// Whether each node that must be visited was, none was visited twice, and no callable is left.
   bool is_right() const {
     for (std::size_t i = 0; i < visits_.size(); ++i) {
       const unsigned visits = visits_[i].load(std::memory_order_relaxed);
@@ -149,7 +149,7 @@ class walk {
   }
 
  private:
-  /// A part of each callable, which is made once and destroyed once.
+  /// A member of each callable, made once and destroyed once.
   class captured {
    public:
     explicit captured(walk& w) : walk_(&w) { w.made_.fetch_add(1, std::memory_order_relaxed); }
@@ -163,7 +163,7 @@ class walk {
     walk* walk_;
   };
 
-  /// `around`: the group that this node is a task of, if it is in one.
+  /// `around`: the group whose task this node is, or null.
   std::uint64_t visit(std::size_t at, task_group* around) {
     const node& n = tree_[at];
     visits_[at].fetch_add(1, std::memory_order_relaxed);
@@ -186,7 +186,7 @@ class walk {
     return value;
   }
 
-  /// True: all have been visited. Each puts its value in its place, or adds it to `sum`.
+  /// Whether all have been visited. Each puts its value in its place, or adds it to `sum`.
   bool visit_children(std::size_t at, std::vector<std::uint64_t>& values, std::uint64_t& sum) {
     const node& n = tree_[at];
     const std::size_t first = n.first;
@@ -233,7 +233,7 @@ class walk {
         const bool all_made = parallel_for(
             group, std::size_t{0}, n.count, [&child, &group, c = captured(*this)](std::size_t i) { child(i, &group); },
             n.grain);
-        return all_made && !group.is_cancelling();  // the last one may have cancelled it
+        return all_made && !group.is_cancelling();  // the last one may have cancelled the group
       }
       case way::reduce: {
         sum += parallel_reduce(
@@ -242,7 +242,7 @@ class walk {
               return so_far + visit(first + i, nullptr);
             },
             std::plus<>(), n.grain);
-        return !async::current_group_is_cancelling();  // else some may be missing
+        return !async::current_group_is_cancelling();  // otherwise some may be missing
       }
       case way::posts: {
         std::vector<std::future<void>> futures;
@@ -262,7 +262,7 @@ class walk {
     return false;
   }
 
-  /// Waits for all of them, in one order or another, before it throws what one of them has thrown.
+  /// Waits for all of them, in some order, before it rethrows the exception of one.
   template <class Wait>
   static bool all_of(std::vector<std::future<void>>& futures, std::size_t order, Wait wait) {
     std::exception_ptr thrown;
@@ -292,7 +292,7 @@ struct sums {
   std::atomic<std::uint64_t> first_wrong{0};
 };
 
-/// One tree, from outside or inside, against its sequential walk.
+/// Compares one tree, run from outside or inside, with its sequential walk.
 void check_tree(threadpool& pool, std::uint64_t seed, bool is_of_shared, sums& all) {
   const tree expected(seed, seed % 3 == 0, is_of_shared);
   walk actual(expected, pool);
@@ -328,7 +328,7 @@ void check_tree(threadpool& pool, std::uint64_t seed, bool is_of_shared, sums& a
     has_failed = true;
   }
   const node& root = expected[0];
-  // the root's own cancel has no group to go to
+  // the root's own cancel has no group
   const bool is_right = has_failed == root.fails && (has_failed || value == root.value) && actual.is_right();
   all.trees.fetch_add(1, std::memory_order_relaxed);
   all.nodes.fetch_add(actual.visited(), std::memory_order_relaxed);
@@ -382,12 +382,12 @@ void check_trees(threadpool& pool, std::size_t trees, bool is_of_shared) {
 
 }  // namespace
 
-TEST_CASE("random trees of groups, calls, loops and futures in a pool that is resized do what a sequential walk does") {
+TEST_CASE("random trees of groups, calls, loops and futures in a pool that is resized match a sequential walk") {
   threadpool pool(2);
   check_trees(pool, testing::rounds(12'000), false);
 }
 
-TEST_CASE("random trees with async::async in the shared pool while it is resized do what a sequential walk does") {
+TEST_CASE("random trees with async::async in the shared pool while it is resized match a sequential walk") {
   check_trees(threadpool::shared(), testing::rounds(8'000), true);
   threadpool::shared().configurepool(async::usable_concurrency());
 }

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Counts what becomes of tasks.
+/// Counts how tasks end.
 struct ledger {
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> called{0};
@@ -37,7 +37,7 @@ struct ledger {
   }
 };
 
-/// A task's entry: moved along with it; its last owner reports the end.
+/// A task's entry, which moves with it. Its last owner reports the end.
 class entry {
  public:
   explicit entry(ledger& book) noexcept : book_(&book) {}
@@ -126,7 +126,7 @@ TEST_CASE("no task is lost or run twice while the pool is resized between 0 and 
       while (!over.load(std::memory_order_relaxed)) {
         post_tree(pool, book, static_cast<unsigned>(random() % 4));
         if (++mine % 16 != 0) continue;
-        // Not more than a short backlog, so that the test is about resizing.
+        // A short backlog only, so that the test is about resizing.
         while (!over.load(std::memory_order_relaxed) &&
                book.accepted.load(std::memory_order_relaxed) > book.called.load(std::memory_order_relaxed) + 1000) {
           std::this_thread::sleep_for(50us);
@@ -151,7 +151,7 @@ TEST_CASE("no task is lost or run twice while the pool is resized between 0 and 
         pool.configurepool(wanted);
       }
       if (i % 64 != 0 || wanted == 0) continue;
-      // Some tasks run between resizes, unless another one has paused the pool.
+      // Some tasks run between resizes, unless another thread has paused the pool.
       const std::uint64_t before = book.called.load(std::memory_order_relaxed);
       const auto latest = std::chrono::steady_clock::now() + 1ms;
       while (book.called.load(std::memory_order_relaxed) == before && std::chrono::steady_clock::now() < latest) {
@@ -165,7 +165,7 @@ TEST_CASE("no task is lost or run twice while the pool is resized between 0 and 
   std::printf("count: %llu resizes\n", static_cast<unsigned long long>(resizes));
 }
 
-TEST_CASE("a bounded pool loses nothing, whatever it does when it is full") {
+TEST_CASE("a bounded pool loses no task under any overflow policy") {
   for (const auto when_full : {threadpool_options::overflow::block, threadpool_options::overflow::reject,
                                threadpool_options::overflow::caller_runs}) {
     CAPTURE(static_cast<int>(when_full));
@@ -237,7 +237,7 @@ TEST_CASE("construct, post, destroy: every task runs and every thread is joined"
   std::printf("count: %zu pools\n", cycles);
 }
 
-TEST_CASE("an idle pool takes a single task at once, every time") {
+TEST_CASE("an idle pool always takes a single task at once") {
   const std::size_t tasks = testing::rounds(25'000);
   threadpool pool(2);
   std::size_t slow = 0;
@@ -251,9 +251,9 @@ TEST_CASE("an idle pool takes a single task at once, every time") {
     // Not ran.wait(), which on Windows can miss its wake-up with libstdc++ 12.
     while (ran.load(std::memory_order_acquire) == 0) async::detail::wait_on_word(ran, 0);
     slow += std::chrono::steady_clock::now() - start > 100ms ? 1U : 0U;
-    if (n % 64 == 0) pool.wait_idle();  // so that the next one finds both asleep
+    if (n % 64 == 0) pool.wait_idle();  // the next task finds both workers asleep
   }
-  CHECK(slow <= 2 * testing::scale());  // a lost wake-up takes for ever; a busy machine may take its time
+  CHECK(slow <= 2 * testing::scale());  // a lost wake-up takes for ever; a busy machine may be slow
   std::printf("count: %zu hand-offs\n", tasks);
 }
 

@@ -12,32 +12,33 @@ namespace async::detail {
 
 struct worker;
 
-/// The event loop of a worker. It stays with its worker, whose thread drives it; while the worker has no thread, that
-/// of another one does, or nobody, when the pool is paused. So whoever has the loop's address does not notice.
+/// The event loop of a worker, its owner for ever. Its driver is the worker whose thread turns it: the owner, another
+/// worker while the owner has no thread, or none while the pool is paused; see loop_assignment. The loop's address
+/// stays the same, so its users do not notice.
 ///
-/// Threads     `driver` is written under the crew's mutex, `next` belongs to whoever has the list.
+/// Threads     `driver` is written under the crew's mutex, `next` belongs to the list that the loop is in.
 struct hosted_loop {
-  /// `wake` brings the driver, who sleeps, to look at the loop.
-  hosted_loop(worker& owner, void (*wake)(worker& driver) noexcept)
-      : home(owner),
+  /// `wake` wakes a sleeping driver, so that it looks at the loop.
+  hosted_loop(worker& its_owner, void (*wake)(worker& driver) noexcept)
+      : owner(its_owner),
         loop(task([this, wake] {
-          if (worker* const w = driver.whom_to_wake()) wake(*w);
+          if (worker* const w = driver.to_wake()) wake(*w);
         })),
         host(core_of(loop)) {}
 
-  worker& home;
+  worker& owner;
   event_loop loop;
   loop_host host;
   loop_driver<worker> driver;
   hosted_loop* next = nullptr;
 };
 
-/// The loops that a worker's thread drives: its own, and those of workers without a thread.
+/// The loops that a worker drives: its own, and those of workers without a thread.
 ///
 /// Threads     the worker's.
 class driven_loops {
  public:
-  /// True when turn() has something to do. A timer that waits is no work: who sleeps is told until when.
+  /// Whether turn() has something to do. A waiting timer is no work: sleep() tells its deadline.
   bool has_work() const noexcept {
     if (must_turn_) return true;
     for (const hosted_loop* h = first_; h != nullptr; h = h->next) {
@@ -45,8 +46,8 @@ class driven_loops {
     }
     return false;
   }
-  /// The same for calls between tasks: also when timers wait and it is time for a look at the clock, which is after as
-  /// many calls as pass in some ten microseconds.
+  /// The same for calls between tasks. While timers wait, it is also true once in some tens of microseconds, counted in
+  /// calls, so that turn() looks at the clock.
   bool wants_turn() noexcept {
     if (must_turn_) return true;
     bool timers = false;
@@ -61,13 +62,13 @@ class driven_loops {
     rests_ = 0;
     return ++calls_ >= calls_per_look_;
   }
-  /// How many tasks may run before the next call of wants_turn(): more than one where the loops have long had no work.
+  /// The number of tasks that may run before the next wants_turn(): more than one when the loops had no work for long.
   unsigned tasks_per_look() const noexcept { return rests_ < 256 ? 1 : 8; }
 
-  /// True when a turn() since the last call of this has found work.
+  /// Whether a turn() since the last call of were_active() has found work.
   bool were_active() noexcept { return std::exchange(active_, false); }
 
-  /// One pass over the loops. Exceptions of the hooks for unhandled errors pass through.
+  /// Turns each loop once. Exceptions of the hooks for unhandled errors pass through.
   void turn() {
     const bool look = calls_ >= calls_per_look_ || must_turn_;
     rests_ = 0;
@@ -81,7 +82,8 @@ class driven_loops {
     if (const loop_core::time_point now = last_look(); look && now != before) adapt(now - before);
   }
 
-  /// Announces to the loops that the thread sleeps. False: there is something to do at once.
+  /// Announces to the loops that the thread sleeps. Brings `deadline` forward to the first timer. False: a loop has
+  /// work.
   bool sleep(loop_core::time_point& deadline) {
     must_turn_ = true;
     calls_per_look_ = 1;  // the tasks that come next may take long
@@ -98,7 +100,7 @@ class driven_loops {
     return false;
   }
 
-  /// Takes a list over.
+  /// Takes a list of loops in.
   void add(hosted_loop* list) noexcept {
     while (list != nullptr) {
       hosted_loop& h = *list;
@@ -107,7 +109,7 @@ class driven_loops {
       must_turn_ = true;
     }
   }
-  /// Takes those out that should go, according to leaves(loop); returns them as a list. They are to be released.
+  /// Takes out the loops for which leaves(loop) is true, and returns them as a list. They are still to be released.
   template <class Leaves>
   hosted_loop* take(Leaves leaves) noexcept {
     hosted_loop* taken = nullptr;
@@ -122,15 +124,15 @@ class driven_loops {
     return taken;
   }
 
-  /// Lets go of a list of loops; of all here, if nothing else is said, which the next turn() takes hold of again. Waits
-  /// for whoever is in one of them, so under no lock that he may need.
+  /// Releases a list of loops: another thread may drive them. Waits for a thread inside one of them: call without locks
+  /// that this thread may need. Without argument releases all loops here, which the next turn() claims again.
   static void release(hosted_loop* list) noexcept {
     for (; list != nullptr; list = list->next) list->host.release();
   }
   void release() noexcept { release(first_); }
 
  private:
-  /// When a loop has looked at the clock, which those without timers do not.
+  /// The latest time at which one of the loops has looked at the clock. Loops without timers do not look.
   loop_core::time_point last_look() const noexcept {
     auto latest = (loop_core::time_point::min)();
     for (const hosted_loop* h = first_; h != nullptr; h = h->next) {
@@ -138,7 +140,8 @@ class driven_loops {
     }
     return latest;
   }
-  /// Between tasks, timers are looked at every 20 to 50 microseconds, or after each longer task.
+  /// Adapts the number of calls between looks, so that a look comes every 20 to 50 microseconds, or after each task
+  /// that takes longer.
   void adapt(std::chrono::nanoseconds since_look) noexcept {
     if (since_look > std::chrono::microseconds(50)) {
       calls_per_look_ = calls_per_look_ > 4 ? calls_per_look_ / 4 : 1;
@@ -148,10 +151,10 @@ class driven_loops {
   }
 
   hosted_loop* first_ = nullptr;
-  bool must_turn_ = true;
-  bool active_ = false;
+  bool must_turn_ = true;    // a loop is new, or sleep() was called since the last turn()
+  bool active_ = false;      // for were_active()
   std::uint32_t rests_ = 0;  // calls of wants_turn() since there was any work
-  std::uint32_t calls_ = 0;
+  std::uint32_t calls_ = 0;  // of wants_turn() while timers wait, since the last look at the clock
   std::uint32_t calls_per_look_ = 1;
 };
 

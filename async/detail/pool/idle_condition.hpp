@@ -8,10 +8,11 @@
 
 namespace async::detail {
 
-/// Where threads wait until a condition holds that others bring about without taking a lock.
+/// A condition variable for a condition that other threads make true without a lock.
 ///
-/// The waiter counts itself, heavy fence, looks at the condition. Who may have made it true: light fence, looks at the
-/// count. So either the waiter sees the condition or the other sees the waiter and wakes it.
+/// The waiter counts itself, heavy fence, looks at the condition. A thread that may have made the condition true: light
+/// fence, looks at the count. So either the waiter sees the condition, or the other thread sees the waiter and wakes
+/// it.
 template <class Mutex = std::mutex, class Variable = std::condition_variable>
 class basic_idle_condition {
  public:
@@ -21,16 +22,16 @@ class basic_idle_condition {
     waiters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence
     heavy_fence();                                     // pairs with notify()'s light fence
     changed_.wait(lock, condition);
-    waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a wake-up too many is harmless
+    waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a needless wake-up is harmless
   }
 
-  /// After a change that may have made the condition true.
+  /// To be called after a change that may have made the condition true.
   void notify() noexcept {
     light_fence();                                              // pairs with wait()'s heavy fence
     if (waiters_.load(std::memory_order_relaxed) == 0) return;  // relaxed: ordered by the fence
     {
       const std::lock_guard lock(mutex_);
-    }  // not between a waiter's look and its sleep
+    }  // a waiter is not between its look and its sleep any more
     changed_.notify_all();
   }
 

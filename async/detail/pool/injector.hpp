@@ -12,7 +12,7 @@
 
 namespace async::detail {
 
-/// Tasks that came to a pool from outside: an unbounded queue, or a bounded one with a policy for when it is full.
+/// The injection queue of a pool, for tasks from outside: unbounded, or bounded with an overflow policy.
 ///
 /// Threads, order and progress as async::queue and async::bounded_queue.
 class injector {
@@ -21,8 +21,8 @@ class injector {
     if (options.max_queue != 0) bounded_ = std::make_unique<bounded_queue<task>>(options.max_queue);
   }
 
-  /// Takes `work` in, waiting if that is the policy. False: it is for the caller to run. Throws queue_full or, closed,
-  /// stopped; the task is then still the caller's.
+  /// Takes `work` in; waits for room if that is the policy. False: the caller has to run the task. Throws queue_full,
+  /// or stopped if the injector is closed; the caller then keeps the task.
   bool put(task& work) {
     using policy = threadpool_options::overflow;
     if (bounded_ == nullptr) {
@@ -38,7 +38,8 @@ class injector {
     return true;
   }
 
-  /// put() that neither waits nor refuses. False: it is full or closed, and the task is for the caller to run.
+  /// put() that neither waits nor throws queue_full or stopped. False: it is full or closed, and the caller has to run
+  /// the task.
   bool try_put(task& work) {
     if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
     unbounded_.enqueue(std::move(work));
@@ -50,7 +51,7 @@ class injector {
 
   bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || bounded_->empty()); }
 
-  /// Notes how many tasks wait; peak() is the most that was noted.
+  /// Notes the number of waiting tasks; peak() is the largest number noted.
   void sample() noexcept {
     const std::size_t size = bounded_ == nullptr ? unbounded_.approx_size() : bounded_->approx_size();
     std::size_t peak = peak_.load(std::memory_order_relaxed);  // relaxed, both: a figure
@@ -59,7 +60,7 @@ class injector {
   }
   std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
-  /// A bounded feed takes nothing in any more; who waits for room gets stopped.
+  /// Makes a bounded injector refuse tasks; threads that wait for room get stopped.
   void close() noexcept {
     if (bounded_ != nullptr) bounded_->close();
   }

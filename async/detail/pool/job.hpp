@@ -3,8 +3,8 @@
 
 namespace async::detail {
 
-/// What the deques of a pool hold pointers to, since a thief's racy read must be of a pointer. run() does the work, and
-/// destroys and frees the job. It throws nothing; only pthread_exit() in a task unwinds through it.
+/// Work that a pool's deques point to. They hold pointers because a thief's racy read must be trivial. run() does the
+/// work, destroys and frees the job, and throws nothing. Only pthread_exit() in a task unwinds through it.
 struct job {
   void (*run)(job*);
 };

@@ -4,18 +4,20 @@
 
 namespace async::detail {
 
-/// Who drives a loop that changes hands, and is to be woken for it.
+/// The worker that drives a loop, or none. A message for the loop wakes this worker.
 ///
-/// Threads     whom_to_wake(): any. All others: under the lock of who hands the loop on.
+/// Threads     to_wake(): any. All others: under the crew's mutex.
 template <class Worker>
 class loop_driver {
  public:
   void set(Worker& w) noexcept { word_.store(&w, std::memory_order_release); }  // [W31] release, pairs with [W30]
-  void clear() noexcept { word_.store(nullptr, std::memory_order_relaxed); }  // who does not see it wakes one too many
+  void clear() noexcept {
+    word_.store(nullptr, std::memory_order_relaxed);
+  }  // relaxed: an old value only causes a needless wake-up
   Worker* get() const noexcept { return word_.load(std::memory_order_relaxed); }
 
-  /// Null: nobody.
-  Worker* whom_to_wake() const noexcept {
+  /// Null: no worker drives the loop.
+  Worker* to_wake() const noexcept {
     return word_.load(std::memory_order_acquire);  // [W30] acquire, pairs with [W31]: the worker, and its parking_slot
   }
 

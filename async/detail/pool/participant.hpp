@@ -17,8 +17,8 @@ struct worker;
 
 using job_deque = stealing_deque<job, task_scope>;
 
-/// A thread's part in a pool: the deque of the jobs that it has made, and where it sleeps. A worker has one, a
-/// stand-in, and each thread outside the pool that forks and joins in it.
+/// A thread's part in a pool: the deque of the jobs that it has made, and its parking slot. Each worker has one, each
+/// stand-in, and each thread from outside that forks and joins in the pool.
 ///
 /// It outlives the thread, since thieves may look at it at any time.
 struct alignas(no_sharing) participant {
@@ -32,13 +32,13 @@ struct alignas(no_sharing) participant {
   participant(const participant&) = delete;
   participant& operator=(const participant&) = delete;
 
-  /// Counts on one of the own thread's counters.
+  /// Adds one to a counter that only the calling thread writes.
   static void count(atomic<std::uint64_t>& counter) noexcept {
     // relaxed: one writer, and readers want a figure only
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// Own thread only: a number for where to begin stealing.
+  /// Own thread only: a number that chooses the first victim of a theft.
   std::uint32_t next_random() noexcept {
     random = random * 1664525U + 1013904223U;
     return random >> 8;
@@ -46,34 +46,36 @@ struct alignas(no_sharing) participant {
 
   pool_core& pool;
   const std::size_t index;
-  worker* const as_worker;       // null: not a worker
-  std::size_t stands_for;        // own thread only: the worker's index, that of the worker for whom a stand-in stands
-  bool is_stand_in = false;      // own thread only
-  bool is_polling = false;       // own thread only: its current task polls for what another one is to do
-  std::uint32_t random;          // own thread only
-  job_deque own;                 // what a thread leaves in it when it ends is stolen by the others
-  std::int64_t made_from = 0;    // own thread only: where in the deque the jobs begin that its current task has made
-  atomic<std::uint64_t> ran{0};  // written by the own thread
+  worker* const as_worker;     // null: not a worker
+  std::size_t stands_for;      // own thread only: its index; for a stand-in, that of the worker that it replaces
+  bool is_stand_in = false;    // own thread only
+  bool is_polling = false;     // own thread only: its current task polls for the result of another one
+  std::uint32_t random;        // own thread only
+  job_deque own;               // others steal what is left in it when the thread ends
+  std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
+  atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
   sleepers& all;
-  sleepers::sleeper parking_slot;  // where the own thread sleeps
+  sleepers::sleeper parking_slot;  // for the own thread's sleep
 };
 
-/// A place for a thread that is no worker; one thread after another.
+/// The part of a thread that is no worker, for one thread at a time.
 struct guest : participant {
   guest(pool_core& owner, std::size_t number, sleepers& s) : participant(owner, number, nullptr, s) {}
 
-  /// True: the caller's thread has it.
+  /// Claims it for the calling thread. False: another thread has it, or its jobs have not all been stolen yet.
   bool take() noexcept {
     if (is_taken_.load(std::memory_order_relaxed) || !own.empty()) return false;  // relaxed: asked again
-    // [V1] acquire, pairs with [V2]: what the thread before has done with it; not modelled: a flag like a lock
+    // [V1] acquire, pairs with [V2]: what the previous thread has done with it; not modelled: a flag like a lock
     if (is_taken_.exchange(true, std::memory_order_acquire)) return false;
     if (own.empty()) return true;
-    leave();  // others still have to take what was left there
+    leave();  // others still have to steal what the previous thread has left
     return false;
   }
-  void take_new() noexcept { is_taken_.store(true, std::memory_order_relaxed); }  // relaxed: nobody else knows of it
+  void take_new() noexcept {
+    is_taken_.store(true, std::memory_order_relaxed);
+  }  // relaxed: no other thread knows it yet
   void leave() noexcept {
     is_taken_.store(false, std::memory_order_release);  // [V2] release, pairs with [V1]; not modelled: see there
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>     // for min, max
-#include <chrono>        // for microseconds
+#include <chrono>        // for time_point
 #include <cstddef>       // for size_t
 #include <cstdint>       // for uint64_t
 #include <exception>     // for exception_ptr
@@ -12,7 +12,6 @@
 #include <utility>       // for exchange, forward, move
 #include <vector>        // for vector
 
-#include "async/detail/base/backoff.hpp"         // for backoff
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/injector.hpp"        // for injector
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
@@ -29,47 +28,43 @@
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options
 
+namespace async {
+class threadpool;
+}
+
 namespace async::detail {
 
-/// The pool behind async::threadpool. A task waits in the feed (from outside; FIFO) or in a worker's deque (from
-/// inside; LIFO for the owner, FIFO for thieves). Each worker drives an event loop besides, in turns with its tasks.
+/// The pool behind async::threadpool. A task posted from outside waits in the injector (FIFO). A task posted inside
+/// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Each worker also drives an event
+/// loop, in turns with its tasks.
+///
+/// Functions that another header defines say so. A map of this folder: async/detail/README.md.
 class pool_core {
  public:
-  pool_core(threadpool_options options, void* facade)
-      : facade_(facade),
-        first_threads_(options.threads),
-        processors_(usable_concurrency()),
-        feed_(options),
-        hooks_(std::move(options)),
-        crew_(
-            *this, sleepers_, quiescence_, [](worker& w) { w.pool.live(w); },
-            [](worker& w) {
-              w.home.loop.on_unhandled([&pool = w.pool](std::exception_ptr error) { pool.unhandled(error); });
-            }) {
-    pool_registry::instance().add(registered_);
-  }
+  /// Defined in worker_role.hpp, which has what the workers' threads run.
+  inline pool_core(threadpool_options options, threadpool& facade);
   ~pool_core() { pool_registry::instance().remove(registered_); }
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
 
-  /// The calling thread's worker if it is one of this pool's, else null.
+  /// The worker whose thread calls, if it belongs to this pool; else null.
   worker* own_worker() const noexcept {
     worker* const w = this_worker;
     return w != nullptr && &w->pool == this ? w : nullptr;
   }
-  /// The calling thread's part in this pool, if it has one: as a worker, or in a seat.
+  /// The calling thread's part in this pool, as a worker or in a seat; else null.
   participant* own_part() const noexcept {
     if (this_worker != nullptr && &this_worker->pool == this) return this_worker;
     return this_seat.pool == registered_.number ? this_seat.place : nullptr;
   }
-  /// The same, only while the thread runs tasks of this pool.
+  /// The same, but null unless the thread runs a task of this pool.
   participant* part_inside() const noexcept {
     if (this_worker != nullptr && &this_worker->pool == this) return this_worker;
     return is_inside() ? own_part() : nullptr;
   }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
-  void* facade() const noexcept { return facade_; }
+  threadpool& facade() const noexcept { return *facade_; }
 
   // --- tasks in ------------------------------------------------------------------------------------------------------
 
@@ -89,19 +84,19 @@ class pool_core {
       submit_from_outside(task(std::forward<F>(f)));
     }
   }
-  /// After a thread inside the pool has posted a job.
+  /// To be called after a thread inside the pool has posted a job.
   void posted_inside(const participant& p) {
-    if (p.as_worker == nullptr && end_.is_over()) [[unlikely]]
+    if (p.as_worker == nullptr && shutdown_.is_over()) [[unlikely]]
       run_left_over();
   }
 
-  /// Takes in a job that somebody will wait for, from a thread with a part in the pool. Throws std::bad_alloc, then the
-  /// caller keeps it.
+  /// Takes in a job that a thread will wait for. The caller has the part `p` in the pool. Throws std::bad_alloc; then
+  /// the caller keeps the job.
   [[gnu::always_inline]] void fork(participant& p, job* j, task_scope* in) {
     p.own.push(j, in);
     sleepers_.notify(in);
   }
-  /// The same without an exception. False: there is no memory.
+  /// The same without exceptions. False: there is no memory.
   [[gnu::always_inline]] bool try_fork(participant& p, job* j, task_scope* in) noexcept {
     try {
       fork(p, j, in);
@@ -110,26 +105,26 @@ class pool_core {
       return false;
     }
   }
-  /// Puts back what the same thread has popped in place of `wanted`, and takes that, if nobody else has. Defined in
-  /// pool_wait.hpp.
+  /// Puts `other` back, which the same thread has just popped instead of `wanted`, and takes `wanted`. False: a thief
+  /// has taken it. Defined in pool_wait.hpp.
   bool take_back(participant& p, job_deque::element other, const job* wanted);
-  /// Whether a thread may hand in tasks that it will wait for. Throws stopped: none from outside, any more. False: it
-  /// is to run them itself.
+  /// Whether the calling thread may hand in tasks that it will wait for. False: it has to run them itself. Throws
+  /// stopped when the pool takes no tasks from outside any more.
   bool accepts() const {
-    if (is_inside() || !end_.has_begun()) return true;
+    if (is_inside() || !shutdown_.has_begun()) return true;
     if (!late_posts_run_) throw stopped();
     return false;
   }
 
   void submit_from_outside(task work) {
-    if (!is_inside() && end_.has_begun()) return refuse(work);
-    if (is_inside() ? !feed_.try_put(work) : !feed_.put(work)) return hooks_.call(work);  // no task blocks
+    if (!is_inside() && shutdown_.has_begun()) return refuse(work);
+    if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
     sleepers_.notify();
-    if (end_.is_over()) run_left_over();
+    if (shutdown_.is_over()) run_left_over();
   }
 
-  /// Offers a job to all workers, to the calling one first; offered() follows soon. False: the calling thread is no
-  /// worker, or there is no memory.
+  /// Offers a job to all workers, to the calling one first. The caller calls offered() soon after. False: the calling
+  /// thread is no worker, or there is no memory.
   bool offer(job* j) noexcept {
     worker* const w = own_worker();
     if (w == nullptr) return false;
@@ -142,32 +137,33 @@ class pool_core {
   }
   void offered() noexcept { sleepers_.notify(); }
 
-  /// From here on, what comes after stop() is run on the calling thread instead of refused: for a pool that ends with
-  /// the process.
+  /// Makes posts after stop() run on the posting thread instead of being refused. For a pool that ends with the
+  /// process.
   void run_late_posts_inline() noexcept { late_posts_run_ = true; }
 
-  /// Something to run, in one of two shapes.
+  /// A task to run: a job from a deque, or a task from the injector.
   struct taken {
     job_deque::element boxed;
     task plain;
   };
 
-  /// The own newest job, else a task from the feed, else the oldest job of another thread; every 61st time the feed
-  /// comes first, so that jobs that submit jobs do not starve it. `p` null: a thread that runs what is left.
+  /// Takes the caller's own newest job, else a task from the injector, else the oldest job of another thread. Every
+  /// 61st time the injector comes first, so that jobs that post jobs cannot starve it. False: there is none. `p` null:
+  /// a thread without part, which runs left-over tasks.
   bool take(participant* p, taken& out) noexcept {
     worker* const w = p == nullptr ? nullptr : p->as_worker;
-    const bool feed_first = w != nullptr && ++w->turn % worker::feed_share == 0;
-    if (feed_first) {
-      feed_.sample();
-      if (feed_.take(out.plain)) return true;
+    const bool injector_first = w != nullptr && ++w->turn % worker::injector_share == 0;
+    if (injector_first) {
+      injector_.sample();
+      if (injector_.take(out.plain)) return true;
     }
     if (p != nullptr && (out.boxed = p->own.pop())) return true;
-    if (!feed_first && feed_.take(out.plain)) return true;
+    if (!injector_first && injector_.take(out.plain)) return true;
     out.boxed = steal(p, [](const task_scope*) noexcept { return true; });
     return static_cast<bool>(out.boxed);
   }
 
-  /// Runs it, destroys it and what it captured, and tells who waits for the end of a task.
+  /// Runs a task, destroys it with its captures, and wakes threads that wait for its end.
   void run(participant* p, taken& t) {
     if (t.boxed) return run_job(p, std::exchange(t.boxed, {}));
     const one_task here(*this, p, nullptr);
@@ -177,17 +173,18 @@ class pool_core {
     const one_task here(*this, p, e.tag);
     hooks_.run(e.item);
   }
-  /// Runs f() as a task of its own.
+  /// Runs f() as a task.
   template <class F>
   void run_here(participant* p, F f) {
     const one_task here(*this, p, nullptr);
     f();
   }
   bool has_work() const noexcept {
-    return !feed_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); });
+    return !injector_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); });
   }
 
-  /// The oldest job of some thread that fits, starting from any; null: there is none. `thief` null: as in take().
+  /// Steals the oldest job of some thread, if it fits. Starts at a random victim. Null: there is none. `thief` null: as
+  /// in take().
   template <class Fits>
   job_deque::element steal(participant* thief, Fits fits) const noexcept {
     job_deque::element stolen;
@@ -203,8 +200,7 @@ class pool_core {
     return stolen;
   }
 
-  /// Enters a thread from outside: until go_outside() it counts as running a task of the pool. Returns the pool that it
-  /// was in.
+  /// Counts a thread from outside as running a task of the pool, until go_outside(). Returns the pool that it was in.
   pool_core* come_inside() noexcept {
     quiescence_.helper_arrived();
     return std::exchange(this_pool, this);
@@ -220,20 +216,20 @@ class pool_core {
   /// Returns when ready() is true. Meanwhile runs the jobs that `own` allows, and the worker's event loops. Sleeps
   /// while there are none.
   ///
-  /// What makes ready() true is the end of a task of this pool, or something else, which is looked for after growing
-  /// times of at most 8 ms. While this thread sleeps, others call ready(), too, one at a time; it must not call back
-  /// into the pool.
+  /// The end of a task of this pool that makes ready() true wakes the thread at once. Any other event is noticed by
+  /// polling, after growing times of at most 8 ms. While the thread sleeps, other threads call ready(), too, one at a
+  /// time; it must not call back into the pool.
   template <class Ready>
   void wait_until(participant& p, wait_scope own, Ready ready);
 
-  /// By a thread that has found another job on top: its own newest one that fits, which lies below.
+  /// Takes the newest job that fits from the thread's own deque; other jobs may lie above it.
   template <class Fits>
   job_deque::element take_below(participant& p, Fits fits) noexcept;
 
-  /// A task polls for what another task of the pool is to do: sees to it that somebody is free for that.
+  /// By a task that polls for the result of another task of the pool: lets a stand-in start if no thread is free.
   void stand_in_for_poller() noexcept;
 
-  /// A place for a thread that is none of this pool's. Throws std::bad_alloc.
+  /// A part in the pool for a thread from outside. Throws std::bad_alloc.
   guest& take_seat() {
     guest* found = nullptr;
     guests_.any_of(0, [&found](guest& g) noexcept {
@@ -251,7 +247,7 @@ class pool_core {
   }
   std::uint64_t number() const noexcept { return registered_.number; }
 
-  /// Wakes who sleeps in wait_until(), to look at what it waits for.
+  /// Wakes the threads in wait_until() whose ready() has become true.
   void notify_waiters() noexcept { sleepers_.notify_event(); }
 
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
@@ -271,13 +267,13 @@ class pool_core {
     struct notifier {
       pool_core& pool;
       ~notifier() { pool.idle_.notify(); }
-    } const at_end{*this};  // when a thread could not be started, nobody waits for it
+    } const at_end{*this};  // wait_idle() does not wait for a thread that could not be started
     crew_.configure(threads);
     sleepers_.notify();
   }
 
-  /// Where a flow is to run that is started by the calling thread: in the worker's own loop, at once when its thread
-  /// drives it; else in some loop, by a message.
+  /// The loop for a flow that the calling thread starts. A worker uses its own loop, and starts the flow here, in the
+  /// call, if it drives that loop. Otherwise a message starts the flow.
   struct flow_place {
     loop_host& loop;
     bool here;
@@ -285,13 +281,13 @@ class pool_core {
   flow_place place_for_flow() const noexcept {
     worker* const w = own_worker();
     if (w == nullptr) return {crew_.loop(0).host, false};
-    const bool elsewhere = current_loop != nullptr && current_loop != &w->home.host.core();
-    return {w->home.host, !elsewhere && w->loops.drives(w->home)};
+    const bool elsewhere = current_loop != nullptr && current_loop != &w->own_loop.host.core();
+    return {w->own_loop.host, !elsewhere && w->loops.drives(w->own_loop)};
   }
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
   event_loop& loop(std::size_t index) const {
-    const worker* const own = own_worker();  // which is not wanted yet when it begins, and no more when it ends
+    const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
     const bool is_own = own != nullptr && own->index == index;
     if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
     return crew_.loop(index).loop;
@@ -304,7 +300,7 @@ class pool_core {
     threadpool_stats all;
     crew_.count(all);
     all.wakes = sleepers_.wakes();
-    all.queue_peak = feed_.peak();
+    all.queue_peak = injector_.peak();
     guests_.any_of(0, [&all](const guest& g) noexcept {
       all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own
       all.steals += g.steals.load(std::memory_order_relaxed);
@@ -322,21 +318,18 @@ class pool_core {
   void stop() {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
-    end_.begin();
-    crew_.close([this]() noexcept { return has_work() || quiescence_.has_anybody(); });
-    feed_.close();
+    shutdown_.begin();
+    crew_.close([this]() noexcept { return has_work() || quiescence_.has_threads_or_helpers(); });
+    injector_.close();
     if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
     stand_ins_.close();
-    end_.finish();
+    shutdown_.finish();
     const left_alone here(this);
     crew_.end_loops([this] { return run_all(); });
   }
 
  private:
-  static constexpr unsigned tasks_per_turn = 16;
-  static constexpr std::chrono::microseconds first_nap{250}, stand_in_nap{1000}, last_nap{8000};
-
   /// While it lives, the calling thread runs tasks of `pool`.
   struct inside {
     explicit inside(pool_core* pool) noexcept : before(std::exchange(this_pool, pool)) {}
@@ -344,14 +337,15 @@ class pool_core {
     ~inside() { this_pool = before; }
     pool_core* const before;
   };
-  /// The same when the threads have gone: what is posted meanwhile is run by this thread, not inside the post.
+  /// The same when the threads have gone: this thread also runs what is posted meanwhile, but not inside the post.
   struct left_alone : inside {
     explicit left_alone(pool_core* pool) noexcept : inside(pool), outer(std::exchange(left_over_of, pool)) {}
     ~left_alone() { left_over_of = outer; }
     pool_core* const outer;
   };
 
-  /// One task of the pool, on this thread; its end tells those who wait, also when pthread_exit() ends the thread.
+  /// While it lives, the calling thread runs one task. Its end wakes waiting threads, also when pthread_exit() ends the
+  /// thread.
   class one_task {
    public:
     one_task(pool_core& pool, participant* p, task_scope* in) noexcept : scope_(in), pool_(pool), part_(p) {
@@ -359,7 +353,7 @@ class pool_core {
     }
     ~one_task() {
       if (part_ != nullptr) {
-        part_->made_from = (std::min)(made_from_, part_->own.position());  // which others may have lowered
+        part_->made_from = (std::min)(made_from_, part_->own.position());  // thieves may have lowered the position
         participant::count(part_->ran);
         if (part_->is_polling) [[unlikely]]
           pool_.stop_polling(*part_);
@@ -376,7 +370,7 @@ class pool_core {
     std::int64_t made_from_ = 0;
   };
 
-  /// Calls f(participant&) for the workers, from number `first` on, and for the guests, until one returns true.
+  /// Calls f(participant&) for the workers, starting at number `first`, and for the guests, until one returns true.
   template <class F>
   bool any_part(std::size_t first, F f) const {
     return crew_.any_of(first, [&f](worker& w) { return f(w); }) || guests_.any_of(0, [&f](guest& g) { return f(g); });
@@ -400,7 +394,7 @@ class pool_core {
     hooks_.call(work);
   }
 
-  /// What slipped in while the threads went. What such a task posts is run after it, by the same call.
+  /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.
   [[gnu::noinline]] void run_left_over() {
     if (left_over_of == this) return;
     const left_alone here(this);
@@ -412,98 +406,21 @@ class pool_core {
     return any;
   }
 
-  // --- a worker's life -----------------------------------------------------------------------------------------------
+  // --- the turns of threads: worker_role.hpp, pool_wait.hpp ----------------------------------------------------------
 
-  /// The thread's first and last acts as a worker.
-  class attendance {
-   public:
-    explicit attendance(worker& w) : worker_(w) {
-      this_worker = &w;
-      this_home = &w;
-      this_pool = &w.pool;
-      worker_loop = &w.home.host.core();
-      w.pool.hooks_.started(w.index);
-    }
-    ~attendance() {
-      pool_core& pool = worker_.pool;
-      this_worker = nullptr;
-      this_home = nullptr;
-      worker_loop = nullptr;
-      pool.sleepers_.notify();  // for what is left in its deque
-      pool.idle_.notify();
-      pool.hooks_.stopping(worker_.index);
-      this_pool = nullptr;
-    }
-    attendance(const attendance&) = delete;
-    attendance& operator=(const attendance&) = delete;
+  class worker_attendance;
+  class worker_role;
+  template <class Ready>
+  class wait_role;
+  inline void run_worker(worker& w);
 
-   private:
-    worker& worker_;
-  };
-
-  void live(worker& w) {
-    const attendance here(w);
-    bool searching = false;
-    unsigned tasks_left = 0;  // before the next look at the loops
-    for (;;) {
-      taken t;
-      bool loops_rest = false;
-      // before a turn, whose end of the search would wake another for it
-      const bool found = searching && !w.is_to_retire() && take(&w, t);
-      if (!found && tasks_left == 0) {
-        const bool turned = mind(w, searching);
-        loops_rest = !turned || !w.loops.has_work();
-        tasks_left = turned ? tasks_per_turn : w.loops.tasks_per_look();
-      }
-      if (!found && w.is_to_retire()) {
-        if (std::exchange(searching, false)) end_search();
-        if (crew_.leave(w)) break;
-      } else if (found || take(&w, t)) {
-        if (std::exchange(searching, false)) end_search();
-        w.flows.end();
-        run(&w, t);
-        if (tasks_left != 0) --tasks_left;
-        for (job_deque::element e; tasks_left != 0 && (e = w.next_own()); --tasks_left) run_job(&w, e);
-      } else if (!loops_rest) {
-        tasks_left = 0;
-        if (end_.is_closing()) {
-          w.flows.go_on();
-          idle_.notify();
-        }
-      } else {
-        w.flows.end();
-        searching = wait_for_work(w, searching);
-        tasks_left = 0;
-      }
-    }
-  }
-
-  /// Searches a while, if that pays, or waits for an answer to what its loops have sent; sleeps. True: it searches.
-  bool wait_for_work(worker& w, bool searching) noexcept {
-    const bool pays = w.searches.should_spin();
-    searching = searching || (pays && sleepers_.begin_search(search_limit()));
-    const bool looks = (w.loops.were_active() && quiescence_.threads() <= processors_) || (searching && pays);
-    for (backoff pause; looks && !pause.exhausted(8); pause.wait()) {
-      if (!has_work() && !w.is_called() && !w.loops.has_work()) continue;
-      w.searches.spin_succeeded();
-      return searching;
-    }
-    sleepers_.announce(w.parking_slot, searching);
-    auto deadline = (wait_clock::time_point::max)();
-    if (has_work() || w.is_called() || !may_sleep(w, deadline))
-      return sleepers_.cancel(w.parking_slot);  // see announce()
-    idle_.notify();
-    participant::count(w.parks);
-    if (deadline == (wait_clock::time_point::max)()) return sleepers_.park(w.parking_slot);
-    return sleepers_.park_until(w.parking_slot, deadline);
-  }
-
-  /// A turn of the worker's loops, which ends a search. False: they rest.
-  bool mind(worker& w, bool& searching) noexcept {
-    if (w.review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
+  /// Whether the worker's loops are due for a turn. Reviews first which loops it drives, if the crew has asked for it.
+  bool loops_are_due(worker& w) noexcept {
+    if (w.must_review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
       crew_.review(w);
-    if (!w.loops.wants_turn()) return false;
-    if (std::exchange(searching, false)) end_search();
+    return w.loops.wants_turn();
+  }
+  void turn_loops(worker& w) noexcept {
     const std::int64_t before = w.own.position();
     const std::int64_t made_from = std::exchange(w.made_from, before);
     try {
@@ -515,11 +432,19 @@ class pool_core {
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
     w.made_from = w.own.position() > before ? w.own.position() : (std::min)(made_from, w.own.position());
     sleepers_.notify_event();  // a flow's future may be what a task waits for
-    return true;
   }
-  /// False: a loop of the worker has work. Brings `deadline` forward to that of the first timer.
+  /// Announces sleep to the worker's loops. False: one has work. Brings `deadline` forward to the first timer.
   bool may_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
-    return !w.review.load(std::memory_order_relaxed) && w.loops.sleep(deadline);  // relaxed: as in is_called()
+    return !w.must_review.load(std::memory_order_relaxed) && w.loops.sleep(deadline);  // relaxed: as in is_called()
+  }
+
+  /// The park phase: announces sleep, and parks unless look(deadline) finds something after that. True: the thread is
+  /// counted as searching.
+  template <class Look>
+  bool park_unless(sleepers::sleeper& s, bool was_searching, wait_clock::time_point deadline, Look look) noexcept {
+    sleepers_.announce(s, was_searching);
+    if (look(deadline)) return sleepers_.cancel(s);  // see announce()
+    return deadline == (wait_clock::time_point::max)() ? sleepers_.park(s) : sleepers_.park_until(s, deadline);
   }
 
   std::size_t search_limit() const noexcept {
@@ -531,23 +456,24 @@ class pool_core {
     sleepers_.end_search([this]() noexcept { return has_work(); });
   }
 
-  bool is_idle() noexcept {  // who has announced sleep, or has not come yet, may not know that its loop is called
+  /// A worker that has announced sleep, or has not arrived, may not have noticed a call of its loop: crew_ is asked.
+  bool is_idle() noexcept {
     return quiescence_.is_idle(sleepers_, [this]() noexcept {
       return has_work() || (hooks_.has_start() && quiescence_.has_starting()) || crew_.is_called();
     });
   }
 
-  /// No task waits, and whoever does not sleep has found none for as long as flows may go on, see flow_watch. A guess
-  /// that stop() needs, lest a flow that never waits keeps it: should it be wrong, a flow is cancelled too early.
+  /// Whether no task waits, and each worker that is awake has found none for as long as flow_watch allows. A guess for
+  /// stop(), so that a flow that never waits cannot block it. A wrong guess cancels a flow too early.
   bool has_flows_only() noexcept {
     if (has_work() || quiescence_.has_helpers() || quiescence_.has_starting()) return false;
     const std::size_t with_flows = crew_.with_flows_only();
     return with_flows != 0 && with_flows + idle() >= quiescence_.threads();  // else is_idle() knows better
   }
 
-  // --- threads that wait in tasks, and those that stand in for them: pool_wait.hpp -----------------------------------
+  // --- threads that wait inside tasks, and their stand-ins: pool_wait.hpp --------------------------------------------
 
-  class sleep_in_task;
+  class blocked_in_wait;
   atomic<std::uint32_t>* blocked_count(const participant& p) noexcept {
     return p.is_stand_in ? &blocked_stand_ins_ : p.as_worker != nullptr ? &blocked_workers_ : nullptr;
   }
@@ -557,37 +483,37 @@ class pool_core {
   }
   job_deque::element take_within(participant& p, const wait_scope& own) noexcept;
   template <class Fits>
-  job_deque::element unearth(participant& p, Fits fits) noexcept;
+  job_deque::element steal_below(participant& p, Fits fits) noexcept;
   bool has_within(const participant& p, const wait_scope& own) const noexcept;
-  /// How many may stand in: those who do and sleep themselves, and one for each wanted worker that sleeps in a wait.
+  /// The most stand-ins that may be at work: one for each wanted worker, and for each stand-in, that sleeps in a wait.
   /// Relaxed, both: a guess.
   std::size_t missed() const noexcept {
     return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), size());
   }
   bool all_are_blocked() const noexcept { return size() != 0 && blocked_workers() >= size(); }
   std::size_t blocked_workers() const noexcept { return blocked_workers_.load(std::memory_order_relaxed); }
-  bool stand_in_for(const participant& p, bool may_start) noexcept;
-  void live_as_stand_in(std::size_t index);
+  bool call_stand_in(const participant& p, bool may_start) noexcept;
+  void run_stand_in(std::size_t index);
 
-  void* const facade_;
+  threadpool* const facade_;
   const std::size_t first_threads_;
   const std::size_t processors_;
-  injector feed_;
+  injector injector_;
   const pool_hooks hooks_;
   bool late_posts_run_ = false;  // written before stop()
   sleepers sleepers_;
-  shutdown_state end_;
-  quiescence quiescence_;  // the threads, and those from outside in wait_until()
+  shutdown_state shutdown_;
+  quiescence quiescence_;  // counts the threads, and helpers from outside
   idle_condition idle_;
   std::mutex stop_mutex_;  // one stop() at a time
   pool_registry::entry registered_;
   published_list<guest> guests_;  // written under guests_mutex_
   std::mutex guests_mutex_;
   std::vector<std::unique_ptr<guest>> guest_memory_;  // guarded by guests_mutex_
-  atomic<std::uint32_t> blocked_workers_{0};          // that sleep in a wait, or poll
+  atomic<std::uint32_t> blocked_workers_{0};          // workers that sleep in a wait, or poll
   atomic<std::uint32_t> blocked_stand_ins_{0};        // likewise
   stand_ins stand_ins_;
-  worker_crew crew_;  // last: its threads use the rest
+  worker_crew crew_;  // last: its threads use all other members
 };
 
 }  // namespace async::detail

@@ -14,7 +14,7 @@
 
 namespace async::detail {
 
-/// The user's callbacks of a pool, and what happens when one of them, or a task, throws.
+/// A pool's callbacks of users. Handles exceptions that leave them or a task.
 class pool_hooks {
  public:
   explicit pool_hooks(threadpool_options&& options)
@@ -29,17 +29,17 @@ class pool_hooks {
     if (!name_.empty()) {
       char end[24];
       const int length = std::snprintf(end, sizeof end, "/%zu", index);
-      char name[thread_name_length + 1];  // a name that is too long is cut, not the index
+      char name[thread_name_length + 1];  // a long name is cut, the index is not
       const int cut = thread_name_length - length;
       if (std::snprintf(name, sizeof name, "%.*s%s", cut, name_.c_str(), end) > 0) set_thread_name(name);
     }
     call(start_, index);
   }
   void stopping(std::size_t index) const noexcept { call(stop_, index); }
-  /// Whether threads that begin call a function of users, which may do anything.
+  /// Whether starting threads call a function of users, which may do anything.
   bool has_start() const noexcept { return static_cast<bool>(start_); }
 
-  /// Runs one task of the pool, and destroys it.
+  /// Runs one task of the pool and destroys it.
   void run(task& work) const {
     ASYNC_TRACE_SPAN(task, "task", 0);
     call(work);
@@ -50,7 +50,7 @@ class pool_hooks {
     j->run(j);
   }
 
-  /// Calls a task; an exception that leaves it is unhandled. Only what ends the thread passes through.
+  /// Calls a task; an exception that leaves it is unhandled. Only the unwinding of pthread_exit() passes through.
   [[gnu::always_inline]] void call(task& work) const {
     try {
       work();
@@ -61,7 +61,7 @@ class pool_hooks {
     }
   }
 
-  /// The hook, else a message and std::terminate.
+  /// Calls the hook. Without one: a message and std::terminate.
   [[gnu::noinline]] void unhandled(std::exception_ptr error) const noexcept {
     if (unhandled_) return unhandled_(std::move(error));
     terminate_for(error, "async::threadpool: unhandled exception in a task");

@@ -18,7 +18,7 @@
 
 namespace async::detail {
 
-/// A task in a recycled block, as a job.
+/// A job that holds a task, in a recycled block.
 struct boxed_task : job {
   boxed_task(void (*how)(job*), task what) : job{how}, work(std::move(what)) {}
 
@@ -40,13 +40,14 @@ struct boxed_task : job {
   task work;
 };
 
-/// Whether a worker of a pool that stops has only flows left that go on without waiting: it has found no task in turns
-/// of its loops that took 100 ms, of which no more than 5 ms count for one: the thread may have been kept from running.
+/// Detects that a worker of a pool that stops has only flows left which never wait. This is so when it has found no
+/// task in turns of its loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
+/// suspended the thread.
 ///
 /// Threads     are_all(): any, a guess; the others: the worker's.
 class flow_watch {
  public:
-  /// After a turn, when there is no task and the loops have work.
+  /// To be called after a turn when there is no task and the loops have work.
   void go_on() noexcept {
     constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
@@ -54,7 +55,7 @@ class flow_watch {
     last_ = now;
     if (spent_ > std::chrono::milliseconds(100)) all_.store(true, std::memory_order_relaxed);  // relaxed: a guess
   }
-  /// The worker has a task, or its loops rest.
+  /// To be called when the worker has a task, or its loops have no work.
   void end() noexcept {
     if (!going_) return;
     going_ = false;
@@ -72,51 +73,52 @@ class flow_watch {
 
 /// A worker: its part in the pool, its event loop and its thread.
 ///
-/// It outlives the thread, and the pool uses it again when it grows: number `index` of the pool's workers is always
-/// this one.
+/// It outlives the thread, and gets another one when the pool grows again. So worker number `index` is always the same
+/// object.
 struct worker : participant {
-  worker(pool_core& owner, std::size_t number, sleepers& s) : participant(owner, number, this, s), home(*this, &wake) {}
+  worker(pool_core& owner, std::size_t number, sleepers& s)
+      : participant(owner, number, this, s), own_loop(*this, &wake) {}
 
   static void wake(worker& w) noexcept { w.all.wake(w.parking_slot); }
 
-  /// Own thread only: the crew wants it to end.
-  bool is_to_retire() const noexcept {
-    return exit_requested.load(std::memory_order_relaxed);  // relaxed: leave() asks again, under the mutex
+  /// Own thread only: whether the crew asks the thread to end.
+  bool is_exit_requested() const noexcept {
+    return exit_requested.load(std::memory_order_relaxed);  // relaxed: confirm_exit() asks again, under the mutex
   }
-  /// Own thread only: the crew wants it to end, or to take loops over or give them away.
+  /// Own thread only: whether the crew asks the thread to end, or to review which loops it drives.
   bool is_called() const noexcept {
-    return is_to_retire() || review.load(std::memory_order_relaxed);  // relaxed: asked again under the mutex
+    return is_exit_requested() || must_review.load(std::memory_order_relaxed);  // relaxed: asked again under the mutex
   }
 
-  /// Own thread only: its newest job, in front of all else that it might do. None: there is none, or it is time to look
-  /// at the rest. The usual case of tasks that post tasks.
+  /// Own thread only: takes its newest job, the usual case of tasks that post tasks. Null: there is none, or it is time
+  /// to look at other sources.
   job_deque::element next_own() noexcept {
-    if ((turn + 1) % feed_share == 0 || is_to_retire()) return {};
+    if ((turn + 1) % injector_share == 0 || is_exit_requested()) return {};
     ++turn;
     return own.pop();
   }
-  static constexpr std::uint32_t feed_share = 61;  // of so many turns, one begins with the tasks from outside
+  static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
 
-  std::uint32_t turn = 0;              // own thread only
+  std::uint32_t turn = 0;              // own thread only: counts takes
   atomic<bool> exit_requested{false};  // written under the crew's mutex, read by the own thread
-  atomic<bool> review{false};          // likewise: loops are to be taken over or given away
+  atomic<bool> must_review{false};     // likewise: it is to review which loops it drives
   flow_watch flows;                    // written by the own thread while the pool stops
   adaptive_spin searches;              // own thread only
-  hosted_loop home;
+  hosted_loop own_loop;
   driven_loops loops;            // own thread only
-  hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to drive
-  bool has_thread = false;       // guarded by the crew's mutex: one that has not noticed that it is to retire
-  std::thread thread;            // guarded by the crew's mutex; the latest
-  std::thread before;            // its thread that has ended, which the next one joins before it begins
+  hosted_loop* given = nullptr;  // guarded by the crew's mutex: loops that it is to take up
+  bool has_thread = false;       // guarded by the crew's mutex: there is a thread that has not confirmed its exit
+  std::thread thread;            // guarded by the crew's mutex: the latest thread
+  std::thread before;            // the thread before that, which the latest joins before it begins
 };
 
-/// The worker whose thread this is.
+/// The worker whose thread this is; null: none.
 inline constinit thread_local worker* this_worker = nullptr;
 
-/// The pool whose task this thread runs; differs from this_worker's pool in a thread that helps another pool.
+/// The pool whose task this thread runs; null: none. Differs from this_worker's pool while a worker helps another pool.
 inline constinit thread_local pool_core* this_pool = nullptr;
 
-/// The pool whose last tasks this thread runs, after the pool's threads have gone.
+/// The pool whose left-over tasks this thread runs after the pool's threads have ended; null: none.
 inline constinit thread_local pool_core* left_over_of = nullptr;
 
 }  // namespace async::detail

@@ -9,11 +9,12 @@
 
 namespace async::detail {
 
-/// A list that only grows, of things that stay where they are: written under a lock, visited by anybody without it.
+/// A list of pointers that only grows: written under a lock, read by any thread without one. It does not own the
+/// objects.
 ///
 /// Threads     reserve_one() and add(): one at a time. any_of(): any.
 /// Progress    any_of() is wait-free.
-/// Lifetime    outgrown arrays stay until the end, since somebody may be reading one. It does not own what is listed.
+/// Lifetime    outgrown arrays stay until the end, since a thread may be reading one.
 template <class T, std::size_t First = 8>
 class published_list {
  public:
@@ -34,7 +35,8 @@ class published_list {
     newest_.store(&all, std::memory_order_release);
   }
 
-  /// Calls f(T&) for each until one returns true; tells whether one did. Starts at number `first` modulo their count.
+  /// Calls f(T&) for each object until one returns true; tells whether one did. Starts at number `first` modulo their
+  /// count.
   template <class F>
   bool any_of(std::size_t first, F f) const {
     const array* const all = newest_.load(std::memory_order_acquire);  // [W25] acquire, pairs with [W26]

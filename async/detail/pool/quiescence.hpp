@@ -7,58 +7,61 @@
 
 namespace async::detail {
 
-/// Counts who may have a task of a pool in hand: the pool's threads, and threads from outside that help. Tells whether
-/// nobody has, and none waits. A thread that has been started has nothing in hand until it comes.
+/// Quiescence detection: counts the threads that may have a task of a pool in hand, which are the pool's threads and
+/// helpers from outside. Tells whether none has, and no task waits. A started thread has nothing in hand until it
+/// arrives.
 ///
-/// Word        [ changes:27 | helpers:20 | threads:17 ]; `changes` counts who comes and who goes.
+/// Word        [ changes:27 | helpers:20 | threads:17 ]; `changes` counts arrivals and departures.
 /// Threads     any.
 /// Progress    wait-free.
 class quiescence {
  public:
-  /// A thread is about to be started. It is fresh until it comes.
+  /// A thread is about to be started. It counts as starting until it arrives.
   void thread_starting() noexcept {
-    starting_.fetch_add(1, std::memory_order_relaxed);
-  }  // relaxed: read by who knows of it
-  /// It could not be started.
+    starting_.fetch_add(1, std::memory_order_relaxed);  // relaxed: the reader knows of the start
+  }
+  /// The thread could not be started.
   void thread_not_started() noexcept {
-    starting_.fetch_sub(1, std::memory_order_relaxed);
-  }  // relaxed: nothing to be seen
-  /// By the thread itself, before it looks for tasks.
+    starting_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: nothing is published
+  }
+  /// By the started thread, before it looks for tasks.
   void thread_arrived() noexcept {
     arrive(one_thread);
-    // [W16] release, pairs with [W17]: that it has come; not modelled: a modification of the word sees it anyway there
+    // [W16] release, pairs with [W17]: publishes the arrival; not modelled: there, a modification of the word sees it
+    // anyway
     starting_.fetch_sub(1, std::memory_order_release);
   }
-  /// It has run its last task.
+  /// By the thread, after its last task.
   void thread_left() noexcept { left(one_thread); }
   /// A thread from outside is about to look for tasks.
   void helper_arrived() noexcept { arrive(one_helper); }
   void helper_left() noexcept { left(one_helper); }
 
-  /// Whether a thread has been started that has not come. Those that have come are seen by is_idle() after this.
+  /// Whether a started thread has not arrived yet. A later is_idle() sees those that have.
   bool has_starting() const noexcept {
     return starting_.load(std::memory_order_acquire) != 0;  // [W17] acquire, pairs with [W16]; not modelled: see there
   }
 
   /// Whether there is a thread, or a helper. Relaxed: a guess.
-  bool has_anybody() const noexcept { return has_starting() || threads() != 0 || has_helpers(); }
-  /// How many threads there are. Relaxed: a figure.
+  bool has_threads_or_helpers() const noexcept { return has_starting() || threads() != 0 || has_helpers(); }
+  /// The number of threads. Relaxed: a figure.
   std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
   /// Relaxed: a guess.
   bool has_helpers() const noexcept { return helpers_of(word_.load(std::memory_order_relaxed)) != 0; }
 
-  /// True: at one moment of the call no task waited and nobody ran one; all threads slept, see basic_sleepers, and
-  /// there was no helper. What had been done by then can be seen.
+  /// True: at one moment of the call no task waited and none ran; all threads slept, see basic_sleepers, and there was
+  /// no helper. What the threads had done by then is visible.
   ///
-  /// Between the looks at the two words and their confirmations nobody came, went or woke. So what has_work() did not
-  /// find in between was in nobody's hand; who came after the confirmation took after it what he took.
+  /// Proof: between the first looks at the two words and their confirmations no thread arrived, left or woke. So a task
+  /// that has_work() did not find in between was in no thread's hand. A thread that arrived after the confirmation took
+  /// its tasks after it.
   template <class Sleepers, class HasWork>
   bool is_idle(Sleepers& all, HasWork has_work) noexcept {
     const std::uint64_t before = word_.load(std::memory_order_acquire);  // [W15] acquire, pairs with [W12]
     const auto asleep = all.idle();
     if (asleep.count() != threads_of(before) || helpers_of(before) != 0 || has_work()) return false;
-    // [W11] release, pairs with [W10]: has_work() has not seen what those take who come after this; not modelled: no
-    // load of the model reads what is stored later
+    // [W11] release, pairs with [W10]: has_work() has not seen tasks that threads take which arrive after this; not
+    // modelled: no load of the model reads what is stored later
     return word_.fetch_add(0, std::memory_order_release) == before && all.is_still(asleep);
   }
 
@@ -74,13 +77,14 @@ class quiescence {
     return (word & (one_change - 1)) >> helpers_shift;
   }
 
-  void arrive(std::uint64_t who) noexcept {
-    // [W10] acquire, pairs with [W11]: who looked before has seen what this one takes; not modelled: see there
-    word_.fetch_add(one_change + who, std::memory_order_acquire);
+  void arrive(std::uint64_t one) noexcept {
+    // [W10] acquire, pairs with [W11]: a thread that looked earlier has seen the tasks that this one takes; not
+    // modelled: see there
+    word_.fetch_add(one_change + one, std::memory_order_acquire);
   }
-  void left(std::uint64_t who) noexcept {
+  void left(std::uint64_t one) noexcept {
     // [W12] release, pairs with [W15]: what the tasks have done
-    word_.fetch_add(one_change - who, std::memory_order_release);
+    word_.fetch_add(one_change - one, std::memory_order_release);
   }
 
   atomic<std::uint64_t> word_{0};

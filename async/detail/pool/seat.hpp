@@ -7,20 +7,20 @@
 
 namespace async::detail {
 
-/// Where a thread outside a pool sits that forks and joins in it: from its first task_group or loop there until it
-/// ends, or until it does so in another pool.
+/// The part in a pool that a thread from outside keeps: from its first task_group or loop there until the thread ends,
+/// or until it needs the seat for another pool.
 struct seat {
   std::uint64_t pool;  // the pool's number; 0: none
-  guest* place;        // valid as long as the pool
-  unsigned uses;       // calls on this thread that rely on it
+  guest* place;        // valid while the pool exists
+  unsigned uses;       // visits on this thread's stack that rely on it
 };
-inline constinit thread_local seat this_seat{};       // the current one
-inline constinit thread_local seat other_seats[3]{};  // those in other pools
+inline constinit thread_local seat this_seat{};       // in the pool that the thread visits, or has visited last
+inline constinit thread_local seat other_seats[3]{};  // in other pools
 
-/// The part of a thread in the pool that has started it, as a worker or a stand-in; null: none has.
+/// The part of this thread in the pool that has started it, as a worker or a stand-in; null: no pool has.
 inline constinit thread_local participant* this_home = nullptr;
 
-/// The pools that exist, by number, so that a thread that ends gives a seat back only if there is still a pool.
+/// The existing pools, by number. A thread that ends asks it, and gives a seat back only while the pool exists.
 class pool_registry {
  public:
   struct entry {
@@ -45,7 +45,7 @@ class pool_registry {
     *e.link = e.next;
     if (e.next != nullptr) e.next->link = e.link;
   }
-  /// Frees the seat unless it is needed: somebody relies on it, or tasks lie there. True: the thread sits nowhere.
+  /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
   bool vacate(seat& s) noexcept {
     const std::lock_guard lock(mutex);
     if (exists(s.pool)) {
@@ -55,7 +55,7 @@ class pool_registry {
     s = {};
     return true;
   }
-  /// The thread ends. Other threads take the jobs left there.
+  /// Gives the seat back when the thread ends. Other threads steal the jobs that are left.
   void end(const seat& s) noexcept {
     const std::lock_guard lock(mutex);
     if (exists(s.pool)) s.place->leave();
@@ -74,13 +74,13 @@ class pool_registry {
   std::uint64_t latest = 0;
 };
 
-/// Gives the thread's seats back when the thread ends. False: it does, and has no seats any more.
+/// Makes sure that the thread gives its seats back when it ends. False: it is ending, and can keep no seats.
 inline bool keep_seats() {
   static constinit thread_local bool has_ended = false;
   struct keeper {
     ~keeper() {
       has_ended = true;
-      if (this_seat.uses == 0) leave(this_seat);  // else a destructor of this thread's waits in there
+      if (this_seat.uses == 0) leave(this_seat);  // else a destructor of a thread-local waits in this pool
       for (seat& s : other_seats) leave(s);
     }
     static void leave(seat& s) noexcept {

@@ -11,49 +11,58 @@
 
 namespace async::detail {
 
-/// Who of a pool sleeps and who searches: decides whether new work needs a wake-up, and gives it to exactly one thread.
-/// Threads sleep for want of work ("idle"), or inside a task until something is done ("waiting").
+template <class Epoch>
+class basic_task_scope;
+struct cancel_epoch;
+
+/// The sleeping and the searching threads of a pool. Decides whether new work needs a wake-up, and gives it to exactly
+/// one thread. A thread sleeps because there is no work ("idle"), or inside a task until a condition holds ("waiting").
 ///
-/// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts what
-///             ends a sleep.
-/// Producer    publishes the work, light fence, looks at the word; while anybody sleeps or the word is watched, it also
-///             modifies the word (by nothing, or it ends the watch when nobody sleeps). Nobody asleep, or somebody
-///             searching: done. Else it takes one idle sleeper off the list, counts it as searching and unparks it.
-///             Without one it wakes a waiting thread that has said that it may run this work. That is a courtesy, to
-///             which the proof below does not apply: a waiting thread looks again by itself, later.
-/// Searcher    looks at every source of work. Finding some, it ends its search; if it was the last searcher and there
-///             is more, it wakes the next, so that a burst wakes threads in a chain. Finding none, it announces its
-///             sleep, heavy fence, looks at every source once more, and only then parks; or it is a searcher again.
-///             After the fence, still announced, it sets the watch. Who announces idleness to a watched word needs no
-///             fence: a microsecond that threads save which sleep after each task, while those that post pay
-///             nothing as long as nobody sleeps.
+/// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts the
+///             events that end a sleep.
+/// Producer    publishes the work, light fence, looks at the word. While a thread sleeps or the word is watched, it
+/// also
+///             modifies the word: by nothing, or it ends the watch when no thread sleeps. If no thread sleeps, or one
+///             searches, that is all. Else it takes one idle sleeper off the list, counts it as searching and unparks
+///             it. Without an idle one it wakes a waiting thread that may run this work. That is a courtesy, to which
+///             the proof below does not apply: a waiting thread looks again by itself, later.
+/// Searcher    looks at every source of work. When it finds some, it ends its search; if it was the last searcher and
+///             there is more, it wakes the next, so that a burst wakes threads in a chain. When it finds none, it
+///             announces its sleep, heavy fence, and looks at every source once more. Only then it parks; or it is a
+///             searcher again. After the fence, while still announced, it sets the watch. A thread that announces
+///             idleness to a watched word needs no fence. This saves a microsecond for threads that sleep after each
+///             task, while a post costs nothing more as long as no thread sleeps.
 ///
 /// Why no wake-up of an idle thread is lost. Let P have published a piece of work.
-/// 1. P sees neither a watch nor the sleeper S, who has announced itself. Had S a fence: then the fences make S see the
-///    work in its last look. Had it none, it found the watch of a T, whose fence makes P see T's announcement, or else
-///    T, and S after it, the work. From T's announcement on to that of S, the word shows T asleep, then the watch; so P
-///    did not look at it in between.
+/// 1. P sees neither a watch nor the sleeper S, which has announced itself. If S has made a fence, the fences make S
+/// see
+///    the work in its last look. If S has made none, it has found the watch of a thread T. T's fence makes P see T's
+///    announcement, or else T, and S after it, see the work. From T's announcement to that of S the word shows T
+///    asleep, then the watch; so P has not looked at it in between.
 /// 2. P sees sleepers or a watch, and so modifies the word. Before S's announcement: S sees the work. After it: P sees
-///    S asleep, or awake again, who then looks at all sources before it sleeps.
+///    S asleep, or awake again; then S looks at all sources before it sleeps.
 /// 3. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
-///    word. T's comes after P's, or P would not have seen T: so what P has published is visible to T, who then looks
-///    once more, at all sources before it parks, or for more work after it found some.
-/// 4. P sees sleepers and nobody searching: it wakes one, who is searching from then on, and looks at every source.
-/// A thread that is taken off the list but has not parked yet takes its permit and goes on as 4. does.
+///    word. T's comes after P's, or P would not have seen T. So what P has published is visible to T, which then looks
+///    once more: at all sources before it parks, or for more work after it has found some.
+/// 4. P sees sleepers and no searcher. It wakes one, which is searching from then on and looks at every source.
+/// A thread that is taken off the list but has not parked yet takes its permit and goes on as in 4.
 ///
 /// Threads     a sleeper belongs to one thread at a time; everything else by any thread.
-/// Progress    notify() and notify_event() are wait-free while nobody sleeps, notify() also while somebody searches;
-///             the rest takes a short lock and, to wake, makes one system call. A search begins and ends without lock.
-template <class Mutex = std::mutex>
+/// Progress    notify() and notify_event() are wait-free while no thread sleeps, notify() also while one searches. The
+///             rest takes a short lock and, to wake, makes one system call. A search begins and ends without lock.
+template <class Mutex = std::mutex, class Work = basic_task_scope<cancel_epoch>>
 class basic_sleepers {
  public:
-  /// What a thread sleeps in. Lives on its stack or in its worker, and is off the list whenever its thread is awake.
+  /// The condition that a thread waits for inside a task. Other threads ask it, under the lock.
+  struct wait_condition {
+    bool (*is_ready)(const wait_condition&) noexcept;
+    bool (*may_run)(const wait_condition&, const Work* work) noexcept;  // whether the thread may run it meanwhile
+  };
+
+  /// A parking slot. It lives on the thread's stack or in its part, and is off the list while the thread is awake.
   struct sleeper {
-    /// Set by a thread that sleeps inside a task: what it waits for, and whether it may run some work meanwhile. Called
-    /// by others, under the lock.
-    bool (*is_ready)(const void* condition) noexcept = nullptr;
-    bool (*may_run)(const void* condition, const void* work) noexcept = nullptr;
-    const void* condition = nullptr;
+    /// Set by a thread that sleeps inside a task; null: the thread is idle.
+    const wait_condition* condition = nullptr;
 
     parker place;
     cell<sleeper*> next;      // guarded by the lock
@@ -62,16 +71,16 @@ class basic_sleepers {
     cell<bool> searches;      // written by the waker, before the permit: this thread is counted as searching
   };
 
-  /// After work was published: sees to it that somebody will look for it. `work` is what waiting threads are asked
-  /// about; null: none of them may run it.
-  [[gnu::always_inline]] void notify(const void* work = nullptr) noexcept {
+  /// To be called after work was published: makes sure that a thread will look for it. `work`: what waiting threads are
+  /// asked about; null: none of them may run it.
+  [[gnu::always_inline]] void notify(const Work* work = nullptr) noexcept {
     light_fence();  // pairs with announce()'s heavy fence
     // relaxed: ordered by the fence
-    if ((word_.load(std::memory_order_relaxed) & (everybody_asleep | watched)) != 0) [[unlikely]]
+    if ((word_.load(std::memory_order_relaxed) & (all_asleep_fields | watched)) != 0) [[unlikely]]
       notify_sleepers(work);
   }
 
-  /// After a task has ended: wakes the threads inside a task whose condition has become true, and no others.
+  /// To be called after a task has ended: wakes the waiting threads whose condition has become true, and no others.
   void notify_event() noexcept {
     light_fence();  // pairs with announce()'s heavy fence
     // relaxed: ordered by the fence
@@ -89,11 +98,11 @@ class basic_sleepers {
     return false;
   }
 
-  /// Ends a search that has found work, or that others are to go on with. has_more() tells whether there is any.
+  /// Ends a search that has found work, or that other threads have to continue. has_more() tells whether there is work.
   template <class HasMore>
   void end_search(HasMore has_more) noexcept {
     const std::uint64_t before = change(-one_searching);
-    if (searching(before) == 1 && anybody_idle(before) && has_more()) wake_one(nullptr);
+    if (searching(before) == 1 && has_idle(before) && has_more()) wake_one(nullptr);
   }
 
   /// Announces sleep; the search of a searching caller ends with it. The caller then looks at every source once more,
@@ -102,26 +111,26 @@ class basic_sleepers {
     std::uint64_t before = 0;
     {
       const std::lock_guard lock(mutex_);
-      push(s.is_ready != nullptr ? first_waiting_ : first_idle_, s);
+      push(s.condition != nullptr ? first_waiting_ : first_idle_, s);
       before = change(one_asleep(s) - (was_searching ? one_searching : 0));
     }
-    if (s.is_ready == nullptr && (before & watched) != 0) return;
+    if (s.condition == nullptr && (before & watched) != 0) return;
     heavy_fence();  // pairs with the light fences of notify() and notify_event()
     if ((before & watched) != 0) return;
     const std::lock_guard lock(mutex_);
-    // [S2] release, pairs with [S1]: what the fence made visible here is visible to who finds the watch;
+    // [S2] release, pairs with [S1]: what the fence made visible here is visible to a thread that finds the watch;
     // not modelled: the fence of the model releases, too
     if (s.listed.get()) word_.fetch_or(watched, std::memory_order_release);
   }
 
-  /// Takes the announcement back, or the permit, when a waker was faster. True: the caller was idle, is counted as
-  /// searching and goes on as a searcher; so it is, also when it was not before, unless it was told something else than
-  /// to search: what it found may be more than it can run, and those who posted it may have relied on its search.
+  /// Takes the announcement back, or takes the permit when a waker was faster. True: the caller is counted as searching
+  /// and goes on as a searcher. An idle caller becomes a searcher either way, unless woken for another reason: it may
+  /// have found more work than it can run, and producers may have relied on its search.
   bool cancel(sleeper& s) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (s.listed.get()) {
-        const bool was_idle = s.is_ready == nullptr;
+        const bool was_idle = s.condition == nullptr;
         unlink(s);
         change(one_change - one_asleep(s) + (was_idle ? one_searching : 0));
         return was_idle;
@@ -141,7 +150,7 @@ class basic_sleepers {
     return s.place.park_until(deadline) ? s.searches.get() : cancel(s);
   }
 
-  /// Wakes this one, if it is asleep, without making it search: it has been told something else.
+  /// Wakes this thread, if it is asleep, for another reason than to search.
   void wake(sleeper& s) noexcept {
     bool is_asleep = false;
     {
@@ -154,52 +163,53 @@ class basic_sleepers {
     s.place.unpark();
   }
 
-  /// How many threads are asleep for want of work, and a number that changes whenever one ceases to be.
+  /// The number of idle threads, and a number that changes whenever one ceases to be idle.
   struct idleness {
     std::uint64_t word;
     std::size_t count() const noexcept { return static_cast<std::size_t>(word >> idle_shift & field); }
   };
   idleness idle() const noexcept {
-    // [S3] acquire, pairs with [S1]: what those who sleep knew of, who looks for work after this knows of, too
+    // [S3] acquire, pairs with [S1]: the caller, which looks for work after this, knows of all that the sleepers knew
     return {word_.load(std::memory_order_acquire)};
   }
-  /// Whether all those still are, without a break. What the caller looked at before, it saw as they will see it.
+  /// Whether all those are still idle, without a break. What the caller has looked at before, it saw as they will see
+  /// it.
   bool is_still(idleness then) noexcept {
     const idleness at_present{change(0)};
     return at_present.count() == then.count() && at_present.word >> changes_shift == then.word >> changes_shift;
   }
 
-  /// How often a thread was woken.
+  /// The number of wake-ups.
   std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
  private:
   static constexpr unsigned idle_shift = 16, waiting_shift = 32, watched_shift = 48, changes_shift = 49;
   static constexpr std::uint64_t field = 0xffffU;
-  static constexpr std::uint64_t everybody_asleep = field << idle_shift | field << waiting_shift;
+  static constexpr std::uint64_t all_asleep_fields = field << idle_shift | field << waiting_shift;
   static constexpr std::uint64_t watched = std::uint64_t{1} << watched_shift;
   static constexpr std::uint64_t one_searching = 1;
   static constexpr std::uint64_t one_change = std::uint64_t{1} << changes_shift;
   static constexpr std::uint64_t searching(std::uint64_t word) noexcept { return word & field; }
   static constexpr std::uint64_t waiting(std::uint64_t word) noexcept { return word >> waiting_shift & field; }
-  static constexpr bool anybody_asleep(std::uint64_t word) noexcept { return (word & everybody_asleep) != 0; }
-  static constexpr bool anybody_idle(std::uint64_t word) noexcept { return (word & field << idle_shift) != 0; }
+  static constexpr bool has_sleepers(std::uint64_t word) noexcept { return (word & all_asleep_fields) != 0; }
+  static constexpr bool has_idle(std::uint64_t word) noexcept { return (word & field << idle_shift) != 0; }
   static std::uint64_t one_asleep(const sleeper& s) noexcept {
-    return std::uint64_t{1} << (s.is_ready != nullptr ? waiting_shift : idle_shift);
+    return std::uint64_t{1} << (s.condition != nullptr ? waiting_shift : idle_shift);
   }
 
-  /// Every change of the word but begin_search()'s; returns what it was.
+  /// Every change of the word except begin_search()'s; returns the word before.
   std::uint64_t change(std::uint64_t by) noexcept {
     // [S1] acq_rel, pairs with itself, [S2] and [S3]: changes have one order, and a later one sees what was published
     // before an earlier one
     return word_.fetch_add(by, std::memory_order_acq_rel);
   }
 
-  [[gnu::noinline]] void notify_sleepers(const void* work) noexcept {
+  [[gnu::noinline]] void notify_sleepers(const Work* work) noexcept {
     const std::uint64_t word = change(0);
-    if (!anybody_asleep(word)) {
-      word_.fetch_and(~watched,
-                      std::memory_order_relaxed);  // relaxed: who has announced itself meanwhile is seen asleep
-    } else if (searching(word) == 0 && (work != nullptr || anybody_idle(word))) {
+    if (!has_sleepers(word)) {
+      // relaxed: a thread that has announced itself meanwhile is seen asleep
+      word_.fetch_and(~watched, std::memory_order_relaxed);
+    } else if (searching(word) == 0 && (work != nullptr || has_idle(word))) {
       wake_one(work);
     }
   }
@@ -215,7 +225,7 @@ class basic_sleepers {
   void unlink(sleeper& s) noexcept {
     sleeper* const next = s.next.get();
     sleeper* const previous = s.previous.get();
-    (previous != nullptr ? previous->next : s.is_ready != nullptr ? first_waiting_ : first_idle_).set(next);
+    (previous != nullptr ? previous->next : s.condition != nullptr ? first_waiting_ : first_idle_).set(next);
     if (next != nullptr) next->previous.set(previous);
     s.listed.set(false);
   }
@@ -226,7 +236,7 @@ class basic_sleepers {
     wakes_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
   }
 
-  [[gnu::noinline]] void wake_one(const void* work) noexcept {
+  [[gnu::noinline]] void wake_one(const Work* work) noexcept {
     sleeper* chosen = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -236,9 +246,7 @@ class basic_sleepers {
       const bool is_idle = chosen != nullptr;
       if (!is_idle && work != nullptr) {
         chosen = first_waiting_.get();
-        while (chosen != nullptr && (chosen->may_run == nullptr || !chosen->may_run(chosen->condition, work))) {
-          chosen = chosen->next.get();
-        }
+        while (chosen != nullptr && !chosen->condition->may_run(*chosen->condition, work)) chosen = chosen->next.get();
       }
       if (chosen == nullptr) return;
       take(*chosen, is_idle);
@@ -253,7 +261,7 @@ class basic_sleepers {
       {
         const std::lock_guard lock(mutex_);
         chosen = first_waiting_.get();
-        while (chosen != nullptr && !chosen->is_ready(chosen->condition)) chosen = chosen->next.get();
+        while (chosen != nullptr && !chosen->condition->is_ready(*chosen->condition)) chosen = chosen->next.get();
         if (chosen == nullptr) return;
         take(*chosen, false);
       }
@@ -262,9 +270,9 @@ class basic_sleepers {
     }
   }
 
-  alignas(no_sharing) atomic<std::uint64_t> word_{0};  // read by all, written by who falls asleep, wakes or searches
+  alignas(no_sharing) atomic<std::uint64_t> word_{0};  // read by all, written by threads that sleep, wake or search
   alignas(no_sharing) Mutex mutex_;                    // guards the lists
-  cell<sleeper*> first_idle_{nullptr};                 // latest to sleep first: its cache is warmest
+  cell<sleeper*> first_idle_{nullptr};                 // the latest to sleep is first: its cache is warmest
   cell<sleeper*> first_waiting_{nullptr};              // inside a task
   atomic<std::uint64_t> wakes_{0};
 };

@@ -12,18 +12,18 @@
 
 namespace async::detail {
 
-/// Threads that stand in for workers of a pool which sleep in a wait although there are tasks. A stand-in runs tasks
-/// until there are none, or until the workers are back. Then it rests for a while, and ends if it is not needed again.
+/// Threads that stand in for workers which sleep in a wait although tasks are queued. A stand-in runs tasks until there
+/// are none, or until the workers are back. Then it rests for 50 ms, and ends if it is not called again.
 ///
-/// Without them a pool whose workers all wait for what one of its queued tasks must do would stop for good.
+/// Without stand-ins, a pool whose workers all wait for a queued task would deadlock.
 ///
 /// Threads     any; rest() by a stand-in; close() once.
 /// Progress    takes a mutex; is_surplus() is wait-free.
 class stand_ins {
  public:
-  /// Has one more work, if fewer do than are `missed`: one that rests, or else, if it `may_start`, a new one that calls
-  /// body(). None is started too soon after the last: some 200 microseconds, longer when there are many. Throws what
-  /// starting a thread throws.
+  /// Puts one more stand-in to work, if fewer are at work than are `missed`. Calls one that rests; else, if it
+  /// `may_start`, starts a thread that calls body(). Between two starts at least 200 microseconds pass, more when there
+  /// are many stand-ins. Throws what starting a thread throws.
   template <class Body>
   void call(std::size_t missed, bool may_start, Body body) {
     if (is_surplus(missed, 1)) return;
@@ -37,8 +37,8 @@ class stand_ins {
     }
     const wait_clock::time_point now = wait_clock::now();
     if (!may_start || now < latest_ + pause * (1 + there / 64)) return;
-    // The next thread joins those that have ended: their thread-local destructors may still run, and wait for
-    // something.
+    // The next thread joins those that have ended. This call does not: their thread-local destructors may still run,
+    // and wait for something.
     std::list<entry> ended;
     for (auto e = threads_.begin(); e != threads_.end();) {
       const auto next = std::next(e);
@@ -62,12 +62,12 @@ class stand_ins {
     latest_ = now;
   }
 
-  /// Whether, with `more` of them at work, there would be more than are missed. Relaxed: a guess.
+  /// Whether more stand-ins would be at work than are missed, if `more` were added. Relaxed: a guess.
   bool is_surplus(std::size_t missed, std::size_t more = 0) const noexcept {
     return at_work_.load(std::memory_order_relaxed) + more > missed;
   }
 
-  /// By a stand-in that is not needed. True: it is called again. False: it is to end.
+  /// By a stand-in that is not needed; waits. True: it is called again. False: it has to end.
   bool rest() {
     std::unique_lock lock(mutex_);
     at_work_.fetch_sub(1, std::memory_order_relaxed);
@@ -82,7 +82,7 @@ class stand_ins {
     return false;
   }
 
-  /// Joins all; none is started any more. When no task is left.
+  /// Ends and joins all, and starts none any more. To be called when no task is left.
   void close() noexcept {
     {
       const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ class stand_ins {
 
   struct entry {
     std::thread thread;
-    std::list<entry> before;  // its own: those that it joins at its end
+    std::list<entry> before;  // ended threads that this one joins at its end
     bool has_ended = false;   // guarded by the mutex
   };
   static void join(std::list<entry>& all) noexcept {
@@ -121,7 +121,7 @@ class stand_ins {
   std::condition_variable wake_;
   bool is_closed_ = false;
   std::size_t resting_ = 0;
-  std::size_t called_ = 0;  // of those that rest
+  std::size_t called_ = 0;  // resting ones that are called and have not noticed it
   wait_clock::time_point latest_{};
   std::list<entry> threads_;
 };

@@ -5,27 +5,26 @@
 #include <mutex>      // for mutex
 #include <stdexcept>  // for length_error
 #include <thread>     // for thread
-#include <utility>    // for exchange, move
+#include <utility>    // for move
 #include <vector>     // for vector
 
-#include "async/detail/base/atomics.hpp"         // for atomic
-#include "async/detail/pool/pool_worker.hpp"     // for worker
-#include "async/detail/pool/published_list.hpp"  // for published_list
-#include "async/detail/pool/quiescence.hpp"      // for quiescence
-#include "async/detail/pool/sleepers.hpp"        // for sleepers
-#include "async/errors.hpp"                      // for stopped
-#include "async/threadpool_options.hpp"          // for threadpool_stats
+#include "async/detail/base/atomics.hpp"          // for atomic
+#include "async/detail/pool/loop_assignment.hpp"  // for loop_assignment
+#include "async/detail/pool/pool_worker.hpp"      // for worker
+#include "async/detail/pool/published_list.hpp"   // for published_list
+#include "async/detail/pool/quiescence.hpp"       // for quiescence
+#include "async/detail/pool/sleepers.hpp"         // for sleepers
+#include "async/errors.hpp"                       // for stopped
+#include "async/threadpool_options.hpp"           // for threadpool_stats
 
 namespace async::detail {
 
-/// The workers of a pool and their threads: starts, retires and joins them; lets thieves visit all.
+/// The workers of a pool and their threads: starts, ends and joins them; lets thieves visit all.
 ///
-/// Worker number i has a thread that may run tasks when i < wanted, or until it has noticed that it is to retire. A
-/// worker that is wanted again before it has noticed simply goes on.
+/// Worker number i has a thread that may run tasks while i < wanted, and until that thread has noticed the request to
+/// exit. A worker that is wanted again before that simply goes on.
 ///
-/// Each worker's event loop is driven by its own thread or, when it has none, by that of a wanted worker; by nobody
-/// while none is wanted. Loops change hands under the mutex: whoever drives one gives it away between two turns, when
-/// it ends or is asked to, and the other takes it before its next task.
+/// Which worker drives which event loop: see loop_assignment.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
@@ -33,8 +32,8 @@ class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
 
-  /// `body` is what each thread does; it returns once leave() has returned true. `prepare` is called with the loop of
-  /// each new worker.
+  /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
+  /// `prepare` first.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&), void (*prepare)(worker&))
       : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
@@ -43,8 +42,8 @@ class worker_crew {
   // --- threads -------------------------------------------------------------------------------------------------------
 
   /// Sets the number of wanted workers. Does not wait for running tasks, nor for threads that end: the next thread of
-  /// the same worker joins them before it begins. Throws stopped; std::length_error and std::bad_alloc, then nothing
-  /// has changed; what starting a thread throws, then those that did start stay.
+  /// the same worker joins them before it begins. Throws stopped. Throws std::length_error and std::bad_alloc; then
+  /// nothing has changed. Throws what starting a thread throws; then those that did start stay.
   void configure(std::size_t threads) {
     if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
     const std::lock_guard lock(mutex_);
@@ -52,7 +51,7 @@ class worker_crew {
     configure_locked(threads);
   }
 
-  /// No configure() from here on. A paused crew gets one worker if needs_one(), and a thread can be had.
+  /// Refuses configure() from here on. A paused crew gets one worker if needs_one(), and if a thread can be started.
   template <class NeedsOne>
   void close(NeedsOne needs_one) noexcept {
     const std::lock_guard lock(mutex_);
@@ -60,52 +59,54 @@ class worker_crew {
     if (size() != 0 || !needs_one()) return;
     try {
       configure_locked(1);
-    } catch (...) {  // who stops the pool runs the tasks
+    } catch (...) {  // the thread that stops the pool runs the tasks
     }
   }
 
-  /// Retires all workers and joins their threads. After close().
+  /// Ends all threads and joins them. After close().
   void join_all() noexcept {
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t wanted = size(); wanted != 0; --wanted) request_exit(wanted - 1);
     }
-    for (const auto& w : members_) {  // which change no more: the crew is closed
+    for (const auto& w : members_) {  // a closed crew gets no more members
       if (w->thread.joinable()) w->thread.join();
     }
   }
 
-  /// By the thread of `w`, when it is to retire. True: it ends and touches `w` no more. False: it is wanted again.
-  bool leave(worker& w) noexcept {
+  /// By the thread of `w`, when its exit is requested. True: it ends and touches `w` no more. False: it is wanted
+  /// again.
+  bool confirm_exit(worker& w) noexcept {
     w.loops.release();
     const std::lock_guard lock(mutex_);
     if (!w.exit_requested.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
-    take_given(w);                                                        // which it has not hosted yet
-    hand_on(w.loops.take([](const hosted_loop&) noexcept { return true; }));
-    w.has_thread = false;
-    quiescence_.thread_left();
+    loops_.put_down(loop_assignment::take_out_all(w));
+    loops_.assign(wanted());
+    thread_has_ended(w);  // after that: is_idle() overlooks a called loop without driver
     return true;
   }
 
-  /// By the thread of `w`, between turns of its loops, when it is to review them.
+  /// By the thread of `w`, between turns of its loops, when it is to review them: takes up the loops that it has been
+  /// given, and gives back those whose owners have a thread again.
   void review(worker& w) noexcept {
-    hosted_loop* list = nullptr;
+    hosted_loop* leaving = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      take_given(w);
-      list = w.loops.take([this, &w](const hosted_loop& h) noexcept { return &h.home != &w && is_wanted(h.home); });
+      loop_assignment::take_up(w);
+      leaving = loop_assignment::take_out_for_owners(w, wanted());
     }
-    if (list == nullptr) return;
-    driven_loops::release(list);
+    if (leaving == nullptr) return;
+    driven_loops::release(leaving);
     const std::lock_guard lock(mutex_);
-    hand_on(list);
+    loops_.put_down(leaving);
+    loops_.assign(wanted());
   }
 
-  /// The loop of worker number `index` modulo the number of those that ever were; there is one after configure().
+  /// The loop of worker number `index`, modulo the number of all workers. After the first configure().
   hosted_loop& loop(std::size_t index) const noexcept {
     hosted_loop* found = nullptr;
     any_of(index, [&found](worker& w) noexcept {
-      found = &w.home;
+      found = &w.own_loop;
       return true;
     });
     return *found;
@@ -114,20 +115,20 @@ class worker_crew {
   /// How many workers are wanted.
   std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
-  /// After join_all(): cancels the flows of all loops, with what that leads to, and closes the loops. more_tasks() runs
+  /// After join_all(): cancels the flows of all loops, with all consequences, and closes the loops. more_tasks() runs
   /// tasks that were posted meanwhile, and tells whether there were any.
   template <class MoreTasks>
   void end_loops(MoreTasks more_tasks) noexcept {
-    for (const auto& w : members_) w->home.host.begin_close();
+    for (const auto& w : members_) w->own_loop.host.begin_close();
     for (bool again = true; again;) {
       again = more_tasks();
-      for (const auto& w : members_) again = w->home.host.drain() || again;
+      for (const auto& w : members_) again = w->own_loop.host.drain() || again;
     }
-    for (const auto& w : members_) w->home.host.core().close();
+    for (const auto& w : members_) w->own_loop.host.core().close();
     static_cast<void>(more_tasks());
   }
 
-  /// How many workers have nothing but flows that never wait, see flow_watch. A guess.
+  /// The number of workers that have only flows which never wait, see flow_watch. A guess.
   std::size_t with_flows_only() const noexcept {
     std::size_t found = 0;
     any_of(0, [&found](const worker& w) noexcept {
@@ -139,17 +140,17 @@ class worker_crew {
 
   // --- work ----------------------------------------------------------------------------------------------------------
 
-  /// Calls f(worker&) for each that ever was until one returns true; tells whether one did. Starts at number `first`
-  /// modulo their count.
+  /// Calls f(worker&) for each worker, wanted or not, until one returns true; tells whether one did. Starts at number
+  /// `first` modulo their count.
   template <class F>
   bool any_of(std::size_t first, F f) const {
     return all_.any_of(first, std::move(f));
   }
 
-  /// Whether others have brought work to a loop that its driver does not know of yet. Relaxed: a look.
+  /// Whether a loop has work from other threads that its driver has not noticed yet. Relaxed: a look.
   bool is_called() const noexcept {
-    return any_of(0,
-                  [](const worker& w) noexcept { return w.home.host.is_called() && w.home.driver.get() != nullptr; });
+    return any_of(
+        0, [](const worker& w) noexcept { return w.own_loop.host.is_called() && w.own_loop.driver.get() != nullptr; });
   }
 
   /// Adds up the workers' counters.
@@ -163,22 +164,20 @@ class worker_crew {
   }
 
  private:
-  /// Puts another thread in the place of one that a task has ended with pthread_exit().
+  /// Starts another thread in place of one that a task has ended with pthread_exit().
   struct successor {
     worker_crew& crew;
     worker& self;
     ~successor() { crew.replace(self); }
   };
-  /// By the thread of `w`, when it ends. Nothing to be done after leave().
+  /// By the thread of `w`, when it ends. Does nothing after confirm_exit().
   void replace(worker& w) noexcept {
     const std::lock_guard lock(mutex_);
     if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
     w.loops.release();
-    take_given(w);
-    hosted_loop* const list = w.loops.take([](const hosted_loop&) noexcept { return true; });
-    w.has_thread = false;
-    quiescence_.thread_left();
-    if (is_wanted(w)) {
+    hosted_loop* const driven = loop_assignment::take_out_all(w);
+    thread_has_ended(w);
+    if (w.index < size()) {
       const std::size_t wanted = size();
       try {
         start(w.index);
@@ -186,19 +185,25 @@ class worker_crew {
       }
       wanted_.store(wanted, std::memory_order_relaxed);  // relaxed: written under the mutex
     }
-    hand_on(list);
+    loops_.put_down(driven);
+    loops_.assign(this->wanted());
   }
 
   // All of these under the mutex.
+
+  void thread_has_ended(worker& w) noexcept {
+    w.has_thread = false;
+    quiescence_.thread_left();
+  }
 
   void configure_locked(std::size_t threads) {
     make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
     std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
     for (; wanted > threads; --wanted) request_exit(wanted - 1);
-    struct placer {
+    const struct assigner {
       worker_crew& crew;
-      ~placer() { crew.place_orphans(); }
-    } const at_end{*this};
+      ~assigner() { crew.loops_.assign(crew.wanted()); }
+    } at_end{*this};
     for (; wanted < threads; ++wanted) start(wanted);
   }
 
@@ -209,7 +214,7 @@ class worker_crew {
       auto fresh = std::make_unique<worker>(pool_, known, sleepers_);
       prepare_(*fresh);
       all_.reserve_one();
-      orphan(fresh->home);
+      loops_.add(fresh->own_loop);
       members_.push_back(std::move(fresh));
       all_.add(*members_.back());
     }
@@ -218,8 +223,8 @@ class worker_crew {
   /// Makes worker number `last` a wanted one.
   void start(std::size_t last) {
     worker& w = *members_[last];
-    w.exit_requested.store(false,
-                           std::memory_order_relaxed);  // relaxed: a running thread asks under the mutex before it ends
+    // relaxed: a running thread asks under the mutex before it ends
+    w.exit_requested.store(false, std::memory_order_relaxed);
     if (!w.has_thread) {
       quiescence_.thread_starting();
       w.before = std::move(w.thread);
@@ -240,56 +245,16 @@ class worker_crew {
     wanted_.store(last + 1, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
 
-  /// Worker number `last`, the last wanted one, is wanted no more.
+  /// Ends the wanted state of worker number `last`, the last wanted one.
   void request_exit(std::size_t last) noexcept {
     worker& w = *members_[last];
-    w.exit_requested.store(true,
-                           std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, else seen in time
+    // relaxed: ordered by the sleepers' lock, else seen in time
+    w.exit_requested.store(true, std::memory_order_relaxed);
     sleepers_.wake(w.parking_slot);
     wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
 
-  bool is_wanted(const worker& w) const noexcept { return w.index < size(); }
-
-  /// Nobody drives the loop.
-  void orphan(hosted_loop& h) noexcept {
-    h.driver.clear();
-    h.next = orphans_;
-    orphans_ = &h;
-  }
-  /// The loop's next driver is `w`, who has a thread.
-  static void give(hosted_loop& h, worker& w) noexcept {
-    h.next = w.given;
-    w.given = &h;
-    h.driver.set(w);
-    w.review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
-    worker::wake(w);
-  }
-  /// Finds drivers for the orphans, and has loops given back to workers that have a thread again.
-  void place_orphans() noexcept {
-    const std::size_t wanted = size();
-    if (wanted == 0) return;
-    for (hosted_loop* list = std::exchange(orphans_, nullptr); list != nullptr;) {
-      hosted_loop& h = *list;
-      list = h.next;
-      give(h, is_wanted(h.home) ? h.home : *members_[h.home.index % wanted]);
-    }
-    for (std::size_t i = 0; i != wanted; ++i) {
-      worker* const driver = members_[i]->home.driver.get();
-      if (driver == members_[i].get()) continue;
-      driver->review.store(true, std::memory_order_relaxed);  // relaxed: as with retire()
-      worker::wake(*driver);
-    }
-  }
-  /// Finds drivers for loops that have been released.
-  void hand_on(hosted_loop* list) noexcept {
-    while (list != nullptr) orphan(*std::exchange(list, list->next));
-    place_orphans();
-  }
-  static void take_given(worker& w) noexcept {
-    w.review.store(false, std::memory_order_relaxed);  // relaxed: written under the mutex
-    w.loops.add(std::exchange(w.given, nullptr));
-  }
+  loop_assignment::workers wanted() const noexcept { return loop_assignment::workers(members_).first(size()); }
 
   pool_core& pool_;
   sleepers& sleepers_;
@@ -300,7 +265,7 @@ class worker_crew {
   atomic<std::size_t> wanted_{0};  // written under the mutex
   std::mutex mutex_;               // guards what follows
   bool is_closed_ = false;
-  hosted_loop* orphans_ = nullptr;  // loops that nobody drives
+  loop_assignment loops_;
   std::vector<std::unique_ptr<worker>> members_;
 };
 

@@ -9,15 +9,15 @@
 
 namespace async::detail {
 
-/// Counts the cancellations of the process, in steps of two.
+/// Counts the cancellations in the process, in steps of two.
 struct cancel_epoch {
   static inline constinit atomic<std::uint64_t> now{2};
 };
 
 using task_scope = basic_task_scope<cancel_epoch>;
 
-/// Scopes, recycled: each thread keeps some, the rest lies in a process-wide store. No scope is ever freed, because
-/// other threads may look at one that has ended, see basic_task_scope.
+/// Recycled scopes: each thread keeps some, a process-wide store has the rest. No scope is ever freed, because other
+/// threads may look at one that has ended, see basic_task_scope.
 namespace scopes {
 
 inline constexpr unsigned batch = 64;
@@ -50,11 +50,11 @@ struct store {
 
 /// The scopes of one thread. Constant-initialised and trivially destructible, so that access costs no guard.
 struct thread_scopes {
-  task_scope* current;  // that of the task which the thread runs, see scope_guard
-  task_scope* first;    // free ones
-  unsigned count;
-  bool is_kept;   // a keeper stands for this thread
-  bool is_ended;  // the keeper has run: the thread keeps nothing any more
+  task_scope* current;  // scope of the task that the thread runs, see scope_guard
+  task_scope* first;    // list of free ones
+  unsigned count;       // length of the list
+  bool is_kept;         // the thread has a keeper
+  bool is_ended;        // the keeper has run: the thread keeps no scopes any more
 };
 inline constinit thread_local thread_scopes mine{};
 
@@ -90,13 +90,13 @@ inline void keep() {
 
 }  // namespace scopes
 
-/// Beside a job in a deque, in place of a scope: a task that was posted, and that nobody joins.
+/// The tag of a job in a deque that was posted and that no construct joins, in place of a scope.
 inline constinit task_scope posted_task{};
 
-/// The scope of the task that the calling thread runs; null: of none.
+/// The scope of the task that the calling thread runs; null: none.
 inline task_scope* current_scope() noexcept { return scopes::mine.current; }
 
-/// A scope for a construct that begins, inside `outer`. Throws std::bad_alloc.
+/// A scope for a new construct inside `outer`. Throws std::bad_alloc.
 inline task_scope& begin_scope(task_scope* outer) {
   scopes::thread_scopes& mine = scopes::mine;
   if (mine.count == 0) [[unlikely]]

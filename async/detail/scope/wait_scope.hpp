@@ -7,10 +7,10 @@
 
 namespace async::detail {
 
-/// Exceptions on their way on this thread that the tasks which it runs meanwhile have nothing to do with.
+/// The number of exceptions in flight on this thread that do not concern the task that it runs inside a wait.
 inline constinit thread_local int exceptions_outside = 0;
 
-/// While it lives, the calling thread runs tasks in a wait, maybe that of a destructor.
+/// While it lives, the calling thread runs tasks inside a wait, perhaps in a destructor during unwinding.
 class work_in_wait {
  public:
   work_in_wait() noexcept : before_(std::exchange(exceptions_outside, std::uncaught_exceptions())) {}
@@ -22,15 +22,15 @@ class work_in_wait {
   const int before_;
 };
 
-/// The tasks that a thread may run while it waits: those of a scope and of scopes inside it, or those that its current
-/// task has made.
+/// The tasks that a waiting thread may run: those of a scope and of scopes inside it, or those that its current task
+/// has made.
 class wait_scope {
  public:
-  /// Those of the current task.
+  /// The tasks made by the current task.
   wait_scope() noexcept = default;
   explicit wait_scope(const task_scope& s) noexcept
       : of_(&s), scope_([](const void* of) noexcept { return static_cast<const task_scope*>(of); }) {}
-  /// Those of source.scope(); none while that is null.
+  /// The tasks of source.scope(), which is asked each time; none while it is null.
   template <class Source>
   explicit wait_scope(const Source& source) noexcept
       : of_(&source), scope_([](const void* of) noexcept {
@@ -38,7 +38,8 @@ class wait_scope {
         }) {}
 
   bool is_of_current_task() const noexcept { return of_ == nullptr; }
-  /// Whether a job of this scope is one of them; false for those of the current task, which are not told by a scope.
+  /// Whether a job of this scope is one of them. False if they are those of the current task: a scope does not tell
+  /// these.
   bool allows(const task_scope* of_job) const noexcept {
     if (of_ == nullptr) return false;
     const task_scope* const s = scope_(of_);
@@ -46,7 +47,7 @@ class wait_scope {
   }
 
  private:
-  const void* of_ = nullptr;
+  const void* of_ = nullptr;  // a scope or a source of any type; null: the current task
   const task_scope* (*scope_)(const void* of) noexcept = nullptr;
 };
 

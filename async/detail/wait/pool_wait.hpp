@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for min
+#include <chrono>     // for microseconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for int64_t
 #include <limits>     // for numeric_limits
 #include <utility>    // for exchange
 #include <vector>     // for vector
 
-#include "async/detail/base/backoff.hpp"    // for backoff
+#include "async/detail/base/platform.hpp"   // for has_stack_room
+#include "async/detail/pool/drive.hpp"      // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"  // for pool_core
 
-/// Waiting for tasks of a pool.
+/// Waiting for tasks of a pool: pool_core::wait_until().
 ///
-/// It runs only tasks that it may wait for: those of the group, loop or call that it waits for, and those which these
-/// have made. So the depth of its stack is that of the tree of tasks, and never follows their number; and a lock that
-/// it holds while it waits is never asked for by a task that has nothing to do with the wait.
+/// A waiting thread runs only tasks that belong to its wait: those of the group, loop or call that it waits for, and
+/// tasks that these have made. So the depth of its stack follows the depth of the tree of tasks, never their number.
+/// And a lock that the thread holds over the wait is never requested by a task that has nothing to do with the wait.
 ///
-/// It cannot deadlock the pool by sleeping. When tasks are queued, no worker is free to take them, and workers sleep in
-/// waits, threads stand in for these, as many as there are workers asleep, see stand_ins. So do they for a thread whose
-/// stack has little room left, see has_stack_room(): it runs nothing any more.
+/// A sleeping wait cannot deadlock the pool. While tasks are queued, no worker is free, and workers sleep in waits, up
+/// to as many stand-ins run the tasks, see stand_ins. The same holds for a thread whose stack has little room left, see
+/// has_stack_room(): it runs no more tasks.
 namespace async::detail {
 
-/// The newest own job that fits, else the oldest of another thread, else one that lies below others in the own deque.
+/// Takes a job that the wait may run: the newest own one, else the oldest of another thread, else an own one below
+/// others. In a paused pool also one that lies above others in the deque of another thread.
 inline job_deque::element pool_core::take_within(participant& p, const wait_scope& own) noexcept {
   if (own.is_of_current_task()) {
     return p.own.position() > p.made_from ? p.own.pop_if(&posted_task) : job_deque::element{};
@@ -34,10 +37,10 @@ inline job_deque::element pool_core::take_within(participant& p, const wait_scop
   }
   if (const job_deque::element e = steal(&p, fits)) return e;
   if (const job_deque::element e = take_below(p, element_fits)) return e;
-  return size() == 0 ? unearth(p, fits) : job_deque::element{};
+  return size() == 0 ? steal_below(p, fits) : job_deque::element{};
 }
 
-/// The newest job in the thread's own deque that fits; what lies above it stays there.
+/// Takes the newest job that fits from the thread's own deque. The jobs above it stay there.
 template <class Fits>
 job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   std::int64_t newer = 0;
@@ -46,7 +49,7 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   try {
     above.reserve(static_cast<std::size_t>(newer));
   } catch (...) {
-    return {};  // until there is memory, it stays where it is
+    return {};  // without memory the job stays where it is
   }
   while (above.size() != static_cast<std::size_t>(newer)) {
     const job_deque::element e = p.own.pop();
@@ -54,7 +57,7 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
     above.push_back(e);
   }
   job_deque::element found = above.size() == static_cast<std::size_t>(newer) ? p.own.pop() : job_deque::element{};
-  if (found && !fits(found)) {  // thieves were faster
+  if (found && !fits(found)) {  // a thief has taken it
     p.own.push(found.item, found.tag);
     found = {};
   }
@@ -68,10 +71,10 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   return static_cast<bool>(take_below(p, [wanted](const job_deque::element& e) noexcept { return e.item == wanted; }));
 }
 
-/// For a paused pool, where no worker takes older jobs away: the oldest fitting job of another thread. Moves older jobs
-/// of that thread to the own deque.
+/// For a paused pool, where no worker takes the older jobs: steals the oldest job that fits from another thread. Moves
+/// the older jobs of that thread to the own deque.
 template <class Fits>
-job_deque::element pool_core::unearth(participant& p, Fits fits) noexcept {
+job_deque::element pool_core::steal_below(participant& p, Fits fits) noexcept {
   job_deque::element found;
   any_part(0, [&](participant& other) noexcept {
     while (&other != &p && other.own.any_fits(fits)) {
@@ -83,7 +86,7 @@ job_deque::element pool_core::unearth(participant& p, Fits fits) noexcept {
       found = other.own.steal();
       if (!found || fits(found.tag)) break;
       p.own.push(found.item, found.tag);
-      p.made_from = p.own.position();  // nothing that the current task has made
+      p.made_from = p.own.position();  // the current task has not made it
       found = {};
     }
     return static_cast<bool>(found);
@@ -91,7 +94,7 @@ job_deque::element pool_core::unearth(participant& p, Fits fits) noexcept {
   return found;
 }
 
-/// Whether take_within() may find something.
+/// Whether take_within() may find a job.
 inline bool pool_core::has_within(const participant& p, const wait_scope& own) const noexcept {
   if (own.is_of_current_task()) {
     std::int64_t newer = 0;
@@ -104,109 +107,151 @@ inline bool pool_core::has_within(const participant& p, const wait_scope& own) c
          p.own.find(8, [&own](const job_deque::element& e) noexcept { return own.allows(e.tag); }, newer);
 }
 
-/// While it lives, a thread of the pool sleeps in a wait, from its first sleep() until awake(), and is missed.
-class pool_core::sleep_in_task {
+/// Counts a thread of the pool as blocked, from its first begin() until end(), so that a stand-in may work for it.
+class pool_core::blocked_in_wait {
  public:
-  explicit sleep_in_task(const participant* home) noexcept
-      : count_(home == nullptr || home->is_polling ? nullptr : home->pool.blocked_count(*home)) {}  // polls: it is
-  ~sleep_in_task() { awake(); }
-  sleep_in_task(const sleep_in_task&) = delete;
-  sleep_in_task& operator=(const sleep_in_task&) = delete;
+  explicit blocked_in_wait(const participant* home) noexcept
+      : count_(home == nullptr || home->is_polling ? nullptr : home->pool.blocked_count(*home)) {}  // polls: is counted
+  ~blocked_in_wait() { end(); }
+  blocked_in_wait(const blocked_in_wait&) = delete;
+  blocked_in_wait& operator=(const blocked_in_wait&) = delete;
 
-  void sleep() noexcept {
-    if (count_ == nullptr || std::exchange(sleeps_, true)) return;
-    count_->fetch_add(1, std::memory_order_relaxed);  // relaxed, both: a guess for those who look
+  void begin() noexcept {
+    if (count_ == nullptr || std::exchange(is_counted_, true)) return;
+    count_->fetch_add(1, std::memory_order_relaxed);  // relaxed, both: readers want a guess
   }
-  void awake() noexcept {
-    if (std::exchange(sleeps_, false)) count_->fetch_sub(1, std::memory_order_relaxed);
+  void end() noexcept {
+    if (std::exchange(is_counted_, false)) count_->fetch_sub(1, std::memory_order_relaxed);
   }
 
  private:
-  atomic<std::uint32_t>* const count_;  // null: the pool does not miss this thread
-  bool sleeps_ = false;
+  atomic<std::uint32_t>* const count_;  // null: the thread belongs to no pool, or is counted already
+  bool is_counted_ = false;
+};
+
+/// The turns of a thread that waits: a worker's event loops, then a task that it may run, then sleep.
+template <class Ready>
+class pool_core::wait_role : sleepers::wait_condition {
+ public:
+  wait_role(pool_core& pool, participant& p, const wait_scope& own, const Ready& ready) noexcept
+      : sleepers::wait_condition{&ask_ready, &ask_may_run},
+        pool_(pool),
+        part_(p),
+        loops_(p.as_worker != nullptr && current_loop == nullptr ? &p.as_worker->loops : nullptr),
+        home_(this_home),
+        own_(own),
+        ready_(ready),
+        blocked_(home_) {}
+
+  void maintain() {
+    is_done_ = ready_();
+    if (is_done_ || loops_ == nullptr || tasks_left_ != 0) return;
+    if (pool_.loops_are_due(*part_.as_worker)) {
+      pool_.turn_loops(*part_.as_worker);
+      if (loops_->were_active()) nap_ = first_nap;  // else the turn has only ended a sleep
+      is_done_ = ready_();
+    }
+    tasks_left_ = loops_->tasks_per_look();
+  }
+
+  bool is_done() const noexcept { return is_done_; }
+
+  bool run_next() {
+    may_run_ = has_stack_room() || pool_.size() == 0;  // in a paused pool no other thread would
+    if (const job_deque::element e = may_run_ ? pool_.take_within(part_, own_) : job_deque::element{}) {
+      run_or_return(e);
+      return true;
+    }
+    const bool is_alone = left_over_of == &pool_;  // the pool's threads have gone: no other thread runs its tasks
+    return is_alone && run_any();
+  }
+
+  bool loops_are_next() noexcept {
+    tasks_left_ = 0;
+    return loops_ != nullptr && loops_->has_work();
+  }
+
+  bool spin() const noexcept {
+    return spin_until([this]() noexcept { return is_wanted() || (loops_ != nullptr && loops_->has_work()); });
+  }
+
+  void park() {
+    blocked_.begin();
+    if (home_ != nullptr) static_cast<void>(home_->pool.call_stand_in(*home_, false));
+    part_.parking_slot.condition = this;
+    const auto look = [this](wait_clock::time_point& deadline) noexcept {
+      return is_wanted() || (loops_ != nullptr && !pool_.may_sleep(*part_.as_worker, deadline));
+    };
+    pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
+    part_.parking_slot.condition = nullptr;
+    if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
+        pool_.has_work() && pool_.idle() == 0 && pool_.all_are_blocked()) {
+      run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
+    }
+    nap_ = (std::min)(2 * nap_, last_nap);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds first_nap{250}, stand_in_nap{1000}, last_nap{8000};
+
+  static bool ask_ready(const sleepers::wait_condition& self) noexcept {
+    return static_cast<const wait_role&>(self).ready_();
+  }
+  static bool ask_may_run(const sleepers::wait_condition& self, const task_scope* work) noexcept {
+    return static_cast<const wait_role&>(self).own_.allows(work);
+  }
+
+  bool is_wanted() const noexcept { return ready_() || (may_run_ && pool_.has_within(part_, own_)); }
+
+  void run_or_return(job_deque::element e) {
+    if (!own_.is_of_current_task() && !own_.allows(e.tag)) {  // the awaited call has just ended: the job is another's
+      try {
+        pool_.fork(part_, e.item, e.tag);
+      } catch (...) {  // without memory
+        pool_.run_job(&part_, e);
+      }
+      return;
+    }
+    blocked_.end();
+    pool_.run_job(&part_, e);
+    nap_ = first_nap;
+    if (tasks_left_ != 0) --tasks_left_;
+  }
+
+  [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
+    taken t;
+    if (!pool_.take(&part_, t)) return false;
+    pool_.run(&part_, t);
+    return true;
+  }
+
+  pool_core& pool_;
+  participant& part_;
+  driven_loops* const loops_;  // null: the thread is no worker of this pool, or is in a turn of a loop
+  participant* const home_;    // the thread's part in the pool that has started it; null: none has
+  const wait_scope& own_;
+  const Ready& ready_;
+  blocked_in_wait blocked_;
+  const work_in_wait others_;
+  bool is_done_ = false;
+  bool may_run_ = true;
+  unsigned tasks_left_ = 0;  // that may run before the next look at the loops
+  std::chrono::microseconds nap_ = first_nap;
 };
 
 template <class Ready>
 void pool_core::wait_until(participant& p, const wait_scope own, const Ready ready) {
-  worker* const w = p.as_worker;
-  participant* const home = this_home;  // where this thread is missed; null: in no pool
-  const struct condition {
-    const wait_scope& own;
-    const Ready& ready;
-  } what{own, ready};
-  driven_loops* const loops = w != nullptr && current_loop == nullptr ? &w->loops : nullptr;
-  const bool is_alone = left_over_of == this;  // the pool's threads have gone: nobody else runs anything
-  sleep_in_task state(home);
-  const work_in_wait others;
-  unsigned tasks_left = 0;  // before the next look at the loops
-  auto nap = first_nap;
-  while (!ready()) {
-    if (loops != nullptr && tasks_left == 0) {
-      bool searching = false;
-      if (mind(*w, searching)) {
-        if (loops->were_active()) nap = first_nap;  // else the turn has only ended a sleep
-        if (ready()) break;
-      }
-      tasks_left = loops->tasks_per_look();
-    }
-    const bool may_run = has_stack_room() || size() == 0;  // in a paused pool nobody else would
-    if (const job_deque::element e = may_run ? take_within(p, own) : job_deque::element{}) {
-      if (!own.is_of_current_task() && !own.allows(e.tag)) {  // what was waited for has just ended: another's
-        try {
-          fork(p, e.item, e.tag);
-        } catch (...) {  // without memory
-          run_job(&p, e);
-        }
-        continue;
-      }
-      state.awake();
-      run_job(&p, e);
-      nap = first_nap;
-      if (tasks_left != 0) --tasks_left;
-      continue;
-    }
-    if (taken t; is_alone && take(&p, t)) {
-      run(&p, t);
-      continue;
-    }
-    tasks_left = 0;
-    backoff pause;
-    bool again = false;
-    while (!again && !pause.exhausted(8)) {
-      pause.wait();
-      again = ready() || (may_run && has_within(p, own)) || (loops != nullptr && loops->has_work());
-    }
-    if (again) continue;
-    state.sleep();
-    if (home != nullptr) static_cast<void>(home->pool.stand_in_for(*home, false));
-    p.parking_slot.condition = &what;
-    p.parking_slot.may_run = [](const void* c, const void* work) noexcept {
-      return static_cast<const condition*>(c)->own.allows(static_cast<const task_scope*>(work));
-    };
-    p.parking_slot.is_ready = [](const void* c) noexcept { return static_cast<const condition*>(c)->ready(); };
-    sleepers_.announce(p.parking_slot, false);
-    auto deadline = wait_clock::now() + nap;
-    if (ready() || (may_run && has_within(p, own)) || (loops != nullptr && !may_sleep(*w, deadline))) {
-      sleepers_.cancel(p.parking_slot);
-    } else {
-      sleepers_.park_until(p.parking_slot, deadline);
-    }
-    p.parking_slot.is_ready = nullptr;
-    if (nap >= stand_in_nap && home != nullptr && !ready() && !home->pool.stand_in_for(*home, true) && may_run) {
-      taken t;  // not even a thread can be had: the one case in which a wait runs what is not its own
-      if (has_work() && idle() == 0 && all_are_blocked() && take(&p, t)) run(&p, t);
-    }
-    nap = (std::min)(2 * nap, last_nap);
-  }
+  wait_role<Ready> role(*this, p, own, ready);
+  drive(role);
 }
 
-/// Has a thread run tasks, if there are some which nobody is free for; a new one only if it `may_start`. False: a
-/// thread cannot be had.
-inline bool pool_core::stand_in_for(const participant& p, bool may_start) noexcept {
+/// Lets a stand-in work if tasks are queued and no thread is free; starts a thread only if it `may_start`. False: a
+/// thread cannot be started.
+inline bool pool_core::call_stand_in(const participant& p, bool may_start) noexcept {
   const std::size_t most = missed();
   if (most == 0 || idle() != 0 || !has_work()) return true;
   try {
-    stand_ins_.call(most, may_start, [this, index = p.stands_for] { live_as_stand_in(index); });
+    stand_ins_.call(most, may_start, [this, index = p.stands_for] { run_stand_in(index); });
     return true;
   } catch (...) {
     return false;
@@ -216,21 +261,21 @@ inline bool pool_core::stand_in_for(const participant& p, bool may_start) noexce
 inline void pool_core::stand_in_for_poller() noexcept {
   participant* const p = this_home;
   if (p == nullptr || &p->pool != this || idle() != 0) return;
-  if (!std::exchange(p->is_polling, true)) {  // until its task ends
-    // relaxed: as with those who sleep
+  if (!std::exchange(p->is_polling, true)) {  // until the task ends
+    // relaxed: as in blocked_in_wait
     if (atomic<std::uint32_t>* const count = blocked_count(*p)) count->fetch_add(1, std::memory_order_relaxed);
   }
-  static_cast<void>(stand_in_for(*p, true));
+  static_cast<void>(call_stand_in(*p, true));
 }
 
-/// Runs tasks until there are none, or nobody is missed, and again when it is called. `index`: of the worker that it
-/// stands for.
-inline void pool_core::live_as_stand_in(std::size_t index) {
+/// The life of a stand-in's thread: runs tasks until there are none or it is surplus, rests, and starts again when it
+/// is called. `index`: the worker that it stands for.
+inline void pool_core::run_stand_in(std::size_t index) {
   const inside here(this);
   guest* place = nullptr;
   try {
     place = &take_seat();
-  } catch (...) {  // the next one will do
+  } catch (...) {  // without memory: a later stand-in tries again
     return;
   }
   place->stands_for = index;

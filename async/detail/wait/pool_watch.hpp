@@ -7,7 +7,7 @@
 
 namespace async::detail {
 
-/// While it lives, the threads of a pool that wait for something look again when a shared state becomes ready.
+/// While it lives, waiting threads of a pool check their conditions again when a shared state becomes ready.
 class pool_watch : future_watcher {
  public:
   pool_watch(pool_core& pool, const void* of) noexcept : future_watcher(&tell), pool_(pool), state_(of) {
@@ -15,8 +15,8 @@ class pool_watch : future_watcher {
   }
   ~pool_watch() {
     if (watchers_of(state_).remove(*this)) return;
-    while (!is_told_.load(std::memory_order_acquire))
-      yield_thread();  // [V3] acquire, pairs with [V4]; not modelled: a flag
+    // [V3] acquire, pairs with [V4]; not modelled: a flag
+    while (!is_told_.load(std::memory_order_acquire)) yield_thread();
   }
   pool_watch(const pool_watch&) = delete;
   pool_watch& operator=(const pool_watch&) = delete;
@@ -29,7 +29,7 @@ class pool_watch : future_watcher {
   }
 
   pool_core& pool_;
-  const void* const state_;
+  const void* const state_;  // a shared state of the standard library
   atomic<bool> is_told_{false};
 };
 

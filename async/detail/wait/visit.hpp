@@ -7,8 +7,8 @@
 
 namespace async::detail {
 
-/// While it lives, the calling thread has a part in the pool: its worker's, or a seat. The seats that a thread outside
-/// has in a few pools stay its own, so that this costs a few loads the next time.
+/// While it lives, the calling thread has a part in the pool: its worker's, or a seat. A thread from outside keeps its
+/// seats in up to four pools, so that the next visit costs a few loads.
 class visit {
  public:
   /// Throws std::bad_alloc.
@@ -41,7 +41,7 @@ class visit {
     }
   }
 
-  /// Makes the thread's seat in the pool the current one.
+  /// Makes the thread's seat in the pool the current one; takes one if there is none.
   participant& sit_down(pool_core& pool) {
     for (seat& s : other_seats) {
       if (s.pool != pool.number()) continue;
@@ -63,7 +63,7 @@ class visit {
         return place;
       }
     }
-    is_extra_ = true;  // all seats are in use, or the thread ends: this one is for the visit only
+    is_extra_ = true;  // all seats are in use, or the thread is ending: this seat is for the visit only
     before_ = this_seat;
     this_seat = {pool.number(), &place, 0};
     return place;
@@ -71,12 +71,12 @@ class visit {
   static bool vacate(seat& s) noexcept { return s.pool == 0 || pool_registry::instance().vacate(s); }
 
   participant* part_;
-  seat* parked_ = nullptr;  // where the seat is that was the current one
+  seat* parked_ = nullptr;  // holds the seat that was the current one
   bool is_extra_ = false;
-  seat before_;  // for an extra seat: the one that was the current one
+  seat before_;  // of an extra seat: the seat that was the current one
 };
 
-/// A visit in which the thread runs tasks, or what belongs to a task: it is inside the pool.
+/// A visit in which the thread runs tasks or parts of tasks: it counts as inside the pool.
 class working_visit : public visit {
  public:
   [[gnu::always_inline]] explicit working_visit(pool_core& pool) : visit(pool) {
@@ -98,8 +98,8 @@ class working_visit : public visit {
     if (was_outside_) part().pool.go_outside(before_);
   }
 
-  bool was_outside_;   // when it is no worker's
-  pool_core* before_;  // when it was outside
+  bool was_outside_;   // set unless the part is a worker's
+  pool_core* before_;  // set if the thread was outside
 };
 
 }  // namespace async::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Threads that stand in for workers which sleep in a wait while tasks are queued.
+// Stand-ins: threads that replace workers which sleep in a wait while tasks are queued.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// True when it becomes true within a minute.
+/// Whether the condition becomes true within a minute.
 template <class Condition>
 bool soon(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + 60s;
@@ -44,20 +44,20 @@ bool soon(Condition condition) {
   return true;
 }
 
-/// A chain of tasks, the first of which waits for the second, and so on, by promises; the last one waits for nothing.
-/// They count themselves.
+/// A chain of tasks linked by promises: each waits for the next one, and the last waits for nothing. They count
+/// themselves.
 class chain {
  public:
   chain(threadpool& pool, std::size_t length) : pool_(pool), links_(length + 1) {
     for (std::promise<void>& link : links_) ends_.push_back(link.get_future());
   }
   ~chain() {
-    while (over_ != links_.size()) std::this_thread::yield();  // a promise must not go before its set_value() returns
+    while (over_ != links_.size()) std::this_thread::yield();  // a promise must live until its set_value() returns
   }
   chain(const chain&) = delete;
   chain& operator=(const chain&) = delete;
 
-  /// The last one calls `at_end` first.
+  /// The last task calls `at_end` first.
   template <class AtEnd = void (*)()>
   void post_all(AtEnd at_end = [] {}) {
     for (std::size_t i = 0; i + 1 < links_.size(); ++i) pool_.execute([this, i] { wait_and_set(i); });
@@ -66,7 +66,7 @@ class chain {
       set(links_.size() - 1);
     });
   }
-  /// So that the newest, which a worker begins with, waits for older ones.
+  /// In this order the newest task, with which a worker begins, waits for older ones.
   void post_all_newest_first() {
     pool_.execute([this] { set(links_.size() - 1); });
     for (std::size_t i = links_.size() - 1; i-- != 0;) pool_.execute([this, i] { wait_and_set(i); });
@@ -120,7 +120,7 @@ struct roll {
 
 }  // namespace
 
-TEST_CASE("a pool of one: a task waits for what a queued task sets, posted from outside [trap: deadlock]") {
+TEST_CASE("a pool of one: a task waits for a queued task that was posted from outside [trap: deadlock]") {
   threadpool pool(1);
   for (int round = 0; round < 20; ++round) {
     std::promise<int> set;
@@ -132,7 +132,7 @@ TEST_CASE("a pool of one: a task waits for what a queued task sets, posted from 
   }
 }
 
-TEST_CASE("a pool of one: a task waits for what an older task of its worker sets, posted inside [trap: deadlock]") {
+TEST_CASE("a pool of one: a task waits for an older task that was posted inside [trap: deadlock]") {
   threadpool pool(1);
   for (int round = 0; round < 20; ++round) {
     std::promise<int> set;
@@ -140,14 +140,14 @@ TEST_CASE("a pool of one: a task waits for what an older task of its worker sets
     std::promise<int> result;
     pool.execute([&] {
       pool.execute([&set] { set.set_value(5); });
-      pool.execute([&] { result.set_value(pool.wait(awaited)); });  // the newest is the first
+      pool.execute([&] { result.set_value(pool.wait(awaited)); });  // the newest runs first
     });
     CHECK(result.get_future().get() == 5);
     pool.wait_idle();
   }
 }
 
-TEST_CASE("a pool of one: between the task that waits and the one that sets there is a thread outside") {
+TEST_CASE("a pool of one: a task waits for another one by way of a thread outside") {
   threadpool pool(1);
   for (int round = 0; round < 20; ++round) {
     std::promise<int> to_outside;
@@ -175,7 +175,7 @@ TEST_CASE("a chain of a hundred tasks that wait for each other's promises ends, 
   }
 }
 
-TEST_CASE("a chain of a hundred tasks that are posted inside a task, the newest waits for the older ones") {
+TEST_CASE("a chain of a hundred tasks posted inside a task: the newest waits for the older ones") {
   for (const std::size_t threads : {1U, 3U}) {
     CAPTURE(threads);
     threadpool pool(threads);
@@ -206,7 +206,7 @@ TEST_CASE("a chain of a hundred tasks with a thread outside between any two") {
   forwards.join();
 }
 
-TEST_CASE("a worker that sleeps in the wait for a group has a stand-in, too [trap: deadlock]") {
+TEST_CASE("a worker that sleeps in the wait for a group also gets a stand-in [trap: deadlock]") {
   threadpool pool(1);
   for (int round = 0; round < 20; ++round) {
     task_group group(pool);
@@ -214,7 +214,7 @@ TEST_CASE("a worker that sleeps in the wait for a group has a stand-in, too [tra
     std::promise<void> set;
     std::future<void> waits = pool.post([&] {
       begun.get_future().wait();
-      group.wait();  // for what the thread outside is at
+      group.wait();  // for the work of the thread outside
     });
     std::thread outside([&] {
       group.run([&] {
@@ -230,7 +230,7 @@ TEST_CASE("a worker that sleeps in the wait for a group has a stand-in, too [tra
   }
 }
 
-TEST_CASE("what runs on a stand-in is inside the pool: current(), posts, groups, loops, waits") {
+TEST_CASE("a task on a stand-in is inside the pool: current(), posts, groups, loops, waits") {
   threadpool pool(1);
   std::promise<void> set;
   std::future<void> awaited = set.get_future();
@@ -272,7 +272,7 @@ TEST_CASE("what runs on a stand-in is inside the pool: current(), posts, groups,
   CHECK(sum == 7);
 }
 
-TEST_CASE("a task that throws on a stand-in: to its future, or to on_unhandled") {
+TEST_CASE("the exception of a task on a stand-in goes to its future, or to on_unhandled") {
   std::promise<int> unhandled;
   threadpool_options options;
   options.threads = 1;
@@ -296,7 +296,7 @@ TEST_CASE("a task that throws on a stand-in: to its future, or to on_unhandled")
   pool.wait_idle();
 }
 
-TEST_CASE("the hooks are called on a stand-in as on a worker, with the index of one, and once each") {
+TEST_CASE("the hooks are called once on each stand-in, with the index of a worker") {
   roll calls;
   {
     threadpool pool(calls.options(2));
@@ -311,7 +311,7 @@ TEST_CASE("the hooks are called on a stand-in as on a worker, with the index of 
   for (std::size_t i = 2; i < calls.started.size(); ++i) CHECK(calls.started[i] == 0);
 }
 
-TEST_CASE("a worker for which another one is free needs no stand-in") {
+TEST_CASE("a worker needs no stand-in while another one is free") {
   roll calls;
   {
     threadpool pool(calls.options(2));
@@ -320,7 +320,7 @@ TEST_CASE("a worker for which another one is free needs no stand-in") {
     std::future<void> waits = pool.post([&] { pool.wait(awaited); });
     bool is_one_free = true;
     const auto until = std::chrono::steady_clock::now() + 50ms;
-    while (std::chrono::steady_clock::now() < until) {  // the naps of one who waits are of at most 8 ms
+    while (std::chrono::steady_clock::now() < until) {  // a waiting thread naps for at most 8 ms
       is_one_free = is_one_free && soon([&pool] { return pool.idlesize() == 1; });
       std::this_thread::sleep_for(1ms);
     }
@@ -331,7 +331,7 @@ TEST_CASE("a worker for which another one is free needs no stand-in") {
   CHECK(calls.all_started() == 2);
 }
 
-TEST_CASE("stop() while stand-ins are about runs every task, and joins them") {
+TEST_CASE("stop() while there are stand-ins runs every task, and joins them") {
   for (const std::size_t threads : {1U, 2U}) {
     for (int round = 0; round < 10; ++round) {
       roll calls;
@@ -348,7 +348,7 @@ TEST_CASE("stop() while stand-ins are about runs every task, and joins them") {
   }
 }
 
-TEST_CASE("the destructor while stand-ins are about runs every task, and joins them") {
+TEST_CASE("the destructor while there are stand-ins runs every task, and joins them") {
   for (int round = 0; round < 20; ++round) {
     roll calls;
     std::optional<threadpool> pool(std::in_place, calls.options(1));
@@ -361,7 +361,7 @@ TEST_CASE("the destructor while stand-ins are about runs every task, and joins t
   }
 }
 
-TEST_CASE("a pool that is paused while its workers wait goes on when it has threads again, or stops") {
+TEST_CASE("a pool paused while its workers wait continues when it has threads again, or stops") {
   for (const bool goes_on : {true, false}) {
     threadpool pool(2);
     std::atomic<int> begun{0};
@@ -385,7 +385,7 @@ TEST_CASE("a pool that is paused while its workers wait goes on when it has thre
   }
 }
 
-TEST_CASE("a pool that shrinks and grows while chains of tasks wait runs them all") {
+TEST_CASE("a pool that shrinks and grows while chains of tasks wait runs all of them") {
   for (std::size_t round = 0; round < testing::rounds(20); ++round) {
     threadpool pool(4);
     std::atomic<bool> is_over{false};
@@ -416,7 +416,7 @@ std::size_t threads_of_process() {
   return count;
 }
 
-/// Without those that have been joined and that the system has not taken away yet.
+/// The number of threads, without those that are joined but not yet removed by the system.
 std::size_t lasting_threads_of_process() {
   std::size_t fewest = threads_of_process();
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
@@ -429,7 +429,7 @@ std::size_t lasting_threads_of_process() {
 
 }  // namespace
 
-TEST_CASE("when nobody is missed any more the stand-ins end") {
+TEST_CASE("the stand-ins end when the workers are back") {
   const std::size_t at_first = lasting_threads_of_process();
   threadpool pool(2);
   const std::size_t usual = at_first + 2;
@@ -446,7 +446,7 @@ TEST_CASE("when nobody is missed any more the stand-ins end") {
   }
 }
 
-TEST_CASE("when no thread can be had, who waits runs other tasks itself: no deadlock") {
+TEST_CASE("when no thread can be started, a waiting thread runs other tasks itself: no deadlock") {
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
     REQUIRE(soon([&] { return pool.idlesize() == threads; }));
@@ -459,7 +459,7 @@ TEST_CASE("when no thread can be had, who waits runs other tasks itself: no dead
   }
 }
 
-TEST_CASE("when no thread can be had after the first few, tasks that wait for older ones of their worker still end") {
+TEST_CASE("when only a few threads can be started, tasks that wait for older ones of their worker still end") {
   for (std::size_t k = 0; k < 6; ++k) {
     threadpool pool(1);
     REQUIRE(soon([&] { return pool.idlesize() == 1; }));
@@ -478,7 +478,7 @@ TEST_CASE("when no thread can be had after the first few, tasks that wait for ol
   }
 }
 
-TEST_CASE("when no thread can be had, stop() and the destructor run what waits, too") {
+TEST_CASE("when no thread can be started, stop() and the destructor also run the waiting tasks") {
   for (const bool stops : {true, false}) {
     std::optional<threadpool> pool(std::in_place, 1U);
     REQUIRE(soon([&] { return pool->idlesize() == 1; }));

@@ -52,10 +52,10 @@ class gate {
 
 }  // namespace
 
-TEST_CASE("wait returns when every task has run, and tells so") {
+TEST_CASE("wait returns true when every task has run") {
   threadpool pool(2);
   task_group group(pool);
-  CHECK(group.wait());  // nothing to wait for
+  CHECK(group.wait());  // there is no task
   std::atomic<int> ran{0};
   for (int i = 0; i < 1000; ++i) group.run([&ran] { ran.fetch_add(1, std::memory_order_relaxed); });
   CHECK(group.wait());
@@ -63,7 +63,7 @@ TEST_CASE("wait returns when every task has run, and tells so") {
   CHECK(group.wait());
 }
 
-TEST_CASE("a group is used again after wait") {
+TEST_CASE("a group can be used again after wait") {
   threadpool pool(2);
   task_group group(pool);
   int sum = 0;
@@ -98,7 +98,7 @@ TEST_CASE("tasks may add tasks to their group") {
   CHECK(ran == (1 << 13) - 1);
 }
 
-TEST_CASE("groups nest to any depth, on one thread and on several, waited for inside and outside") {
+TEST_CASE("groups nest to any depth, on one thread and on several, with waits inside and outside the pool") {
   for (const std::size_t threads : {1U, 2U, 4U}) {
     threadpool pool(threads);
     CHECK(fibonacci(pool, 18) == 2584);
@@ -140,7 +140,7 @@ TEST_CASE("several threads wait for one group") {
   }
 }
 
-TEST_CASE("a group is made by one task of the pool and waited for by another, or by a thread outside") {
+TEST_CASE("one task of the pool makes a group, and another one, or a thread outside, waits for it") {
   threadpool pool(2);
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> ran{0};
@@ -194,7 +194,7 @@ TEST_CASE("of several exceptions the first is thrown, and tasks that have not st
   CHECK(thrown == std::to_string(ran[0]));
 }
 
-TEST_CASE("cancel skips what has not started, destroys it, and wait tells so; then the group is as new") {
+TEST_CASE("cancel skips and destroys tasks that have not started, wait returns false; then the group is as new") {
   threadpool pool(1);
   const auto token = std::make_shared<int>(0);
   task_group group(pool);
@@ -234,7 +234,8 @@ TEST_CASE("a task may cancel its group") {
     group.run([&] {
       const int before = ran.fetch_add(1);
       if (before == 5) group.cancel();
-      while (before > 5 && !group.is_cancelling()) std::this_thread::yield();  // begun before the cancel
+      while (before > 5 && !group.is_cancelling())
+        std::this_thread::yield();  // those that have begun before the cancel
     });
   }
   CHECK_FALSE(group.wait());
@@ -242,7 +243,8 @@ TEST_CASE("a task may cancel its group") {
   CHECK(ran < 10);
 }
 
-TEST_CASE("cancel goes down the tree: groups made in tasks of a cancelled group skip their tasks, and tell so") {
+TEST_CASE(
+    "cancel goes down the tree: groups made in tasks of a cancelled group skip their tasks, and wait returns false") {
   threadpool pool(2);
   std::atomic<int> ran{0};
   std::atomic<bool> inner_is_cancelling{false};
@@ -274,7 +276,7 @@ TEST_CASE("cancel goes down the tree: groups made in tasks of a cancelled group 
   CHECK(ran == 1);
 }
 
-TEST_CASE("an exception in a task of the outer group skips what the inner ones have not begun") {
+TEST_CASE("an exception in a task of the outer group skips tasks of inner groups that have not begun") {
   threadpool pool(2);
   std::atomic<int> ran{0};
   std::promise<void> thrown;
@@ -294,7 +296,7 @@ TEST_CASE("an exception in a task of the outer group skips what the inner ones h
   CHECK(ran == 0);
 }
 
-TEST_CASE("cancel does not go up, nor sideways, nor into an independent group") {
+TEST_CASE("cancel reaches neither outer groups, nor neighbours, nor independent groups") {
   threadpool pool(1);
   int ran = 0;
   task_group outer(pool);
@@ -318,7 +320,7 @@ TEST_CASE("cancel does not go up, nor sideways, nor into an independent group") 
   CHECK(ran == 11);
 }
 
-TEST_CASE("a group that outlives the one around it is not cancelled by whoever uses that one's memory next") {
+TEST_CASE("a group that outlives its outer group is not cancelled by the next user of that memory") {
   threadpool pool(1);
   std::unique_ptr<task_group> survivor;
   {
@@ -333,7 +335,7 @@ TEST_CASE("a group that outlives the one around it is not cancelled by whoever u
   }
 }
 
-TEST_CASE("run_and_wait calls on this thread, as a task of the group, and waits for the others") {
+TEST_CASE("run_and_wait calls on this thread, as a task of the group, and waits for the other tasks") {
   threadpool pool(2);
   task_group group(pool);
   std::atomic<int> ran{0};
@@ -363,7 +365,7 @@ TEST_CASE("the destructor waits") {
   }
 }
 
-TEST_CASE("an exception that leaves the scope of a group cancels it, and is not replaced by that of a task") {
+TEST_CASE("an exception that leaves the scope of a group cancels the group; no task's exception replaces it") {
   threadpool pool(1);
   const occupied busy(pool, 1);
   int ran = 0;
@@ -377,7 +379,7 @@ TEST_CASE("an exception that leaves the scope of a group cancels it, and is not 
   CHECK(ran == 0);
 }
 
-TEST_CASE("an exception that nobody waited for goes to the pool's on_unhandled") {
+TEST_CASE("an exception without a wait goes to the pool's on_unhandled") {
   std::promise<std::string> unhandled;
   async::threadpool_options options;
   options.threads = 1;
@@ -396,7 +398,7 @@ TEST_CASE("an exception that nobody waited for goes to the pool's on_unhandled")
   CHECK(unhandled.get_future().get() == "nobody waits");
 }
 
-TEST_CASE("a task, with what it captured, is gone before wait returns [trap: kept alive]") {
+TEST_CASE("a task and its captures are destroyed before wait returns [trap: kept alive]") {
   threadpool pool(2);
   const auto token = std::make_shared<int>(0);
   for (int round = 0; round < 200; ++round) {
@@ -435,7 +437,7 @@ TEST_CASE("callables of every kind: functions, move-only, called as rvalues only
   CHECK(calls == 7);
 }
 
-TEST_CASE("a callable that cannot be copied is refused before anything has happened") {
+TEST_CASE("when the copy of a callable throws, nothing has happened") {
   threadpool pool(1);
   task_group group(pool);
   struct throws_on_copy {

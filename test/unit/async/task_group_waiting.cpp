@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a thread does that waits for a task_group.
+// Threads that wait for a task_group.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using async::threadpool;
 using testing::occupied;
 using namespace std::chrono_literals;
 
-TEST_CASE("a thread outside runs tasks of the group while it waits [trap: it stalls when nobody else can]") {
+TEST_CASE("a thread outside runs tasks of the group while it waits [trap: it stalls when no other thread can]") {
   threadpool pool(2);
   const occupied busy(pool, 2);
   task_group group(pool);
@@ -28,7 +28,7 @@ TEST_CASE("a thread outside runs tasks of the group while it waits [trap: it sta
   CHECK(threads == std::set<std::thread::id>{std::this_thread::get_id()});
 }
 
-TEST_CASE("a thread that waits runs other tasks of its pool: what the group's tasks wait for [trap: deadlock]") {
+TEST_CASE("a task of an awaited group can wait for another task of the pool, on one worker [trap: deadlock]") {
   threadpool pool(1);
   int result = 0;
   pool.post([&] {
@@ -41,7 +41,7 @@ TEST_CASE("a thread that waits runs other tasks of its pool: what the group's ta
   CHECK(result == 5);
 }
 
-TEST_CASE("tasks of a group that nobody waits for yet are run by the pool [trap: they stall]") {
+TEST_CASE("the pool runs tasks of a group before anything waits for it [trap: they stall]") {
   threadpool pool(1);
   task_group group(pool);
   std::promise<void> ran;
@@ -70,7 +70,7 @@ TEST_CASE("a thread that waits for a long task sleeps") {
   }
 }
 
-TEST_CASE("a destructor that waits while an exception is on its way: groups of tasks that run meanwhile skip nothing") {
+TEST_CASE("a destructor that waits during unwinding: groups of tasks that run meanwhile skip nothing") {
   threadpool pool(1);
   int calls = 0;
   bool inner_is_skipped = false;
@@ -97,5 +97,5 @@ TEST_CASE("a destructor that waits while an exception is on its way: groups of t
   });
   CHECK_THROWS_AS(outer.get(), int);
   CHECK(calls == 10);
-  CHECK(inner_is_skipped);  // its own scope was left by an exception
+  CHECK(inner_is_skipped);  // an exception has left its own scope
 }

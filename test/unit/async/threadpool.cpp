@@ -51,13 +51,13 @@ TEST_CASE("post returns the future of the result, with arguments copied as std::
 
 TEST_CASE("an exception of a posted task comes out of its future") {
   threadpool pool(1);
-  for (int i = 0; i < 200; ++i) {  // while the worker lets go of it, in some rounds
+  for (int i = 0; i < 200; ++i) {  // in some rounds the worker still destroys the task
     auto future = pool.post([]() -> int { throw std::runtime_error("no"); });
     CHECK_THROWS_WITH_AS(future.get(), "no", std::runtime_error);
   }
 }
 
-TEST_CASE("what a task captured is destroyed before its future is ready") {
+TEST_CASE("the captures of a task are destroyed before its future is ready") {
   threadpool pool(2);
   for (int i = 0; i < 1000; ++i) {
     const auto token = std::make_shared<int>(1);
@@ -66,7 +66,7 @@ TEST_CASE("what a task captured is destroyed before its future is ready") {
   }
 }
 
-TEST_CASE("an exception of an executed task goes to on_unhandled, and the worker lives on") {
+TEST_CASE("an exception of an executed task goes to on_unhandled, and the worker goes on") {
   threadpool_options options;
   options.threads = 1;
   std::atomic<int> seen{0};
@@ -122,10 +122,10 @@ TEST_CASE("a paused pool keeps its tasks and runs them when it grows") {
   CHECK(ran == 100);
 }
 
-TEST_CASE("workers that search for tasks find none of those that are posted when the pool has been paused") {
+TEST_CASE("searching workers take no tasks that are posted after the pool was paused") {
   threadpool pool(4);
   constexpr int rounds = 300;
-  int early = 0;  // a worker that has just made sure that the pool is not paused takes one
+  int early = 0;  // tasks taken by a worker that has checked for the pause just before
   for (int i = 0; i < rounds; ++i) {
     pool.configurepool(4);
     pool.post([] {}).get();
@@ -141,7 +141,7 @@ TEST_CASE("workers that search for tasks find none of those that are posted when
   CHECK(early <= rounds / 10);
 }
 
-TEST_CASE("stop and the destructor run what a paused pool has accepted") {
+TEST_CASE("stop and the destructor run the tasks that a paused pool has accepted") {
   std::atomic<int> ran{0};
   {
     threadpool pool(0);
@@ -155,7 +155,7 @@ TEST_CASE("stop and the destructor run what a paused pool has accepted") {
   CHECK(ran == 20);
 }
 
-TEST_CASE("the destructor runs every accepted task, and what these post") {
+TEST_CASE("the destructor runs every accepted task, and the tasks that these post") {
   std::atomic<int> ran{0};
   {
     threadpool pool(2);
@@ -188,7 +188,7 @@ TEST_CASE("stop and wait_idle inside a task are errors, not deadlocks") {
   CHECK_THROWS_AS(waits.get(), std::system_error);
 }
 
-TEST_CASE("a pool can be resized from its own tasks, to nothing and back") {
+TEST_CASE("a pool can be resized from its own tasks, to 0 threads and back") {
   threadpool pool(2);
   std::atomic<int> ran{0};
   for (int i = 0; i < 200; ++i) {
@@ -206,7 +206,7 @@ TEST_CASE("a pool can be resized from its own tasks, to nothing and back") {
   }
 }
 
-TEST_CASE("shrinking loses no task, also none that waits in the deque of a worker that ends") {
+TEST_CASE("shrinking loses no task, not even in the deque of a worker that ends") {
   threadpool pool(2);
   std::atomic<int> ran{0};
   pool.post([&] {
@@ -233,7 +233,7 @@ TEST_CASE("wait inside a task runs other tasks: any depth works on one worker") 
   CHECK(pool.post(nested{pool, 64}).get() == 64);
 }
 
-TEST_CASE("wait inside a task notices a future that the pool does not know") {
+TEST_CASE("wait inside a task notices a future that is made ready outside the pool") {
   threadpool pool(1);
   std::promise<int> foreign;
   auto result = pool.post([&pool, future = foreign.get_future()]() mutable { return pool.wait(future); });
@@ -242,7 +242,7 @@ TEST_CASE("wait inside a task notices a future that the pool does not know") {
   other.join();
 }
 
-TEST_CASE("who waits long inside a task looks ever more seldom") {
+TEST_CASE("a long wait inside a task looks at its condition less and less often") {
   threadpool pool(1);
   const int looks = pool.post([&pool] {
                           int count = 0;
@@ -255,7 +255,7 @@ TEST_CASE("who waits long inside a task looks ever more seldom") {
                           return count;
                         })
                         .get();
-  CHECK(looks < 5'000);  // 55 times in 400 ms it wakes, and looks a few times then
+  CHECK(looks < 5'000);  // it wakes 55 times in 400 ms, and looks a few times each
 }
 
 TEST_CASE("a bounded pool blocks, rejects, or runs the task on the caller") {
@@ -331,7 +331,7 @@ TEST_CASE("hooks run on each thread, with its index; threads carry the pool's na
   CHECK(stopped == started);
 }
 
-TEST_CASE("a number of threads that cannot be had is an error, and nothing is left behind") {
+TEST_CASE("more threads than can be started are an error, and none is left behind") {
   CHECK_THROWS_AS(threadpool(static_cast<std::size_t>(-1)), std::length_error);
   threadpool pool(1);
   CHECK_THROWS_AS(pool.configurepool(100000), std::length_error);
@@ -354,7 +354,7 @@ TEST_CASE("stats count the tasks") {
   CHECK(pool.stats().tasks == 500);
 }
 
-TEST_CASE("a task for a pool that sleeps wakes one thread, not a second one for the same task") {
+TEST_CASE("a task for a sleeping pool wakes one thread, and no second one") {
   threadpool pool(4);
   pool.wait_idle();
   const std::uint64_t before = pool.stats().wakes;
@@ -380,10 +380,10 @@ TEST_CASE("in the steady state post calls operator new at most once, and execute
   for (int i = 0; i < 10; ++i) some(5000);
   testing::alloc_counter counter;
   some(5000);
-  CHECK(counter.calls() <= 300);  // the vector, and now and then a magazine of blocks; nothing for each task
+  CHECK(counter.calls() <= 300);  // the vector, and sometimes a batch of blocks; none for each task
 }
 
-TEST_CASE("an idle pool of eight uses no CPU") {
+TEST_CASE("an idle pool of eight threads uses no CPU") {
   threadpool pool(8);
   pool.wait_idle();
   while (pool.idlesize() != 8) std::this_thread::yield();

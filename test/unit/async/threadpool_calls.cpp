@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a pool can be given: options, callables, ranges, futures.
+// The arguments of a pool: options, callables, ranges, futures.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@
 using async::threadpool;
 using async::threadpool_options;
 
-TEST_CASE("bulk_execute reads no more than it is told to") {
+TEST_CASE("bulk_execute reads no more of the range than `count` elements") {
   std::istringstream stream("x y z");
   threadpool pool(1);
   std::atomic<int> ran{0};
@@ -30,7 +30,7 @@ TEST_CASE("bulk_execute reads no more than it is told to") {
   CHECK(ran == 2);
 }
 
-TEST_CASE("execute and bulk_execute copy what cannot be moved, as post does") {
+TEST_CASE("execute and bulk_execute copy callables that cannot be moved, as post does") {
   struct immovable {
     explicit immovable(std::atomic<int>& c) : calls(c) {}
     immovable(const immovable& other) : calls(other.calls) {}
@@ -50,20 +50,20 @@ TEST_CASE("execute and bulk_execute copy what cannot be moved, as post does") {
   CHECK(calls == 3);
 }
 
-TEST_CASE("wait takes a future that nobody keeps") {
+TEST_CASE("wait takes a temporary future") {
   threadpool pool(1);
   CHECK(pool.wait(pool.post([] { return 5; })) == 5);
   CHECK(pool.wait(pool.post([&] { return pool.wait(pool.post([] { return 6; })); })) == 6);
 }
 
-TEST_CASE("options can be named in the constructor's call, without a warning of the others") {
+TEST_CASE("options can be named in the constructor's call, without a warning about the others") {
   threadpool pool(threadpool_options{.threads = 3});
   CHECK(pool.size() == 3);
   threadpool bounded({.threads = 1, .max_queue = 5, .when_full = threadpool_options::overflow::reject, .name = "few"});
   CHECK(bounded.size() == 1);
 }
 
-TEST_CASE("a hook that is null, or an empty std::function, is none") {
+TEST_CASE("a hook that is null or an empty std::function is not called") {
   threadpool_options options;
   options.threads = 1;
   void (*const no_function)(std::size_t) = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Pools at the end of the program, and what ends it.
+// Pools at the end of the program, and errors that end the program.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -30,7 +30,7 @@ std::size_t count_of(const ending& e, char c) {
   return count;
 }
 
-/// Posts when static objects are destroyed, after the shared pool, which is made later.
+/// Posts when static objects are destroyed, after the end of the shared pool, which is made later.
 struct late_poster {
   ~late_poster() {
     std::future<int> late = async::async([] { return 42; });
@@ -52,7 +52,7 @@ TEST_CASE("a pool that is destroyed inside one of its own tasks ends the program
   CHECK(says(e, "destroyed inside one of its own tasks"));
 }
 
-TEST_CASE("an exception of a task that nobody takes ends the program, and its message is written") {
+TEST_CASE("an unhandled exception of a task ends the program, and its message is written") {
   const ending e = in_child([] {
     threadpool pool(1);
     pool.execute([] { throw std::runtime_error("the reason"); });
@@ -62,7 +62,7 @@ TEST_CASE("an exception of a task that nobody takes ends the program, and its me
   CHECK(says(e, "the reason"));
 }
 
-TEST_CASE("a program that exits runs what the shared pool has accepted, and does not hang") {
+TEST_CASE("a program that exits runs the tasks that the shared pool has accepted, and does not hang") {
   const std::size_t exits = testing::rounds(250);
   for (std::size_t i = 0; i < exits; ++i) {
     const ending e = in_child([i] {
@@ -72,7 +72,7 @@ TEST_CASE("a program that exits runs what the shared pool has accepted, and does
           std::fputc('.', stderr);
         });
       }
-      if (i % 2 == 0) threadpool::shared().configurepool(0);  // paused, too
+      if (i % 2 == 0) threadpool::shared().configurepool(0);  // also paused
       std::exit(3);
     });
     REQUIRE(e.exit_code == 3);
@@ -81,7 +81,7 @@ TEST_CASE("a program that exits runs what the shared pool has accepted, and does
   std::printf("count: %zu exits\n", exits);
 }
 
-TEST_CASE("what is posted to the shared pool after its end runs on the posting thread") {
+TEST_CASE("a task posted to the shared pool after its end runs on the posting thread") {
   const ending e = in_child([] {
     static const late_poster poster;
     CHECK(async::async([] { return 1; }).get() == 1);

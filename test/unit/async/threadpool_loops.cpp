@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What f() returns when it is called on the loop.
+/// The result of f(), called on the loop.
 template <class F>
 auto on(event_loop& loop, F f) -> decltype(f()) {
   std::promise<decltype(f())> result;
@@ -37,7 +37,7 @@ auto on(event_loop& loop, F f) -> decltype(f()) {
   return result.get_future().get();
 }
 
-/// Waits until the loop is driven by the thread that `condition` accepts. Fails by the test's time limit.
+/// Waits until a thread drives the loop that `condition` accepts. Fails by the test's time limit.
 template <class Condition>
 void until_driven_by(event_loop& loop, Condition condition) {
   while (!condition(on(loop, [] { return std::this_thread::get_id(); }))) std::this_thread::yield();
@@ -77,7 +77,7 @@ TEST_CASE("a callback that a task gives to its worker's loop runs on that thread
   CHECK(right.get_future().get());
 }
 
-TEST_CASE("there are as many loops as workers wanted, and the pool alone drives them") {
+TEST_CASE("there are as many loops as wanted workers, and only the pool drives them") {
   threadpool pool(2);
   CHECK_THROWS_AS(pool.loop(2), std::out_of_range);
   CHECK_THROWS_AS(pool.loop(0).run(), std::logic_error);
@@ -91,7 +91,7 @@ TEST_CASE("there are as many loops as workers wanted, and the pool alone drives 
 
 TEST_CASE("timers of a worker's loop fire in order and never early, and handles cancel them") {
   threadpool pool(1);
-  std::vector<int> order;  // the loop's
+  std::vector<int> order;  // belongs to the loop
   std::promise<void> done;
   const auto begin = std::chrono::steady_clock::now();
   std::atomic<bool> early{false};
@@ -108,7 +108,7 @@ TEST_CASE("timers of a worker's loop fire in order and never early, and handles 
   CHECK(order == std::vector<int>{2, 8});
 }
 
-TEST_CASE("neither tasks that post tasks nor callbacks that post callbacks starve the other, nor the timers") {
+TEST_CASE("tasks that post tasks and callbacks that post callbacks starve neither each other nor the timers") {
   std::atomic<bool> stop{false};
   std::atomic<int> tasks{0}, callbacks{0}, timers{0};
   threadpool pool(1);
@@ -132,7 +132,7 @@ TEST_CASE("neither tasks that post tasks nor callbacks that post callbacks starv
   pool.wait_idle();
 }
 
-TEST_CASE("timers are looked at between long tasks, too") {
+TEST_CASE("timers also fire between long tasks") {
   threadpool pool(1);
   std::atomic<int> left{400};
   std::atomic<int> left_at_timer{-1};
@@ -145,7 +145,7 @@ TEST_CASE("timers are looked at between long tasks, too") {
   pool.loop(0).deferred(5ms, [&] { left_at_timer = left.load(); });
   pool.execute(task);
   while (left_at_timer < 0) std::this_thread::yield();
-  CHECK(left_at_timer > 0);  // of 200 ms of tasks
+  CHECK(left_at_timer > 0);  // the tasks take 200 ms
   left = 1;
   pool.wait_idle();
 }
@@ -160,14 +160,14 @@ TEST_CASE("a worker with a timer far ahead sleeps") {
   CHECK(handle.cancel());
 }
 
-TEST_CASE("a timer that waits keeps no worker awake, however long each look at the clock takes") {
+TEST_CASE("a waiting timer keeps no worker awake, however long a look at the clock takes") {
   threadpool pool(0);
   async::detail::sleepers all;
   async::detail::worker worker(pool.core(), 0, all);  // driven by this thread
   async::detail::driven_loops& loops = worker.loops;
-  loops.add(&worker.home);
-  auto handle = worker.home.loop.deferred(1h, [] {});
-  for (int i = 0; i < 10; ++i) {  // as on a machine that is busy with other things
+  loops.add(&worker.own_loop);
+  auto handle = worker.own_loop.loop.deferred(1h, [] {});
+  for (int i = 0; i < 10; ++i) {  // as on a busy machine
     while (!loops.wants_turn()) {
     }
     loops.turn();
@@ -176,7 +176,7 @@ TEST_CASE("a timer that waits keeps no worker awake, however long each look at t
       std::this_thread::sleep_for(100us);  // as the clock shows it
   }
   CHECK_FALSE(loops.has_work());
-  CHECK(loops.wants_turn());  // between tasks it is time for the next look
+  CHECK(loops.wants_turn());  // the next look between tasks is due
   auto deadline = (async::detail::loop_core::time_point::max)();
   CHECK(loops.sleep(deadline));
   CHECK(deadline > async::detail::wait_clock::now() + 30min);
@@ -186,7 +186,7 @@ TEST_CASE("a timer that waits keeps no worker awake, however long each look at t
   async::detail::driven_loops::release(loops.take([](const auto&) { return true; }));
 }
 
-TEST_CASE("a post to the loop of a sleeping worker wakes that one and no other") {
+TEST_CASE("a post to the loop of a sleeping worker wakes this worker and no other") {
   threadpool pool(4);
   std::uint64_t wakes = 0;
   for (int i = 0; i < 100; ++i) {
@@ -194,7 +194,7 @@ TEST_CASE("a post to the loop of a sleeping worker wakes that one and no other")
     const auto before = pool.stats().wakes;
     on(pool.loop(2), [] { return 0; });
     const auto woken = pool.stats().wakes - before;
-    CHECK(woken <= 1);  // 0: it had announced its sleep, and looked once more
+    CHECK(woken <= 1);  // 0: it had announced sleep, and looked once more
     wakes += woken;
   }
   CHECK(wakes >= 20);
@@ -221,7 +221,7 @@ TEST_CASE("posts of one thread to a loop keep their order while the pool is resi
   CHECK(in_order);
 }
 
-TEST_CASE("when a worker goes, another one drives its loop, and gives it back") {
+TEST_CASE("when a worker ends, another one drives its loop, and gives it back") {
   threadpool pool(2);
   event_loop& loop = pool.loop(1);
   const auto first = on(pool.loop(0), [] { return std::this_thread::get_id(); });
@@ -237,7 +237,7 @@ TEST_CASE("when a worker goes, another one drives its loop, and gives it back") 
   CHECK(fired == 1);
 }
 
-TEST_CASE("a paused pool runs no callbacks and fires no timers; both come after the next growth") {
+TEST_CASE("a paused pool runs no callbacks and fires no timers; the next growth continues both") {
   threadpool pool(3);
   event_loop& loop = pool.loop(2);
   pool.configurepool(0);
@@ -280,7 +280,7 @@ TEST_CASE("a task that waits with wait() drives the worker's loop meanwhile") {
   CHECK(answer == 42);
 }
 
-TEST_CASE("what waits in the loops when the pool stops is destroyed without running; what comes later, too") {
+TEST_CASE("callbacks that wait when the pool stops, and later ones, are destroyed without running") {
   struct held : testing::live_count<held> {};
   threadpool pool(2);
   event_loop& loop = pool.loop(1);
@@ -299,19 +299,19 @@ TEST_CASE("what waits in the loops when the pool stops is destroyed without runn
   CHECK(ran == 0);
 }
 
-TEST_CASE("what is posted to a loop runs also when the pool stops before its threads have begun") {
+TEST_CASE("callbacks posted to a loop run also when the pool stops before its threads have begun") {
   int ran = 0;
   for (int i = 0; i < 500; ++i) {
     threadpool pool(2);
     event_loop& loop = pool.loop(1);
     loop.post([&ran, &loop] {
-      loop.post([&ran, &loop] { loop.post([&ran] { ++ran; }); });  // each in another turn
+      loop.post([&ran, &loop] { loop.post([&ran] { ++ran; }); });  // in different turns
     });
   }
   CHECK(ran == 500);
 }
 
-TEST_CASE("callbacks that never end do not keep the pool from stopping") {
+TEST_CASE("an endless chain of callbacks does not keep the pool from stopping") {
   std::atomic<int> ran{0};
   {
     const std::function<void()> again = [&] {
@@ -326,7 +326,7 @@ TEST_CASE("callbacks that never end do not keep the pool from stopping") {
   CHECK(ran >= 1000);
 }
 
-TEST_CASE("tasks that take long, after many short sleeps, let a timer wait for a few of them only") {
+TEST_CASE("after many short sleeps, long tasks delay a timer by a few tasks only") {
   using clock = std::chrono::steady_clock;
   threadpool pool(1);
   for (int i = 0; i < 20; ++i) {
@@ -335,7 +335,7 @@ TEST_CASE("tasks that take long, after many short sleeps, let a timer wait for a
   }
   std::atomic<bool> has_fired{false};
   const clock::time_point due = clock::now() + 20ms;
-  int begun_late = 0;  // the worker's
+  int begun_late = 0;  // belongs to the worker
   for (int i = 0; i < 400; ++i) {
     pool.execute([&] {
       const clock::time_point begin = clock::now();

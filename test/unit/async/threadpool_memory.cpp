@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Calls of operator new per task, exactly, and memory that goes back.
+// Exact numbers of calls of operator new per task, and memory that is given back.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ using async::threadpool;
 
 namespace {
 
-/// Repeats a round of work until three rounds one after the other have not called operator new at all.
+/// Repeats a round of work until three rounds in a row have not called operator new.
 template <class Round>
 bool settles(Round round) {
   int quiet = 0;
@@ -30,7 +30,7 @@ bool settles(Round round) {
 
 }  // namespace
 
-TEST_CASE("in the steady state execute and post call operator new not once, whether tasks wait or not") {
+TEST_CASE("in the steady state execute and post never call operator new, with and without a backlog") {
   threadpool pool(1);
   std::atomic<int> ran{0};
   CHECK(settles([&] {
@@ -49,7 +49,7 @@ TEST_CASE("in the steady state execute and post call operator new not once, whet
   }));
 }
 
-TEST_CASE("in the steady state a task that posts from inside calls operator new not once") {
+TEST_CASE("in the steady state a post inside a task never calls operator new") {
   threadpool pool(1);
   std::atomic<int> ran{0};
   CHECK(settles([&] {
@@ -60,7 +60,7 @@ TEST_CASE("in the steady state a task that posts from inside calls operator new 
   }));
 }
 
-TEST_CASE("trim gives back what a peak of waiting tasks took") {
+TEST_CASE("trim gives back the memory of a peak of waiting tasks") {
   testing::alloc_counter counter;
   {
     threadpool pool(1);

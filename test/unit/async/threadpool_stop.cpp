@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A pool that stops at a bad moment, and hooks that use the pool: what does not wait goes on to its end.
+// A pool that stops at a bad moment, and hooks that use the pool: work that does not wait is completed.
 #include <doctest/doctest.h>
 
 #include <atomic>        // for atomic
@@ -39,13 +39,13 @@ void await(const std::atomic<int>& count, int wanted) {
 
 }  // namespace
 
-TEST_CASE("a chain of callbacks that is posted when the worker falls asleep is run when the pool stops at once") {
+TEST_CASE("a chain of callbacks posted while the worker falls asleep runs although the pool stops at once") {
   for (int i = 0; i < 150; ++i) {
     std::atomic<int> ran{0};
     threadpool pool(1);
     event_loop& loop = pool.loop(0);
     for (int looks = 0; pool.idlesize() == 0; ++looks) {
-      if (looks > 1'000) std::this_thread::yield();  // the machine has other things to do
+      if (looks > 1'000) std::this_thread::yield();  // on a busy machine
     }
     loop.post(chain{&loop, 5, &ran});
     pool.stop();
@@ -53,7 +53,7 @@ TEST_CASE("a chain of callbacks that is posted when the worker falls asleep is r
   }
 }
 
-TEST_CASE("what a loop has to do when the pool is paused goes on when it grows, also when it stops at once") {
+TEST_CASE("the callbacks of a loop of a paused pool run when it grows, also when it stops at once") {
   for (int i = 0; i < 50; ++i) {
     std::atomic<int> ran{0};
     threadpool pool(1);
@@ -90,7 +90,7 @@ TEST_CASE("a paused pool that stops drives its loops for a task that waits for a
     std::this_thread::yield();
   }
   pool.configurepool(0);
-  await(ended, 1);  // nobody drives the first loop
+  await(ended, 1);  // no worker drives the first loop
   first.post([&] { promise.set_value(); });
   pool.stop();
   CHECK(waited == 1);
@@ -130,7 +130,7 @@ TEST_CASE("stop hooks can resize the pool at the same time") {
   CHECK(there == 2);
 }
 
-TEST_CASE("a stop hook can have a thread started that follows its own") {
+TEST_CASE("a stop hook can start the next thread of its worker") {
   std::atomic<int> ended{0}, ran{0};
   threadpool* known = nullptr;
   threadpool_options options{.threads = 1};
@@ -147,7 +147,7 @@ TEST_CASE("a stop hook can have a thread started that follows its own") {
   CHECK(ended == 2);
 }
 
-TEST_CASE("the start hook of a worker's next thread follows the stop hook of the one before") {
+TEST_CASE("the start hook of a worker's next thread runs after the stop hook of the previous one") {
   std::atomic<int> in_use{0}, overlaps{0}, started{0};
   std::atomic<bool> stopping{false}, grown{false};
   threadpool_options options{.threads = 1};
@@ -158,7 +158,7 @@ TEST_CASE("the start hook of a worker's next thread follows the stop hook of the
   options.on_thread_stop = [&](std::size_t) {
     stopping = true;
     while (!grown) std::this_thread::yield();
-    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();  // a next thread has time to begin
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();  // the next thread has time to begin
     --in_use;
   };
   threadpool pool(std::move(options));
@@ -171,7 +171,7 @@ TEST_CASE("the start hook of a worker's next thread follows the stop hook of the
   CHECK(overlaps == 0);
 }
 
-TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, and what it posts is run") {
+TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, and its posts are run") {
   std::atomic<int> refused{0}, ran{0};
   threadpool_options options{.threads = 1};
   options.on_thread_stop = [&](std::size_t) {
@@ -190,12 +190,12 @@ TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, an
   CHECK(ran == 1);
 }
 
-TEST_CASE("a cancel handler that a thread outside calls can resize the pool whose worker is about to end") {
+TEST_CASE("a cancel handler on a thread outside can resize the pool whose worker is about to end") {
   std::atomic<int> busy{0}, go{0}, cancelled{0};
   threadpool pool(1);
   auto flow = std::make_unique<steps::AsyncSteps>(pool);
   flow->add([&](steps::IAsyncSteps& asi) {
-    asi.setCancel([&](steps::IAsyncSteps&) {  // by the thread that destroys the flow, since the worker is busy
+    asi.setCancel([&](steps::IAsyncSteps&) {  // runs on the thread that destroys the flow, since the worker is busy
       pool.configurepool(0);
       ++go;
       for (int i = 0; i < 2'000; ++i) {  // meanwhile the worker ends
@@ -216,7 +216,7 @@ TEST_CASE("a cancel handler that a thread outside calls can resize the pool whos
   CHECK(cancelled == 1);
 }
 
-TEST_CASE("a task that is posted while stop() drops what the loops hold is not run inside the post") {
+TEST_CASE("a task posted while stop() empties the loops is not run inside the post") {
   bool posting = false, inside = false;
   int ran = 0;
   threadpool pool(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Tasks that end their thread with pthread_exit(), which unwinds the stack like an exception that nobody may stop.
+// Tasks that end their thread with pthread_exit(), which unwinds the stack like an exception that must not be stopped.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ bool is_broken(std::future<int> result) {
 
 }  // namespace
 
-TEST_CASE("a task with a future breaks its promise, what it captured is destroyed, and others run on a new thread") {
+TEST_CASE("a task with a future breaks its promise and destroys its captures; others run on a new thread") {
   threadpool pool(1);
   const auto token = std::make_shared<int>(0);
   for (std::size_t i = 0; i < testing::rounds(50); ++i) {
@@ -46,7 +46,7 @@ TEST_CASE("a task with a future breaks its promise, what it captured is destroye
   CHECK(pool.size() == 1);
 }
 
-TEST_CASE("a task without a future just ends; tasks that it has posted before run") {
+TEST_CASE("a task without a future ends; tasks that it has posted before run") {
   std::atomic<int> ran{0};
   {
     threadpool pool(2);
@@ -63,7 +63,7 @@ TEST_CASE("a task without a future just ends; tasks that it has posted before ru
   CHECK(ran == 1'000);
 }
 
-TEST_CASE("hooks are called for each thread that ends and for the one in its place, with the same index") {
+TEST_CASE("hooks are called for each thread that ends and for its successor, with the same index") {
   std::atomic<int> started{0};
   std::atomic<int> stopped{0};
   {
@@ -88,21 +88,21 @@ TEST_CASE("a group's task that ends its thread cancels the group, and wait throw
       taken.set_value();
       end_thread();
     });
-    taken.get_future().wait();  // by the pool's thread: this one does not wait for the group yet
+    taken.get_future().wait();  // a thread of the pool has taken it: this one does not wait for the group yet
     CHECK_THROWS_AS(group.wait(), std::future_error);
     CHECK(group.wait());
   }
   CHECK(pool.post([] { return 1; }).get() == 1);
 }
 
-TEST_CASE("a thread that ends inside a wait leaves what it waits for to others") {
+TEST_CASE("a thread that ends inside a wait leaves the awaited tasks to others") {
   threadpool pool(2);
   for (int i = 0; i < 20; ++i) {
     std::atomic<int> ran{0};
     auto outer = pool.post([&]() -> int {
       async::task_group group(pool);
       for (int j = 0; j < 10; ++j) group.run([&ran] { ++ran; });
-      end_thread();  // the group's destructor waits, and skips what has not begun
+      end_thread();  // the group's destructor waits, and skips tasks that have not begun
     });
     CHECK(is_broken(std::move(outer)));
     CHECK(ran <= 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What pools are known to get wrong, each as a test; more of it in threadpool.cpp, task_group_waiting.cpp and
+// Known errors of thread pools, one test for each. More of them are in threadpool.cpp, task_group_waiting.cpp and
 // async.cpp.
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ using async::threadpool;
 using async::threadpool_options;
 using namespace std::chrono_literals;
 
-TEST_CASE("a post while a worker is taken away is run at once [trap: the one that goes swallows the wake-up]") {
+TEST_CASE("a post while a worker is being removed is run at once [trap: the removed worker swallows the wake-up]") {
   threadpool pool(2);
   for (std::size_t i = 0; i < 1000 * testing::scale(); ++i) {
     std::thread shrinks([&pool] { pool.configurepool(1); });
@@ -36,7 +36,7 @@ TEST_CASE("a post while a worker is taken away is run at once [trap: the one tha
   }
 }
 
-TEST_CASE("every thread that was ever started has ended when the pool is gone [trap: detached threads]") {
+TEST_CASE("every started thread has ended when the pool is destroyed [trap: detached threads]") {
   std::atomic<int> started{0};
   std::atomic<int> ended{0};
   {
@@ -54,7 +54,7 @@ TEST_CASE("every thread that was ever started has ended when the pool is gone [t
   CHECK(started == ended);
 }
 
-TEST_CASE("a resize up and down while the workers are busy starts no more threads than are wanted at one time") {
+TEST_CASE("resizing up and down while the workers are busy starts no more threads than the largest size") {
   std::atomic<int> started{0};
   threadpool_options options;
   options.threads = 2;
@@ -93,7 +93,7 @@ TEST_CASE("workers without work sleep while another one works [trap: endless sea
   pool.wait_idle();
 }
 
-TEST_CASE("what a task captured is gone when the pool is idle [trap: the worker keeps its last task]") {
+TEST_CASE("the captures of all tasks are destroyed when the pool is idle [trap: the worker keeps its last task]") {
   threadpool pool(2);
   const auto token = std::make_shared<int>(0);
   for (int i = 0; i < 100; ++i) {
@@ -104,7 +104,7 @@ TEST_CASE("what a task captured is gone when the pool is idle [trap: the worker 
   }
 }
 
-TEST_CASE("a resize to a smaller pool and back wakes who is needed [trap: a resize without a wake-up]") {
+TEST_CASE("a resize to a smaller pool and back wakes the needed workers [trap: a resize without a wake-up]") {
   threadpool pool(0);
   for (std::size_t i = 0; i < 300 * testing::scale(); ++i) {
     auto ran = pool.post([] {});
@@ -114,7 +114,7 @@ TEST_CASE("a resize to a smaller pool and back wakes who is needed [trap: a resi
   }
 }
 
-TEST_CASE("several waits inside tasks end, each as soon as what it waits for is there [trap: only one is woken]") {
+TEST_CASE("several waits inside tasks end, each as soon as its result is there [trap: only one is woken]") {
   threadpool pool(4);
   std::promise<int> outside[3];
   std::vector<std::future<int>> waits;
@@ -128,11 +128,11 @@ TEST_CASE("several waits inside tasks end, each as soon as what it waits for is 
   }
 }
 
-TEST_CASE("a task that a thread outside runs while it waits counts as the pool's") {
+TEST_CASE("a task that a waiting thread outside runs counts as the pool's") {
   std::mutex mutex;
   std::vector<std::string> unhandled;
   threadpool_options options;
-  options.threads = 0;  // so that nobody else runs anything
+  options.threads = 0;  // so that no other thread runs tasks
   options.max_queue = 2;
   options.on_unhandled = [&](std::exception_ptr e) {
     const std::lock_guard lock(mutex);
@@ -175,7 +175,7 @@ TEST_CASE("a stolen task's exception reaches the hook of its pool, also on a thr
   for (int i = 0; i < 200; ++i) {
     task_group group(pool);
     group.run([&] {
-      for (int k = 0; k < 5; ++k) pool.execute([] { throw 1; });  // in the worker's deque, for others to steal
+      for (int k = 0; k < 5; ++k) pool.execute([] { throw 1; });  // for others to steal from the worker's deque
       group.run([] {});
     });
     other.post([&group] { group.wait(); }).get();  // a worker of another pool helps

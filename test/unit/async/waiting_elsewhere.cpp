@@ -20,7 +20,7 @@ using async::task_group;
 using async::threadpool;
 using namespace std::chrono_literals;
 
-TEST_CASE("tasks of two pools of one thread wait for each other's tasks, to and fro") {
+TEST_CASE("tasks of two pools of one thread wait for each other's tasks, back and forth") {
   threadpool a(1);
   threadpool b(1);
   const auto to_and_fro = [&] {
@@ -31,7 +31,7 @@ TEST_CASE("tasks of two pools of one thread wait for each other's tasks, to and 
     return a.wait(there) + 1;
   };
   CHECK(a.post(to_and_fro).get() == 3);
-#if ASYNC_CALL_STATE == 1  // elsewhere get() of post()'s futures blocks the thread, see call_state.hpp
+#if ASYNC_CALL_STATE == 1  // otherwise get() of post()'s futures blocks the thread, see call_state.hpp
   CHECK(a.post([&] { return b.post([&] { return a.post([] { return 7; }).get(); }).get(); }).get() == 7);
 #endif
 }
@@ -49,7 +49,7 @@ TEST_CASE("a task waits for a call on the shared pool that waits for what the ta
   CHECK(result == 5);
 }
 
-TEST_CASE("a worker that waits for a group on another pool is missed in its own: another thread stands in") {
+TEST_CASE("a worker that waits for a group of another pool gets a stand-in in its own pool") {
   threadpool a(1);
   threadpool b(1);
   a.post([&] {
@@ -59,12 +59,12 @@ TEST_CASE("a worker that waits for a group on another pool is missed in its own:
        taken.set_value();
        a.post([] {}).get();
      });
-     taken.get_future().wait();  // by the thread of b
+     taken.get_future().wait();  // the thread of b has taken it
      group.wait();
    }).get();
 }
 
-TEST_CASE("callbacks that run in a task's wait belong to no group, though the task does") {
+TEST_CASE("callbacks that run in a task's wait belong to no group, even if the task does") {
   threadpool pool(1);
   std::promise<void> cancelled;
   std::promise<void> done;
@@ -124,7 +124,7 @@ TEST_CASE("on a paused pool the body of a loop waits for a task that it posts") 
   CHECK(sum == 45);
 }
 
-TEST_CASE("on a stopped pool the thread outside makes all calls of a loop, and what they post") {
+TEST_CASE("on a stopped pool the thread outside makes all calls of a loop, and runs what they post") {
   threadpool pool(2);
   pool.stop();
   int calls = 0;
@@ -139,7 +139,7 @@ TEST_CASE("on a stopped pool the thread outside makes all calls of a loop, and w
   CHECK(posted == 10);
 }
 
-TEST_CASE("threads that fork in many pools in turn do so in each with what they have there") {
+TEST_CASE("threads that fork in many pools in turn use the same deque in a pool each time") {
   std::vector<std::unique_ptr<threadpool>> pools;
   for (int i = 0; i < 8; ++i) pools.push_back(std::make_unique<threadpool>(0));
   std::vector<std::unique_ptr<task_group>> groups;
@@ -155,7 +155,7 @@ TEST_CASE("threads that fork in many pools in turn do so in each with what they 
   }
   for (const auto& group : groups) group->wait();
   CHECK(ran == std::vector<int>{5'000, 5'000, 5'000, 4, 4, 4, 4, 4});
-  CHECK(std::chrono::steady_clock::now() - begin < 20s);  // of a place for each task it would take minutes
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);  // with a new place for each task it would take minutes
 }
 
 TEST_CASE("threads with objects that fork in their destructors leave nothing in the pool") {
@@ -172,7 +172,7 @@ TEST_CASE("threads with objects that fork in their destructors leave nothing in 
   std::atomic<int> ran{0};
   for (int i = 0; i < 100; ++i) {
     std::thread([&] {
-      static thread_local late last;  // made before the thread's place in the pool, and so destroyed after it
+      static thread_local late last;  // made before the thread's seat in the pool, so destroyed after it
       last.where = &pool;
       last.ran = &ran;
       async::parallel_invoke(pool, [&] { ++ran; }, [&] { ++ran; });
@@ -181,7 +181,7 @@ TEST_CASE("threads with objects that fork in their destructors leave nothing in 
   CHECK(ran == 300);
 }
 
-TEST_CASE("a task that is run during an exception's way is not taken for one that is left by it") {
+TEST_CASE("a task that runs during unwinding is not taken for a task that the exception leaves") {
   threadpool pool(0);
   task_group outer(pool);
   int ran = 0;
@@ -194,14 +194,14 @@ TEST_CASE("a task that is run during an exception's way is not taken for one tha
     outer.run([&] {
       task_group inner(pool);
       inner.run([&ran] { ++ran; });
-    });  // inner's destructor waits, while the exception below is on its way
+    });  // inner's destructor waits during the unwinding of the exception below
     throw std::runtime_error("on its way");
   } catch (const std::runtime_error&) {
   }
   CHECK(ran == 1);
 }
 
-TEST_CASE("cancel() beside wait() leaves no group cancelled that says it is as new") {
+TEST_CASE("cancel() concurrent with wait() leaves no group cancelled that wait() has reset") {
   threadpool pool(0);
   for (std::size_t i = 0; i < testing::rounds(3'000); ++i) {
     task_group group(pool);
@@ -216,7 +216,7 @@ TEST_CASE("cancel() beside wait() leaves no group cancelled that says it is as n
   }
 }
 
-TEST_CASE("parallel_invoke calls nothing in a group that is cancelled already") {
+TEST_CASE("parallel_invoke calls nothing in a group that is already cancelled") {
   threadpool pool(1);
   task_group group(pool);
   int ran = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A thread that waits for tasks runs those that it waits for, and no others.
+// A thread that waits for tasks runs only those that it waits for.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A mutex that tells of a thread which asks for it while it has it, instead of stopping for good.
+/// A mutex that reports a thread which locks it twice, instead of a deadlock.
 class strict_mutex {
  public:
   void lock() {
@@ -53,7 +53,7 @@ class strict_mutex {
   std::atomic<bool> was_locked_twice_{false};
 };
 
-/// A loop whose bodies all hold the same mutex over `inner(pool, i)`, which adds 10 to what it is given.
+/// A loop whose bodies all hold the same mutex over `inner(pool, i)`, which adds 10 to its argument.
 template <class Inner>
 void with_lock_held(Inner inner) {
   const std::size_t repeats = testing::rounds(200);
@@ -87,12 +87,12 @@ void with_lock_held(Inner inner) {
   }
 }
 
-/// Gives every thread something to steal, and takes some time.
+/// Work that gives every thread something to steal, and takes some time.
 void some_work() {
   for (int i = 0; i < 4; ++i) std::this_thread::yield();
 }
 
-/// The tasks that were run on this thread while it was in `wait`, by number.
+/// The numbers of the tasks that this thread has run while it was in `wait`.
 thread_local std::vector<int>* seen_here = nullptr;
 
 void ran(int task) {
@@ -122,7 +122,7 @@ bool are_within(const std::vector<int>& seen, int first, int last) {
 
 }  // namespace
 
-TEST_CASE("a lock that is held over an inner loop is not asked for by what its thread runs [trap: deadlock]") {
+TEST_CASE("a lock held over an inner loop is not requested by tasks that the same thread runs [trap: deadlock]") {
   with_lock_held([](threadpool& pool, std::atomic<std::size_t>& calls) {
     parallel_for(
         pool, 0, 10,
@@ -134,7 +134,8 @@ TEST_CASE("a lock that is held over an inner loop is not asked for by what its t
   });
 }
 
-TEST_CASE("a lock that is held over the wait for a group is not asked for by what its thread runs [trap: deadlock]") {
+TEST_CASE(
+    "a lock held over the wait for a group is not requested by tasks that the same thread runs [trap: deadlock]") {
   with_lock_held([](threadpool& pool, std::atomic<std::size_t>& calls) {
     task_group group(pool);
     for (int i = 0; i < 10; ++i) {
@@ -147,7 +148,7 @@ TEST_CASE("a lock that is held over the wait for a group is not asked for by wha
   });
 }
 
-TEST_CASE("a lock that is held over parallel_invoke is not asked for by what its thread runs [trap: deadlock]") {
+TEST_CASE("a lock held over parallel_invoke is not requested by tasks that the same thread runs [trap: deadlock]") {
   with_lock_held([](threadpool& pool, std::atomic<std::size_t>& calls) {
     const auto one = [&] {
       some_work();
@@ -158,7 +159,7 @@ TEST_CASE("a lock that is held over parallel_invoke is not asked for by what its
   });
 }
 
-TEST_CASE("a lock that is held over parallel_reduce is not asked for by what its thread runs [trap: deadlock]") {
+TEST_CASE("a lock held over parallel_reduce is not requested by tasks that the same thread runs [trap: deadlock]") {
   with_lock_held([](threadpool& pool, std::atomic<std::size_t>& calls) {
     calls += async::parallel_reduce(
         pool, 0, 10, std::size_t{0},
@@ -170,7 +171,7 @@ TEST_CASE("a lock that is held over parallel_reduce is not asked for by what its
   });
 }
 
-TEST_CASE("a thread_local that is set before an inner loop, a group or a call has its value after it") {
+TEST_CASE("a thread_local set before an inner loop, a group or a call keeps its value over it") {
   static thread_local int mine = 0;
   const std::size_t repeats = testing::rounds(300);
   for (const std::size_t threads : {1U, 2U, 4U}) {
@@ -197,7 +198,7 @@ TEST_CASE("a thread_local that is set before an inner loop, a group or a call ha
   }
 }
 
-TEST_CASE("of two groups whose tasks lie alternately on one worker, a wait runs those of its own, in either order") {
+TEST_CASE("two groups have alternating tasks in one deque: each wait runs its own, in either order") {
   threadpool pool(1);
   for (const int each : {1, 2, 10, 30}) {
     CAPTURE(each);
@@ -219,7 +220,7 @@ TEST_CASE("of two groups whose tasks lie alternately on one worker, a wait runs 
   }
 }
 
-TEST_CASE("a group whose tasks lie under thousands of others of the same worker: they run, and no others in the wait") {
+TEST_CASE("a group has tasks below thousands of others in one deque: its wait runs them, and no others") {
   constexpr int others = 5'000;
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
@@ -247,7 +248,7 @@ TEST_CASE("a group whose tasks lie under thousands of others of the same worker:
   }
 }
 
-TEST_CASE("a group whose tasks lie between thousands of others: its wait ends, and runs none of those") {
+TEST_CASE("a group has tasks between thousands of others: its wait ends, and runs none of the others") {
   constexpr int others = 5'000;
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
@@ -276,7 +277,7 @@ TEST_CASE("a group whose tasks lie between thousands of others: its wait ends, a
   }
 }
 
-TEST_CASE("two groups of a thread outside, run alternately: each wait runs its own, whoever takes the rest") {
+TEST_CASE("a thread outside adds tasks to two groups alternately: each wait runs only its own") {
   for (const std::size_t threads : {0U, 1U, 2U}) {
     threadpool pool(threads);
     for (std::size_t round = 0; round < testing::rounds(200); ++round) {
@@ -304,7 +305,7 @@ TEST_CASE("two groups of a thread outside, run alternately: each wait runs its o
   }
 }
 
-TEST_CASE("a wait runs the tasks of groups, loops and calls that are made inside its group's tasks") {
+TEST_CASE("a wait runs the tasks of groups, loops and calls that its group's tasks make") {
   threadpool pool(1);
   const testing::occupied busy(pool, 1);
   task_group outer(pool);
@@ -359,7 +360,7 @@ TEST_CASE("a wait for an inner group runs none of the tasks of the group around 
   }
 }
 
-TEST_CASE("parallel_invoke and loops that wait for what was stolen run none of their neighbours") {
+TEST_CASE("parallel_invoke and loops that wait for stolen parts run none of their neighbours") {
   for (const std::size_t threads : {2U, 4U}) {
     threadpool pool(threads);
     for (std::size_t round = 0; round < testing::rounds(50); ++round) {
@@ -388,7 +389,7 @@ TEST_CASE("parallel_invoke and loops that wait for what was stolen run none of t
   }
 }
 
-TEST_CASE("a group's tasks in another thread's deque under older tasks: its wait ends, and runs none of those") {
+TEST_CASE("a group has tasks behind older ones in another thread's deque: its wait ends, and runs none of the older") {
   threadpool pool(2);
   for (std::size_t round = 0; round < testing::rounds(300); ++round) {
     task_group group(pool);
@@ -410,7 +411,7 @@ TEST_CASE("a group's tasks in another thread's deque under older tasks: its wait
         });
       }
       is_given = true;
-      all_done.get_future().wait();  // this worker does none of them
+      all_done.get_future().wait();  // this worker runs none of them
     });
     testing::wait_while(is_given, false);
     const std::vector<int> seen = run_meanwhile([&] { group.wait(); });
@@ -421,7 +422,7 @@ TEST_CASE("a group's tasks in another thread's deque under older tasks: its wait
   }
 }
 
-TEST_CASE("tasks of execute are not run in the wait for a group, but when their thread is free") {
+TEST_CASE("tasks of execute do not run in the wait for a group, but when their thread is free") {
   threadpool pool(1);
   std::atomic<int> executed{0};
   int executed_in_wait = -1;
@@ -451,7 +452,7 @@ TEST_CASE("tasks of execute are not run in the wait for a group, but when their 
   CHECK(executed == 20);
 }
 
-TEST_CASE("a task that waits for a promise which its own tasks keep runs them itself, on a pool of one") {
+TEST_CASE("a task that waits for a promise which its own tasks fulfil runs them itself, on a pool of one") {
   threadpool pool(1);
   std::vector<int> seen;
   pool.execute([] { ran(-1); });
@@ -470,7 +471,7 @@ TEST_CASE("a task that waits for a promise which its own tasks keep runs them it
   CHECK(seen == numbers(0, 5));
 }
 
-TEST_CASE("tasks of a group that come while a worker sleeps in a wait for something else are none of its business") {
+TEST_CASE("a worker that sleeps in a wait does not run tasks of another group that arrive meanwhile") {
   threadpool pool(1);
   std::promise<void> set;
   std::future<void> awaited = set.get_future();
@@ -478,7 +479,7 @@ TEST_CASE("tasks of a group that come while a worker sleeps in a wait for someth
   std::future<void> waits = pool.post([&] { seen = run_meanwhile([&] { pool.wait(awaited); }); });
   std::atomic<int> done{0};
   bool is_run = true;
-  const auto until = std::chrono::steady_clock::now() + 20ms;  // the worker begins to sleep meanwhile
+  const auto until = std::chrono::steady_clock::now() + 20ms;  // meanwhile the worker falls asleep
   do {
     task_group group(pool);
     group.run([&done] {
@@ -494,7 +495,7 @@ TEST_CASE("tasks of a group that come while a worker sleeps in a wait for someth
   CHECK(is_run);
 }
 
-TEST_CASE("a task that waits for a call of another task runs it, and nothing else") {
+TEST_CASE("a task that waits for a call of another task runs this call, and nothing else") {
   threadpool pool(1);
   std::vector<std::future<int>> calls(100);
   std::atomic<bool> is_wrong{false};
@@ -502,7 +503,7 @@ TEST_CASE("a task that waits for a call of another task runs it, and nothing els
   std::future<int> sum = pool.post([&] {
     posted.get_future().wait();
     int all = 0;
-    for (int i = 99; i >= 0; --i) {  // the latest first
+    for (int i = 99; i >= 0; --i) {  // the newest first
       const std::vector<int> seen = run_meanwhile([&] { all += pool.wait(calls[static_cast<std::size_t>(i)]); });
       if (seen != std::vector<int>{i}) is_wrong = true;
     }
@@ -537,7 +538,7 @@ TEST_CASE("a thread outside that waits for a group runs no task that was posted 
   CHECK(posted == 100);
 }
 
-TEST_CASE("an independent group is not run in the wait for the group in whose task it was made") {
+TEST_CASE("an independent group does not run in the wait for the group whose task has made it") {
   threadpool pool(1);
   const testing::occupied busy(pool, 1);
   std::unique_ptr<task_group> alone;
@@ -551,7 +552,7 @@ TEST_CASE("an independent group is not run in the wait for the group in whose ta
   CHECK(run_meanwhile([&] { alone->wait(); }) == std::vector<int>{-1});
 }
 
-TEST_CASE("threads that wait for different groups of one pool run each their own") {
+TEST_CASE("threads that wait for different groups of one pool each run their own") {
   for (const std::size_t threads : {0U, 1U, 2U}) {
     threadpool pool(threads);
     std::atomic<bool> is_wrong{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A thread that waits does itself what it can, whatever else lies in its way and however busy the pool is.
+// A waiting thread runs the awaited tasks itself, whatever other tasks are queued and however busy the pool is.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Whether call() returns while the pool is as it is; if not, the pool gets threads, so that it does.
+/// Whether call() returns while the pool keeps its threads. If not, the pool gets more, so that the call returns.
 template <class Call>
 bool ends_with_this_pool(threadpool& pool, Call call) {
   std::future<void> end = std::async(std::launch::async, call);
@@ -35,7 +35,7 @@ bool ends_with_this_pool(threadpool& pool, Call call) {
 
 }  // namespace
 
-TEST_CASE("a first function that leaves tasks to others does not hide the second one, whoever runs them") {
+TEST_CASE("tasks left by the first function do not hide the second one, whichever thread runs them") {
   threadpool paused(0);
   threadpool busy(1);
   const testing::occupied until(busy, 1);
@@ -54,7 +54,7 @@ TEST_CASE("a first function that leaves tasks to others does not hide the second
   }
 }
 
-TEST_CASE("the second function is called at once by who waits for it, though the first has left tasks to others") {
+TEST_CASE("the waiting thread calls the second function at once, although the first has left tasks") {
   threadpool pool(1);
   std::thread::id caller;
   std::thread::id of_second;
@@ -70,7 +70,7 @@ TEST_CASE("the second function is called at once by who waits for it, though the
   CHECK(executed == 1);
 }
 
-TEST_CASE("a loop whose body adds tasks to a group outside: a busy pool does not hold it up") {
+TEST_CASE("a busy pool does not delay a loop whose body adds tasks to an outer group") {
   threadpool pool(1);
   const testing::occupied until(pool, 1);
   task_group group(pool);
@@ -82,7 +82,7 @@ TEST_CASE("a loop whose body adds tasks to a group outside: a busy pool does not
   CHECK(done == 100);
 }
 
-TEST_CASE("a paused pool: a group whose tasks lie between others of its thread is waited for all the same") {
+TEST_CASE("in a paused pool the wait for a group ends, although its tasks lie between others in the deque") {
   for (const int newer_tasks : {10, 64, 65, 1'000}) {
     CAPTURE(newer_tasks);
     threadpool pool(0);
@@ -103,7 +103,7 @@ TEST_CASE("a paused pool: a group whose tasks lie between others of its thread i
   }
 }
 
-TEST_CASE("a worker deep in waits whose tasks were posted with execute: each wait ends, and runs what its task made") {
+TEST_CASE("nested waits of tasks posted with execute: each wait ends, and runs what its task has made") {
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
     for (std::size_t round = 0; round < testing::rounds(100); ++round) {

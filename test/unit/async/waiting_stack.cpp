@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The stack of a thread that waits grows with the depth of the tree of tasks, never with the number of tasks.
+// The stack of a waiting thread grows with the depth of the tree of tasks, never with the number of tasks.
 #include <doctest/doctest.h>
 
 #if defined(__linux__)
@@ -36,8 +36,8 @@ unsigned smaller_when_slow(unsigned usual, unsigned slow) {
   return testing::sanitized || testing::emulated() ? slow : usual;
 }
 
-/// One node of a tree on the stack of its thread. What runs above it on the same stack has to lie further down in the
-/// tree: a thread that waits runs nothing but what it waits for.
+/// One node of a tree on the stack of its thread. A node that runs above it on the same stack must lie deeper in the
+/// tree, because a waiting thread runs only what it waits for.
 class on_this_stack {
  public:
   on_this_stack(unsigned height, std::atomic<bool>& is_wrong) : below_(std::exchange(innermost, height)) {
@@ -84,7 +84,7 @@ std::uint64_t fibonacci(unsigned n) {
 
 using iterator = std::vector<int>::iterator;
 
-/// What is less than the middle, and what is greater.
+/// The elements less than the middle, and those that are greater.
 std::pair<iterator, iterator> around_pivot(iterator first, iterator last) {
   const int pivot = *(first + (last - first) / 2);
   const iterator less = std::partition(first, last, [pivot](int x) { return x < pivot; });
@@ -138,11 +138,11 @@ class resizer {
   std::thread thread_;
 };
 
-/// Many tasks that wait; a hundred thousand, and up to a million in large runs.
+/// The number of waiting tasks: a hundred thousand, and up to a million in large runs.
 std::size_t many() { return (std::min)(testing::rounds(100'000), std::size_t{1'000'000}); }
 
-/// Tasks which each wait for a future that a thread outside fulfils after they have begun. None of them may run above
-/// another one.
+/// Tasks that each wait for a future which a thread outside fulfils after they have begun. None may run above another
+/// one.
 void wait_for_outside(threadpool& pool) {
   const std::size_t count = many();
   std::vector<std::promise<std::size_t>> promises(count);
@@ -170,8 +170,7 @@ void wait_for_outside(threadpool& pool) {
   CHECK(sum == count * (count - 1) / 2);
 }
 
-/// Tasks which each wait for what a task sets that is posted after them. With one worker each takes two switches of
-/// threads.
+/// Tasks that each wait for a result of a task which is posted later. With one worker each takes two thread switches.
 void wait_for_later(threadpool& pool) {
   const std::size_t count = pool.size() == 1 ? many() / 5 : many();
   std::vector<std::promise<std::size_t>> promises(count);
@@ -192,7 +191,7 @@ void wait_for_later(threadpool& pool) {
   CHECK(sum == count * (count - 1) / 2);
 }
 
-/// Tasks which each wait for one that they post themselves, before those that are queued.
+/// Tasks that each wait for a task which they post themselves, in front of the queued ones.
 void wait_for_own(threadpool& pool) {
   const std::size_t count = many();
   std::atomic<std::size_t> sum{0};
@@ -211,7 +210,7 @@ void wait_for_own(threadpool& pool) {
   CHECK(sum == count * (count - 1) / 2);
 }
 
-/// The same with so much on the stack that a few thousand do not fit on one.
+/// The same with so much on the stack that one stack cannot hold a few thousand.
 std::size_t chain_of_large_calls(threadpool& pool, std::size_t length) {
   if (length == 0) return 0;
   volatile std::byte large[2 * kibibyte];
@@ -221,7 +220,7 @@ std::size_t chain_of_large_calls(threadpool& pool, std::size_t length) {
   return rest + static_cast<std::size_t>(large[length % sizeof large]);
 }
 
-/// Groups inside groups, with a kilobyte on the stack for each.
+/// Nested groups, with a kilobyte on the stack for each.
 std::size_t nested_groups(threadpool& pool, std::size_t depth) {
   if (depth == 0) return 0;
   volatile std::byte large[kibibyte];
@@ -262,7 +261,7 @@ std::size_t chain_of_calls(std::size_t length) {
 
 }  // namespace
 
-TEST_CASE("Fibonacci by parallel_invoke on a stack of 256 KiB: what runs in a wait lies further down in the tree") {
+TEST_CASE("Fibonacci by parallel_invoke on a stack of 256 KiB: a wait runs only deeper nodes of the tree") {
   const unsigned n = smaller_when_slow(30, 20);
   is_wrong = false;
   for (const std::size_t threads : {1U, 2U, 4U}) {
@@ -274,7 +273,7 @@ TEST_CASE("Fibonacci by parallel_invoke on a stack of 256 KiB: what runs in a wa
   CHECK_FALSE(is_wrong);
 }
 
-TEST_CASE("Fibonacci by groups on a stack of 256 KiB: what runs in a wait lies further down in the tree") {
+TEST_CASE("Fibonacci by groups on a stack of 256 KiB: a wait runs only deeper nodes of the tree") {
   const unsigned n = smaller_when_slow(testing::scale() >= 4 ? 27 : 24, 18);
   is_wrong = false;
   for (const std::size_t threads : {1U, 2U, 4U}) {
@@ -306,7 +305,7 @@ TEST_CASE("trees on several small stacks at the same time, in the same pool") {
   CHECK_FALSE(is_wrong);
 }
 
-TEST_CASE("quicksort of millions of numbers without a cut-off, on a stack of one mebibyte") {
+TEST_CASE("quicksort of millions of numbers without cut-off, on a stack of one mebibyte") {
   const std::vector<int> numbers = random_numbers(smaller_when_slow(3'000'000, 100'000));
   std::vector<int> sorted = numbers;
   std::sort(sorted.begin(), sorted.end());
@@ -340,7 +339,7 @@ TEST_CASE("a reduction of ten million numbers one by one, on a stack of 256 KiB"
   }
 }
 
-TEST_CASE("many tasks that each wait for a thread outside: none is run above another [trap: the stack overflows]") {
+TEST_CASE("many tasks that each wait for a thread outside: none runs above another [trap: the stack overflows]") {
   on_pools_of_1_2_8(wait_for_outside);
 }
 
@@ -348,15 +347,11 @@ TEST_CASE("many tasks that each wait for a thread outside, while the pool is res
   while_resized(wait_for_outside);
 }
 
-TEST_CASE("many tasks that each wait for one posted after them: none is run above another") {
-  on_pools_of_1_2_8(wait_for_later);
-}
+TEST_CASE("many tasks that each wait for a later one: none runs above another") { on_pools_of_1_2_8(wait_for_later); }
 
-TEST_CASE("many tasks that each wait for one posted after them, while the pool is resized") {
-  while_resized(wait_for_later);
-}
+TEST_CASE("many tasks that each wait for a later one, while the pool is resized") { while_resized(wait_for_later); }
 
-TEST_CASE("many tasks that each wait for one that they post: none is run above another") {
+TEST_CASE("many tasks that each wait for one that they post: none runs above another") {
   on_pools_of_1_2_8(wait_for_own);
 }
 
@@ -364,13 +359,13 @@ TEST_CASE("many tasks that each wait for one that they post, while the pool is r
   while_resized(wait_for_own);
 }
 
-TEST_CASE("a chain of 2,000 tasks, each posts the next one and waits for it") {
+TEST_CASE("a chain of 2,000 tasks: each posts the next one and waits for it") {
   const std::size_t length = smaller_when_slow(2'000, 500);
   on_pools_of_1_2_8(
       [length](threadpool& pool) { CHECK(pool.post([&] { return chain_in_pool(pool, length); }).get() == length); });
 }
 
-TEST_CASE("a chain of 2,000 tasks posted from outside, each waits for the next one") {
+TEST_CASE("a chain of 2,000 tasks posted from outside: each waits for the next one") {
   const std::size_t length = smaller_when_slow(2'000, 500);
   on_pools_of_1_2_8([length](threadpool& pool) {
     std::vector<std::future<std::size_t>> results(length);
@@ -387,13 +382,13 @@ TEST_CASE("a chain of 2,000 tasks posted from outside, each waits for the next o
   });
 }
 
-TEST_CASE("a chain of 10,000 calls by async::async, each waits for the next one") {
+TEST_CASE("a chain of 10,000 calls by async::async: each waits for the next one") {
   const std::size_t length = smaller_when_slow(10'000, 1'000);
   CHECK(async::async(chain_of_calls, length).get() == length);
   CHECK(chain_of_calls(length) == length);
 }
 
-TEST_CASE("a chain that is longer than a stack goes on in threads that stand in [trap: the stack overflows]") {
+TEST_CASE("a chain too long for one stack continues on stand-ins [trap: the stack overflows]") {
   const std::size_t length = smaller_when_slow(10'000, 1'500);
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
@@ -402,8 +397,8 @@ TEST_CASE("a chain that is longer than a stack goes on in threads that stand in 
   }
 }
 
-TEST_CASE("groups that need most of a stack: others go on when there are any, else the same thread does") {
-  constexpr std::size_t depth = 160;  // of a stack of 256 KiB more than three quarters
+TEST_CASE("groups that need most of a stack continue on another thread if there is one, else on the same") {
+  constexpr std::size_t depth = 160;  // more than three quarters of a stack of 256 KiB
   for (const std::size_t threads : {1U, 0U}) {
     CAPTURE(threads);
     threadpool pool(threads);
@@ -420,6 +415,6 @@ TEST_CASE("groups that need most of a stack: others go on when there are any, el
 
 #else
 
-TEST_CASE("the stacks of threads that wait are measured on Linux only") { CHECK(true); }
+TEST_CASE("the stacks of waiting threads are measured on Linux only") { CHECK(true); }
 
 #endif
