@@ -16,7 +16,7 @@
 #include "async/detail/future/future_watch.hpp"  // for is_ready
 #include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/detail/pool/worker_role.hpp"     // for users: defines pool_core's constructor
+#include "async/detail/pool/worker_role.hpp"     // exports pool_core
 #include "async/detail/wait/pool_wait.hpp"       // for wait_until
 #include "async/detail/wait/visit.hpp"           // for visit
 #include "async/task.hpp"                        // for task
