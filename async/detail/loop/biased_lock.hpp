@@ -11,7 +11,7 @@ namespace async::detail {
 /// A thread enters for a turn, or for all turns of a run. Between turns a thread claims the loop for a moment, to touch
 /// what is otherwise the turn's; so does the owner. A turn waits for a claim to end; a claim does not wait.
 ///
-/// The lock is biased towards its owner, who enters and leaves by plain stores. The first other thread that enters
+/// The lock is biased towards its owner, which enters and leaves by plain stores. The first other thread that enters
 /// while the loop has an owner pays for it with a heavy fence: it makes the loop `shared`, and from then on all threads
 /// enter by compare and swap. A shared loop stays shared because the former owner may be delayed between its first look
 /// at the word and its store. After Dice, Moir, Scherer, "Quickly Reacquirable Locks" (2003), without the way back to
@@ -51,7 +51,7 @@ class biased_lock {
     shared,   // by way of word_
   };
 
-  /// Whether `me` is the owner. Relaxed: the answer is certain for the owner only, who has written it.
+  /// Whether `me` is the owner. Relaxed: the answer is certain for the owner only, which has written it.
   bool is(token me) const noexcept { return (word_.load(std::memory_order_relaxed) & ~flags) == me; }
 
   /// Begins a turn and makes `me` the owner. Refused: another thread is in a turn.

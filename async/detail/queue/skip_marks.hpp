@@ -11,7 +11,7 @@ namespace async::detail {
 enum class skip_state : unsigned {
   unmarked,  // no consumer has given up waiting for the producer
   pending,   // a consumer is about to pass over the slot
-  skipped,   // final: the head passes over the slot; the value stays its producer's, who enqueues it again
+  skipped,   // final: the head passes over the slot; its producer keeps the value and enqueues it again
   kept,      // final: the producer was in time
 };
 
