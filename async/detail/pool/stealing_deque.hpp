@@ -214,7 +214,9 @@ class stealing_deque {
   static constexpr std::int64_t reach = std::int64_t{1} << 40;  // how far above the top a thief raises the guard
 
   static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
-  static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept { return at >= guard >> 1; }
+  static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept {
+    return guard_at(at) + ready >= guard;  // ready or not
+  }
 
   /// Owner: the slot of the newest element, or one that held an element before, if there is none.
   element newest_slot() const noexcept {
