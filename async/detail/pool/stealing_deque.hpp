@@ -242,7 +242,7 @@ class stealing_deque {
       }
       const std::int64_t lowered = lower ? lower_guard(bottom + 1) : 0;
       // [D8] release, pairs with [D7]: the last element goes to the thread that moves top_, and a thread that sees that
-      // it has gone sees a bottom_ and a guard_ without it. Failure: a thief moved it
+      // it has gone sees a bottom_ and a guard_ without it; not modelled: see there. Failure: a thief moved it
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         last_top_ = bottom + 1;
       } else {
