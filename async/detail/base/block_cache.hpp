@@ -23,7 +23,7 @@
 /// Lifetime    usable from static and thread-local destructors.
 namespace async::detail {
 
-inline constexpr std::size_t block_classes = 8;
+inline constexpr std::size_t block_classes = 18;  // room for 1 KiB of captures behind the members of a task
 inline constexpr std::size_t block_limit = block_classes * cache_line;
 inline constexpr std::size_t aligned_limit = 4 * cache_line;
 inline constexpr std::size_t magazine_size = 32;

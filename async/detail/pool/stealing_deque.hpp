@@ -214,7 +214,9 @@ class stealing_deque {
   static constexpr std::int64_t reach = std::int64_t{1} << 40;  // how far above the top a thief raises the guard
 
   static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
-  static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept { return at >= guard >> 1; }
+  static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept {
+    return guard_at(at) + ready >= guard;  // ready or not
+  }
 
   /// Owner: the slot of the newest element, or one that held an element before, if there is none.
   element newest_slot() const noexcept {
@@ -240,7 +242,7 @@ class stealing_deque {
       }
       const std::int64_t lowered = lower ? lower_guard(bottom + 1) : 0;
       // [D8] release, pairs with [D7]: the last element goes to the thread that moves top_, and a thread that sees that
-      // it has gone sees a bottom_ and a guard_ without it. Failure: a thief moved it
+      // it has gone sees a bottom_ and a guard_ without it; not modelled: see there. Failure: a thief moved it
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         last_top_ = bottom + 1;
       } else {
