@@ -58,8 +58,8 @@ inline async::detail::loop_core* known_core_of(flow& f) noexcept {
   return f.core;
 }
 
-/// True when neither a message to the flow nor the task that starts it is on its way. Only the thread that has the flow
-/// makes new ones.
+/// True when neither a message to the flow nor the task that starts it is on its way. At the destruction of a flow no
+/// thread makes new ones.
 inline bool is_unreached(flow& f) noexcept {
   flow_control_block* const r = f.control_block.get_own();
   return r == nullptr || r->references.is_last();
