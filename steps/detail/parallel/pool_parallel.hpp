@@ -7,6 +7,7 @@
 #include "async/detail/loop/loop_entry.hpp"       // for loop_entry
 #include "async/detail/pool/pool_core.hpp"        // for pool_core
 #include "steps/detail/engine/engine.hpp"         // for raise, wake, unblock_end
+#include "steps/detail/engine/scopes.hpp"         // for make_scope
 #include "steps/detail/flow/branch_state.hpp"     // for branch_state
 #include "steps/detail/parallel/branch_list.hpp"  // for branch_list, copy_exception
 #include "steps/detail/parallel/pool_branch.hpp"  // for branch_join, branch_taken, free_branch
