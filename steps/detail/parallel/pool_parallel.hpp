@@ -40,7 +40,7 @@
 /// The `failed` report counts as one branch more. So nothing refers to P when the count is zero, and P may be freed.
 namespace steps::detail {
 
-/// Lies in the flow's arena until all branches have ended; the step is parked meanwhile. An error of a branch, a
+/// Lies in the flow's arena until all branches have ended; the step waits meanwhile. An error of a branch, a
 /// timeout and a cancel ask the branches to end, and the step waits for the count.
 ///
 /// Threads     all functions but those of branch_join: the parent's loop.
