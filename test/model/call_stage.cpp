@@ -137,6 +137,30 @@ struct two_wait : rl::test_suite<two_wait, 3> {
   }
 };
 
+/// The call ends, and the next construct gets its scope. A thread that waits for the call, and has taken a task by that
+/// scope, finds out that the task is not the call's.
+struct recycled : rl::test_suite<recycled, 2> {
+  entry call;
+  atomic<scope*> tag_of_task{nullptr};  // as in a deque: published with the task
+
+  void before() { call.hand_in(); }
+  void thread(unsigned index) {
+    if (index == 1) {
+      check(call.stage->take(), "nobody else makes it");
+      call.stage->begin(call.scopes[1]);
+      scope* const mine = call.stage->end();
+      check(mine == &call.scopes[1], "the scope is the caller's again");
+      tag_of_task.store(mine, std::memory_order_release);
+      call.stage->finish();
+    } else {
+      static_cast<void>(call.stage->scope());  // may be the scope, before the task is there
+      const scope* tag = nullptr;
+      while ((tag = tag_of_task.load(std::memory_order_acquire)) == nullptr) yield_thread();
+      check(call.stage->scope() != tag, "a task of the next construct is not taken for one of the call");
+    }
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,5 +169,6 @@ int main(int argc, char** argv) {
   run.check<two_sides<pool_does::refuses>>("a call that the pool refuses is done, too");
   run.check<dropped>("a call whose future has gone is made, and freed once");
   run.check<two_wait>("two that wait for a call see its result");
+  run.check<recycled>("a scope that has been recycled is not taken for the call's");
   return run.result();
 }

@@ -12,6 +12,7 @@
 #include "async/detail/call/call_memory.hpp"     // for call_allocator, stored_call
 #include "async/detail/future/fulfil.hpp"        // for broken_promise
 #include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of
+#include "async/detail/future/pending_call.hpp"  // for kept_state
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 
 #if ASYNC_CALL_STATE == 1
@@ -101,7 +102,7 @@ class call_state final : public call_state_base {
  private:
   static void make(call_entry& e) {
     auto& state = of(e);
-    const std::shared_ptr<call_state> kept = std::move(state.self);
+    const kept_state<call_state> kept(std::move(state.self));
     std::exception_ptr error;
     try {
       if constexpr (std::is_void_v<R>) {
@@ -121,7 +122,7 @@ class call_state final : public call_state_base {
   }
   static void refuse(call_entry& e, std::exception_ptr error) noexcept {
     auto& state = of(e);
-    const std::shared_ptr<call_state> kept = std::move(state.self);
+    const kept_state<call_state> kept(std::move(state.self));
     state.call_.drop();
     fail(state, std::move(error));
   }

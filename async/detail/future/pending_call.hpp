@@ -3,7 +3,7 @@
 #include <exception>    // for exception_ptr, current_exception
 #include <functional>   // for invoke
 #include <future>       // for future, promise
-#include <memory>       // for destroy_at, allocator_arg
+#include <memory>       // for destroy_at, allocator_arg, shared_ptr
 #include <new>          // for placement new
 #include <optional>     // for optional
 #include <tuple>        // for tuple, apply
@@ -39,6 +39,22 @@ struct unseen_by_tsan {
   unseen_by_tsan& operator=(const unseen_by_tsan&) = delete;
 };
 #endif
+
+/// A reference to a shared state, released unseen by ThreadSanitizer: it may be the last one of the state's exception.
+template <class T>
+struct kept_state {
+  explicit kept_state(std::shared_ptr<T>&& other) noexcept : held(std::move(other)) {}
+  ~kept_state() {
+#if ASYNC_TSAN
+    const unseen_by_tsan quiet;
+    held.reset();
+#endif
+  }
+  kept_state(const kept_state&) = delete;
+  kept_state& operator=(const kept_state&) = delete;
+
+  std::shared_ptr<T> held;
+};
 
 /// Makes a promise whose result and shared state live in recycled blocks. Throws std::bad_alloc.
 template <class R>
