@@ -21,7 +21,7 @@ struct queue_traits {
   static constexpr unsigned slot_bits = 12;     ///< bits of a slot's number: limits the slots of a segment
   /// Approximate size of a segment. Sizes from 8 to 64 KiB are within 10 % of each other in speed.
   static constexpr std::size_t segment_bytes = 16 * 1024;
-  /// Pauses after a lost race, in which the winner gets out of the way (180 ns).
+  /// Pauses after a lost race, so that the winner can finish (180 ns).
   static constexpr unsigned lost_race_pauses = 8;
   /// Rounds that a dequeue waits before it passes over a claimed but unfinished element. Rounds double up to 64 pauses.
   /// Each 256 bytes of an element, which then has to be moved, add a round.
@@ -45,7 +45,7 @@ struct queue_traits {
 ///             use.
 /// Progress    lock-free, apart from the memory allocator: a consumer passes over a producer that has stopped in the
 ///             middle of an enqueue, and a stopped consumer blocks no other thread. If T's move constructor may throw,
-///             is_always_lock_free is false: a dequeue waits for a stopped producer whose turn it is. T's constructors
+///             is_always_lock_free is false: a dequeue waits for the stopped producer at the head. T's constructors
 ///             and iterators must not dequeue then.
 /// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. On std::bad_alloc the
 ///             arguments are untouched, unless a consumer had passed over this enqueue: then its element is gone.

@@ -57,15 +57,17 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 ///             deque: newest first for the worker, oldest first for thieves.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread.
-/// Progress    posting is lock-free apart from the memory allocator and never waits, except for a full bounded queue.
+/// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator
+///             while no worker sleeps; to wake one it takes a short lock.
 ///             It makes a system call only to wake a sleeping worker.
 /// Exceptions  an exception that leaves a task goes to its future, or to on_unhandled if the task has none.
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and shared
 ///             states lie in recycled blocks.
 /// Waiting     a task that waits, by wait(), a task_group, a loop or a future of async::async, runs only tasks that it
-///             waits for and tasks that these have made. No other task meets the locks and thread_local objects that
-///             it holds. While all workers wait, stand-in threads run queued tasks. A stand-in has the index of the
-///             worker that it replaces, and calls the hooks with it.
+///             waits for and tasks that these have made (wait() of any other future: tasks that the task has posted).
+///             No other task meets the locks and thread_local objects that it holds. While all workers wait, stand-in
+///             threads run queued tasks. A stand-in has the index of the worker that it replaces, and calls the hooks
+///             with it.
 /// Flows       each worker drives an event loop, see loop(). The worker that takes a flow of steps/ starts it, and the
 ///             flow stays on that worker's loop.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows.
@@ -82,7 +84,7 @@ class threadpool {
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
-  /// Calls stop(). Inside one of the pool's own tasks that would never return: a message and std::terminate.
+  /// Calls stop(). Inside one of the pool's own tasks that would deadlock, so it prints a message and terminates.
   ~threadpool() {
     if (core_.is_inside()) {
       std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);

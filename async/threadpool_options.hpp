@@ -16,8 +16,8 @@ inline std::size_t usable_concurrency() { return detail::usable_processors(); }
 
 /// Counters of a threadpool. Each is exact at some moment; together they are of about the same moment.
 struct threadpool_stats {
-  std::uint64_t tasks = 0;     ///< tasks that workers have run
-  std::uint64_t steals = 0;    ///< tasks that a worker took from another worker's deque
+  std::uint64_t tasks = 0;     ///< tasks that threads of the pool, or helping it, have run
+  std::uint64_t steals = 0;    ///< tasks that such a thread took from another one's deque
   std::uint64_t parks = 0;     ///< sleeps of workers that found no work
   std::uint64_t wakes = 0;     ///< wake-ups of sleeping threads
   std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside; sampled

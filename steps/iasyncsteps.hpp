@@ -44,7 +44,7 @@ class AsyncSteps;
 ///             error() and errorNoThrow() while the step waits, and cancel() of the root at any time. They send a
 ///             request to the loop.
 /// Misuse      completing twice, success() with sub-steps, adding to a step that has ended, root functions on a step:
-///             InternalError with an info, at the step that runs or waits, else at the next execute().
+///             InternalError with an info, raised at the current step, or at the next execute() if there is none.
 /// Exceptions  functions that add or store throw std::bad_alloc and what the constructors of their arguments throw;
 ///             nothing has been added then.
 /// Memory      steps, handlers, timers and stack() objects lie in the flow's own memory, recycled when they end.
@@ -136,7 +136,7 @@ class IAsyncSteps : public detail::step {
   /// Adds a step for a call that blocks or takes long: a worker of `pool` calls f(arguments...), with copies of both,
   /// and the step passes the result on. The flow's loop runs other flows meanwhile. An exception of f is the step's
   /// error, and so is what the pool's queue throws (stopped, queue_full). When the step ends before the call, by a
-  /// timeout or cancel(), a call that has not begun is not made, and the result of another is dropped.
+  /// timeout or cancel(), a call that has not begun is not made, and the result of a running one is dropped.
   template <class F, class... A>
   IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
     static_assert(
@@ -219,7 +219,7 @@ class IAsyncSteps : public detail::step {
     errorNoThrow(code, info);
     throw detail::unwinding(code, info);
   }
-  /// The same without an exception, and more than ten times faster. Return from the function after it. A success()
+  /// The same without an exception, and without the cost of throwing. Return from the function after it. A success()
   /// after it changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
     detail::flow& f = *flow_;
@@ -332,7 +332,8 @@ class IAsyncSteps : public detail::step {
     return detail::execute_with_promise<T>(*this);
   }
   /// Ends the flow where it is: runs the cancel handlers, innermost first, and no error handlers. On the loop's thread
-  /// they have run when this returns. On another thread it is a request to the loop.
+  /// they have run when this returns, unless branches run on other loops: then when these have ended. On another thread
+  /// it is a request to the loop, and may throw std::bad_alloc.
   void cancel() {
     if (detail::is_root_call(*this, "cancel() of a step that is not the root")) detail::cancel(*flow_);
   }

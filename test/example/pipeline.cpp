@@ -47,13 +47,13 @@ std::string content_of(const fs::path& file) {
 
 word_counts count_in_pipeline(const std::vector<fs::path>& files, unsigned counters) {
   // [pipeline]
-  async::bounded_queue<std::string> texts(4);  // files in memory, beside those that are being counted
+  async::bounded_queue<std::string> texts(4);  // at most four files wait in memory
   async::bounded_queue<word_counts> parts(16);
 
   std::vector<std::thread> stages;
   stages.emplace_back([&] {
     for (const fs::path& file : files) texts.blocking_enqueue(content_of(file));  // sleeps while there is no room
-    texts.close();                                                                // what is inside will still be taken
+    texts.close();  // queued elements can still be dequeued
   });
   std::atomic<unsigned> working{counters};
   for (unsigned i = 0; i < counters; ++i) {

@@ -34,7 +34,7 @@ int setting(async::threadpool& pool, const std::string& path) {
         asi.add([](steps::IAsyncSteps& inner, const std::string& text) { inner.success(std::stoi(text)); });
       },
       [](steps::IAsyncSteps& asi, steps::ErrorCode code) {  // handles errors, exceptions and timeouts of the step
-        if (code == "NoSuchFile") asi.success(1);           // recovers; other errors go outwards
+        if (code == "NoSuchFile") asi.success(1);           // recovers; other errors propagate
       });
   flow.add([](steps::IAsyncSteps& asi, int number) { asi.success(2 * number); });  // results go to the next step
 

@@ -21,11 +21,10 @@ struct cancel_epoch;
 /// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts the
 ///             events that end a sleep.
 /// Producer    publishes the work, light fence, looks at the word. While a thread sleeps or the word is watched, it
-/// also
-///             modifies the word: by nothing, or it ends the watch when no thread sleeps. If no thread sleeps, or one
-///             searches, that is all. Else it takes one idle sleeper off the list, counts it as searching and unparks
-///             it. Without an idle one it wakes a waiting thread that may run this work. That is a courtesy, to which
-///             the proof below does not apply: a waiting thread looks again by itself, later.
+///             also modifies the word: by nothing, or it ends the watch when no thread sleeps. If no thread sleeps, or
+///             one searches, it is done. Else it takes one idle sleeper off the list, counts it as searching and
+///             unparks it. Without an idle one it wakes a waiting thread that may run this work. This is best effort
+///             and not covered by the proof: a waiting thread polls.
 /// Searcher    looks at every source of work. When it finds some, it ends its search; if it was the last searcher and
 ///             there is more, it wakes the next, so that a burst wakes threads in a chain. When it finds none, it
 ///             announces its sleep, heavy fence, and looks at every source once more. Only then it parks; or it is a
@@ -34,11 +33,10 @@ struct cancel_epoch;
 ///             task, while a post costs nothing more as long as no thread sleeps.
 ///
 /// Why no wake-up of an idle thread is lost. Let P have published a piece of work.
-/// 1. P sees neither a watch nor the sleeper S, which has announced itself. If S has made a fence, the fences make S
-/// see
-///    the work in its last look. If S has made none, it has found the watch of a thread T. T's fence makes P see T's
-///    announcement, or else T, and S after it, see the work. From T's announcement to that of S the word shows T
-///    asleep, then the watch; so P has not looked at it in between.
+/// 1. P sees neither a watch nor the sleeper S, which has announced itself. If S has made a fence, the
+///    fences make S see the work in its last look. If S has made none, it has found the watch of a thread T. T's fence
+///    makes P see T's announcement, or else T, and S after it, see the work. From T's announcement to that of S the
+///    word shows T asleep, then the watch; so P has not looked at it in between.
 /// 2. P sees sleepers or a watch, and so modifies the word. Before S's announcement: S sees the work. After it: P sees
 ///    S asleep, or awake again; then S looks at all sources before it sleeps.
 /// 3. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
@@ -172,8 +170,8 @@ class basic_sleepers {
     // [S3] acquire, pairs with [S1]: the caller, which looks for work after this, knows of all that the sleepers knew
     return {word_.load(std::memory_order_acquire)};
   }
-  /// Whether all those are still idle, without a break. What the caller has looked at before, it saw as they will see
-  /// it.
+  /// Whether all those are still idle, without a break. The caller's earlier looks then saw everything that those
+  /// threads knew.
   bool is_still(idleness then) noexcept {
     const idleness at_present{change(0)};
     return at_present.count() == then.count() && at_present.word >> changes_shift == then.word >> changes_shift;
@@ -197,7 +195,7 @@ class basic_sleepers {
     return std::uint64_t{1} << (s.condition != nullptr ? waiting_shift : idle_shift);
   }
 
-  /// Every change of the word except begin_search()'s; returns the word before.
+  /// Every change of the word except begin_search()'s and those of the watch; returns the word before.
   std::uint64_t change(std::uint64_t by) noexcept {
     // [S1] acq_rel, pairs with itself, [S2] and [S3]: changes have one order, and a later one sees what was published
     // before an earlier one

@@ -24,12 +24,12 @@ enum class verdict : std::uint32_t {
   rerun   ///< queued only: run flow.cur
 };
 
-/// How an execution that ends with this verdict ends, in a word.
+/// The word for this end in traces.
 constexpr std::string_view ending(verdict last) noexcept {
   return last == verdict::error ? "error" : last == verdict::cancel ? "cancel" : "success";
 }
 
-/// The state of a flow: one function for each transition, and nothing else changes it. The functions of the engine that
+/// The state of a flow. Only these functions change it, one per transition. The functions of the engine that
 /// act on a transition (push to the ready queue, run handlers, free memory) call these.
 ///
 ///   state    verdict  the flow
@@ -66,8 +66,8 @@ constexpr std::string_view ending(verdict last) noexcept {
 ///   unblock_end()     any, last blocker             waiting: cancel -> running: cancel; else the same
 ///   begin_cancel()    any but running               running: cancel. Returns the verdict before.
 ///   enter_callback()  any but running               running: the same
-///   leave_callback()  running: any                  the state before enter_callback(); a cancel is returned, not kept
-///   finish()          idle, running: any            idle: none
+///   leave_callback()  running: any                  the state before enter_callback(); false: the callback has
+///   cancelled the flow finish()          idle, running: any            idle: none
 ///
 /// Threads     the flow's: its loop's thread while it executes, else the thread that has the root. No member is atomic;
 ///             executing_flag and start_state tell which thread that is.
@@ -95,7 +95,7 @@ class flow_state : public async::detail::runnable {
     ASYNC_ASSERT(why == verdict::start || why == verdict::error);
     queue(why);
   }
-  /// The start has failed for lack of memory, or has been cancelled by a destructor then; the execution ends at once.
+  /// The start has failed for lack of memory, or a destructor has cancelled it meanwhile; the execution ends at once.
   void fail_start() noexcept {
     ASYNC_ASSERT(is_idle() && (is(verdict::error) || is(verdict::cancel)));
     state_ = run_state::running;
@@ -169,7 +169,7 @@ class flow_state : public async::detail::runnable {
   }
   /// A cancel that waits for the end of a branch, which may be in a callback further up the stack.
   bool is_cancel_held() const noexcept { return is_waiting() && is(verdict::cancel); }
-  /// The same, or an error that waits so.
+  /// A held cancel or a held error.
   bool is_end_held() const noexcept {
     return end_blockers_ != 0 && is_waiting() && (is(verdict::cancel) || is(verdict::error));
   }
