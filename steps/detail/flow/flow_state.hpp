@@ -29,8 +29,8 @@ constexpr std::string_view ending(verdict last) noexcept {
   return last == verdict::error ? "error" : last == verdict::cancel ? "cancel" : "success";
 }
 
-/// The state of a flow. Only these functions change it, one per transition. The functions of the engine that
-/// act on a transition (push to the ready queue, run handlers, free memory) call these.
+/// The state of a flow. Only these functions change it, one per transition. The functions of the engine that act on a
+/// transition (push to the ready queue, run handlers, free memory) call these.
 ///
 ///   state    verdict  the flow
 ///   idle     none     is being built, or has ended, or its start is on its way to its loop (executing_flag is set)
@@ -66,8 +66,8 @@ constexpr std::string_view ending(verdict last) noexcept {
 ///   unblock_end()     any, last blocker             waiting: cancel -> running: cancel; else the same
 ///   begin_cancel()    any but running               running: cancel. Returns the verdict before.
 ///   enter_callback()  any but running               running: the same
-///   leave_callback()  running: any                  the state before enter_callback(); false: the callback has
-///   cancelled the flow finish()          idle, running: any            idle: none
+///   leave_callback()  running: any                  the state before enter_callback(); false: it has been cancelled
+///   finish()          idle, running: any            idle: none
 ///
 /// Threads     the flow's: its loop's thread while it executes, else the thread that has the root. No member is atomic;
 ///             executing_flag and start_state tell which thread that is.
