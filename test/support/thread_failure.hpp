@@ -10,9 +10,8 @@
 
 /// Lets the system refuse threads. Include it in one file of a test program only: it stands in for pthread_create().
 ///
-///   testing::fail_thread failing(k);   // the k-th thread from here on (0: the next one) and all later ones cannot
-///   start
-///   testing::fail_thread failing(k, f);   // f() is called by who is refused a thread, before it learns of that
+///   testing::fail_thread failing(k);     // the k-th thread from here on (0: the next) and all later ones cannot start
+///   testing::fail_thread failing(k, f);  // calls f() on the thread that is refused one, before it learns of that
 namespace testing {
 
 namespace threads {
