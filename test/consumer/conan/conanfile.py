@@ -24,7 +24,7 @@ class AsyncstepsConan(ConanFile):
 
     def set_version(self):
         """The version is written once, in async/detail/base/config.hpp."""
-        config = load(self, os.path.join(self._tree(), "async", "detail", "config.hpp"))
+        config = load(self, os.path.join(self._tree(), "async", "detail", "base", "config.hpp"))
         written = re.findall(r"^#define ASYNC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", config, re.MULTILINE)
         self.version = self.version or ".".join(written)
 
