@@ -20,7 +20,7 @@ namespace async::detail {
 ///             Chase and Lev.
 ///             A thief that wants a private element raises the guard far above all elements, issues a heavy fence, and
 ///             then marks the guard as ready. Thieves rely only on a ready guard; the owner heeds it at once. So each
-///             pop of the owner either sees the raised guard, or is visible to all who rely on it.
+///             pop of the owner either sees the raised guard, or is visible to all threads that rely on it.
 ///             The owner lowers the guard after `Patience` pops in a row without a steal in between. Patience is chosen
 ///             so that these pops cost about as much as the heavy fence of the next thief.
 ///             Where light fences are not free the guard stays raised.
@@ -288,7 +288,8 @@ class stealing_deque {
   void raise_again(std::int64_t lowered) noexcept {
     if (lowered == 0) return;
     const std::int64_t raised = lowered + guard_at(reach);
-    // [D18] release, pairs with [D15]: publishes bottom_. Failure: a thief has raised it
+    // [D18] release, pairs with [D15]: publishes bottom_; not modelled: the model's seq_cst loads of bottom_ see it
+    // anyway. Failure: a thief has raised it
     guard_.compare_exchange_strong(lowered, raised, std::memory_order_release, std::memory_order_relaxed);
   }
 
@@ -301,7 +302,8 @@ class stealing_deque {
       guard = raised;
     }
     heavy_fence();  // pairs with the light fence of pop()
-    // [D20] release, pairs with [D15]: what the fence made visible here is visible to those who rely on the guard.
+    // [D20] release, pairs with [D15]: what the fence made visible here is visible to threads that rely on the guard;
+    // not modelled: the model's light fence is a strong one, which orders the owner's store before all later loads.
     // Failure: another thief has marked it, and the owner may have lowered it since
     guard_.compare_exchange_strong(guard, guard | ready, std::memory_order_release, std::memory_order_relaxed);
   }
