@@ -53,8 +53,8 @@ bool invoke_all(pool_core& pool, participant& part, task_scope* around, F& f, Re
 /// Threads     any, inside the pool and outside. The calling thread calls each function that no other thread has
 ///             taken: all of them while the pool is paused or stopped. While it waits for a taken function, it runs
 ///             only tasks that this function has made, see task_group.
-/// Exceptions  when a function throws, those that have not begun are skipped. Of several exceptions, that of the first
-///             function in the list is thrown. std::bad_alloc before any call, or instead of one of the calls.
+/// Exceptions  when a function throws, those that have not begun are skipped. When several throw, the caller gets the
+///             exception of the first in the list. std::bad_alloc before any call, or instead of one of the calls.
 /// Memory      tasks lie on the stack: no allocation in the steady state.
 /// Lifetime    the functions are not copied, and are used until it returns.
 template <detail::plain_call F, detail::plain_call... Rest>

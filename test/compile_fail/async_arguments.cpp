@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What is called asynchronously gets copies: a reference parameter needs std::ref.
+// An asynchronous call gets copies: a reference parameter needs std::ref.
 // expect: async_callable
 #include <functional>
 

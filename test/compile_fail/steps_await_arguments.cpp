@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a pool calls for a step gets the arguments, and nothing else.
+// A call that a pool makes for a step gets the arguments, and nothing else.
 // expect: await\(pool, f, arguments\.\.\.\) calls f\(arguments\.\.\.\) with copies of them
 #include "steps/steps.hpp"
 

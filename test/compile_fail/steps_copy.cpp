@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a step function sees is used by reference; a copy would be no step.
+// A step function takes its `asi` by reference; a copy would be no step.
 // expect: (deleted function|deleted constructor|use of deleted)
 #include "steps/steps.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What a pool calls gets the arguments that were posted with it.
+// A callable in a pool gets the arguments that were posted with it.
 // expect: async_callable
 #include <string>
 

@@ -35,7 +35,7 @@ digest hash_bytes(std::string_view bytes, digest hash = 0xcbf29ce484222325) {
   return hash;
 }
 
-/// Of the name and, where it can be read, the content.
+/// Hashes the name and, if it can be read, the content.
 digest hash_file(const fs::path& file) {
   digest hash = hash_bytes(file.string());
   std::ifstream in(file, std::ios::binary);

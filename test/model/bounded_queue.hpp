@@ -5,7 +5,7 @@
 // After the seam.
 #include "async/bounded_queue.hpp"
 
-/// What the models of async::bounded_queue share. Turns start just below their wrap.
+/// Shared by the models of async::bounded_queue. Turns start just below their wrap.
 namespace model {
 
 template <unsigned Capacity>
@@ -15,7 +15,7 @@ struct wrapping : async::bounded_queue_traits {
 template <unsigned Capacity, class T = element>
 using ring = async::bounded_queue<T, wrapping<Capacity>>;
 
-/// What came out, in order; one for each consumer.
+/// The elements that came out, in order; one for each consumer.
 struct basket {
   unsigned values[8] = {};
   unsigned count = 0;

@@ -16,7 +16,7 @@ using model::check;
 
 namespace {
 
-/// What a call is given by who makes it. Freed with the call.
+/// The scope that the thread which makes a call gives it. Freed with the call.
 struct scope {
   cell<unsigned> owner;  // plain data, unlike the product's, where it is more than a hint
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What other threads want done with a flow: the first of them makes its control block, messages go to that, and the
+// Requests of other threads to a flow: the first of them makes its control block, messages go to that, and the
 // flow is destroyed when none is on its way, or while some are, which find it gone then.
 #include "relacy_runner.hpp"
 

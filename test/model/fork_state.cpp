@@ -16,7 +16,7 @@ using model::check;
 
 namespace {
 
-/// What the thief gives the call. Its thread frees it.
+/// The scope that the thief gives the call. Its thread frees it.
 struct scope {
   cell<unsigned> owner;  // plain data, unlike the product's, where it is more than a hint
   atomic<bool> is_cancelled{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What reaches a loop from other threads: the inbox with the owner's sleep, its end, and callbacks that are cancelled
+// Messages to a loop from other threads: the inbox with the owner's sleep, its end, and callbacks that are cancelled
 // by one thread while the loop runs them or lets go of them.
 #include "relacy_runner.hpp"
 

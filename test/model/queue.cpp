@@ -21,7 +21,7 @@ struct small : async::queue_traits {
 };
 using queue = async::queue<wide, small>;
 
-/// Of which no enqueue can be taken back: consumers wait for a producer that has stopped, and no fence helps.
+/// No enqueue of it can be taken back: consumers wait for a producer that has stopped, and no fence helps.
 struct alignas(128) stuck : element {
   using element::element;
   stuck(stuck&& other) noexcept(false) : element(static_cast<element&&>(other)) {}
@@ -58,7 +58,7 @@ struct ledger {
   }
 };
 
-/// What all consumers and the final drain saw together is what went in.
+/// All consumers and the final drain together saw exactly the elements that went in.
 inline void check_all(ledger* ledgers, unsigned size, unsigned expected) {
   unsigned total = 0;
   unsigned count = 0;
@@ -290,7 +290,7 @@ struct alignas(128) failing : element {
   }
 };
 
-/// What has failed moves the head, as consumers do, also in a segment that came while it was under way. One thread
+/// A failed element moves the head, as consumers do, also in a segment that came while it was under way. One thread
 /// alone throws: see relacy_seam.hpp.
 struct failures : rl::test_suite<failures, 2> {
   async::queue<failing, small> q;

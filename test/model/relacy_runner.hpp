@@ -12,7 +12,7 @@
 /// Runs models; see relacy_seam.hpp for how to write one.
 namespace model {
 
-/// What is known about the storage of elements in one execution: one entry for each address that ever held one.
+/// The storage of elements in one execution: one entry for each address that ever held one.
 class storage {
  public:
   struct entry {

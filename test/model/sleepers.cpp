@@ -28,7 +28,7 @@ class mutex {
 struct work {};
 using sleepers = basic_sleepers<mutex, work>;
 
-/// What a thread waits for inside a task: a flag. Meanwhile it may run `own`, if that is set.
+/// The condition that a thread waits for inside a task: a flag. Meanwhile it may run `own`, if that is set.
 struct flag_condition : sleepers::wait_condition {
   flag_condition() : sleepers::wait_condition{&ask_ready, &ask_may_run} {}
 
@@ -190,7 +190,7 @@ struct waiter : rl::test_suite<waiter, 2> {
   }
 };
 
-/// Of two waiting threads, the one whose condition is true is woken, or both have looked. One of them may time out.
+/// Two threads wait. The one whose condition is true is woken, or both have looked. One of them may time out.
 struct two_waiters : rl::test_suite<two_waiters, 3> {
   sleepers all;
   sleepers::sleeper parking_slots[2];
@@ -268,7 +268,7 @@ struct idle_first : rl::test_suite<idle_first, 3> {
   }
 };
 
-/// Of two waiting threads, the one that may run the work is woken, also when the other one is first in the list.
+/// Two threads wait. The one that may run the work is woken, even if the other one is first in the list.
 struct one_of_two : rl::test_suite<one_of_two, 3> {
   pool<2> p;
   work own;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Who has a flow that waits in a pool's queue: the worker that takes and binds it, its owner, who executes it again,
-// puts a mistake on record or destroys it, and threads that cancel it.
+// The threads that compete for a flow in a pool's queue: the worker that takes and binds it, its owner, who executes it
+// again, puts a mistake on record or destroys it, and threads that cancel it.
 #include "relacy_runner.hpp"
 
 #include "steps/detail/flow/executing_flag.hpp"

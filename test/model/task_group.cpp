@@ -18,7 +18,7 @@ namespace {
 
 using failure = cell<int>;
 
-/// What the suites share: a group, the place where its owner sleeps, and what its tasks write.
+/// Shared by the suites: a group, the place where its owner sleeps, and what its tasks write.
 struct group {
   std::optional<join_state<failure>> state{std::in_place};
   parker owner;
@@ -89,7 +89,7 @@ struct child : rl::test_suite<child, 3> {
   }
 };
 
-/// Of two tasks that fail one leaves its failure, complete, and both have cancelled the group.
+/// Two tasks fail. One leaves its failure, complete, and both have cancelled the group.
 struct failures : rl::test_suite<failures, 3> {
   group g;
   failure thrown[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What threads record into a trace, and what is read of it meanwhile: the rings of threads that live, end and come in
+// Threads record into a trace while another one reads it: the rings of threads that live, end and come in
 // later sessions.
 #include "relacy_runner.hpp"
 

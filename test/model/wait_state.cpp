@@ -18,7 +18,7 @@ using steps::detail::wait_state;
 
 namespace {
 
-/// What step and tokens share.
+/// Shared by the step and its tokens.
 struct block : message {
   block() : message(&arrived) {}
 

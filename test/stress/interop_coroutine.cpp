@@ -34,7 +34,7 @@ using steps::interop::when_ready;
 
 namespace {
 
-/// What the coroutines of a test share. `witness` is copied into calls, results and frames: who holds one is counted.
+/// Shared by the coroutines of a test. `witness` is copied into calls, results and frames, and counts its copies.
 struct ground {
   explicit ground(std::size_t threads) : pool(threads) {}
 
@@ -124,7 +124,7 @@ task<int> wait_often(ground& g, async::event_loop& loop, std::uint32_t seed, int
   co_return x;
 }
 
-/// What is under way between threads has ended.
+/// All messages between threads have arrived.
 void settle(ground& g) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (g.witness.use_count() != 1 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();

@@ -21,7 +21,7 @@ using async::threadpool;
 
 namespace {
 
-/// What happened to the callables of a test: each is made once, called at most once and destroyed once.
+/// The fate of the callables of a test: each is made once, called at most once and destroyed once.
 struct ledger {
   std::atomic<std::uint64_t> made{0};
   std::atomic<std::uint64_t> called{0};

@@ -11,7 +11,7 @@
 #include "async/async.hpp"          // for async
 #include "support/async_calls.hpp"  // for what calls use
 
-/// What tests share that make calls of std::async with async::async as well. Each call is compiled in half a dozen
+/// Shared by tests that make calls of std::async with async::async as well. Each call is compiled in half a dozen
 /// ways: what need not know its types is not a template.
 namespace dropin {
 
@@ -29,7 +29,7 @@ std::string text(T value) {
   return std::to_string(value);
 }
 
-/// What a call comes to: its result, or what it throws.
+/// The outcome of a call: its result, or its exception.
 template <class T>
 std::string outcome(std::future<T> future) {
   try {

@@ -14,7 +14,7 @@
 #include "async/async.hpp"    // for async, threadpool
 #include "support/scale.hpp"  // for sanitized
 
-/// What tests share that make the same checks of the futures of std::async and of async::async.
+/// Shared by tests that make the same checks of the futures of std::async and of async::async.
 namespace dropin {
 
 /// std::async, which the others are compared with.

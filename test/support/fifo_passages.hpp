@@ -35,7 +35,7 @@ inline std::size_t count_overtaken(std::vector<passage> passages) {
   return overtaken;
 }
 
-/// What a long run has shown of a queue: nothing, if it is one.
+/// The violations that a long run has found in a queue: none, if it is one.
 struct run_faults {
   std::size_t lost = 0;
   std::size_t twice = 0;       // taken once too often, each time

@@ -11,7 +11,7 @@
 #include "async/manual_clock.hpp"  // for manual_clock
 #include "steps/steps.hpp"         // for AsyncSteps, NitroSteps
 
-/// What tests of flows share.
+/// Shared by tests of flows.
 namespace testing {
 
 /// A NitroSteps for tests that are not about its limits.

@@ -5,7 +5,7 @@
 #include <cstdio>   // for fprintf
 #include <cstdlib>  // for abort
 
-/// What a fuzz target is called with: by libFuzzer, or by fuzz_replay.cpp with the inputs that are kept. Returns 0;
+/// The entry of a fuzz target, called by libFuzzer, or by fuzz_replay.cpp with the inputs that are kept. Returns 0;
 /// what is wrong ends the program.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -8,10 +8,10 @@
 /// the engine, so that both can be asked for a log of the same program.
 namespace testing::program {
 
-/// What a node adds to its level.
+/// The kind of step that a node adds to its level.
 enum class kind { step, loop, repeat, for_each, parallel, sync };
 
-/// What the step's function does last. The `wait` forms are ended from outside after `delay` ticks.
+/// The last action of the step's function. The `wait` forms are ended from outside after `delay` ticks.
 enum class ending {
   none,
   success,
@@ -30,7 +30,7 @@ enum class ending {
   continue_loop_no_throw,
 };
 
-/// What the step's error handler does.
+/// The action of the step's error handler.
 enum class handler { none, silent, success, error, error_no_throw, add, add_error };
 
 /// One step, loop, parallel or sync, with the functions that belong to it.
@@ -70,7 +70,7 @@ inline bool is_loop(const node& of) {
 
 inline bool is_wait(ending end) { return end >= ending::wait_success && end <= ending::wait; }
 
-/// What happened, when (in ticks of virtual time) and in which branch ("/" is the root flow, "/7" the branch whose
+/// An event, its time (in ticks of virtual time) and its branch ("/" is the root flow, "/7" the branch whose
 /// first step is node 7).
 struct event {
   int tick = 0;

@@ -128,7 +128,7 @@ class reference : private reference_state {
     finish(now, top, of);
   }
 
-  /// What the function does last, and what the flow makes of it.
+  /// The last action of the function, and its effect on the flow.
   void finish(flow& now, frame& top, const node& of) {
     const std::string info = "info " + std::to_string(of.id);
     switch (of.end) {

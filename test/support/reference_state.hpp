@@ -12,7 +12,7 @@
 
 namespace testing::program {
 
-/// What the reference interpreter keeps: flows with the steps that they are in, which of them are ready, the timers,
+/// The state of the reference interpreter: flows with the steps that they are in, which of them are ready, the timers,
 /// the mutexes and the log. It decides nothing.
 class reference_state {
  public:

@@ -333,7 +333,7 @@ class bounded_ring {
 
   // --- slow paths: the slot is not ready ---
 
-  /// What look_for_room() and look_for_item() have found.
+  /// The finding of look_for_room() and look_for_item().
   struct look {
     enum kind : unsigned char {
       retry,    // the slot of `ticket` may be ready
@@ -343,8 +343,8 @@ class bounded_ring {
     kind outcome;
     std::uint64_t ticket = 0;  // of `retry`
 
-    /// Of an outcome other than `retry`. Compilers see that it is never `done`, so that none warns that a caller's
-    /// `out` may not be written.
+    /// The result for a caller that does not retry. It is never `done`, which compilers see: so none warns of an
+    /// unwritten `out` in the caller.
     ring_result result() const noexcept { return outcome == closed ? ring_result::closed : ring_result::blocked; }
   };
 

@@ -7,7 +7,7 @@
 
 namespace async::detail {
 
-/// What consumers and the producer of a slot have agreed about it, in one use of its segment.
+/// The agreement of the consumers and the producer of a slot about it, in one use of its segment.
 enum class skip_state : unsigned {
   unmarked,  // no consumer has given up waiting for the producer
   pending,   // a consumer is about to pass over the slot

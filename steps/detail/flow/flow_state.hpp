@@ -11,8 +11,8 @@ namespace steps::detail {
 
 enum class run_state : std::uint8_t { idle, queued, running, waiting };
 
-/// What becomes of the current step. Stored as a whole word: or-ing a byte in beside others costs a store-forwarding
-/// stall, which no instruction count shows.
+/// The next action for the current step. Stored as a whole word: or-ing a byte in beside others costs a
+/// store-forwarding stall, which no instruction count shows.
 enum class verdict : std::uint32_t {
   none,
   wait,     ///< the step does not end with its function

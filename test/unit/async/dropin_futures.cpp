@@ -43,7 +43,7 @@ struct used {
   used& operator=(const used&) = delete;
   ~used() { *there = false; }
 
-  /// What a call does that needs it for a while.
+  /// The work of a call that uses it for a while.
   auto user(std::atomic<int>& too_late) const {
     return [there = there, &too_late] {
       yield_a_little();

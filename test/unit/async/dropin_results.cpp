@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What calls are given, return and throw with async::async in the place of std::async, and where programs end: every
-// case is run with both.
+// Arguments, results and exceptions of calls with async::async in the place of std::async, and where programs end:
+// every case is run with both.
 #include <doctest/doctest.h>
 
 #include <array>

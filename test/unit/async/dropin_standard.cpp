@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What the standard says of std::async and of the futures that it returns, sentence by sentence, for std::async and for
+// The standard's text on std::async and the futures that it returns, sentence by sentence, for std::async and for
 // async::async. Paragraphs are counted as in C++17 (N4659); later standards say the same in another order.
 #include <doctest/doctest.h>
 
@@ -175,7 +175,7 @@ DROPIN_CASE("[futures.async]/3.2: what a deferred function returns or throws is 
   CHECK_THROWS_AS(shared.get(), std::out_of_range);
 }
 
-// What is written here is not atomic: ThreadSanitizer sees what is not ordered.
+// The writes here are not atomic: ThreadSanitizer reports those that are not ordered.
 DROPIN_CASE("[futures.async]/5: what was done before async is seen in the call, what the call did after the wait") {
   for (std::size_t i = 0; i < testing::rounds(200); ++i) {
     int before = 0, after = 0;

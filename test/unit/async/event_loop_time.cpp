@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Of a timer chip: nanoseconds times the denominator of its ratio are soon more than 64 bits hold.
+/// The clock of a timer chip: nanoseconds times the denominator of its ratio are soon more than 64 bits hold.
 using chip_ticks = duration<std::int64_t, std::ratio<1, 1193182>>;
 constexpr chip_ticks six_hours{std::int64_t{1193182} * 3600 * 6};
 

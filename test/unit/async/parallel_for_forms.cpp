@@ -39,7 +39,7 @@ using testing::everywhere;
 
 namespace {
 
-/// What a loop has been called with, in order.
+/// The arguments of a loop's calls, in order.
 template <class T>
 class calls {
  public:
@@ -58,7 +58,7 @@ class calls {
   std::vector<T> values_;
 };
 
-/// Of a type that is no std::stop_token.
+/// A token that is no std::stop_token.
 struct own_token {
   const std::atomic<bool>* is_stopped;
   bool stop_requested() const noexcept { return is_stopped->load(); }
