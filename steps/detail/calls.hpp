@@ -9,11 +9,11 @@
 
 #include "async/detail/future/pending_call.hpp"  // for make_promise
 #include "steps/completion.hpp"                  // for wait_scope
+#include "steps/detail/engine/limit_claim.hpp"   // for limit_claim, has_room
 #include "steps/detail/engine/loop_step.hpp"     // for find_loop
 #include "steps/detail/engine/scopes.hpp"        // for make_scope, cancel_scope
 #include "steps/detail/parallel/branches.hpp"    // for group_step
 #include "steps/detail/wait/future.hpp"          // for flow_promise
-#include "steps/detail/wait/limit_claim.hpp"     // for limit_claim, has_room
 #include "steps/detail/wait/timeout.hpp"         // for may_wait
 
 /// The functions of IAsyncSteps (`Face`) that take more than a line.

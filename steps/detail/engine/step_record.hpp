@@ -8,8 +8,9 @@
 #include <type_traits>  // for is_trivially_destructible_v
 #include <utility>      // for exchange, forward, index_sequence
 
-#include "steps/detail/engine/callable.hpp"  // for wanted_results
-#include "steps/detail/engine/engine.hpp"    // for take_limited, misuse
+#include "steps/detail/engine/callable.hpp"     // for wanted_results
+#include "steps/detail/engine/engine.hpp"       // for misuse
+#include "steps/detail/engine/limit_claim.hpp"  // for limit_claim
 
 /// The records of steps with their functors, and the passing of results to parameters. `Face` is IAsyncSteps.
 namespace steps::detail {
@@ -145,10 +146,11 @@ template <class Step, class... Args>
 Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;
   if constexpr (!std::is_trivially_destructible_v<Step>) flags |= record_flag::destroys;
+  limit_claim place;
   if (f.limit != nullptr) [[unlikely]] {
     std::size_t room = round_up(sizeof(Step), granule) + alignof(Step);
     if constexpr (requires { Step::bytes_behind(args...); }) room += Step::bytes_behind(args...);
-    if (!take_limited(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
+    if (!place.take(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
   }
   constexpr std::size_t size = round_up(sizeof(Step), granule);
   std::byte* const before = f.top;
@@ -158,7 +160,6 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
     made = ::new (memory) Step(std::forward<Args>(args)...);
   } catch (...) {
     release_record(f, memory, size, before);
-    if (f.limit != nullptr) ++f.limit->steps;
     throw;
   }
   made->size_ = static_cast<std::uint32_t>(size);
@@ -170,6 +171,7 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   if (f.first == nullptr) f.first = made;
   if (f.limit != nullptr) [[unlikely]]
     made->flags_ |= record_flag::counted;
+  place.keep();
   return made;
 }
 

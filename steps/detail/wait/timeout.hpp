@@ -6,9 +6,9 @@
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
 #include "steps/detail/engine/engine.hpp"            // for raise, misuse
+#include "steps/detail/engine/limit_claim.hpp"       // for limit_claim
 #include "steps/detail/engine/scopes.hpp"            // for make_scope
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
-#include "steps/detail/wait/limit_claim.hpp"         // for limit_claim
 
 /// setTimeout(): a timer in the arena that covers a step and its sub-steps.
 namespace steps::detail {
