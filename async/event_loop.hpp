@@ -17,6 +17,10 @@
 
 namespace async {
 
+namespace detail {
+struct hosted_loop;
+}
+
 /// Runs callbacks one after another on one thread: at once, after a delay, or on behalf of other threads.
 ///
 /// Use it for single-threaded code that waits a lot, with timers, many of which are cancelled. Do not use it to spread
@@ -128,6 +132,7 @@ class event_loop {
   }
 
  private:
+  friend struct detail::hosted_loop;
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
 
   template <class F>

@@ -21,6 +21,8 @@ struct threadpool_stats {
   std::uint64_t parks = 0;     ///< sleeps of workers that found no work
   std::uint64_t wakes = 0;     ///< wake-ups of sleeping threads
   std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside; sampled
+  std::uint64_t turns = 0;     ///< turns of event loops; each flow on a pool has a loop of its own
+  std::uint64_t moves = 0;     ///< turns of loops that another worker had turned before
 };
 
 /// Options of a threadpool. Moved into the pool; the hooks live as long as the pool.

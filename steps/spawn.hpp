@@ -31,12 +31,12 @@ class spawn_task {
   }
 
   void operator()() {
-    const auto place = pool_.place_for_flow();
-    flow* const f = make(place.loop.core());
+    auto place = pool_.place_for_flow();
+    flow* const f = make(place.core());
     if (f == nullptr) return;
     if (place.here) {
-      place.loop.visit([f] { start_here(*f); });
-    } else if (!place.loop.core().push(*f)) {
+      place.visit([f] { start_here(*f); });
+    } else if (!place.core().push(*f)) {
       begin(*f, async::detail::delivery::dropped);
     }
   }

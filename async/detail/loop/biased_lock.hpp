@@ -34,6 +34,7 @@ namespace async::detail {
 ///                  if inside_ is `turn`: t|shared|claimed -> t|shared, refused
 ///   leave          inside_ = outside, or t|shared|.. -> t|shared
 ///   disown         t -> 0, t|shared -> shared
+///   leave_without_owner   t|shared|in_turn -> shared
 ///
 /// (1) or still `moment` or `turn`, of the owner that entered before the loop became shared.
 ///
@@ -85,6 +86,11 @@ class biased_lock {
       make_free(word_.load(std::memory_order_relaxed) & (~flags | shared));  // no other thread writes it
     }
   }
+
+  /// Makes a loop without owner shared: for one that no thread drives for long. No other thread has it yet.
+  void share() noexcept { word_.store(shared, std::memory_order_relaxed); }
+  /// Ends a turn of a loop that is shared, and leaves it without an owner.
+  void leave_without_owner() noexcept { make_free(shared); }
 
   /// Leaves the loop without an owner. By the owner, between turns.
   void disown() noexcept {

@@ -96,9 +96,10 @@ class inbox {
   /// Takes all messages, chained by `next`, oldest first; null: there are none, or the inbox is closed. Ends an
   /// announced sleep.
   message* take() noexcept {
-    if (head_.load(std::memory_order_relaxed) <= closed) return nullptr;
+    const std::uintptr_t head = head_.load(std::memory_order_relaxed);
+    if (head <= closed || head == empty_) return nullptr;
     // [L3] acquire, pairs with [L2]: the messages are read below
-    return in_order(head_.exchange(awake, std::memory_order_acquire));
+    return in_order(head_.exchange(empty_, std::memory_order_acquire));
   }
 
   /// Whether there are messages to take, as far as this thread can know. Relaxed: take() receives them.
@@ -115,6 +116,13 @@ class inbox {
     slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
                                            std::memory_order_relaxed);
     return slept_;
+  }
+
+  /// Makes the first push after each take() owe a wake-up, whether the owner sleeps or not. Before the first push.
+  void always_wake() noexcept {
+    empty_ = asleep_embedded;
+    slept_ = true;
+    head_.store(empty_, std::memory_order_relaxed);  // relaxed: no other thread has the inbox
   }
 
   /// Takes an announcement back. False: there was none, or a push has taken it and wakes.
@@ -153,7 +161,7 @@ class inbox {
   [[gnu::noinline]] message* in_order(std::uintptr_t word) noexcept {
     message* newest = to_message(word);
     if (slept_ && newest != nullptr) ++wakes_owed_;  // the first push after sleep() has taken the announcement
-    slept_ = false;
+    slept_ = empty_ != awake;
     message* oldest = nullptr;
     while (newest != nullptr) {
       message* const older = newest->next.get();
@@ -166,6 +174,7 @@ class inbox {
 
   atomic<std::uintptr_t> head_{awake};
   atomic<std::uint32_t> wakes_done_{0};
+  std::uintptr_t empty_ = awake;  // the word without messages: asleep_embedded after always_wake()
   std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps ended by a push
   bool slept_ = false;            // the owner's: sleep() has succeeded, and neither take() nor close() has followed
 };

@@ -37,7 +37,7 @@ loop_core& core_of(event_loop& loop) noexcept;
 /// The loop in whose turn this thread is, or which it is destroying.
 inline constinit thread_local loop_core* current_loop = nullptr;
 
-/// The loop that this thread hosts between other work; see hosted_loop.
+/// The loop that event_loop::current() names on this thread between turns: a worker's own.
 inline constinit thread_local loop_core* worker_loop = nullptr;
 
 /// An event loop without its interface for tasks. event_loop, flows and pools are built on it. It is reference-counted,
@@ -222,7 +222,6 @@ class loop_core {
   friend class loop_entry;
   friend class owner_entry;
   friend class loop_host;
-  friend class hosted_turn;
 
   struct turn_scope {
     explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
@@ -239,7 +238,11 @@ class loop_core {
     }
     ~turn_scope() {
       current_loop = core.around_;
-      core.owner_.leave(way);
+      if (core.hosted_) {
+        core.owner_.leave_without_owner();
+      } else {
+        core.owner_.leave(way);
+      }
     }
     turn_scope(const turn_scope&) = delete;
     turn_scope& operator=(const turn_scope&) = delete;
@@ -290,6 +293,11 @@ class loop_core {
     if (std::exchange(ran_since_clock_, 0) < clock_interval_) return;
     const bool is_late = time_between(before, turn_time_) > std::chrono::microseconds(100);
     clock_interval_ = is_late ? clock_interval_ / 4 + 1 : (std::min)(clock_interval_ * 2, 64U);
+  }
+
+  /// A thread has been in the loop between turns, and perhaps left work there.
+  void entered_between_turns() noexcept {
+    if (hosted_ || inbox_.rouse()) wake_();
   }
 
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
@@ -376,7 +384,6 @@ class loop_core {
   reference_count references_;
   stop_message stop_{*this};
   biased_lock owner_;
-  atomic<bool> touched_{false};  // of a hosted loop: it has been entered between turns
 
   // The owner's.
   alignas(no_sharing) event_loop* const loop_;

@@ -27,8 +27,7 @@ class loop_entry {
   }
   ~loop_entry() {
     if (way_ == biased_lock::way::refused) return;
-    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
-    if (core_.inbox_.rouse()) core_.wake_();
+    core_.entered_between_turns();
     current_loop = around_;
     core_.owner_.leave(way_);
   }
@@ -68,8 +67,7 @@ class owner_entry {
       : core_(core), biased_(current_loop == nullptr && core.owner_.enter_biased(thread_token())) {}
   [[gnu::always_inline]] ~owner_entry() {
     if (!biased_) return;
-    if (core_.hosted_) core_.touched_.store(true, std::memory_order_relaxed);  // the host looks before it sleeps
-    if (core_.inbox_.rouse()) core_.wake_();
+    core_.entered_between_turns();
     core_.owner_.leave(biased_lock::way::biased);
   }
   owner_entry(const owner_entry&) = delete;

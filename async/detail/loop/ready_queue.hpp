@@ -65,6 +65,9 @@ class ready_queue {
     reserved_ -= count;
   }
 
+  /// The number of places that are reserved.
+  std::size_t reserved() const noexcept { return reserved_; }
+
   /// Appends a runnable that is not queued.
   [[gnu::always_inline]] void push(runnable& r) noexcept {
     ASYNC_ASSERT(!r.queued() && reserved_ != 0);

@@ -158,6 +158,8 @@ class timer_queue {
   bool none_waiting() const noexcept {
     return (summary_ & (timed | bit_of(fresh))) == 0 || ((summary_ & timed) == 0 && is_empty(fresh));
   }
+  /// Whether settle() has something to do.
+  bool has_fresh() const noexcept { return !is_empty(fresh); }
   bool empty() const noexcept { return none_waiting() && !any_due(); }
   /// False: the queue is empty. True: look again, and remember the answer.
   bool maybe_armed() const noexcept { return summary_ != 0; }

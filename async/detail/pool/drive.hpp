@@ -9,18 +9,17 @@ namespace async::detail {
 /// A role says what the phases of a turn are: `worker_role` (worker_role.hpp) for the thread of a worker, `wait_role`
 /// (pool_wait.hpp) for a thread that waits for tasks.
 ///
-/// maintain()        Turns the thread's event loops when they are due.
-/// is_done()         Whether to return. Callbacks in maintain() may be the reason.
-/// run_next()        Takes the next task and runs it. False: there is none.
-/// loops_are_next()  Without a task: whether the event loops have work. The next turn begins with them.
-/// spin()            Looks for work for some microseconds, if that pays. True: there may be some.
-/// park()            Announces sleep, looks at every source of work once more, and sleeps until woken.
+/// maintain()  Schedules the event loops whose timers are due.
+/// is_done()   Whether to return.
+/// run_next()  Takes the next task or event loop, and runs it. False: there is none.
+/// spin()      Looks for work for some microseconds, if that pays. True: there may be some.
+/// park()      Announces sleep, looks at every source of work once more, and sleeps until woken.
 template <class Role>
 void drive(Role& role) {
   for (;;) {
     role.maintain();
     if (role.is_done()) return;
-    if (role.run_next() || role.loops_are_next() || role.spin()) continue;
+    if (role.run_next() || role.spin()) continue;
     role.park();
   }
 }

@@ -5,21 +5,25 @@
 #include <cstddef>       // for size_t
 #include <cstdint>       // for uint64_t
 #include <exception>     // for exception_ptr
-#include <memory>        // for unique_ptr, make_unique
+#include <memory>        // for unique_ptr, make_unique, shared_ptr
 #include <mutex>         // for mutex, lock_guard
 #include <stdexcept>     // for out_of_range
 #include <system_error>  // for system_error
 #include <utility>       // for exchange, forward, move
 #include <vector>        // for vector
 
+#include "async/detail/pool/backlog.hpp"         // for backlog
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/injector.hpp"        // for injector
+#include "async/detail/pool/loop_watch.hpp"      // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
 #include "async/detail/pool/published_list.hpp"  // for published_list
 #include "async/detail/pool/quiescence.hpp"      // for quiescence
+#include "async/detail/pool/pool_timers.hpp"     // for pool_timers
 #include "async/detail/pool/seat.hpp"            // for this_seat, pool_registry
 #include "async/detail/pool/shutdown_state.hpp"  // for shutdown_state
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
+#include "async/detail/pool/spare_loops.hpp"     // for flow_loops
 #include "async/detail/pool/stand_ins.hpp"       // for stand_ins
 #include "async/detail/pool/worker_crew.hpp"     // for worker, worker_crew
 #include "async/detail/scope/scope_cache.hpp"    // for task_scope, scope_guard
@@ -35,8 +39,8 @@ class threadpool;
 namespace async::detail {
 
 /// The pool behind async::threadpool. A task posted from outside waits in the injector (FIFO). A task posted inside
-/// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Each worker also drives an event
-/// loop, in turns with its tasks.
+/// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Event loops that have work wait in
+/// the queue of the worker that has given it to them, or in the backlog; the workers run turns of them beside tasks.
 ///
 /// Functions that another header defines say so. A map of this folder: async/detail/README.md.
 class pool_core {
@@ -179,7 +183,8 @@ class pool_core {
     const one_task here(*this, p, nullptr);
     f();
   }
-  bool has_work() const noexcept {
+  bool has_work() const noexcept { return has_tasks() || has_loops(); }
+  bool has_tasks() const noexcept {
     return !injector_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); });
   }
 
@@ -272,17 +277,16 @@ class pool_core {
     sleepers_.notify();
   }
 
-  /// The loop for a flow that the calling thread starts. A worker uses its own loop, and starts the flow here, in the
-  /// call, if it drives that loop. Otherwise a message starts the flow.
-  struct flow_place {
-    loop_host& loop;
-    bool here;
-  };
-  flow_place place_for_flow() const noexcept {
-    worker* const w = own_worker();
-    if (w == nullptr) return {crew_.loop(0).host, false};
-    const bool elsewhere = current_loop != nullptr && current_loop != &w->own_loop.host.core();
-    return {w->own_loop.host, !elsewhere && w->loops.drives(w->own_loop)};
+  // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
+
+  /// The loop of a flow that the calling thread starts. A worker that is in no loop starts the flow in visit(), which
+  /// runs the flow's first turn. Otherwise the caller sends the flow a message.
+  class flow_place;
+  inline flow_place place_for_flow() noexcept;
+
+  /// Whether a loop waits for a turn.
+  bool has_loops() const noexcept {
+    return !backlog_.empty() || crew_.any_of(0, [](const worker& w) noexcept { return !w.ready.empty(); });
   }
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
@@ -319,14 +323,14 @@ class pool_core {
     not_inside_a_task("async::threadpool: stop() inside one of its tasks");
     const std::lock_guard once(stop_mutex_);
     shutdown_.begin();
-    crew_.close([this]() noexcept { return has_work() || quiescence_.has_threads_or_helpers(); });
+    crew_.close([this]() noexcept { return has_tasks() || quiescence_.has_threads_or_helpers(); });
     injector_.close();
     if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
     crew_.join_all();
     stand_ins_.close();
     shutdown_.finish();
     const left_alone here(this);
-    crew_.end_loops([this] { return run_all(); });
+    end_loops();
   }
 
  private:
@@ -414,28 +418,25 @@ class pool_core {
   class wait_role;
   inline void run_worker(worker& w);
 
-  /// Whether the worker's loops are due for a turn. Reviews first which loops it drives, if the crew has asked for it.
-  bool loops_are_due(worker& w) noexcept {
-    if (w.must_review.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: read again under the mutex
-      crew_.review(w);
-    return w.loops.wants_turn();
-  }
-  void turn_loops(worker& w) noexcept {
-    const std::int64_t before = w.own.position();
-    const std::int64_t made_from = std::exchange(w.made_from, before);
-    try {
-      const scope_guard none(nullptr);  // callbacks belong to no task
-      w.loops.turn();
-    } catch (...) {
-      unhandled(std::current_exception());
-    }
-    // Jobs posted by callbacks lie above those of the current task, and are not its own.
-    w.made_from = w.own.position() > before ? w.own.position() : (std::min)(made_from, w.own.position());
-    sleepers_.notify_event();  // a flow's future may be what a task waits for
-  }
-  /// Announces sleep to the worker's loops. False: one has work. Brings `deadline` forward to the first timer.
-  bool may_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
-    return !w.must_review.load(std::memory_order_relaxed) && w.loops.sleep(deadline);  // relaxed: as in is_called()
+  // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
+
+  class loop_turn;
+  static void schedule(hosted_loop& h) noexcept;
+  void enqueue(hosted_loop& h) noexcept;
+  hosted_loop* take_spare(worker* w) noexcept;
+  void make_spare(worker* w, hosted_loop& h) noexcept;
+  hosted_loop* take_loop(worker& w) noexcept;
+  hosted_loop* steal_loop(worker& w) noexcept;
+  void run_loop(worker* w, hosted_loop& h) noexcept;
+  void fire_timers(worker& w) noexcept;
+  void limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept;
+  void woke(worker& w) noexcept;
+  void end_loops() noexcept;
+
+  /// To be called before a worker runs functions of users, which may block.
+  void before_functions() noexcept {
+    if (timers_.is_uncovered()) [[unlikely]]
+      sleepers_.notify();
   }
 
   /// The park phase: announces sleep, and parks unless look(deadline) finds something after that. True: the thread is
@@ -453,20 +454,20 @@ class pool_core {
   }
 
   void end_search() noexcept {
-    sleepers_.end_search([this]() noexcept { return has_work(); });
+    sleepers_.end_search([this]() noexcept { return has_work() || timers_.is_uncovered(); });
   }
 
-  /// A worker that has announced sleep, or has not arrived, may not have noticed a call of its loop: crew_ is asked.
+  /// While the pool is paused, loops rest whether they have work or not.
   bool is_idle() noexcept {
     return quiescence_.is_idle(sleepers_, [this]() noexcept {
-      return has_work() || (hooks_.has_start() && quiescence_.has_starting()) || crew_.is_called();
+      return has_tasks() || (size() != 0 && has_loops()) || (hooks_.has_start() && quiescence_.has_starting());
     });
   }
 
   /// Whether no task waits, and each worker that is awake has found none for as long as flow_watch allows. A guess for
   /// stop(), so that a flow that never waits cannot block it. A wrong guess cancels a flow too early.
   bool has_flows_only() noexcept {
-    if (has_work() || quiescence_.has_helpers() || quiescence_.has_starting()) return false;
+    if (has_tasks() || quiescence_.has_helpers() || quiescence_.has_starting()) return false;
     const std::size_t with_flows = crew_.with_flows_only();
     return with_flows != 0 && with_flows + idle() >= quiescence_.threads();  // else is_idle() knows better
   }
@@ -513,6 +514,11 @@ class pool_core {
   atomic<std::uint32_t> blocked_workers_{0};          // workers that sleep in a wait, or poll
   atomic<std::uint32_t> blocked_stand_ins_{0};        // likewise
   stand_ins stand_ins_;
+  backlog<hosted_loop> backlog_;
+  flow_loops flow_loops_;
+  pool_timers timers_{wait_clock::now()};
+  loop_watch watch_;
+  std::shared_ptr<unhandled_hook> loops_unhandled_;
   worker_crew crew_;  // last: its threads use all other members
 };
 

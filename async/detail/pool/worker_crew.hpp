@@ -9,7 +9,6 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/atomics.hpp"          // for atomic
-#include "async/detail/pool/loop_assignment.hpp"  // for loop_assignment
 #include "async/detail/pool/pool_worker.hpp"      // for worker
 #include "async/detail/pool/published_list.hpp"   // for published_list
 #include "async/detail/pool/quiescence.hpp"       // for quiescence
@@ -24,8 +23,6 @@ namespace async::detail {
 /// Worker number i has a thread that may run tasks while i < wanted, and until that thread has noticed the request to
 /// exit. A worker that is wanted again before that simply goes on.
 ///
-/// Which worker drives which event loop: see loop_assignment.
-///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
 class worker_crew {
@@ -33,9 +30,10 @@ class worker_crew {
   static constexpr std::size_t most_workers = 65535;
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
-  /// `prepare` first.
-  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&), void (*prepare)(worker&))
-      : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), prepare_(prepare) {}
+  /// `prepare` first; its loop calls `wake` when it has work.
+  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&),
+              void (*wake)(hosted_loop&) noexcept, void (*prepare)(worker&))
+      : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), wake_(wake), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -77,29 +75,10 @@ class worker_crew {
   /// By the thread of `w`, when its exit is requested. True: it ends and touches `w` no more. False: it is wanted
   /// again.
   bool confirm_exit(worker& w) noexcept {
-    w.loops.release();
     const std::lock_guard lock(mutex_);
     if (!w.exit_requested.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
-    loops_.put_down(loop_assignment::take_out_all(w));
-    loops_.assign(wanted());
-    thread_has_ended(w);  // after that: is_idle() overlooks a called loop without driver
+    thread_has_ended(w);
     return true;
-  }
-
-  /// By the thread of `w`, between turns of its loops, when it is to review them: takes up the loops that it has been
-  /// given, and gives back those whose owners have a thread again.
-  void review(worker& w) noexcept {
-    hosted_loop* leaving = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      loop_assignment::take_up(w);
-      leaving = loop_assignment::take_out_for_owners(w, wanted());
-    }
-    if (leaving == nullptr) return;
-    driven_loops::release(leaving);
-    const std::lock_guard lock(mutex_);
-    loops_.put_down(leaving);
-    loops_.assign(wanted());
   }
 
   /// The loop of worker number `index`, modulo the number of all workers. After the first configure().
@@ -114,19 +93,6 @@ class worker_crew {
 
   /// How many workers are wanted.
   std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
-
-  /// After join_all(): cancels the flows of all loops, with all consequences, and closes the loops. more_tasks() runs
-  /// tasks that were posted meanwhile, and tells whether there were any.
-  template <class MoreTasks>
-  void end_loops(MoreTasks more_tasks) noexcept {
-    for (const auto& w : members_) w->own_loop.host.begin_close();
-    for (bool again = true; again;) {
-      again = more_tasks();
-      for (const auto& w : members_) again = w->own_loop.host.drain() || again;
-    }
-    for (const auto& w : members_) w->own_loop.host.core().close();
-    static_cast<void>(more_tasks());
-  }
 
   /// The number of workers that have only flows which never wait, see flow_watch. A guess.
   std::size_t with_flows_only() const noexcept {
@@ -147,18 +113,14 @@ class worker_crew {
     return all_.any_of(first, std::move(f));
   }
 
-  /// Whether a loop has work from other threads that its driver has not noticed yet. Relaxed: a look.
-  bool is_called() const noexcept {
-    return any_of(
-        0, [](const worker& w) noexcept { return w.own_loop.host.is_called() && w.own_loop.driver.get() != nullptr; });
-  }
-
   /// Adds up the workers' counters.
   void count(threadpool_stats& all) const noexcept {
     any_of(0, [&all](const worker& w) noexcept {
       all.tasks += w.ran.load(std::memory_order_relaxed);  // relaxed, all: each is a figure of its own
       all.steals += w.steals.load(std::memory_order_relaxed);
       all.parks += w.parks.load(std::memory_order_relaxed);
+      all.turns += w.turns.load(std::memory_order_relaxed);
+      all.moves += w.moves.load(std::memory_order_relaxed);
       return false;
     });
   }
@@ -174,8 +136,6 @@ class worker_crew {
   void replace(worker& w) noexcept {
     const std::lock_guard lock(mutex_);
     if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
-    w.loops.release();
-    hosted_loop* const driven = loop_assignment::take_out_all(w);
     thread_has_ended(w);
     if (w.index < size()) {
       const std::size_t wanted = size();
@@ -185,8 +145,6 @@ class worker_crew {
       }
       wanted_.store(wanted, std::memory_order_relaxed);  // relaxed: written under the mutex
     }
-    loops_.put_down(driven);
-    loops_.assign(this->wanted());
   }
 
   // All of these under the mutex.
@@ -200,10 +158,6 @@ class worker_crew {
     make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
     std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
     for (; wanted > threads; --wanted) request_exit(wanted - 1);
-    const struct assigner {
-      worker_crew& crew;
-      ~assigner() { crew.loops_.assign(crew.wanted()); }
-    } at_end{*this};
     for (; wanted < threads; ++wanted) start(wanted);
   }
 
@@ -211,10 +165,9 @@ class worker_crew {
     while (members_.size() < count) {
       const std::size_t known = members_.size();
       members_.reserve(known + 1);
-      auto fresh = std::make_unique<worker>(pool_, known, sleepers_);
+      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, wake_);
       prepare_(*fresh);
       all_.reserve_one();
-      loops_.add(fresh->own_loop);
       members_.push_back(std::move(fresh));
       all_.add(*members_.back());
     }
@@ -254,18 +207,16 @@ class worker_crew {
     wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
 
-  loop_assignment::workers wanted() const noexcept { return loop_assignment::workers(members_).first(size()); }
-
   pool_core& pool_;
   sleepers& sleepers_;
   quiescence& quiescence_;
   void (*const body_)(worker&);
+  void (*const wake_)(hosted_loop&) noexcept;
   void (*const prepare_)(worker&);
   published_list<worker> all_;     // written under the mutex
   atomic<std::size_t> wanted_{0};  // written under the mutex
   std::mutex mutex_;               // guards what follows
   bool is_closed_ = false;
-  loop_assignment loops_;
   std::vector<std::unique_ptr<worker>> members_;
 };
 

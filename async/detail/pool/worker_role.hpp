@@ -2,10 +2,12 @@
 #pragma once
 #include <chrono>     // for time_point
 #include <exception>  // for exception_ptr
+#include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
 #include "async/detail/pool/drive.hpp"      // for drive, spin_until
-#include "async/detail/pool/pool_core.hpp"  // for pool_core, worker
+#include "async/detail/pool/pool_core.hpp"   // for pool_core, worker
+#include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
 #include "async/threadpool_options.hpp"     // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
@@ -18,7 +20,7 @@ class pool_core::worker_attendance {
     this_worker = &w;
     this_home = &w;
     this_pool = &w.pool;
-    worker_loop = &w.own_loop.host.core();
+    worker_loop = &w.own_loop.core();
     w.pool.hooks_.started(w.index);
   }
   ~worker_attendance() {
@@ -38,24 +40,14 @@ class pool_core::worker_attendance {
   worker& worker_;
 };
 
-/// The turns of a worker: its event loops, then up to 16 tasks of any origin, then sleep.
+/// The turns of a worker: tasks and turns of event loops, in turn, then sleep.
 ///
-/// A worker that searches takes a task before it turns its loops: the turn would end the search, and that wakes another
-/// thread for the task.
+/// While there are loops it runs one task after each of them; while there are none, up to 16 in a row.
 class pool_core::worker_role {
  public:
   explicit worker_role(worker& w) noexcept : worker_(w), pool_(w.pool) {}
 
-  void maintain() noexcept {
-    has_looked_ = tasks_left_ == 0 || worker_.is_exit_requested();  // a turn also ends an announced sleep
-    if (!has_looked_) return;
-    const bool due = pool_.loops_are_due(worker_);
-    if (due) {
-      end_search();
-      pool_.turn_loops(worker_);
-    }
-    tasks_left_ = due ? tasks_per_turn : worker_.loops.tasks_per_look();
-  }
+  void maintain() noexcept { pool_.fire_timers(worker_); }
 
   bool is_done() noexcept {
     if (!worker_.is_exit_requested()) return false;
@@ -64,69 +56,88 @@ class pool_core::worker_role {
   }
 
   bool run_next() {
-    taken t;
-    if (!pool_.take(&worker_, t)) return false;
-    end_search();
-    worker_.flows.end();
-    pool_.run(&worker_, t);
-    if (tasks_left_ != 0) --tasks_left_;
-    for (job_deque::element e; tasks_left_ != 0 && (e = worker_.next_own()); --tasks_left_) pool_.run_job(&worker_, e);
-    return true;
-  }
-
-  bool loops_are_next() noexcept {
-    tasks_left_ = 0;
-    if (!has_looked_) return true;
-    if (!worker_.loops.has_work()) {
-      worker_.flows.end();
-      return false;
-    }
-    if (pool_.shutdown_.is_closing()) {
-      worker_.flows.go_on();
-      pool_.idle_.notify();
-    }
-    return true;
+    loops_are_next_ = !loops_are_next_;
+    if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
+    if (run_tasks()) return true;
+    return (!loops_are_next_ && run_loop(pool_.take_loop(worker_))) || run_loop(pool_.steal_loop(worker_));
   }
 
   /// Spins as a searcher if that has paid lately, or for an answer to what the loops have sent.
   bool spin() noexcept {
     const bool pays = worker_.searches.should_spin();
     searching_ = searching_ || (pays && pool_.sleepers_.begin_search(pool_.search_limit()));
-    const bool expects_answer = worker_.loops.were_active() && pool_.quiescence_.threads() <= pool_.processors_;
+    const bool expects_answer = std::exchange(ran_loops_, false) && pool_.quiescence_.threads() <= pool_.processors_;
     if (!expects_answer && !(searching_ && pays)) return false;
-    if (!spin_until([this]() noexcept { return is_wanted() || worker_.loops.has_work(); })) return false;
+    if (!spin_until([this]() noexcept { return is_wanted(); })) return false;
     worker_.searches.spin_succeeded();
-    search_first();
     return true;
   }
 
   void park() noexcept {
     constexpr auto never = (wait_clock::time_point::max)();
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
-      if (is_wanted() || !pool_.may_sleep(worker_, deadline)) return true;
+      if (is_wanted()) return true;
+      worker_.flows.end();
+      pool_.limit_sleep(worker_, deadline);
       pool_.idle_.notify();
       participant::count(worker_.parks);
       return false;
     };
     searching_ = pool_.park_unless(worker_.parking_slot, searching_, never, look);
-    search_first();
+    pool_.woke(worker_);
   }
 
  private:
   static constexpr unsigned tasks_per_turn = 16;
+  static constexpr unsigned few_rests = 256;
 
-  bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_called(); }
+  bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested(); }
   void end_search() noexcept {
     if (std::exchange(searching_, false)) pool_.end_search();
   }
-  /// Lets the next turn of a searcher begin with a task.
-  void search_first() noexcept { tasks_left_ = searching_ ? 1 : 0; }
+  /// Runs a turn of a loop. False: null.
+  bool run_loop(hosted_loop* h) noexcept {
+    if (h == nullptr) return false;
+    begin();
+    ran_loops_ = true;
+    tasks_since_loop_ = 0;
+    pool_.run_loop(&worker_, *h);
+    if (pool_.shutdown_.is_closing()) [[unlikely]]
+      note_flows();
+    return true;
+  }
+  bool run_tasks() {
+    taken t;
+    if (!pool_.take(&worker_, t)) return false;
+    begin();
+    worker_.flows.end();
+    pool_.run(&worker_, t);
+    if (tasks_since_loop_ < few_rests) {
+      ++tasks_since_loop_;
+      return true;
+    }
+    unsigned left = tasks_per_turn - 1;
+    for (job_deque::element e; left != 0 && (e = worker_.next_own()); --left) pool_.run_job(&worker_, e);
+    return true;
+  }
+  /// To be called before functions of users.
+  void begin() noexcept {
+    end_search();
+    pool_.before_functions();
+  }
+  /// The pool stops, and this worker may have only flows left.
+  void note_flows() noexcept {
+    if (pool_.has_tasks()) return worker_.flows.end();
+    worker_.flows.go_on();
+    pool_.idle_.notify();
+  }
 
   worker& worker_;
   pool_core& pool_;
-  unsigned tasks_left_ = 0;  // that may run before the next look at the loops
-  bool has_looked_ = false;  // this turn has looked at the loops
-  bool searching_ = false;   // the sleepers count this thread as searching
+  bool loops_are_next_ = false;
+  bool ran_loops_ = false;         // since the last spin()
+  unsigned tasks_since_loop_ = 0;  // at most few_rests
+  bool searching_ = false;         // the sleepers count this thread as searching
 };
 
 inline void pool_core::run_worker(worker& w) {
@@ -142,10 +153,14 @@ inline pool_core::pool_core(threadpool_options options, threadpool& facade)
       injector_(options),
       hooks_(std::move(options)),
       crew_(
-          *this, sleepers_, quiescence_, [](worker& w) { w.pool.run_worker(w); },
-          [](worker& w) {
-            w.own_loop.loop.on_unhandled([&pool = w.pool](std::exception_ptr error) { pool.unhandled(error); });
-          }) {
+          *this, sleepers_, quiescence_, [](worker& w) { w.pool.run_worker(w); }, &schedule,
+          [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
+  struct to_pool final : unhandled_hook {
+    explicit to_pool(pool_core& p) noexcept : pool(p) {}
+    void operator()(std::exception_ptr error) override { pool.unhandled(std::move(error)); }
+    pool_core& pool;
+  };
+  loops_unhandled_ = std::make_shared<to_pool>(*this);
   pool_registry::instance().add(registered_);
 }
 

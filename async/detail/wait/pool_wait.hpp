@@ -10,7 +10,8 @@
 
 #include "async/detail/base/platform.hpp"   // for has_stack_room
 #include "async/detail/pool/drive.hpp"      // for drive, spin_until
-#include "async/detail/pool/pool_core.hpp"  // for pool_core
+#include "async/detail/pool/pool_core.hpp"   // for pool_core
+#include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
@@ -129,7 +130,8 @@ class pool_core::blocked_in_wait {
   bool is_counted_ = false;
 };
 
-/// The turns of a thread that waits: a worker's event loops, then a task that it may run, then sleep.
+/// The turns of a thread that waits: a task that it may run and, for a worker that is in no loop, an event loop, then
+/// sleep.
 template <class Ready>
 class pool_core::wait_role : sleepers::wait_condition {
  public:
@@ -137,7 +139,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       : sleepers::wait_condition{&ask_ready, &ask_may_run},
         pool_(pool),
         part_(p),
-        loops_(p.as_worker != nullptr && current_loop == nullptr ? &p.as_worker->loops : nullptr),
+        worker_(current_loop == nullptr ? p.as_worker : nullptr),
         home_(this_home),
         own_(own),
         ready_(ready),
@@ -145,13 +147,10 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   void maintain() {
     is_done_ = ready_();
-    if (is_done_ || loops_ == nullptr || tasks_left_ != 0) return;
-    if (pool_.loops_are_due(*part_.as_worker)) {
-      pool_.turn_loops(*part_.as_worker);
-      if (loops_->were_active()) nap_ = first_nap;  // else the turn has only ended a sleep
-      is_done_ = ready_();
-    }
-    tasks_left_ = loops_->tasks_per_look();
+    if (is_done_ || worker_ == nullptr) return;
+    pool_.fire_timers(*worker_);
+    if (!run_loop(pool_.take_loop(*worker_))) return;
+    is_done_ = ready_();
   }
 
   bool is_done() const noexcept { return is_done_; }
@@ -162,17 +161,13 @@ class pool_core::wait_role : sleepers::wait_condition {
       run_or_return(e);
       return true;
     }
+    if (worker_ != nullptr && run_loop(pool_.steal_loop(*worker_))) return true;
     const bool is_alone = left_over_of == &pool_;  // the pool's threads have gone: no other thread runs its tasks
     return is_alone && run_any();
   }
 
-  bool loops_are_next() noexcept {
-    tasks_left_ = 0;
-    return loops_ != nullptr && loops_->has_work();
-  }
-
   bool spin() const noexcept {
-    return spin_until([this]() noexcept { return is_wanted() || (loops_ != nullptr && loops_->has_work()); });
+    return spin_until([this]() noexcept { return is_wanted(); });
   }
 
   void park() {
@@ -180,12 +175,15 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (home_ != nullptr) static_cast<void>(home_->pool.call_stand_in(*home_, false));
     part_.parking_slot.condition = this;
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
-      return is_wanted() || (loops_ != nullptr && !pool_.may_sleep(*part_.as_worker, deadline));
+      if (is_wanted()) return true;
+      if (worker_ != nullptr) pool_.limit_sleep(*worker_, deadline);
+      return false;
     };
     pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
+    if (worker_ != nullptr) pool_.woke(*worker_);
     part_.parking_slot.condition = nullptr;
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
-        pool_.has_work() && pool_.idle() == 0 && pool_.all_are_blocked()) {
+        pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
     }
     nap_ = (std::min)(2 * nap_, last_nap);
@@ -198,10 +196,23 @@ class pool_core::wait_role : sleepers::wait_condition {
     return static_cast<const wait_role&>(self).ready_();
   }
   static bool ask_may_run(const sleepers::wait_condition& self, const task_scope* work) noexcept {
-    return static_cast<const wait_role&>(self).own_.allows(work);
+    const auto& role = static_cast<const wait_role&>(self);
+    return work == &loop_waits ? role.worker_ != nullptr : role.own_.allows(work);
   }
 
-  bool is_wanted() const noexcept { return ready_() || (may_run_ && pool_.has_within(part_, own_)); }
+  bool is_wanted() const noexcept {
+    return ready_() || (may_run_ && pool_.has_within(part_, own_)) || (worker_ != nullptr && pool_.has_loops());
+  }
+
+  /// Runs a turn of a loop. False: null.
+  bool run_loop(hosted_loop* h) noexcept {
+    if (h == nullptr) return false;
+    blocked_.end();
+    pool_.before_functions();
+    pool_.run_loop(worker_, *h);
+    nap_ = first_nap;
+    return true;
+  }
 
   void run_or_return(job_deque::element e) {
     if (!own_.is_of_current_task() && !own_.allows(e.tag)) {  // the awaited call has just ended: the job is another's
@@ -215,7 +226,6 @@ class pool_core::wait_role : sleepers::wait_condition {
     blocked_.end();
     pool_.run_job(&part_, e);
     nap_ = first_nap;
-    if (tasks_left_ != 0) --tasks_left_;
   }
 
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
@@ -227,7 +237,7 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   pool_core& pool_;
   participant& part_;
-  driven_loops* const loops_;  // null: the thread is no worker of this pool, or is in a turn of a loop
+  worker* const worker_;       // null: the thread is no worker of this pool, or is in a turn of a loop
   participant* const home_;    // the thread's part in the pool that has started it; null: none has
   const wait_scope& own_;
   const Ready& ready_;
@@ -235,7 +245,6 @@ class pool_core::wait_role : sleepers::wait_condition {
   const work_in_wait others_;
   bool is_done_ = false;
   bool may_run_ = true;
-  unsigned tasks_left_ = 0;  // that may run before the next look at the loops
   std::chrono::microseconds nap_ = first_nap;
 };
 
@@ -249,7 +258,7 @@ void pool_core::wait_until(participant& p, const wait_scope own, const Ready rea
 /// thread cannot be started.
 inline bool pool_core::call_stand_in(const participant& p, bool may_start) noexcept {
   const std::size_t most = missed();
-  if (most == 0 || idle() != 0 || !has_work()) return true;
+  if (most == 0 || idle() != 0 || !has_tasks()) return true;
   try {
     stand_ins_.call(most, may_start, [this, index = p.stands_for] { run_stand_in(index); });
     return true;

@@ -112,10 +112,10 @@ inline void begin_branch(flow& b, async::detail::loop_core& core) {
 /// The job that offers a branch to the pool: a worker, or a thread that helps the pool, has taken it.
 inline void branch_taken(async::detail::job* j) noexcept {
   flow& b = *static_cast<offered_branch*>(j)->branch;
-  const auto place = async::detail::this_pool->place_for_flow();
-  async::detail::loop_core& core = place.loop.core();
+  auto place = async::detail::this_pool->place_for_flow();
+  async::detail::loop_core& core = place.core();
   if (place.here) {
-    place.loop.visit([&b, &core] { begin_branch(b, core); });
+    place.visit([&b, &core] { begin_branch(b, core); });
   } else if (!core.push(b) && bind_branch(b, core)) {
     end_unbegun(b);
   }

@@ -6,7 +6,7 @@
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
-#include "async/detail/pool/pool_core.hpp"           // for pool_core
+#include "async/detail/pool/pool_loops.hpp"          // for pool_core, place_for_flow
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
 #include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
@@ -100,7 +100,7 @@ inline void start_here(flow& f) {
   resume(f);
 }
 
-/// The task that starts a flow on a pool. The worker that runs it binds the flow to its loop for good.
+/// The task that starts a flow on a pool. The worker that runs it binds the flow to a loop for good.
 class start_task {
  public:
   explicit start_task(flow& f) : pool_(*f.pool), remote_(&share_control_block(f)) { remote_->start.prepare(); }
@@ -112,10 +112,10 @@ class start_task {
   /// Other threads see the flow execute.
   void queue() noexcept { number_ = remote_->start.queue(); }
   void operator()() {
-    const auto place = pool_.place_for_flow();
-    async::detail::loop_core& core = place.loop.core();
+    auto place = pool_.place_for_flow();
+    async::detail::loop_core& core = place.core();
     if (place.here) {
-      place.loop.visit([this, &core] {  // before the flow can be reached there
+      place.visit([this, &core] {  // before the flow can be reached there
         if (flow* const f = take(core)) {
           bind();
           start_here(*f);

@@ -160,33 +160,27 @@ TEST_CASE("a worker with a timer far ahead sleeps") {
   CHECK(handle.cancel());
 }
 
-TEST_CASE("a waiting timer keeps no worker awake, however long a look at the clock takes") {
-  threadpool pool(0);
-  async::detail::sleepers all;
-  async::detail::worker worker(pool.core(), 0, all);  // driven by this thread
-  async::detail::driven_loops& loops = worker.loops;
-  loops.add(&worker.own_loop);
-  auto handle = worker.own_loop.loop.deferred(1h, [] {});
-  for (int i = 0; i < 10; ++i) {  // as on a busy machine
-    while (!loops.wants_turn()) {
-    }
-    loops.turn();
-    const auto then = async::detail::wait_clock::now();
-    while (async::detail::wait_clock::now() - then < 100us)
-      std::this_thread::sleep_for(100us);  // as the clock shows it
-  }
-  CHECK_FALSE(loops.has_work());
-  CHECK(loops.wants_turn());  // the next look between tasks is due
-  auto deadline = (async::detail::loop_core::time_point::max)();
-  CHECK(loops.sleep(deadline));
-  CHECK(deadline > async::detail::wait_clock::now() + 30min);
-  CHECK(loops.has_work());  // a turn ends the sleep
-  loops.turn();
-  CHECK(handle.cancel());
-  async::detail::driven_loops::release(loops.take([](const auto&) { return true; }));
+TEST_CASE("a thread looks at the clock once in some tens of microseconds, and after each long call") {
+  async::detail::clock_look looks;
+  auto now = async::detail::wait_clock::now();
+  const auto calls_to_next = [&](std::chrono::nanoseconds each) {
+    int calls = 1;
+    for (now += each; !looks.is_due(); now += each) ++calls;
+    looks.looked(now);
+    return calls;
+  };
+  for (int i = 0; i < 20; ++i) calls_to_next(100ns);
+  const int often = calls_to_next(100ns);
+  CHECK(often >= 128);
+  CHECK(often <= 256);
+  for (int i = 0; i < 8; ++i) calls_to_next(1ms);
+  CHECK(calls_to_next(1ms) == 1);
+  for (int i = 0; i < 20; ++i) calls_to_next(100ns);
+  looks.hurry();
+  CHECK(calls_to_next(100ns) == 1);
 }
 
-TEST_CASE("a post to the loop of a sleeping worker wakes this worker and no other") {
+TEST_CASE("a post to a loop of a sleeping pool wakes one worker") {
   threadpool pool(4);
   std::uint64_t wakes = 0;
   for (int i = 0; i < 100; ++i) {
@@ -194,7 +188,7 @@ TEST_CASE("a post to the loop of a sleeping worker wakes this worker and no othe
     const auto before = pool.stats().wakes;
     on(pool.loop(2), [] { return 0; });
     const auto woken = pool.stats().wakes - before;
-    CHECK(woken <= 1);  // 0: it had announced sleep, and looked once more
+    CHECK(woken <= 1);  // 0: one had announced sleep, and looked once more
     wakes += woken;
   }
   CHECK(wakes >= 20);
@@ -221,20 +215,17 @@ TEST_CASE("posts of one thread to a loop keep their order while the pool is resi
   CHECK(in_order);
 }
 
-TEST_CASE("when a worker ends, another one drives its loop, and gives it back") {
+TEST_CASE("the loop of a worker that has ended goes on, with its timers") {
   threadpool pool(2);
   event_loop& loop = pool.loop(1);
-  const auto first = on(pool.loop(0), [] { return std::this_thread::get_id(); });
-  const auto second = on(loop, [] { return std::this_thread::get_id(); });
-  CHECK(first != second);
-  std::atomic<int> fired{0};
-  loop.deferred(30ms, [&fired] { ++fired; });
+  std::promise<void> fired;
+  loop.deferred(30ms, [&fired] { fired.set_value(); });
   pool.configurepool(1);
+  const auto first = on(pool.loop(0), [] { return std::this_thread::get_id(); });
   until_driven_by(loop, [first](std::thread::id id) { return id == first; });
-  while (fired == 0) std::this_thread::yield();
+  fired.get_future().wait();
   pool.configurepool(2);
-  until_driven_by(loop, [first](std::thread::id id) { return id != first; });
-  CHECK(fired == 1);
+  CHECK(on(loop, [] { return 1; }) == 1);
 }
 
 TEST_CASE("a paused pool runs no callbacks and fires no timers; the next growth continues both") {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>  // for milliseconds
+
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence
+
+namespace async::detail {
+
+/// Saves wake-ups for loops that wake each other: a worker that queues a single loop wakes nobody while another worker
+/// watches. The watcher sleeps for at most `interval`, then takes what it finds. So the loop runs next on the worker that
+/// has woken it or, if that worker is inside a function that takes long, soon on another one.
+///
+/// Why no loop is left alone: a watcher that wakes calls end(); before it sleeps again it announces its sleep (heavy
+/// fence) and looks at all queues. A worker queues the loop, then calls is_on() (light fence). So the watcher sees the
+/// loop, or the worker sees that nobody watches.
+///
+/// Threads     is_on(): any. begin(), end(): workers.
+/// Progress    wait-free.
+class loop_watch {
+ public:
+  static constexpr std::chrono::milliseconds interval{1};
+
+  /// By a worker that has queued a loop.
+  bool is_on() const noexcept {
+    light_fence();                                   // pairs with announce()'s heavy fence
+    return is_on_.load(std::memory_order_relaxed);  // relaxed: ordered by the fence
+  }
+  /// By a worker that has announced its sleep. False: another one watches.
+  bool begin() noexcept {
+    // relaxed, both: two watchers at a time are harmless
+    if (is_on_.load(std::memory_order_relaxed)) return false;
+    is_on_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  /// By the watcher, when it wakes.
+  void end() noexcept { is_on_.store(false, std::memory_order_relaxed); }  // relaxed: ordered by the next heavy fence
+
+ private:
+  atomic<bool> is_on_{false};
+};
+
+}  // namespace async::detail

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min, max
+#include <cstddef>    // for size_t
+#include <cstdint>    // for int64_t, uint64_t
+#include <exception>  // for exception_ptr, current_exception
+#include <utility>    // for exchange, move
+
+#include "async/detail/pool/pool_core.hpp"     // for pool_core, worker, hosted_loop
+#include "async/detail/trace/trace_points.hpp" // for ASYNC_TRACE_INSTANT
+
+/// The event loops of a pool: their turns, queues and timers.
+///
+/// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue, else
+/// in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's run_queue
+/// when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
+///
+/// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
+/// goes to sleep while others turn loops watches.
+namespace async::detail {
+
+/// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
+inline constinit task_scope loop_waits{};
+
+// --- queues -----------------------------------------------------------------------------------------------------------
+
+inline void pool_core::schedule(hosted_loop& h) noexcept {
+  if (h.word.schedule()) h.pool.enqueue(h);
+}
+
+/// Queues a loop that this thread has scheduled.
+inline void pool_core::enqueue(hosted_loop& h) noexcept {
+  worker* const w = own_worker();
+  if (w == nullptr) {
+    backlog_.push(h);
+  } else {
+    if (!w->ready.push(h)) [[unlikely]] {
+      hosted_loop* first = nullptr;
+      hosted_loop* last = nullptr;
+      std::size_t count = 0;
+      w->ready.spill([&](hosted_loop& older) noexcept {
+        (last != nullptr ? last->behind : first) = &older;
+        last = &older;
+        ++count;
+      });
+      if (count != 0) backlog_.push_all(first, last, count);
+      if (!w->ready.push(h)) backlog_.push(h);
+    }
+    if (w->ready.size() == 1 && watch_.is_on()) return;
+  }
+  sleepers_.notify(&loop_waits);
+}
+
+/// Takes a loop that waits for this worker, or for any. Null: there is none.
+inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
+  const bool backlog_first = ++w.turn % worker::injector_share == 0;
+  if (!backlog_first) {
+    if (hosted_loop* const h = w.ready.take()) return h;
+  }
+  constexpr std::size_t most = run_queue<hosted_loop>::capacity / 2;
+  const std::size_t share = backlog_.size() / (std::max)(quiescence_.threads(), std::size_t{1}) + 1;
+  if (hosted_loop* const h = backlog_.take((std::min)(share, most))) {
+    hosted_loop* rest = std::exchange(h->behind, nullptr);
+    while (rest != nullptr) {
+      hosted_loop& next = *std::exchange(rest, rest->behind);
+      if (!w.ready.push(next)) [[unlikely]]
+        backlog_.push(next);
+    }
+    return h;
+  }
+  return backlog_first ? w.ready.take() : nullptr;
+}
+
+/// Takes half of another worker's loops. Null: there is none.
+inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
+  hosted_loop* stolen = nullptr;
+  crew_.any_of(w.next_random(), [&w, &stolen](worker& victim) noexcept {
+    if (&victim == &w || victim.ready.empty()) return false;
+    stolen = w.ready.steal_half(victim.ready);
+    return stolen != nullptr;
+  });
+  if (stolen != nullptr) {
+    participant::count(w.steals);
+    ASYNC_TRACE_INSTANT(steal, "steal", trace_id(stolen));
+  }
+  return stolen;
+}
+
+// --- loops for flows ----------------------------------------------------------------------------------------------------
+
+/// A spare loop, which this thread has as in a turn. Null: there is no memory.
+inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
+  hosted_loop* h = w != nullptr ? w->spares.take() : nullptr;
+  if (h == nullptr) h = flow_loops_.take();
+  if (h != nullptr && !h->word.try_begin()) {  // a message to its last flow has come late
+    flow_loops_.give(*h);
+    h = nullptr;
+  }
+  if (h == nullptr) {
+    h = flow_loops_.make(*this, &schedule, loops_unhandled_);
+    if (h == nullptr || !h->word.try_begin()) return nullptr;
+  }
+  h->is_spare = false;
+  return h;
+}
+
+/// The loop has no flow any more. By the thread that has it.
+inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
+  h.is_spare = true;
+  if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
+}
+
+// --- turns ------------------------------------------------------------------------------------------------------------
+
+/// While it lives, the calling thread is in a turn of a loop, whose word it has moved to `running`. At the end the loop
+/// rests, with its alarm set, or is queued again.
+class pool_core::loop_turn {
+ public:
+  loop_turn(pool_core& pool, worker* w, hosted_loop& h) : has_{pool, w, h}, in_{h.host}, at_end_{has_, in_} {
+    if (w == nullptr) return;
+    participant::count(w->turns);
+    if (const void* const before = std::exchange(h.ran_on, w); before != w && before != nullptr) {
+      participant::count(w->moves);
+      ASYNC_TRACE_INSTANT(steal, "move", trace_id(&h));
+    }
+  }
+  loop_turn(const loop_turn&) = delete;
+  loop_turn& operator=(const loop_turn&) = delete;
+
+  void run() {
+    // relaxed: the word has published it
+    const bool look = has_.loop.is_due.load(std::memory_order_relaxed);
+    if (look) has_.loop.is_due.store(false, std::memory_order_relaxed);
+    in_.run(look);
+  }
+
+ private:
+  struct possession {
+    pool_core& pool;
+    worker* w;
+    hosted_loop& loop;
+    bool has_work = false;
+    ~possession() {
+      if (!has_work && loop.word.end()) return;
+      loop.word.requeue();
+      pool.enqueue(loop);
+    }
+  };
+  struct end_of_turn {
+    possession& has;
+    loop_host::turn& in;
+    ~end_of_turn() {
+      has.has_work = in.has_work();
+      if (has.has_work) return;
+      hosted_loop& h = has.loop;
+      const pool_timers::time_point deadline = in.next_deadline();
+      if (deadline < h.alarm.at()) {
+        has.pool.timers_.arm(h.alarm, deadline);
+      } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.is_vacant()) {
+        if (h.alarm.at() != pool_timers::never) has.pool.timers_.disarm(h.alarm);
+        has.pool.make_spare(has.w, h);
+      }
+    }
+  };
+
+  possession has_;
+  loop_host::turn in_;
+  end_of_turn at_end_;
+};
+
+/// Runs a turn of a loop from a queue.
+inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
+  h.word.begin();
+  const std::int64_t before = w != nullptr ? w->own.position() : 0;
+  const std::int64_t made_from = w != nullptr ? std::exchange(w->made_from, before) : 0;
+  try {
+    const scope_guard none(nullptr);  // callbacks belong to no task
+    loop_turn here(*this, w, h);
+    here.run();
+  } catch (...) {
+    unhandled(std::current_exception());
+  }
+  if (w != nullptr) {
+    // Jobs posted by callbacks lie above those of the current task, and are not its own.
+    w->made_from = w->own.position() > before ? w->own.position() : (std::min)(made_from, w->own.position());
+  }
+  sleepers_.notify_event();  // a flow's future may be what a task waits for
+}
+
+/// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
+class pool_core::flow_place {
+ public:
+  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise) noexcept
+      : here(h != nullptr && w != nullptr && current_loop == nullptr),
+        pool_(pool),
+        worker_(w),
+        loop_(h != nullptr ? *h : otherwise),
+        has_it_(h != nullptr) {}
+  ~flow_place() {
+    if (!has_it_) return;
+    if (loop_.word.end()) return;
+    loop_.word.requeue();
+    pool_.enqueue(loop_);
+  }
+  flow_place(const flow_place&) = delete;
+  flow_place& operator=(const flow_place&) = delete;
+
+  loop_core& core() const noexcept { return loop_.core(); }
+
+  /// Calls f() in a turn of the loop. Only if `here`.
+  template <class F>
+  void visit(F f) {
+    has_it_ = false;
+    const loop_turn in(pool_, worker_, loop_);
+    f();
+  }
+
+  const bool here;
+
+ private:
+  pool_core& pool_;
+  worker* const worker_;
+  hosted_loop& loop_;
+  bool has_it_;
+};
+
+inline pool_core::flow_place pool_core::place_for_flow() noexcept {
+  worker* const w = own_worker();
+  return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0)};
+}
+
+// --- timers and sleep -------------------------------------------------------------------------------------------------
+
+/// Schedules the loops whose timers are due, when it is time to look.
+inline void pool_core::fire_timers(worker& w) noexcept {
+  const pool_timers::time_point first = timers_.next();
+  if (first == pool_timers::never || !w.looks.is_due()) return;
+  const wait_clock::time_point now = wait_clock::now();
+  w.looks.looked(now);
+  if (now < first) return;
+  w.fires = timers_.fire(now, [](pool_timers::alarm& a) noexcept {
+    hosted_loop& h = hosted_loop::of(a);
+    h.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
+    schedule(h);
+  }) != 0;
+}
+
+/// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
+/// look at timers and other workers' loops.
+inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
+  const bool others_are_awake = sleepers_.idle().count() < quiescence_.threads();
+  w.covers = timers_.cover(others_are_awake && !std::exchange(w.fires, false));
+  deadline = (std::min)(deadline, w.covers);
+  if (!others_are_awake) return;
+  std::uint64_t turns = 0;
+  crew_.any_of(0, [&turns](const worker& other) noexcept {
+    turns += other.turns.load(std::memory_order_relaxed);  // relaxed: a figure
+    return false;
+  });
+  if (std::exchange(w.turns_seen, turns) == turns) return;
+  w.watches = watch_.begin();
+  if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
+}
+
+/// By a worker that has been asleep, or that does not sleep after all.
+inline void pool_core::woke(worker& w) noexcept {
+  timers_.uncover(std::exchange(w.covers, pool_timers::never));
+  if (std::exchange(w.watches, false)) watch_.end();
+  w.looks.hurry();
+}
+
+// --- the end ----------------------------------------------------------------------------------------------------------
+
+/// When all threads have ended: cancels the flows of all loops, with all consequences, runs the tasks that this posts,
+/// and closes the loops.
+inline void pool_core::end_loops() noexcept {
+  const auto each = [this](auto f) {
+    crew_.any_of(0, [&f](worker& w) {
+      f(w.own_loop);
+      return false;
+    });
+    flow_loops_.for_each(f);
+  };
+  const auto close = [](hosted_loop& h) {
+    if (h.core().closing()) return;
+    loop_host::turn in(h.host);
+    in.begin_close();
+  };
+  each(close);
+  for (bool again = true; again;) {
+    again = run_all();
+    each([&again, close](hosted_loop& h) {
+      close(h);
+      loop_host::turn in(h.host);
+      again = in.drain() || again;
+    });
+  }
+  each([](hosted_loop& h) { h.core().close(); });
+  static_cast<void>(run_all());
+}
+
+}  // namespace async::detail

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <memory>   // for unique_ptr, make_unique, shared_ptr
+#include <mutex>    // for mutex, lock_guard
+#include <utility>  // for exchange, forward
+
+#include "async/detail/base/unhandled.hpp"    // for unhandled_hook
+#include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
+
+namespace async::detail {
+
+/// The loops for flows that a worker has at hand. Of the worker's thread.
+class spare_loops {
+ public:
+  static constexpr std::size_t most = 64;
+
+  hosted_loop* take() noexcept {
+    hosted_loop* const h = first_;
+    if (h == nullptr) return nullptr;
+    first_ = h->next_spare;
+    --size_;
+    return h;
+  }
+  /// False: there are enough.
+  bool give(hosted_loop& h) noexcept {
+    if (size_ == most) return false;
+    h.next_spare = std::exchange(first_, &h);
+    ++size_;
+    return true;
+  }
+
+ private:
+  hosted_loop* first_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// All loops for flows of a pool. They stay until the pool's end, and serve one flow after the other.
+///
+/// Threads     any; for_each() and the destructor: one, when the workers have ended.
+/// Progress    takes a short lock.
+class flow_loops {
+ public:
+  flow_loops() = default;
+  flow_loops(const flow_loops&) = delete;
+  flow_loops& operator=(const flow_loops&) = delete;
+  ~flow_loops() {
+    while (all_ != nullptr) delete std::exchange(all_, all_->next_of_all);
+  }
+
+  /// A loop without a flow, oldest first; null: there is none.
+  hosted_loop* take() noexcept {
+    const std::lock_guard lock(mutex_);
+    hosted_loop* const h = first_spare_;
+    if (h == nullptr) return nullptr;
+    first_spare_ = h->next_spare;
+    if (first_spare_ == nullptr) end_of_spare_ = &first_spare_;
+    return h;
+  }
+  void give(hosted_loop& h) noexcept {
+    const std::lock_guard lock(mutex_);
+    h.next_spare = nullptr;
+    *end_of_spare_ = &h;
+    end_of_spare_ = &h.next_spare;
+  }
+  /// A new one, which rests. Null: there is no memory.
+  hosted_loop* make(pool_core& pool, void (*wake)(hosted_loop&) noexcept,
+                    const std::shared_ptr<unhandled_hook>& hook) noexcept {
+    try {
+      auto* const made = new hosted_loop(pool, true, wake);
+      made->core().set_unhandled(hook);
+      const std::lock_guard lock(mutex_);
+      made->next_of_all = std::exchange(all_, made);
+      return made;
+    } catch (...) {
+      return nullptr;
+    }
+  }
+
+  /// Calls f(hosted_loop&) for each loop. f may lead to new ones, which it is not called for.
+  template <class F>
+  void for_each(F f) {
+    hosted_loop* h = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      h = all_;
+    }
+    for (; h != nullptr; h = h->next_of_all) f(*h);
+  }
+
+ private:
+  std::mutex mutex_;
+  hosted_loop* all_ = nullptr;  // guarded by the mutex, as is what follows
+  hosted_loop* first_spare_ = nullptr;
+  hosted_loop** end_of_spare_ = &first_spare_;
+};
+
+}  // namespace async::detail
