@@ -57,14 +57,14 @@ class run_queue {
     return true;
   }
 
-  /// Any thread: takes the oldest element. Null: there is none, and no thread whose take this one can see has known of
-  /// one.
+  /// Any thread: takes the oldest element. Null: there is none, nor does any earlier take that this one sees know of one.
   T* take() noexcept {
     T* oldest = nullptr;
-    take_some([](std::uint64_t) noexcept { return std::uint64_t{1}; },
-              // relaxed: [RQ2] made the slot visible; what is read counts only if head_ is moved
-              [&](std::uint64_t from, std::uint64_t) noexcept { oldest = slot(from).load(std::memory_order_relaxed); });
-    return oldest;
+    const std::uint64_t taken = take_some(
+        [](std::uint64_t) noexcept { return std::uint64_t{1}; },
+        // relaxed: [RQ2] made the slot visible; what is read counts only if head_ is moved
+        [&](std::uint64_t from, std::uint64_t) noexcept { oldest = slot(from).load(std::memory_order_relaxed); });
+    return taken == 0 ? nullptr : oldest;
   }
 
   /// Owner of this queue: takes half of the victim's elements, rounded up, or as many as fit here. Returns the oldest;
