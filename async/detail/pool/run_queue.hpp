@@ -57,7 +57,8 @@ class run_queue {
     return true;
   }
 
-  /// Any thread: takes the oldest element. Null: there is none, nor does any earlier take that this one sees know of one.
+  /// Any thread: takes the oldest element. Null: there is none, nor does any earlier take that this one sees know of
+  /// one.
   T* take() noexcept {
     T* oldest = nullptr;
     const std::uint64_t taken = take_some(
@@ -151,8 +152,7 @@ class run_queue {
       // [RQ2] acquire, pairs with [RQ6]: the slots below it, and what they point to
       const std::uint64_t tail = tail_.load(std::memory_order_acquire);
       if (tail <= head) return 0;
-      if (tail - head > capacity) continue;  // head_ has moved since
-      const std::uint64_t count = how_many(tail - head);
+      const std::uint64_t count = how_many(tail - head);  // more than the capacity if head_ has moved since
       read(head, count);
       // [RQ3] release, pairs with [RQ1] and [RQ4]: the slots have been read and may be stored again
       if (head_.compare_exchange_strong(head, head + count, std::memory_order_release, std::memory_order_relaxed))
