@@ -48,8 +48,7 @@ class backlog {
     if (empty()) return nullptr;
     const std::lock_guard lock(mutex_);
     const std::size_t there = size();
-    if (there == 0) return nullptr;
-    T* const oldest = first_.get();
+    T* const oldest = first_.get();  // null if others were faster
     if (there <= most) {
       first_.set(nullptr);
       last_.set(nullptr);

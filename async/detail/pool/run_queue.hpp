@@ -20,8 +20,7 @@ namespace async::detail {
 ///             position p in tail_ .. head_ + capacity: head_ has passed p - capacity.
 /// Why each element is taken once, and is the one pushed. Let a taker have read head_ = h, tail_ = t > h and the slots
 /// of h .. h + n, n <= t - h, in this order, and then have moved head_ from h to h + n.
-/// 1. Its move is the only one that passes these positions, by I2: head_ holds h until one compare-exchange replaces
-/// it.
+/// 1. Its move is the only one that passes these positions, by I2: one compare-exchange replaces h in head_.
 /// 2. What it read is not too old: the load of t acquires the owner's store of tail_, which follows the stores of all
 ///    slots below t.
 /// 3. What it read is not too new. By I3, the owner stores the slot of p + capacity after it has found head_ beyond p.
@@ -33,9 +32,9 @@ namespace async::detail {
 ///
 /// Threads     push, steal_half into this queue, and spill by the owner only; take, size and empty by any thread.
 /// Progress    push is wait-free; a take or steal that has to try again means that another one succeeded.
-/// Sleep       the caller of push(), or of a steal_half() that moved more than one, tells sleepers.hpp of it
-/// afterwards:
-///             between the two halves of a steal the elements are in no queue that others see.
+/// Sleep       Between the two halves of a steal, and between spill() and the push to a backlog, the elements are in no
+///             queue that other threads see. So a caller that has pushed, spilled, or stolen more than one notifies
+///             sleepers.hpp, or ends its search there, afterwards.
 template <class T, std::uint32_t Capacity = 256>
 class run_queue {
   static_assert(Capacity >= 2 && (Capacity & (Capacity - 1)) == 0, "the capacity is a power of two");
@@ -57,14 +56,14 @@ class run_queue {
     return true;
   }
 
-  /// Any thread: takes the oldest element. Null: there is none, and no thread whose take this one can see has known of
-  /// one.
+  /// Any thread: takes the oldest element. Null: the queue is empty, as far as this thread and earlier takers know.
   T* take() noexcept {
     T* oldest = nullptr;
-    take_some([](std::uint64_t) noexcept { return std::uint64_t{1}; },
-              // relaxed: [RQ2] made the slot visible; what is read counts only if head_ is moved
-              [&](std::uint64_t from, std::uint64_t) noexcept { oldest = slot(from).load(std::memory_order_relaxed); });
-    return oldest;
+    const std::uint64_t taken = take_some(
+        [](std::uint64_t) noexcept { return std::uint64_t{1}; },
+        // relaxed: [RQ2] made the slot visible; what is read counts only if head_ is moved
+        [&](std::uint64_t from, std::uint64_t) noexcept { oldest = slot(from).load(std::memory_order_relaxed); });
+    return taken == 0 ? nullptr : oldest;
   }
 
   /// Owner of this queue: takes half of the victim's elements, rounded up, or as many as fit here. Returns the oldest;
@@ -151,7 +150,7 @@ class run_queue {
       // [RQ2] acquire, pairs with [RQ6]: the slots below it, and what they point to
       const std::uint64_t tail = tail_.load(std::memory_order_acquire);
       if (tail <= head) return 0;
-      if (tail - head > capacity) continue;  // head_ has moved since
+      // The size may exceed the capacity if head_ has moved meanwhile; then the move below fails.
       const std::uint64_t count = how_many(tail - head);
       read(head, count);
       // [RQ3] release, pairs with [RQ1] and [RQ4]: the slots have been read and may be stored again
