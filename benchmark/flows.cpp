@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // Flows on thread pools: steps::post, parallel(), and completion() between loops, beside their peers
-// (peers/*_flows.cpp). The number of workers does not depend on the machine, except in the scaling curve.
+// (peers/*_flows.cpp); and the scheduling of flows (peers/*_scheduling.cpp). The number of workers does not depend on
+// the machine, except in the scaling curve.
 #include <vector>  // for vector
 
-#include "support/curves.hpp"   // for crews, powers_of_ten
-#include "support/harness.hpp"  // for run_program
+#include "support/curves.hpp"                // for crews, powers_of_ten
+#include "support/harness.hpp"               // for run_program
+#include "support/scheduling_workloads.hpp"  // for declare_scheduling
 
 int main(int argc, char** argv) {
   std::vector<bench::workload> workloads;
@@ -22,6 +24,8 @@ int main(int argc, char** argv) {
   add("flows/fan-out 1000", "ns/parallel", "1,000 empty branches, forked and joined inside the pool, 2 workers", 1.5);
   add("flows/round trip", "ns/trip", "two loops' flows end each other's waits in turn", 4, true);
   add("flows/round trip x64", "ns/trip", "the same by 64 pairs at a time: what a trip costs each side", 2, true);
+  add("flows/round trip pool", "ns/trip", "two flows of a pool of 2 end each other's waits in turn", 4, true);
+  add("flows/round trip pool x64", "ns/trip", "the same by 64 pairs at a time", 2, true);
   add("flows/hand-over", "ns/section", "two loops' flows pass a mutex to and fro", 1, true);
   add("flows/hop", "ns/hop", "the round trip's work: one thread turns both loops", 0.3);
   add("flows/hop mutex", "ns/hop", "the hand-over's work: one thread turns both loops", 0.3);
@@ -29,5 +33,6 @@ int main(int argc, char** argv) {
                    "workers", bench::crews());
   bench::add_curve(workloads, {"growth/branches", "ns/branch", "empty branches, forked and joined, 2 workers", 0.7, 3},
                    "branches", bench::powers_of_ten(10'000));
+  bench::declare_scheduling(workloads);
   return bench::run_program(argc, argv, workloads);
 }

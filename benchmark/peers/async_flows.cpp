@@ -9,7 +9,9 @@
 #include <algorithm>  // for min
 #include <atomic>     // for atomic
 #include <future>     // for future
+#include <memory>     // for make_unique, unique_ptr
 #include <optional>   // for optional
+#include <string>     // for string
 #include <utility>    // for exchange, move
 #include <vector>     // for vector
 
@@ -136,7 +138,9 @@ bench::sample fan_out_of_tasks(std::size_t branches, std::size_t groups) {
 /// Two flows that wait for each other in turn. Each leaves its token for the other flow, which takes it after its own
 /// wait has ended, so that only one thread touches a token at a time.
 struct ping_pong {
-  ping_pong(async::event_loop& a, async::event_loop& b) : left(a), right(b) {}
+  /// Of loops or of pools.
+  template <class Place>
+  ping_pong(Place& a, Place& b) : left(a), right(b) {}
 
   void start(std::size_t trips) {
     left.repeat(trips, [this](IAsyncSteps& asi, std::size_t i) {
@@ -169,12 +173,14 @@ struct ping_pong {
   std::atomic<std::size_t> ends{0};
 };
 
-bench::sample round_trips(std::size_t pairs, std::size_t trips) {
+/// Round trips of pairs that make_pair(pool) makes.
+template <class MakePair>
+bench::sample round_trips(std::size_t pairs, std::size_t trips, MakePair make_pair) {
   async::threadpool pool(2);
   std::string defect;
   bench::sample result = bench::measure_round_trips(pairs, trips, [&](std::size_t each) {
     std::vector<std::unique_ptr<ping_pong>> all;
-    for (std::size_t i = 0; i < pairs; ++i) all.push_back(std::make_unique<ping_pong>(pool.loop(0), pool.loop(1)));
+    for (std::size_t i = 0; i < pairs; ++i) all.push_back(make_pair(pool));
     const auto begin = bench::wall_clock::now();
     for (const auto& pair : all) pair->start(each);
     for (const auto& pair : all) pair->finish();
@@ -186,6 +192,16 @@ bench::sample round_trips(std::size_t pairs, std::size_t trips) {
   });
   result.defect = defect;
   return result;
+}
+
+bench::sample round_trips_of_loops(std::size_t pairs, std::size_t trips) {
+  return round_trips(pairs, trips,
+                     [](async::threadpool& pool) { return std::make_unique<ping_pong>(pool.loop(0), pool.loop(1)); });
+}
+
+/// The flows may run on any worker.
+bench::sample round_trips_of_pool(std::size_t pairs, std::size_t trips) {
+  return round_trips(pairs, trips, [](async::threadpool& pool) { return std::make_unique<ping_pong>(pool, pool); });
 }
 
 /// CPU cost of a hop: one thread runs two loops, whose flows end each other's waits in turn.
@@ -298,10 +314,14 @@ const bench::enroll contestants([](bench::plan& plan) {
   bench::add_fan_out(plan, "steps::parallel", 0, 100, fan_out_on_pool);
   bench::add_fan_out(plan, "async::task_group", 1, 60, fan_out_of_tasks);
   bench::add_fan_out(plan, "steps::AsyncSteps on one loop", 2, 40, fan_out_on_loop);
-  plan.add("flows/round trip", {"steps::completion", 0, plan.size(200'000, 50'000),
-                                [](std::size_t trips) { return round_trips(1, trips); }});
-  plan.add("flows/round trip x64", {"steps::completion", 0, plan.size(640'000, 128'000),
-                                    [](std::size_t trips) { return round_trips(64, trips); }});
+  for (const std::size_t pairs : {std::size_t{1}, std::size_t{64}}) {
+    const std::string each = pairs == 1 ? "" : " x64";
+    const std::size_t trips = pairs == 1 ? plan.size(200'000, 50'000) : plan.size(640'000, 128'000);
+    plan.add("flows/round trip" + each, {"steps::completion", 0, trips,
+                                         [pairs](std::size_t count) { return round_trips_of_loops(pairs, count); }});
+    plan.add("flows/round trip pool" + each,
+             {"steps::completion", 0, trips, [pairs](std::size_t count) { return round_trips_of_pool(pairs, count); }});
+  }
   plan.add("flows/hand-over", {"steps::Mutex", 0, plan.size(200'000, 50'000), hand_overs});
   plan.add("flows/hop", {"steps::completion", 0, plan.size(1'000'000, 200'000), hops});
   plan.add("flows/hop", {"async::event_loop", 1, plan.size(1'000'000, 200'000), hops_of_posts});

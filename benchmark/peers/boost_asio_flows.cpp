@@ -9,6 +9,7 @@
 #include <boost/version.hpp>                   // for BOOST_LIB_VERSION
 #include <future>                              // for packaged_task, promise
 #include <memory>                              // for unique_ptr
+#include <string>                              // for string
 #include <thread>                              // for thread
 #include <vector>                              // for vector
 
@@ -71,30 +72,47 @@ struct context {
   std::thread thread{[this] { io.run(); }};
 };
 
-/// Posts itself to and fro between two contexts.
+/// Posts itself to and fro between two executors.
+template <class Executor>
 struct ping_pong {
-  context &left, &right;
+  Executor left, right;
   std::size_t hops_left;
   std::promise<void> end;
 
   void hop() {
     if (hops_left-- == 0) return end.set_value();
-    asio::post(hops_left % 2 == 0 ? right.io : left.io, [this] { hop(); });
+    asio::post(hops_left % 2 == 0 ? right : left, [this] { hop(); });
   }
 };
 
-bench::sample round_trips(std::size_t pairs, std::size_t trips) {
-  context left, right;
+/// Round trips of pairs between the executors that left() and right() make.
+template <class Left, class Right>
+bench::sample round_trips(std::size_t pairs, std::size_t trips, Left left, Right right) {
+  using pair = ping_pong<decltype(left())>;
   return bench::measure_round_trips(pairs, trips, [&](std::size_t each) {
-    std::vector<std::unique_ptr<ping_pong>> all;
+    std::vector<std::unique_ptr<pair>> all;
     for (std::size_t i = 0; i < pairs; ++i) {
-      all.push_back(std::unique_ptr<ping_pong>(new ping_pong{left, right, 2 * each, {}}));
+      all.push_back(std::unique_ptr<pair>(new pair{left(), right(), 2 * each, {}}));
     }
     const auto begin = bench::wall_clock::now();
-    for (const auto& pair : all) pair->hop();
-    for (const auto& pair : all) pair->end.get_future().get();
+    for (const auto& one : all) one->hop();
+    for (const auto& one : all) one->end.get_future().get();
     return bench::nanoseconds(bench::wall_clock::now() - begin);
   });
+}
+
+bench::sample round_trips_of_contexts(std::size_t pairs, std::size_t trips) {
+  context left, right;
+  return round_trips(
+      pairs, trips, [&left] { return left.io.get_executor(); }, [&right] { return right.io.get_executor(); });
+}
+
+bench::sample round_trips_of_pool(std::size_t pairs, std::size_t trips) {
+  asio::thread_pool pool(2);
+  const auto strand = [&pool] { return asio::make_strand(pool.get_executor()); };
+  const bench::sample result = round_trips(pairs, trips, strand, strand);
+  pool.join();
+  return result;
 }
 
 /// One thread runs two contexts whose handlers post each other.
@@ -122,10 +140,15 @@ const bench::enroll contestants("Boost", BOOST_LIB_VERSION, [](bench::plan& plan
   bench::add_futures<adapter>(plan, "boost::asio::thread_pool", 11);
   plan.add("flows/short", {"boost::asio::thread_pool", 11, plan.size(1'000'000, 200'000),
                            [](std::size_t count) { return chains(2, count, [] { bench::tally::count(); }); }});
-  plan.add("flows/round trip", {"boost::asio::io_context", 12, plan.size(20'000, 5'000),
-                                [](std::size_t trips) { return round_trips(1, trips); }});
-  plan.add("flows/round trip x64", {"boost::asio::io_context", 12, plan.size(320'000, 64'000),
-                                    [](std::size_t trips) { return round_trips(64, trips); }});
+  for (const std::size_t pairs : {std::size_t{1}, std::size_t{64}}) {
+    const std::string each = pairs == 1 ? "" : " x64";
+    const std::size_t trips = pairs == 1 ? plan.size(20'000, 5'000) : plan.size(320'000, 64'000);
+    plan.add("flows/round trip" + each, {"boost::asio::io_context", 12, trips,
+                                         [pairs](std::size_t count) { return round_trips_of_contexts(pairs, count); }});
+    plan.add("flows/round trip pool" + each, {"boost::asio::thread_pool", 11, trips, [pairs](std::size_t count) {
+                                                return round_trips_of_pool(pairs, count);
+                                              }});
+  }
   plan.add("flows/hop", {"boost::asio::io_context", 12, plan.size(500'000, 100'000), hops});
   bench::add_scaling(plan, "boost::asio::thread_pool", 11, busy);
 });

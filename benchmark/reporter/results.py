@@ -21,6 +21,9 @@ OVERVIEW = ["queue/4:4", "bounded/4:4", "pool/futures 2:2", "pool/flood 2", "flo
 ALT = {"overview": "one workload of each part as bars", "queue": "the unbounded queues' figures as bars",
        "bounded": "the bounded queues' figures as bars", "pool": "the pools' figures as bars",
        "steps": "the figures of flows on one thread as bars", "flows": "the figures of flows on pools as bars",
+       "spread": "share of the busiest worker over the number of flows",
+       "spread-wait": "the same for flows that wait first", "skew": "duration and share of a skew as bars",
+       "disturbed": "lateness of timers and completions as bars",
        "scaling": "time per item over the number of threads", "growth": "time per item over the number of items",
        "latency": "latencies from the median to the tail", "memory": "memory of elements, tasks and flows that wait"}
 OWN = {f"{name}.svg" for name in ALT} | {"README.md", "table.txt", "results.json"}  # publish() leaves other files alone

@@ -28,7 +28,8 @@ inline std::vector<std::size_t> powers_of_two(std::size_t most) {
 inline std::vector<std::size_t> crews(std::size_t least = 1) {
   std::vector<std::size_t> found;
   for (std::size_t x = 1; x < processors(); x *= 2) found.push_back(x);
-  for (std::size_t times : {1, 2, 4}) found.push_back(times * processors());
+  for (const std::size_t times : {std::size_t{1}, std::size_t{2}, std::size_t{4}})
+    found.push_back(times * processors());
   std::erase_if(found, [least](std::size_t x) { return x < least; });
   return found;
 }

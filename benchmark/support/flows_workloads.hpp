@@ -103,7 +103,7 @@ sample measure_fan_out(std::size_t branches, std::size_t groups, Run run) {
 template <class F>
 void add_fan_out(plan& to, const std::string& name, int rank, double nanoseconds_per_branch, F fork_and_join,
                  std::size_t most = 1'000) {
-  for (const std::size_t branches : {8, 64, 1'000}) {
+  for (const std::size_t branches : {std::size_t{8}, std::size_t{64}, std::size_t{1'000}}) {
     if (branches > most) continue;
     const double each = nanoseconds_per_branch * static_cast<double>(branches);
     to.add("flows/fan-out " + std::to_string(branches),

@@ -235,7 +235,7 @@ sample measure_latency(std::size_t workers, std::size_t items, std::chrono::micr
   for (std::uint64_t i = 0; i < items + warm_up; ++i) {
     std::this_thread::sleep_for(idle);
     const wall_clock::time_point start = wall_clock::now();
-    wrong += pool->post(value_task{i}).get() == i ? 0 : 1;
+    if (pool->post(value_task{i}).get() != i) ++wrong;
     const wall_clock::time_point end = wall_clock::now();
     if (i >= warm_up) delays.push_back(nanoseconds(end - start).count() * 1e-3);
   }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <array>    // for array
-#include <atomic>   // for atomic
-#include <chrono>   // for microseconds
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint64_t
-#include <mutex>    // for mutex
-#include <thread>   // for sleep_for
-#include <vector>   // for vector
+#include <algorithm>  // for max
+#include <array>      // for array
+#include <atomic>     // for atomic
+#include <chrono>     // for microseconds
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <mutex>      // for mutex
+#include <numeric>    // for accumulate
+#include <thread>     // for sleep_for
+#include <vector>     // for vector
 
 #include "machine.hpp"  // for wall_clock
 
@@ -31,12 +33,23 @@ class tally {
   /// Number of tasks that have run since this object was made.
   std::uint64_t so_far() const noexcept { return total() - start_; }
 
-  /// Waits until `wanted` tasks have run. False if no task runs for ten seconds, or if too many have run.
-  bool wait_for(std::uint64_t wanted) const {
+  /// Number of tasks that the busiest thread has run since this object was made. A thread that starts after another has
+  /// ended may count as the same thread.
+  std::uint64_t busiest() const noexcept {
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < places; ++i) {
+      most = (std::max)(most, cells()[i].count.load(std::memory_order_acquire) - starts_[i]);
+    }
+    return most;
+  }
+
+  /// Waits until `wanted` tasks have run, and looks every `pause`. False if no task runs for ten seconds, or if too
+  /// many have run.
+  bool wait_for(std::uint64_t wanted, std::chrono::microseconds pause = std::chrono::microseconds(20)) const {
     std::uint64_t seen = so_far();
     wall_clock::time_point last = wall_clock::now();
     while (seen < wanted) {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      std::this_thread::sleep_for(pause);
       const std::uint64_t now = so_far();
       if (now != seen) {
         seen = now;
@@ -93,7 +106,14 @@ class tally {
     return sum;
   }
 
-  const std::uint64_t start_ = total();
+  static std::array<std::uint64_t, places> counts() noexcept {
+    std::array<std::uint64_t, places> now{};
+    for (std::size_t i = 0; i < places; ++i) now[i] = cells()[i].count.load(std::memory_order_acquire);
+    return now;
+  }
+
+  const std::array<std::uint64_t, places> starts_ = counts();
+  const std::uint64_t start_ = std::accumulate(starts_.begin(), starts_.end(), std::uint64_t{0});
 };
 
 }  // namespace bench
