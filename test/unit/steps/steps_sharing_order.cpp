@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/event_loop.hpp"
+#include "steps/steps.hpp"
+#include "support/flows.hpp"
+#include "support/journey.hpp"
+#include "support/scale.hpp"
+
+// One thread at a time is in a loop of a pool, with any number of workers, and sees what the last one wrote: plain
+// variables need no locks, as ThreadSanitizer checks.
+
+using async::event_loop;
+using async::threadpool;
+using steps::IAsyncSteps;
+using testing::is_ready_in_time;
+using testing::wait_a_moment;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Data of one loop or flow: an unguarded counter, and whether two calls have been in it at once.
+class private_data {
+ public:
+  void use() {
+    if (inside_.exchange(true, std::memory_order_relaxed)) shared_.store(true, std::memory_order_relaxed);
+    ++count_;
+    for (int i = 0; i < 20; ++i) inside_.store(true, std::memory_order_relaxed);
+    inside_.store(false, std::memory_order_relaxed);
+  }
+  /// For when the calls have ended, as far as the caller knows.
+  std::size_t count() const { return count_; }
+  bool was_shared() const { return shared_.load(std::memory_order_relaxed); }
+
+ private:
+  std::size_t count_ = 0;
+  std::atomic<bool> inside_{false}, shared_{false};
+};
+
+/// Keeps a pool busy, and resizes it if told so.
+class disturbance {
+ public:
+  disturbance(threadpool& pool, bool resizes)
+      : pool_(pool), size_(pool.size()), thread_([this, resizes] {
+          for (std::size_t round = 0; !end_; ++round) {
+            std::atomic<int> left{8};
+            for (int i = 0; i < 8; ++i) {
+              pool_.execute([&left, i] {
+                const auto until = std::chrono::steady_clock::now() + i * 20us;
+                while (std::chrono::steady_clock::now() < until) {
+                }
+                --left;
+              });
+            }
+            while (left != 0) std::this_thread::yield();
+            if (resizes) pool_.configurepool(1 + round % 4);
+          }
+          pool_.configurepool(size_);
+        }) {}
+  ~disturbance() {
+    end_ = true;
+    thread_.join();
+  }
+
+ private:
+  threadpool& pool_;
+  const std::size_t size_;
+  std::atomic<bool> end_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("flows bound to a loop of a pool share plain data, and stay on the loop, whatever the pool does") {
+  for (const bool resizes : {false, true}) {
+    CAPTURE(resizes);
+    constexpr std::size_t loops = 3, flows = 20;
+    const std::size_t times = testing::rounds(30);
+    std::array<private_data, loops> data;
+    std::atomic<int> elsewhere{0};
+    threadpool pool(loops);
+    std::vector<std::unique_ptr<steps::AsyncSteps>> all;
+    std::vector<std::future<void>> ends;
+    std::array<event_loop*, loops> loop{};
+    for (std::size_t i = 0; i < loops; ++i) loop[i] = &pool.loop(i);
+    const disturbance others(pool, resizes);
+    for (std::size_t i = 0; i < loops * flows; ++i) {
+      all.push_back(std::make_unique<steps::AsyncSteps>(*loop[i % loops]));
+      const auto use = [&, home = loop[i % loops], &mine = data[i % loops]](IAsyncSteps& asi) {
+        mine.use();
+        if (event_loop::current() != home || &asi.tool() != home || !home->is_same_thread()) ++elsewhere;
+      };
+      all.back()->repeat(times, [&pool, use](IAsyncSteps& asi, std::size_t n) {
+        use(asi);
+        if (n % 4 == 0) wait_a_moment(asi, n % 8 == 0 ? 0ms : 1ms);
+        if (n % 4 == 1) asi.await(pool, [] {});
+        if (n % 4 == 2) asi.relinquish();
+        auto& branches = asi.parallel();
+        branches.add(use);
+        branches.add([use](IAsyncSteps& branch) {
+          branch.relinquish();
+          branch.add(use);
+        });
+      });
+      ends.push_back(all.back()->promise());
+    }
+    for (auto& end : ends) {
+      REQUIRE(is_ready_in_time(end));
+      CHECK_NOTHROW(end.get());
+    }
+    CHECK(elsewhere == 0);
+    for (const private_data& each : data) {
+      CHECK_FALSE(each.was_shared());
+      CHECK(each.count() == flows * times * 3);
+    }
+  }
+}
+
+TEST_CASE("callbacks of each loop of a pool keep their order: posts of each thread, immediates, timers") {
+  for (const bool resizes : {false, true}) {
+    CAPTURE(resizes);
+    constexpr std::size_t loops = 2, senders = 2;
+    const std::size_t times = testing::rounds(2'000);
+    struct log {
+      private_data data;
+      std::array<std::size_t, senders> next{};
+      std::size_t next_immediate = 0, last_timer = 0, timers = 0;
+      bool in_order = true;
+      std::promise<void> timed;
+    };
+    std::array<log, loops> logs;
+    threadpool pool(loops);
+    std::array<event_loop*, loops> loop{};
+    for (std::size_t i = 0; i < loops; ++i) loop[i] = &pool.loop(i);
+    {
+      const disturbance others(pool, resizes);
+      for (std::size_t i = 0; i < loops; ++i) {
+        log& mine = logs[i];
+        for (std::size_t ms = 20; ms != 0; --ms) {  // the last one set is due first
+          loop[i]->deferred(ms * 1ms, [&mine, ms] {
+            mine.data.use();
+            mine.in_order = mine.in_order && mine.last_timer < ms;
+            mine.last_timer = ms;
+            if (++mine.timers == 20) mine.timed.set_value();
+          });
+        }
+      }
+      std::vector<std::thread> threads;
+      for (std::size_t sender = 0; sender < senders; ++sender) {
+        threads.emplace_back([&, sender] {
+          for (std::size_t n = 0; n < times; ++n) {
+            for (std::size_t i = 0; i < loops; ++i) {
+              loop[i]->post([&mine = logs[i], home = loop[i], sender, n] {
+                mine.data.use();
+                mine.in_order = mine.in_order && mine.next[sender]++ == n;
+                home->immediate([&mine, number = mine.data.count()] {
+                  mine.data.use();
+                  mine.in_order = mine.in_order && mine.next_immediate < number;
+                  mine.next_immediate = number;
+                });
+              });
+            }
+            if (n % 16 == 0) std::this_thread::yield();
+          }
+        });
+      }
+      for (auto& thread : threads) thread.join();
+    }
+    for (std::size_t i = 0; i < loops; ++i) {
+      auto timed = logs[i].timed.get_future();
+      REQUIRE(is_ready_in_time(timed));
+      std::promise<void> last;  // behind the immediates
+      auto end = last.get_future();
+      loop[i]->post([&last, home = loop[i]] { home->immediate([&last] { last.set_value(); }); });
+      REQUIRE(is_ready_in_time(end));
+      CHECK(logs[i].in_order);
+      CHECK_FALSE(logs[i].data.was_shared());
+      CHECK(logs[i].data.count() == 2 * senders * times + 20);
+    }
+  }
+}
+
+TEST_CASE("tool() is one loop in a flow of a pool, and its callbacks never run beside a step of the flow") {
+  for (const bool resizes : {false, true}) {
+    for (const testing::made_by how : testing::all_flows) {
+      CAPTURE(resizes);
+      CAPTURE(static_cast<int>(how));
+      struct one {
+        private_data data;
+        event_loop* home = nullptr;
+        std::size_t called = 0;
+        bool same = true;
+        void use() {
+          data.use();
+          same = same && event_loop::current() == home && home->is_same_thread();
+        }
+        void call() {
+          use();
+          ++called;
+        }
+      };
+      const std::size_t times = testing::rounds(30);
+      std::vector<one> all(30);
+      threadpool pool(2);
+      std::vector<std::unique_ptr<testing::any_flow>> flows;
+      const disturbance others(pool, resizes);
+      for (one& mine : all) {
+        flows.push_back(std::make_unique<testing::any_flow>(pool, how, [&pool, &mine, times](IAsyncSteps& asi) {
+          asi.add([&mine](IAsyncSteps& step) { mine.home = &step.tool(); });
+          asi.repeat(times, [&pool, &mine](IAsyncSteps& step, std::size_t n) {
+            mine.same = mine.same && &step.tool() == mine.home;
+            mine.use();
+            mine.home->immediate([&mine] { mine.call(); });
+            mine.home->deferred((n % 3) * 300us, [&mine] { mine.call(); });
+            pool.execute([&mine] { mine.home->post([&mine] { mine.call(); }); });
+            if (n % 4 == 0) wait_a_moment(step);
+            if (n % 4 == 1) step.await(pool, [] {});
+            if (n % 4 == 2) step.relinquish();
+            step.add([&mine](IAsyncSteps&) { mine.use(); });
+          });
+          asi.loop([&mine, times](IAsyncSteps& step) {  // until all callbacks have run
+            mine.use();
+            if (mine.called == 3 * times) step.breakLoop();
+            wait_a_moment(step);
+          });
+        }));
+      }
+      for (auto& flow : flows) {
+        REQUIRE(is_ready_in_time(flow->end));
+        CHECK_NOTHROW(flow->end.get());
+      }
+      for (const one& each : all) {
+        CHECK(each.same);
+        CHECK_FALSE(each.data.was_shared());
+        CHECK(each.called == 3 * times);
+      }
+    }
+  }
+}
+
+TEST_CASE("flows that share a loop by their branches keep the order of turns: NitroSteps on a pool") {
+  threadpool pool(3);
+  const disturbance others(pool, false);
+  for (std::size_t round = 0; round < testing::rounds(100); ++round) {
+    testing::lines seen;
+    testing::roomy_nitro flow{pool};
+    flow.add([](IAsyncSteps& asi) { wait_a_moment(asi, 0ms); });
+    auto& branches = flow.parallel();
+    for (const char* name : {"a", "b", "c"}) {
+      branches.repeat(3, [&seen, name](IAsyncSteps&, std::size_t i) { seen.push_back(name + std::to_string(i)); });
+    }
+    flow.add([&seen](IAsyncSteps&) { seen.push_back("end"); });
+    auto end = flow.promise();
+    REQUIRE(is_ready_in_time(end));
+    CHECK_NOTHROW(end.get());
+    CHECK(seen == testing::lines{"a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2", "end"});
+  }
+}
