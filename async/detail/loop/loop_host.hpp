@@ -42,8 +42,9 @@ class loop_host {
       core.run_ready();
     }
 
-    /// Whether there is more to do at once. New messages do not count: they have called `wake`.
-    bool has_work() noexcept { return scope_.core.has_work(); }
+    /// Whether there is more to do at once. Messages count: their `wake` may have led to this turn, which has not taken
+    /// them while older ones were left.
+    bool has_work() noexcept { return scope_.core.has_work() || scope_.core.inbox_.has_messages(); }
     /// Whether nothing belongs to the loop: no flow, timer or message.
     bool is_vacant() noexcept {
       loop_core& core = scope_.core;

@@ -66,6 +66,7 @@ inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
       if (!w.ready.push(next)) [[unlikely]]
         backlog_.push(next);
     }
+    if (!w.ready.empty()) sleepers_.notify(&loop_waits);
     return h;
   }
   return backlog_first ? w.ready.take() : nullptr;
@@ -82,6 +83,7 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   if (stolen != nullptr) {
     participant::count(w.steals);
     ASYNC_TRACE_INSTANT(steal, "steal", trace_id(stolen));
+    if (!w.ready.empty()) sleepers_.notify(&loop_waits);
   }
   return stolen;
 }
