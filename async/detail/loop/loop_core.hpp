@@ -59,10 +59,16 @@ class loop_core {
   /// The largest number of runnables, and of timers, that run in one turn.
   static constexpr std::uint32_t turn_limit = 256;
 
-  explicit loop_core(event_loop* loop, time_source source, task wake)
-      : loop_(loop), source_(source), turn_time_(read_clock()), wake_(std::move(wake)), timers_(turn_time_) {
-    ready_.reserve(1);  // allocates the places of the first flows
-    ready_.unreserve(1);
+  /// Decides about the memory that the loop takes at once: 17 KiB, or 32 bytes if it is hosted, as there may be one for
+  /// each flow. A hosted loop allocates the rest when it is needed.
+  enum class kind { ordinary, hosted };
+
+  explicit loop_core(event_loop* loop, time_source source, task wake, kind of = kind::ordinary)
+      : loop_(loop), wake_(std::move(wake)), source_(source), turn_time_(read_clock()), timers_(turn_time_) {
+    const std::size_t places = of == kind::ordinary ? 60 : 1;  // of flows
+    ready_.reserve(places);
+    ready_.unreserve(places);
+    if (of == kind::ordinary) timers_.make_wheels();
     adopt();
   }
   loop_core(const loop_core&) = delete;
@@ -370,30 +376,34 @@ class loop_core {
     }
   }
 
+  // The order keeps what other threads write two lines apart from what the owner writes in each turn.
+
   // Written by any thread.
-  inbox inbox_;
+  alignas(cache_line) inbox inbox_;
+  biased_lock owner_;
   parker parker_;
   reference_count references_;
-  stop_message stop_{*this};
-  biased_lock owner_;
   atomic<bool> touched_{false};  // of a hosted loop: it has been entered between turns
 
-  // The owner's.
-  alignas(no_sharing) event_loop* const loop_;
-  loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
+  // Rarely written.
+  event_loop* const loop_;
+  stop_message stop_{*this};
+  std::shared_ptr<unhandled_hook> unhandled_;
+  task wake_;  // called by any thread, between inbox::push() and woken()
   const time_source source_;
+
+  // The owner's.
+  loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
   time_point turn_time_;
   std::size_t ran_since_clock_ = 1;   // callbacks of any kind since turn_time_ was read
   std::uint32_t clock_interval_ = 1;  // callbacks after which it is read again
-  message_chain messages_;            // taken from the inbox, not yet delivered
   int cancels_owed_ = 0;
+  message_chain messages_;  // taken from the inbox, not yet delivered
   bool stop_requested_ = false;
   bool closing_ = false;
   bool hosted_ = false;  // a loop_host drives it
   ready_queue ready_;
   loop_extensions extensions_;
-  std::shared_ptr<unhandled_hook> unhandled_;
-  task wake_;  // called by any thread, between inbox::push() and woken()
   timer_queue<wait_clock> timers_;
 };
 
