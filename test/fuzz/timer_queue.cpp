@@ -186,7 +186,7 @@ class comparison {
   static constexpr std::uint64_t farthest = std::uint64_t{1} << 51;  // beyond the wheels' 78 hours
 
   testing::fuzz_input input_;
-  std::array<std::unique_ptr<node>, 40> nodes_;
+  std::array<std::unique_ptr<node>, 24> nodes_;
   timer_queue timers_;
   time_point now_ = start;
   std::uint64_t present_ = 0;
