@@ -135,6 +135,10 @@ class event_loop {
   friend struct detail::hosted_loop;
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
 
+  /// For the loops of a pool, see loop_core.
+  event_loop(task wake, detail::loop_core::time_point origin)
+      : core_(new detail::loop_core(this, std::move(wake), origin)) {}
+
   template <class F>
   struct hook_of final : detail::unhandled_hook {
     explicit hook_of(const F& f) : function(f) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Calls to a timer_queue, some of them by the timers, compared with sorted lists.
+// Calls to a timer_queue, some of them by the timers, compared with sorted lists: to one that has wheels from the
+// beginning and to one that makes them when needed.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -31,7 +32,8 @@ constexpr time_point start(std::chrono::seconds(5));
 
 class comparison {
  public:
-  explicit comparison(testing::fuzz_input input) : input_(input), timers_(start) {
+  comparison(testing::fuzz_input input, bool wheels) : input_(input), timers_(start) {
+    if (wheels) timers_.make_wheels();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i] = std::make_unique<node>(*this, i);
     }
@@ -171,8 +173,9 @@ class comparison {
     } else if (waiting_.empty()) {
       demand(next == time_point::max(), "without timers there is no deadline");
     } else {
-      demand(next <= start + nanoseconds(waiting_.front().when * tick),
-             "the next deadline is not after the first timer");
+      const time_point first = start + nanoseconds(waiting_.front().when * tick);
+      demand(next <= first, "the next deadline is not after the first timer");
+      demand(timers_.has_wheels() || next == first, "without wheels, the next deadline is that of the first timer");
       demand(next > start + nanoseconds(present_ * tick), "the next deadline is ahead");
     }
   }
@@ -195,6 +198,6 @@ class comparison {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  comparison(testing::fuzz_input(data, size)).run();
+  for (const bool wheels : {true, false}) comparison(testing::fuzz_input(data, size), wheels).run();
   return 0;
 }

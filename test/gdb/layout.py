@@ -99,13 +99,14 @@ def pools():
 
 
 def timers_in(timers):
-    heads = timers["heads_"]
+    wheels = pointer(timers["wheels_"])
     count = 0
-    for index in range(heads.type.range()[1] + 1):
-        link = heads[index]["next"]
-        while link != heads[index].address and count < 10000:
-            count += 1
-            link = link["next"]
+    for heads in [timers["lists_"]] + ([wheels["heads"]] if wheels else []):
+        for index in range(heads.type.range()[1] + 1):
+            link = heads[index]["next"]
+            while link != heads[index].address and count < 10000:
+                count += 1
+                link = link["next"]
     return count
 
 

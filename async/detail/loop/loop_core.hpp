@@ -60,9 +60,16 @@ class loop_core {
   static constexpr std::uint32_t turn_limit = 256;
 
   explicit loop_core(event_loop* loop, time_source source, task wake)
-      : loop_(loop), source_(source), turn_time_(read_clock()), wake_(std::move(wake)), timers_(turn_time_) {
-    ready_.reserve(1);  // allocates the places of the first flows
-    ready_.unreserve(1);
+      : loop_(loop), wake_(std::move(wake)), source_(source), turn_time_(read_clock()), timers_(turn_time_) {
+    keep_places(60);
+    timers_.make_wheels();
+    adopt();
+  }
+  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more when
+  /// it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
+  loop_core(event_loop* loop, task wake, time_point origin)
+      : loop_(loop), wake_(std::move(wake)), source_{}, turn_time_(origin), timers_(origin) {
+    keep_places(1);
     adopt();
   }
   loop_core(const loop_core&) = delete;
@@ -219,6 +226,12 @@ class loop_core {
   std::size_t trim() noexcept { return ready_.trim() + extensions_.trim(); }
 
  private:
+  /// Allocates the places of the first flows.
+  void keep_places(std::size_t count) {
+    ready_.reserve(count);
+    ready_.unreserve(count);
+  }
+
   friend class loop_entry;
   friend class owner_entry;
   friend class loop_host;
@@ -378,29 +391,33 @@ class loop_core {
     }
   }
 
+  // The order keeps what other threads write two lines apart from what the owner writes in each turn.
+
   // Written by any thread.
-  inbox inbox_;
+  alignas(cache_line) inbox inbox_;
+  biased_lock owner_;
   parker parker_;
   reference_count references_;
+
+  // Rarely written.
+  event_loop* const loop_;
   stop_message stop_{*this};
-  biased_lock owner_;
+  std::shared_ptr<unhandled_hook> unhandled_;
+  task wake_;  // called by any thread, between inbox::push() and woken()
+  const time_source source_;
 
   // The owner's.
-  alignas(no_sharing) event_loop* const loop_;
   loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
-  const time_source source_;
   time_point turn_time_;
   std::size_t ran_since_clock_ = 1;   // callbacks of any kind since turn_time_ was read
   std::uint32_t clock_interval_ = 1;  // callbacks after which it is read again
-  message_chain messages_;            // taken from the inbox, not yet delivered
   int cancels_owed_ = 0;
+  message_chain messages_;  // taken from the inbox, not yet delivered
   bool stop_requested_ = false;
   bool closing_ = false;
   bool hosted_ = false;  // a loop_host drives it
   ready_queue ready_;
   loop_extensions extensions_;
-  std::shared_ptr<unhandled_hook> unhandled_;
-  task wake_;  // called by any thread, between inbox::push() and woken()
   timer_queue<wait_clock> timers_;
 };
 

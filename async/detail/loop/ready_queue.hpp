@@ -36,7 +36,8 @@ struct runnable {
 /// Threads     the loop's thread only.
 /// Exceptions  only reserve() can fail. Every runnable has reserved its place before it is queued, so push() never
 ///             fails.
-/// Memory      erase() leaves a gap; a full ring with gaps is compacted.
+/// Memory      a ring of 4 places at first, which doubles as needed. erase() leaves a gap; a full ring with gaps is
+///             compacted.
 class ready_queue {
  public:
   ready_queue() = default;
@@ -48,7 +49,7 @@ class ready_queue {
     const std::size_t wanted = reserved_ + count;
     if (wanted > limit_) [[unlikely]]
       grow(wanted);
-    reserved_ = wanted;
+    reserved_ = static_cast<std::uint32_t>(wanted);
   }
 
   /// reserve(1) without allocation. False: it would allocate; nothing has changed.
@@ -62,7 +63,7 @@ class ready_queue {
   /// Takes back a reserve(). The ring keeps its size until trim().
   void unreserve(std::size_t count) noexcept {
     ASYNC_ASSERT(reserved_ >= count);
-    reserved_ -= count;
+    reserved_ -= static_cast<std::uint32_t>(count);
   }
 
   /// The number of places that are reserved.
@@ -128,17 +129,18 @@ class ready_queue {
     const std::size_t freed = (capacity_ - smaller) * sizeof(runnable*);
     ring_ = std::move(ring);
     capacity_ = smaller;
-    limit_ = limit(smaller);
+    limit_ = static_cast<std::uint32_t>(limit(smaller));
     head_ = tail_ = 0;
     return freed;
   }
 
  private:
-  static constexpr std::uint32_t minimum = 64;
+  static constexpr std::uint32_t minimum = 4;
   static constexpr std::uint32_t prefetch_distance = 3;  // after the one that pop() returns
   static constexpr std::size_t prefetch_lines = 5;       // a flow with the step that it waits in
 
-  /// The number of reserved runnables that a ring serves. The remaining sixteenth bounds the cost of compaction.
+  /// The number of reserved runnables that a ring serves. The remaining sixteenth bounds the cost of compaction, which
+  /// a ring of less than 16 places does not need.
   static constexpr std::size_t limit(std::size_t capacity) noexcept { return capacity - capacity / 16; }
   std::uint32_t mask() const noexcept { return capacity_ - 1; }
 
@@ -165,7 +167,7 @@ class ready_queue {
     }
     ring_ = std::move(ring);
     capacity_ = static_cast<std::uint32_t>(larger);
-    limit_ = limit(larger);
+    limit_ = static_cast<std::uint32_t>(limit(larger));
     head_ = 0;
     tail_ = count;
   }
@@ -188,8 +190,8 @@ class ready_queue {
   std::uint32_t head_ = 0;             // running positions; masked, they are places
   std::uint32_t tail_ = 0;
   std::uint32_t batch_ = 0;  // remaining places of the batch, and that of the runnable popped last
-  std::size_t reserved_ = 0;
-  std::size_t limit_ = 0;  // limit(capacity_)
+  std::uint32_t reserved_ = 0;
+  std::uint32_t limit_ = 0;  // limit(capacity_)
 };
 
 }  // namespace async::detail

@@ -3,7 +3,9 @@
 #include <bit>      // for countl_zero, countr_zero
 #include <chrono>   // for nanoseconds
 #include <cstddef>  // for size_t
-#include <cstdint>  // for uint64_t
+#include <cstdint>  // for uint64_t, uintptr_t
+#include <memory>   // for unique_ptr
+#include <new>      // for nothrow
 
 #include "async/detail/base/config.hpp"  // for ASYNC_ASSERT
 
@@ -25,17 +27,22 @@ struct timer_node : timer_link {
   function fire;
 };
 
-/// Timers in a hierarchical timing wheel (G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
-/// scheme 7): four wheels of 256 slots each, the first of ticks of 65.536 microseconds.
+/// Timers in a sorted list while they are few, then in a hierarchical timing wheel (G. Varghese, T. Lauck, "Hashed and
+/// hierarchical timing wheels", SOSP 1987, scheme 7): four wheels of 256 slots each, the first of ticks of 65.536
+/// microseconds.
 ///
 /// Use it where most timers are disarmed before they are due: arming and disarming take a few stores, however many
 /// timers are armed. Do not use it where a timer must fire within a tenth of a millisecond of its time.
 ///
 /// Order       by tick; within a tick, in the order armed. Never early, at most a tick late.
-/// Far timers  beyond 2^32 ticks (78 hours) timers wait in a list that is scanned every 2^32 ticks.
+/// Few timers  a timer is inserted into the list from its end. The first one that would pass more than 16 others moves
+///             all of them to the wheels, which then stay. Without memory for the wheels, the list stays, and inserting
+///             takes longer.
+/// Far timers  beyond 2^32 ticks (78 hours) timers wait beside the wheels, in a list that is scanned every 2^32 ticks.
 /// Threads     one at a time. Callbacks may arm, disarm, and destroy any timer, their own included.
 /// Exceptions  exceptions of callbacks pass through expire(); the timers behind stay due.
-/// Memory      none but the object's own 16 KiB.
+/// Memory      16.5 KiB for the wheels, by make_wheels() or when first needed, until the end; otherwise none but the
+///             object's own.
 ///
 /// The highest byte in which a timer's tick differs from the present one selects its wheel, and the byte's value its
 /// slot. Hence timers of one tick are always in the same list, in the order armed. A slot's list is moved down when the
@@ -47,11 +54,19 @@ class timer_queue {
   using nanoseconds = std::chrono::nanoseconds;
 
   /// `now`: the origin of its ticks; deadlines before it are due at once.
-  explicit timer_queue(time_point now) noexcept : origin_(since_epoch(now)) {
-    for (timer_link& head : heads_) head.next = head.prev = &head;
-  }
+  explicit timer_queue(time_point now) noexcept : origin_(since_epoch(now)) {}
   timer_queue(const timer_queue&) = delete;
   timer_queue& operator=(const timer_queue&) = delete;
+
+  /// The origin of its ticks. A queue constructed with the same time has the same ticks: a timer armed there for this
+  /// one's next_deadline() fires at exactly that time.
+  time_point origin() const noexcept { return to_time(0); }
+
+  /// Allocates the wheels, so that no timer has to. Throws std::bad_alloc, changing nothing.
+  void make_wheels() {
+    if (wheels_ == nullptr) use(new wheels);
+  }
+  bool has_wheels() const noexcept { return wheels_ != nullptr; }
 
   /// Fires at the first expire() with a time at or after `deadline`.
   void arm(timer_node& node, time_point deadline) noexcept {
@@ -75,16 +90,17 @@ class timer_queue {
   }
 
   /// Does nothing if the timer is not armed.
-  void disarm(timer_node& node) noexcept {
-    if (!node.armed()) return;
-    timer_link* const before = node.prev;
-    unlink(node);
-    if (before->next == before) mark_empty(before);
+  void disarm(timer_node& node) noexcept { disarm_here(node); }
+
+  /// disarm(), then arm_after().
+  [[gnu::always_inline]] void rearm_after(timer_node& node, nanoseconds delay) noexcept {
+    disarm_here(node);
+    arm_after(node, delay);
   }
 
   /// Gives the timers of arm_after() their deadlines.
   void settle(time_point now) noexcept {
-    timer_link* const head = &heads_[fresh];
+    timer_link* const head = &head_of(fresh);
     summary_ &= ~bit_of(fresh);
     while (head->next != head) {
       timer_node& node = static_cast<timer_node&>(*head->next);
@@ -96,21 +112,13 @@ class timer_queue {
   }
 
   /// Makes all timers up to `now` ready for fire(). A time before the last one counts as the last one.
-  void collect(time_point now) noexcept {
+  [[gnu::noinline]] void collect(time_point now) noexcept {
     settle(now);
     const std::uint64_t target = since_origin(now) >> tick_shift;
-    while ((summary_ & timed) != 0) {
-      const std::size_t index = next_slot();
-      const std::uint64_t start = start_of(index);
-      if (start > target) break;
-      present_ = start;
-      if (index < slot_count) {
-        splice(heads_[index], heads_[due]);
-        summary_ |= bit_of(due);
-        mark_empty(&heads_[index]);
-      } else {
-        move_down(index);
-      }
+    if (wheels_ != nullptr) {
+      turn_wheels(target);
+    } else {
+      collect_few(target);
     }
     if (target > present_) present_ = target;
   }
@@ -119,12 +127,12 @@ class timer_queue {
   /// callbacks arm wait for the next call.
   std::size_t fire(std::size_t most) {
     if (!is_empty(due)) {
-      splice(heads_[due], heads_[firing]);
+      splice(head_of(due), head_of(firing));
       summary_ = (summary_ & ~bit_of(due)) | bit_of(firing);
     }
     std::size_t count = 0;
     for (; !is_empty(firing) && count != most; ++count) {
-      timer_node& node = static_cast<timer_node&>(*heads_[firing].next);
+      timer_node& node = static_cast<timer_node&>(*head_of(firing).next);
       unlink(node);
       if (is_empty(firing)) summary_ &= ~bit_of(firing);
       node.fire(node);
@@ -138,18 +146,19 @@ class timer_queue {
     return fire(static_cast<std::size_t>(-1));
   }
 
-  /// Unlinks all timers, earliest wheel first, and hands them to a function, which must not arm timers.
+  /// Unlinks all timers, earliest wheel first (without wheels: earliest timer first), and hands them to a function,
+  /// which must not arm timers.
   template <class F>
   void clear(F&& let_go) {
     const auto let_go_of = [&](std::size_t index) {
-      for (timer_link& head = heads_[index]; head.next != &head;) {
+      for (timer_link& head = head_of(index); head.next != &head;) {
         timer_node& node = static_cast<timer_node&>(*head.next);
         disarm(node);
         let_go(node);
       }
     };
-    while ((summary_ & (bit_of(beyond) - 1)) != 0) let_go_of(next_slot());
-    for (const std::size_t index : {beyond, fresh, due, firing}) let_go_of(index);
+    while ((summary_ & (bit_of(waiting) - 1)) != 0) let_go_of(next_slot());
+    for (const std::size_t index : {waiting, fresh, due, firing}) let_go_of(index);
   }
 
   /// Whether fire() would fire a timer.
@@ -168,17 +177,19 @@ class timer_queue {
     return summary_ != 0;
   }
 
-  /// The time for the next call. It is never after the first timer is due, and exactly then, unless its slot is
-  /// crowded: then it may come up to three times early. The time of the last call if a timer is due or not settled;
+  /// The time for the next call. It is never after the first timer is due, and exactly then, unless its slot of a wheel
+  /// is crowded: then it may come up to three times early. The time of the last call if a timer is due or not settled;
   /// time_point::max() if none is armed.
   time_point next_deadline() const noexcept {
     if (any_due() || !is_empty(fresh)) return to_time(present_);
     if (none_waiting()) return (time_point::max)();
+    if (wheels_ == nullptr) return to_time(static_cast<const timer_node*>(head_of(waiting).next)->when);
     const std::size_t index = next_slot();
     if (index < slot_count) return to_time(start_of(index));
     std::uint64_t earliest = never;
     int looked_at = 0;
-    for (const timer_link* link = heads_[index].next; link != &heads_[index]; link = link->next) {
+    const timer_link& head = head_of(index);
+    for (const timer_link* link = head.next; link != &head; link = link->next) {
       if (++looked_at > 16) return to_time(start_of(index));
       const std::uint64_t when = static_cast<const timer_node*>(link)->when;
       if (when < earliest) earliest = when;
@@ -191,17 +202,27 @@ class timer_queue {
   static constexpr std::uint64_t never = ~std::uint64_t{0};
   static constexpr std::size_t slot_count = 256;
   static constexpr std::size_t wheel_slots = 4 * slot_count;
-  static constexpr std::size_t beyond = wheel_slots;  // the lists behind the wheels
-  static constexpr std::size_t fresh = beyond + 1;    // not yet settled
-  static constexpr std::size_t due = beyond + 2;      // fires with the next batch
-  static constexpr std::size_t firing = beyond + 3;   // the batch
+  // Indices of the lists beside the wheels.
+  static constexpr std::size_t waiting = wheel_slots;  // beyond the wheels; without wheels, all in the order of ticks
+  static constexpr std::size_t fresh = waiting + 1;    // not yet settled
+  static constexpr std::size_t due = waiting + 2;      // fires with the next batch
+  static constexpr std::size_t firing = waiting + 3;   // the batch
+  static constexpr int few = 16;                       // timers that one may pass on its way into the sorted list
 
-  /// The bit of a list behind the wheels in summary_.
+  struct list_head : timer_link {
+    list_head() noexcept : timer_link{this, this} {}
+  };
+  struct wheels {
+    list_head heads[wheel_slots];                   // first: see mark_empty()
+    std::uint64_t occupied[wheel_slots / 64] = {};  // a bit for each slot: its list is not empty
+  };
+
+  /// The bit of a list beside the wheels in summary_.
   static constexpr std::uint32_t bit_of(std::size_t list) noexcept {
     return std::uint32_t{1} << (wheel_slots / 64 + (list - wheel_slots));
   }
   /// The bits of timers that wait for their time.
-  static constexpr std::uint32_t timed = (bit_of(beyond) << 1) - 1;
+  static constexpr std::uint32_t timed = (bit_of(waiting) << 1) - 1;
 
   static std::int64_t since_epoch(time_point t) noexcept {
     return std::int64_t{std::chrono::duration_cast<nanoseconds>(t.time_since_epoch()).count()};
@@ -221,18 +242,26 @@ class timer_queue {
         nanoseconds(static_cast<std::int64_t>(static_cast<std::uint64_t>(origin_) + ns))));
   }
 
-  bool is_empty(std::size_t index) const noexcept { return heads_[index].next == &heads_[index]; }
+  timer_link& head_of(std::size_t index) noexcept {
+    return index < wheel_slots ? wheels_->heads[index] : lists_[index - wheel_slots];
+  }
+  const timer_link& head_of(std::size_t index) const noexcept {
+    return index < wheel_slots ? wheels_->heads[index] : lists_[index - wheel_slots];
+  }
+  /// For a list beside the wheels.
+  bool is_empty(std::size_t list) const noexcept { return head_of(list).next == &head_of(list); }
 
-  /// Appends to a list behind the wheels.
+  /// Appends to a list beside the wheels.
   void append(std::size_t list, timer_node& node) noexcept {
-    append(heads_[list], node);
+    link_before(head_of(list), node);
     if ((summary_ & bit_of(list)) == 0) summary_ |= bit_of(list);
   }
-  static void append(timer_link& head, timer_node& node) noexcept {
-    node.next = &head;
-    node.prev = head.prev;
-    head.prev->next = &node;
-    head.prev = &node;
+  /// Before the head of a list means at its end.
+  static void link_before(timer_link& behind, timer_node& node) noexcept {
+    node.next = &behind;
+    node.prev = behind.prev;
+    behind.prev->next = &node;
+    behind.prev = &node;
   }
   static void unlink(timer_node& node) noexcept {
     node.prev->next = node.next;
@@ -250,47 +279,108 @@ class timer_queue {
 
   void place(timer_node& node) noexcept {
     const std::uint64_t differ = node.when ^ present_;
-    if (node.when <= present_ || (differ >> 32) != 0) [[unlikely]]
-      return append(node.when <= present_ ? due : beyond, node);
+    if (node.when <= present_ || differ > reach_) [[unlikely]] {
+      if (node.when <= present_) return append(due, node);
+      return wheels_ != nullptr ? append(waiting, node) : insert(node);
+    }
     const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
     const std::size_t index = level * slot_count + ((node.when >> (8 * level)) & (slot_count - 1));
-    append(heads_[index], node);
-    occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    link_before(wheels_->heads[index], node);
+    wheels_->occupied[index / 64] |= std::uint64_t{1} << (index % 64);
     summary_ |= 1U << (index / 64);
   }
 
+  /// Places a timer without wheels: behind those of its tick. Makes the wheels if too many are later.
+  [[gnu::noinline]] void insert(timer_node& node) noexcept {
+    timer_link* const head = &head_of(waiting);
+    timer_link* before = head->prev;
+    for (int passed = 1; before != head && static_cast<timer_node*>(before)->when > node.when; ++passed) {
+      if (passed == few + 1) {
+        if (wheels* const made = new (std::nothrow) wheels; made != nullptr) {
+          use(made);
+          return place(node);
+        }
+      }
+      before = before->prev;
+    }
+    link_before(*before->next, node);
+    summary_ |= bit_of(waiting);
+  }
+
+  /// Moves the timers of the list into new wheels; those of one tick keep their order.
+  void use(wheels* made) noexcept {
+    wheels_.reset(made);
+    reach_ = ~std::uint32_t{0};
+    move_down(waiting);
+  }
+
+  [[gnu::always_inline]] void disarm_here(timer_node& node) noexcept {
+    if (!node.armed()) return;
+    timer_link* const before = node.prev;
+    unlink(node);
+    if (before->next == before) mark_empty(before);
+  }
+
+  static std::uintptr_t address(const void* of) noexcept { return reinterpret_cast<std::uintptr_t>(of); }
+
   /// The list of `head` has become empty.
   [[gnu::always_inline]] void mark_empty(const timer_link* head) noexcept {
-    if (head == &heads_[fresh]) return;  // most are armed and disarmed there: its bit stays until the next look
-    const auto index = static_cast<std::size_t>(head - heads_);
-    if (index >= wheel_slots) {
-      summary_ &= ~bit_of(index);
+    if (head == &head_of(fresh)) return;  // most are armed and disarmed there: its bit stays until the next look
+    const std::size_t index = (address(head) - address(wheels_.get())) / sizeof(list_head);
+    if (index >= wheel_slots) {  // also without wheels, for no object lies in the first 16 KiB of the address space
+      summary_ &= ~bit_of(wheel_slots + (address(head) - address(lists_)) / sizeof(list_head));
       return;
     }
-    std::uint64_t& word = occupied_[index / 64];
+    std::uint64_t& word = wheels_->occupied[index / 64];
     word &= ~(std::uint64_t{1} << (index % 64));
     if (word == 0) summary_ &= ~(1U << (index / 64));
   }
 
-  /// Index of the first list that needs attention. At least one timer waits in a wheel or beyond.
+  /// Index of the first list that needs attention. There are wheels, and at least one timer waits in them or beyond.
   std::size_t next_slot() const noexcept {
     const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
-    if (word >= wheel_slots / 64) return beyond;
-    return word * 64 + static_cast<std::size_t>(std::countr_zero(occupied_[word]));
+    if (word >= wheel_slots / 64) return waiting;
+    return word * 64 + static_cast<std::size_t>(std::countr_zero(wheels_->occupied[word]));
   }
 
-  /// First tick of a list.
+  /// First tick of a list. There are wheels.
   std::uint64_t start_of(std::size_t index) const noexcept {
-    if (index == beyond) return ((present_ >> 32) + 1) << 32;
+    if (index == waiting) return ((present_ >> 32) + 1) << 32;
     const std::size_t shift = 8 * (index / slot_count);
     return ((present_ >> shift >> 8 << 8) | (index % slot_count)) << shift;
   }
 
+  void turn_wheels(std::uint64_t target) noexcept {
+    while ((summary_ & timed) != 0) {
+      const std::size_t index = next_slot();
+      const std::uint64_t start = start_of(index);
+      if (start > target) break;
+      present_ = start;
+      if (index < slot_count) {
+        splice(wheels_->heads[index], head_of(due));
+        summary_ |= bit_of(due);
+        mark_empty(&wheels_->heads[index]);
+      } else {
+        move_down(index);
+      }
+    }
+  }
+
+  void collect_few(std::uint64_t target) noexcept {
+    timer_link& head = head_of(waiting);
+    while (head.next != &head) {
+      timer_node& node = static_cast<timer_node&>(*head.next);
+      if (node.when > target) return;
+      unlink(node);
+      append(due, node);
+    }
+    summary_ &= ~bit_of(waiting);
+  }
+
   void move_down(std::size_t index) noexcept {
-    timer_link chain;
-    chain.next = chain.prev = &chain;
-    splice(heads_[index], chain);
-    mark_empty(&heads_[index]);
+    list_head chain;
+    splice(head_of(index), chain);
+    mark_empty(&head_of(index));
     while (chain.next != &chain) {
       timer_node& node = static_cast<timer_node&>(*chain.next);
       unlink(node);
@@ -300,9 +390,10 @@ class timer_queue {
 
   std::int64_t origin_;        // nanoseconds since the clock's epoch
   std::uint64_t present_ = 0;  // tick up to which timers have been collected
-  std::uint32_t summary_ = 0;  // bit w: occupied_[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
-  std::uint64_t occupied_[16] = {};  // a bit for each slot of the wheels: its list is not empty
-  timer_link heads_[firing + 1];
+  std::uint32_t summary_ = 0;  // bit w: occupied[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
+  std::uint32_t reach_ = 0;    // a timer whose tick differs from the present one in higher bits is not in the wheels
+  std::unique_ptr<wheels> wheels_;
+  list_head lists_[firing + 1 - wheel_slots];
 };
 
 }  // namespace async::detail

@@ -22,8 +22,11 @@ class pool_core;
 /// Lifetime    until the pool's end: messages to a flow that has gone may still arrive.
 struct hosted_loop {
   /// `wake(loop)` schedules the loop.
-  hosted_loop(pool_core& its_pool, bool of_flows, void (*wake)(hosted_loop&) noexcept)
-      : pool(its_pool), is_for_flows(of_flows), loop(task([this, wake] { wake(*this); })), host(core_of(loop)) {}
+  hosted_loop(pool_core& its_pool, const pool_timers& timers, bool of_flows, void (*wake)(hosted_loop&) noexcept)
+      : pool(its_pool),
+        is_for_flows(of_flows),
+        loop(task([this, wake] { wake(*this); }), timers.origin()),
+        host(core_of(loop)) {}
 
   loop_core& core() const noexcept { return host.core(); }
   static hosted_loop& of(pool_timers::alarm& a) noexcept { return static_cast<alarm_of&>(a).loop; }

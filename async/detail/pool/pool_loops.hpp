@@ -99,7 +99,7 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
     h = nullptr;
   }
   if (h == nullptr) {
-    h = flow_loops_.make(*this, &schedule, loops_unhandled_);
+    h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
     if (h == nullptr || !h->word.try_begin()) return nullptr;
   }
   h->is_spare = false;

@@ -48,7 +48,11 @@ class pool_timers {
     atomic<std::int64_t> at_{(std::numeric_limits<std::int64_t>::max)()};
   };
 
-  explicit pool_timers(time_point now) noexcept : queue_(now) {}
+  /// Throws std::bad_alloc.
+  explicit pool_timers(time_point now) : queue_(now) { queue_.make_wheels(); }
+
+  /// For the timer queues of the loops, so that they have the same ticks.
+  time_point origin() const noexcept { return queue_.origin(); }
 
   /// The first deadline, or never. Relaxed: a look.
   time_point next() const noexcept { return to_time(cover_.first()); }

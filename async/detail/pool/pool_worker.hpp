@@ -106,8 +106,9 @@ class clock_look {
 /// It outlives the thread, and gets another one when the pool grows again. So worker number `index` is always the same
 /// object.
 struct worker : participant {
-  worker(pool_core& owner, std::size_t number, sleepers& s, void (*wake)(hosted_loop&) noexcept)
-      : participant(owner, number, this, s), own_loop(owner, false, wake) {}
+  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers,
+         void (*wake)(hosted_loop&) noexcept)
+      : participant(owner, number, this, s), own_loop(owner, timers, false, wake) {}
 
   /// Own thread only: whether the crew asks the thread to end.
   bool is_exit_requested() const noexcept {

@@ -64,10 +64,10 @@ class flow_loops {
     end_of_spare_ = &h.next_spare;
   }
   /// A new one, which rests. Null: there is no memory.
-  hosted_loop* make(pool_core& pool, void (*wake)(hosted_loop&) noexcept,
+  hosted_loop* make(pool_core& pool, const pool_timers& timers, void (*wake)(hosted_loop&) noexcept,
                     const std::shared_ptr<unhandled_hook>& hook) noexcept {
     try {
-      auto* const made = new hosted_loop(pool, true, wake);
+      auto* const made = new hosted_loop(pool, timers, true, wake);
       made->core().set_unhandled(hook);
       const std::lock_guard lock(mutex_);
       made->next_of_all = std::exchange(all_, made);

@@ -31,9 +31,9 @@ class worker_crew {
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop calls `wake` when it has work.
-  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, void (*body)(worker&),
+  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
               void (*wake)(hosted_loop&) noexcept, void (*prepare)(worker&))
-      : pool_(pool), sleepers_(all), quiescence_(counts), body_(body), wake_(wake), prepare_(prepare) {}
+      : pool_(pool), sleepers_(all), quiescence_(counts), timers_(timers), body_(body), wake_(wake), prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -165,7 +165,7 @@ class worker_crew {
     while (members_.size() < count) {
       const std::size_t known = members_.size();
       members_.reserve(known + 1);
-      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, wake_);
+      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, wake_);
       prepare_(*fresh);
       all_.reserve_one();
       members_.push_back(std::move(fresh));
@@ -210,6 +210,7 @@ class worker_crew {
   pool_core& pool_;
   sleepers& sleepers_;
   quiescence& quiescence_;
+  const pool_timers& timers_;
   void (*const body_)(worker&);
   void (*const wake_)(hosted_loop&) noexcept;
   void (*const prepare_)(worker&);

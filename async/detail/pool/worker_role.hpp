@@ -153,7 +153,7 @@ inline pool_core::pool_core(threadpool_options options, threadpool& facade)
       injector_(options),
       hooks_(std::move(options)),
       crew_(
-          *this, sleepers_, quiescence_, [](worker& w) { w.pool.run_worker(w); }, &schedule,
+          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, &schedule,
           [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
   struct to_pool final : unhandled_hook {
     explicit to_pool(pool_core& p) noexcept : pool(p) {}

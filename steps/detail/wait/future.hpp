@@ -144,9 +144,7 @@ struct watch_scope : scope, async::detail::timer_node {
     return true;
   }
   void arm_again() noexcept {
-    auto& timers = holder->flow_->core->timers();
-    timers.disarm(*this);  // a notification finds it armed
-    timers.arm_after(*this, interval.next());
+    holder->flow_->core->timers().rearm_after(*this, interval.next());  // a notification finds it armed
   }
   static void due(timer_node& node) {
     step& s = *static_cast<watch_scope&>(node).holder;

@@ -65,9 +65,7 @@ inline void set_timeout(step& s, nanoseconds limit) {
   f.mark_wait();
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops != &timeout_scope::ops) continue;
-    auto& timer = static_cast<timeout_scope&>(*old);
-    timers.disarm(timer);
-    return timers.arm_after(timer, limit);
+    return timers.rearm_after(static_cast<timeout_scope&>(*old), limit);
   }
   limit_claim place;
   if (!place.take(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),

@@ -90,8 +90,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     if (!end_.has_value()) return;
     if (!end_->is_wanted()) return end();
     if (!async::detail::is_ready(future_) && !is_ready_after_all()) {
-      loop_.get()->timers().disarm(*this);
-      return loop_.get()->timers().arm_after(*this, interval_.next());
+      return loop_.get()->timers().rearm_after(*this, interval_.next());
     }
     std::future<T> ready = std::move(future_);
     trigger<T> wanted = std::move(*end_);

@@ -254,6 +254,45 @@ TEST_CASE("a loop that ends drops messages, and calls runnables and timers while
   CHECK(gone == list{1, 2, 3, 3});
 }
 
+TEST_CASE("a hosted loop begins small, and runs more runnables and timers than it begins with") {
+  CHECK(sizeof(loop_core) <= 512);
+  event_loop ordinary;
+  CHECK(core_of(ordinary).timers().has_wheels());
+  manual_clock clock;
+  loop_core& core = *new loop_core(nullptr, clock, {}, loop_core::kind::hosted);
+  CHECK_FALSE(core.timers().has_wheels());
+  CHECK(core.trim() == 4 * sizeof(void*));
+  struct noting_timer : timer_node {
+    noting_timer(list& l, int n) : timer_node(&call), out(l), number(n) {}
+    static void call(timer_node& n) {
+      auto& self = static_cast<noting_timer&>(n);
+      self.out.push_back(self.number);
+    }
+    list& out;
+    int number;
+  };
+  list ran;
+  list expected;
+  std::vector<std::unique_ptr<runner>> runners;
+  std::vector<std::unique_ptr<noting_timer>> timers;
+  for (int i = 0; i < 40; ++i) {
+    core.ready().push(*runners.emplace_back(std::make_unique<runner>(core, [&ran, i] { ran.push_back(i); })));
+    core.timers().arm_after(*timers.emplace_back(std::make_unique<noting_timer>(ran, 79 - i)), 100ms - i * 1ms);
+    expected.push_back(i);
+  }
+  for (int i = 40; i < 80; ++i) expected.push_back(i);
+  auto cycle = core.turn();
+  CHECK(cycle.have_work);
+  CHECK(cycle.delay >= 61ms);
+  CHECK(cycle.delay < 61ms + 100us);
+  CHECK(core.timers().has_wheels());
+  for (; cycle.have_work; cycle = core.turn()) clock.advance(cycle.delay);
+  CHECK(ran == expected);
+  runners.clear();
+  core.close();
+  core.release();
+}
+
 TEST_CASE("a reference outlives the loop and reports that it is gone") {
   loop_ref none;
   letter m([](delivery) { FAIL("delivered"); });

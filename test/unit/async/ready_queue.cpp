@@ -144,6 +144,43 @@ TEST_CASE("random use gives the results of a deque, and a batch has the runnable
   }
 }
 
+TEST_CASE("a small ring has as many places as are reserved, whatever is pushed, erased and popped") {
+  std::mt19937_64 random(testing::seed());
+  for (std::size_t count = 1; count <= 70; ++count) {
+    ready_queue queue;
+    std::vector<std::unique_ptr<entry>> entries;
+    std::deque<int> expected;
+    for (std::size_t i = 0; i < count; ++i) {
+      queue.reserve(1);
+      entries.push_back(std::make_unique<entry>(static_cast<int>(i)));
+    }
+    for (std::size_t i = 0; i < testing::rounds(2000); ++i) {
+      entry& e = *entries[static_cast<std::size_t>(random() % count)];
+      if (!e.queued()) {
+        queue.push(e);
+        expected.push_back(e.number);
+      } else if (random() % 3 != 0) {
+        REQUIRE(queue.erase(e));
+        expected.erase(std::find(expected.begin(), expected.end(), e.number));
+      } else {
+        REQUIRE(pop(queue) == expected.front());
+        expected.pop_front();
+      }
+      REQUIRE(queue.empty() == expected.empty());
+    }
+  }
+}
+
+TEST_CASE("the first ring has four places and serves four runnables") {
+  ready_queue queue;
+  queue.reserve(1);
+  for (int i = 0; i < 3; ++i) CHECK(queue.try_reserve());
+  CHECK_FALSE(queue.try_reserve());
+  CHECK(queue.trim() == 0);
+  queue.unreserve(4);
+  CHECK(queue.trim() == 4 * sizeof(void*));
+}
+
 TEST_CASE("trim frees places that are not reserved") {
   ready_queue queue;
   CHECK(queue.trim() == 0);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/alloc_counter.hpp"
 #include "support/scale.hpp"
 
 using async::detail::timer_node;
@@ -60,20 +61,24 @@ TEST_CASE("a timer fires once, not before its deadline and within a tick") {
   for (const nanoseconds delay : {1ns, 65535ns, 65536ns, 65537ns, 1000000ns, 16777216ns, 16777217ns, 4294967296ns,
                                   1099511627776ns, 281474976710656ns, 281474976710657ns}) {
     for (const nanoseconds offset : {0ns, 1ns, 40000ns, 16777215ns}) {
-      list fired;
-      timer t(fired, 1);
-      timer_queue timers(start);
-      timers.expire(start + offset);
-      const time_point deadline = start + offset + delay;
-      timers.arm(t, deadline);
-      CHECK(t.armed());
-      CHECK(timers.expire(deadline - 1ns) == 0);
-      CHECK(timers.next_deadline() >= deadline);
-      CHECK(timers.next_deadline() < deadline + tick);
-      CHECK(timers.expire(deadline + tick) == 1);
-      CHECK_FALSE(t.armed());
-      CHECK(timers.empty());
-      CHECK(fired == list{1});
+      for (const bool wheels : {false, true}) {
+        list fired;
+        timer t(fired, 1);
+        timer_queue timers(start);
+        if (wheels) timers.make_wheels();
+        timers.expire(start + offset);
+        const time_point deadline = start + offset + delay;
+        timers.arm(t, deadline);
+        CHECK(t.armed());
+        CHECK(timers.expire(deadline - 1ns) == 0);
+        CHECK(timers.next_deadline() >= deadline);
+        CHECK(timers.next_deadline() < deadline + tick);
+        CHECK(timers.expire(deadline + tick) == 1);
+        CHECK_FALSE(t.armed());
+        CHECK(timers.empty());
+        CHECK(fired == list{1});
+        CHECK(timers.has_wheels() == wheels);
+      }
     }
   }
 }
@@ -81,6 +86,8 @@ TEST_CASE("a timer fires once, not before its deadline and within a tick") {
 TEST_CASE("timers fire in the order of their deadlines, those of one tick in the order armed") {
   list fired;
   timer_queue timers(start);
+  SUBCASE("with wheels") { timers.make_wheels(); }
+  SUBCASE("without") {}
   timer a(fired, 1), b(fired, 2), c(fired, 3), d(fired, 4), e(fired, 5);
   const time_point deadline = start + 300 * tick;
   timers.arm(a, deadline + 1h);
@@ -97,6 +104,8 @@ TEST_CASE("timers fire in the order of their deadlines, those of one tick in the
 TEST_CASE("a disarmed timer does not fire, and disarming twice is harmless") {
   list fired;
   timer_queue timers(start);
+  SUBCASE("with wheels") { timers.make_wheels(); }
+  SUBCASE("without") {}
   timer a(fired, 1), b(fired, 2), c(fired, 3);
   for (const nanoseconds delay : {0ns, 1000000ns, 1000000000ns, 3600000000000ns, 3600000000000000ns}) {
     timers.arm(a, start + delay);
@@ -117,6 +126,8 @@ TEST_CASE("a disarmed timer does not fire, and disarming twice is harmless") {
 TEST_CASE("a deadline may be in the past, at the end of time, or after a delay of zero") {
   list fired;
   timer_queue timers(start);
+  SUBCASE("with wheels") { timers.make_wheels(); }
+  SUBCASE("without") {}
   timer past(fired, 1), zero(fired, 2), never(fired, 3), forever(fired, 4);
   timers.arm(past, start - 1h);
   timers.arm(zero, start);
@@ -236,6 +247,8 @@ TEST_CASE("fire takes no more than the given number and keeps the rest due") {
 TEST_CASE("clear hands over each timer once") {
   list fired;
   timer_queue timers(start);
+  SUBCASE("with wheels") { timers.make_wheels(); }
+  SUBCASE("without") {}
   std::vector<std::unique_ptr<timer>> many;
   for (int i = 0; i < 60; ++i) {
     many.push_back(std::make_unique<timer>(fired, i));
@@ -273,13 +286,135 @@ TEST_CASE("the next deadline of a crowded slot is not late, and reaches the time
   CHECK(fired == list{99});
 }
 
+TEST_CASE("the timer that would pass more than 16 others makes the wheels, and no other does") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  list expected;
+  for (int i = 0; i < 100; ++i) {
+    many.push_back(std::make_unique<timer>(fired, i));
+    timers.arm(*many.back(), start + (1000 + i) * tick);
+    expected.push_back(i);
+    if (i == 82) expected.push_back(300);
+    if (i == 83) expected.push_back(200);
+  }
+  timer sixteen(fired, 200), seventeen(fired, 300);
+  const testing::alloc_counter counter;
+  timers.arm(sixteen, start + 1083 * tick);  // behind its equal: passes 84 to 99
+  CHECK_FALSE(timers.has_wheels());
+  CHECK(counter.calls() == 0);
+  timers.disarm(sixteen);
+  timers.arm(seventeen, start + 1082 * tick);
+  CHECK(timers.has_wheels());
+  CHECK(counter.calls() == 1);
+  timers.arm(sixteen, start + 1083 * tick);
+  CHECK(timers.expire(start + 2000 * tick) == 102);
+  CHECK(fired == expected);
+  CHECK(timers.has_wheels());  // they stay
+  const testing::alloc_counter again;
+  timers.make_wheels();
+  CHECK(again.calls() == 0);
+}
+
+TEST_CASE("timers of one tick keep the order in which they were armed when the wheels come") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  const auto arm = [&](int id, nanoseconds at) {
+    timers.arm(*many.emplace_back(std::make_unique<timer>(fired, id)), start + at);
+  };
+  const nanoseconds far = 400h;  // beyond the wheels
+  for (int i = 0; i < 8; ++i) arm(i, 300 * tick);
+  for (int i = 20; i < 28; ++i) arm(i, far);
+  for (int i = 8; i < 10; ++i) arm(i, 300 * tick);
+  REQUIRE_FALSE(timers.has_wheels());
+  arm(-1, 299 * tick);
+  REQUIRE(timers.has_wheels());
+  for (int i = 10; i < 12; ++i) arm(i, 300 * tick);
+  for (int i = 28; i < 30; ++i) arm(i, far);
+  timers.expire(start + 299 * tick);
+  arm(12, 300 * tick);
+  CHECK(timers.next_deadline() == start + 300 * tick);
+  CHECK(timers.expire(start + 1000h) == 23);
+  list expected{-1};
+  for (int i = 0; i < 13; ++i) expected.push_back(i);
+  for (int i = 20; i < 30; ++i) expected.push_back(i);
+  CHECK(fired == expected);
+}
+
+TEST_CASE("without wheels, the next deadline is that of the first timer, however many there are") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  for (int i = 0; i < 1000; ++i) {
+    many.push_back(std::make_unique<timer>(fired, i));
+    timers.arm(*many.back(), start + (70'000 + i) * tick);
+  }
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(timers.next_deadline() == start + (70'000 + i) * tick);
+    CHECK(timers.expire(timers.next_deadline()) == 1);
+  }
+  CHECK(timers.next_deadline() == time_point::max());
+  CHECK_FALSE(timers.has_wheels());
+}
+
+TEST_CASE("without memory for the wheels the timers stay in order, and the wheels come when there is memory") {
+  list fired;
+  timer_queue timers(start);
+  std::vector<std::unique_ptr<timer>> many;
+  list expected;
+  for (int i = 0; i < 100; ++i) {
+    many.push_back(std::make_unique<timer>(fired, 99 - i));
+    expected.push_back(i);
+  }
+  {
+    const testing::no_memory none;
+    for (int i = 0; i < 99; ++i) timers.arm(*many[static_cast<std::size_t>(i)], start + 1h - i * tick);
+  }
+  CHECK_FALSE(timers.has_wheels());
+  CHECK(timers.next_deadline() >= start + 1h - 98 * tick);
+  CHECK(timers.next_deadline() < start + 1h - 97 * tick);
+  {
+    const testing::no_memory none;
+    CHECK_THROWS_AS(timers.make_wheels(), std::bad_alloc);
+  }
+  CHECK_FALSE(timers.has_wheels());
+  timers.arm(*many[99], start + 1h - 99 * tick);
+  CHECK(timers.has_wheels());
+  CHECK(timers.expire(start + 2h) == 100);
+  CHECK(fired == expected);
+}
+
+TEST_CASE("a queue of the same origin is armed for another one's next deadline without a second rounding") {
+  list fired;
+  const time_point odd = start + 12'345ns;
+  timer_queue own(odd);
+  timer_queue of_all(own.origin());
+  CHECK(own.origin() == odd);
+  for (const nanoseconds delay : {1ns, 65'535ns, 65'537ns, 1'000'000ns, 3'600'000'000'000ns}) {
+    timer t(fired, 1), for_queue(fired, 2);
+    own.arm(t, odd + delay);
+    const time_point next = own.next_deadline();
+    of_all.arm(for_queue, next);
+    CHECK(of_all.next_deadline() == next);
+    CHECK(next - (odd + delay) < tick);
+    of_all.disarm(for_queue);
+    own.disarm(t);
+  }
+}
+
 namespace {
+
+/// How a queue comes by its wheels.
+enum class wheels { at_once, when_needed, often_refused, never };
 
 /// The queue beside a multimap by (tick, turn), with random operations, also from within callbacks.
 class comparison {
  public:
-  explicit comparison(std::uint64_t seed) : random_(seed), timers_(start) {
-    for (int i = 0; i < 200; ++i) {
+  comparison(std::uint64_t seed, std::size_t timers, wheels how)
+      : random_(seed), timers_(start), how_(how), few_(timers <= 40) {
+    if (how == wheels::at_once) timers_.make_wheels();
+    for (std::size_t i = 0; i < timers; ++i) {
       auto& t = nodes_.emplace_back(std::make_unique<node>(*this, nodes_.size()));
       t->place = expected_.end();
     }
@@ -294,9 +429,10 @@ class comparison {
         REQUIRE(timers_.empty() == expected_.empty());
         if (earliest == never) REQUIRE(next == time_point::max());
         if (earliest != never) REQUIRE(next <= time_at(earliest));
-        if (earliest != never && expected_.size() <= 16 && earliest > present_) REQUIRE(next == time_at(earliest));
+        const bool exact = !timers_.has_wheels() || expected_.size() <= 16;
+        if (earliest != never && exact && earliest > present_) REQUIRE(next == time_at(earliest));
       }
-      now_ += span();
+      now_ += few_ ? span() / 256 : span();
       settle();
       const std::uint64_t target = tick_of(now_, false);
       present_ = target;
@@ -305,12 +441,16 @@ class comparison {
         nodes_[batch_.back()]->place = expected_.end();
         expected_.erase(expected_.begin());
       }
-      timers_.expire(now_);
+      perhaps_without_memory([this] { timers_.collect(now_); });
+      timers_.fire(never);
       REQUIRE(batch_.empty());
     }
     for (auto& n : nodes_) timers_.disarm(*n);
     REQUIRE(timers_.empty());
+    if (how_ == wheels::at_once) REQUIRE(timers_.has_wheels());
+    if (how_ == wheels::never) REQUIRE_FALSE(timers_.has_wheels());
   }
+  bool has_wheels() const { return timers_.has_wheels(); }
   std::size_t fired = 0;
 
  private:
@@ -328,6 +468,15 @@ class comparison {
     std::multimap<key, std::size_t>::iterator place{};
   };
 
+  template <class F>
+  void perhaps_without_memory(F f) {
+    if (how_ == wheels::never || (how_ == wheels::often_refused && below(8) != 0)) {
+      const testing::no_memory none;
+      return f();
+    }
+    f();
+  }
+
   void check_fired(std::size_t index) {
     REQUIRE_FALSE(batch_.empty());
     REQUIRE(batch_.front() == index);
@@ -341,6 +490,7 @@ class comparison {
     const auto index = static_cast<std::size_t>(below(nodes_.size()));
     node& n = *nodes_[index];
     if (n.armed()) {
+      if (few_ && below(4) != 0) return;  // most of them wait
       timers_.disarm(n);
       if (n.place != expected_.end()) expected_.erase(std::exchange(n.place, expected_.end()));
       std::erase(batch_, index);
@@ -351,7 +501,7 @@ class comparison {
       fresh_.emplace_back(index, delay);
     } else {
       const time_point deadline = now_ + span() - 1000ns;
-      timers_.arm(n, deadline);
+      perhaps_without_memory([&] { timers_.arm(n, deadline); });
       expect(index, deadline);
     }
   }
@@ -376,6 +526,8 @@ class comparison {
 
   std::mt19937_64 random_;
   timer_queue timers_;
+  const wheels how_;
+  const bool few_;
   std::vector<std::unique_ptr<node>> nodes_;
   std::multimap<key, std::size_t> expected_;
   std::vector<std::size_t> batch_;
@@ -392,9 +544,30 @@ TEST_CASE("random arming, disarming and expiring gives the results of an ordered
   for (std::size_t round = 0; round < testing::rounds(2000); ++round) {
     const std::uint64_t seed = testing::seed() + round;
     CAPTURE(seed);
-    comparison both(seed);
+    comparison both(seed, 200, static_cast<wheels>(round % 4));
     both.run(200);
     fired += both.fired;
   }
   CHECK(fired > 1000);
+}
+
+TEST_CASE("few timers give the results of an ordered map, whether their queue changes to wheels or not") {
+  std::size_t fired = 0;
+  std::size_t changed = 0;
+  std::size_t rounds = 0;
+  for (std::size_t round = 0; round < testing::rounds(2000); ++round) {
+    const std::uint64_t seed = testing::seed() + round;
+    const std::size_t timers = 1 + round % 40;
+    CAPTURE(seed);
+    CAPTURE(timers);
+    comparison both(seed, timers, round % 3 == 0 ? wheels::often_refused : wheels::when_needed);
+    both.run(100);
+    fired += both.fired;
+    ++rounds;
+    if (both.has_wheels()) ++changed;
+    if (timers <= 17) REQUIRE_FALSE(both.has_wheels());
+  }
+  CHECK(fired > 1000);
+  CHECK(changed != 0);
+  CHECK(changed < rounds);
 }
