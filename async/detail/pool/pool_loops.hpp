@@ -240,18 +240,18 @@ inline void pool_core::fire_timers(worker& w) noexcept {
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
-  w.fires = timers_.fire(now, [](pool_timers::alarm& a) noexcept {
+  timers_.fire(now, &w, [](pool_timers::alarm& a) noexcept {
     hosted_loop& h = hosted_loop::of(a);
     h.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
     schedule(h);
-  }) != 0;
+  });
 }
 
 /// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
 /// look at timers and other workers' loops.
 inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
   const bool others_are_awake = sleepers_.idle().count() < quiescence_.threads();
-  w.covers = timers_.cover(others_are_awake && !std::exchange(w.fires, false));
+  w.covers = timers_.cover(others_are_awake && timers_.last_fired_by() != &w);
   deadline = (std::min)(deadline, w.covers);
   if (!others_are_awake) return;
   std::uint64_t turns = 0;

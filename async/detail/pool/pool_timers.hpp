@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for milliseconds
-#include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
 #include <mutex>    // for mutex, lock_guard
@@ -74,9 +73,9 @@ class pool_timers {
     publish_next();
   }
 
-  /// Calls schedule(alarm&) for each loop whose deadline has come; returns how many.
+  /// Calls schedule(alarm&) for each loop whose deadline has come. `by`: the calling worker.
   template <class F>
-  std::size_t fire(time_point now, F schedule) noexcept {
+  void fire(time_point now, const void* by, F schedule) noexcept {
     alarm* fired = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -84,15 +83,16 @@ class pool_timers {
       static_cast<void>(queue_.expire(now));
       publish_next();
     }
-    std::size_t count = 0;
-    for (; fired != nullptr; ++count) {
+    if (fired != nullptr) last_fired_by_.store(by, std::memory_order_relaxed);  // relaxed: a hint
+    while (fired != nullptr) {
       alarm& a = *fired;
       fired = a.next_fired;
       a.set_at(never);  // from here on the loop's thread may arm it again
       schedule(a);
     }
-    return count;
   }
+  /// Relaxed: a hint.
+  const void* last_fired_by() const noexcept { return last_fired_by_.load(std::memory_order_relaxed); }
 
   // --- which sleeper looks, see deadline_cover -----------------------------------------------------------------------
 
@@ -108,6 +108,7 @@ class pool_timers {
   std::mutex mutex_;
   timer_queue<wait_clock> queue_;  // guarded by the mutex
   alarm** end_of_fired_ = nullptr; // likewise
+  atomic<const void*> last_fired_by_{nullptr};
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };
 

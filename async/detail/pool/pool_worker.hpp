@@ -134,7 +134,6 @@ struct worker : participant {
   atomic<std::uint64_t> turns{0};      // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};      // likewise: of loops whose last turn another worker ran
   std::uint64_t turns_seen = 0;        // own thread only: turns of all workers at its last sleep
-  bool fires = false;                  // own thread only: it has fired timers since its last sleep
   bool watches = false;                // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
   bool has_thread = false;       // guarded by the crew's mutex: there is a thread that has not confirmed its exit
