@@ -296,8 +296,8 @@ void run_flows(std::size_t least) {
   CHECK(values > 0);
   CHECK(broken > 0);
   CHECK(held::live() == 0);
-  std::printf("figures: %zu flows ended, %zu were cancelled, %zu of them by their destructor\n", values.load(),
-              broken.load(), destroyed.load());
+  std::printf("figures: %zu flows ended, %zu were cancelled, %zu were destroyed in use\n", values.load(), broken.load(),
+              destroyed.load());
 }
 
 }  // namespace
