@@ -162,7 +162,7 @@ void one_step(IAsyncSteps& asi, numbers& random, world& all, int depth) {
       asi.add([&outside, h = held()](IAsyncSteps& step) { outside.add(step.completion<>()); });
       return;
     case 4:
-      asi.sync(all.mutexes[which], [&all, &outside, time, inner, depth](IAsyncSteps& section) {
+      asi.sync(all.mutexes[which], [&outside, time, depth](IAsyncSteps& section) {
         section.stack<held>();
         wait_for(section, time / 8);
         if (depth == 0) section.add([&outside](IAsyncSteps& step) { outside.add(step.completion<>()); });
