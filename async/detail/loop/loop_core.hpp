@@ -251,7 +251,7 @@ class loop_core {
     }
     ~turn_scope() {
       current_loop = core.around_;
-      if (core.hosted_) {
+      if (core.hosted_ && way != biased_lock::way::biased) {
         core.owner_.leave_without_owner();
       } else {
         core.owner_.leave(way);

@@ -130,6 +130,7 @@ struct worker : participant {
   hosted_loop own_loop;                // what pool.loop(index) names; any worker runs it
   run_queue<hosted_loop> ready;        // loops that have work; others take from it, too
   spare_loops spares;                  // own thread only
+  hosted_loop* in_hand = nullptr;      // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                    // own thread only: when to compare the pool's timers with the clock
   atomic<std::uint64_t> turns{0};      // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};      // likewise: of loops whose last turn another worker ran
