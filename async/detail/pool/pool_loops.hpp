@@ -236,6 +236,7 @@ class pool_core::flow_place {
       } else {
         self.loop_.host.unbias();
         self.pool_.end_possession(self.loop_, has_work);
+        self.pool_.before_functions();  // tasks that run next may block, and the turn may have armed a timer
       }
     }
   };
@@ -313,7 +314,10 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
 /// By a worker that has been asleep, or that does not sleep after all.
 inline void pool_core::woke(worker& w) noexcept {
   timers_.uncover(std::exchange(w.covers, pool_timers::never));
-  if (std::exchange(w.watches, false)) watch_.end();
+  if (std::exchange(w.watches, false)) {
+    watch_.end();
+    heavy_fence();  // pairs with is_on()'s light fence
+  }
   w.looks.hurry();
 }
 
