@@ -440,10 +440,11 @@ class pool_core {
   }
 
   /// The park phase: announces sleep, and parks unless look(deadline) finds something after that. True: the thread is
-  /// counted as searching.
+  /// counted as searching. `fences`: see announce().
   template <class Look>
-  bool park_unless(sleepers::sleeper& s, bool was_searching, wait_clock::time_point deadline, Look look) noexcept {
-    sleepers_.announce(s, was_searching);
+  bool park_unless(sleepers::sleeper& s, bool was_searching, bool fences, wait_clock::time_point deadline,
+                   Look look) noexcept {
+    sleepers_.announce(s, was_searching, fences);
     if (look(deadline)) return sleepers_.cancel(s);  // see announce()
     return deadline == (wait_clock::time_point::max)() ? sleepers_.park(s) : sleepers_.park_until(s, deadline);
   }

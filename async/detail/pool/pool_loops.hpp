@@ -266,6 +266,7 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
 
 /// By a worker that has been asleep, or that does not sleep after all.
 inline void pool_core::woke(worker& w) noexcept {
+  w.has_withdrawn = w.has_withdrawn || w.watches || w.covers != pool_timers::never;
   timers_.uncover(std::exchange(w.covers, pool_timers::never));
   if (std::exchange(w.watches, false)) watch_.end();
   w.looks.hurry();

@@ -36,11 +36,15 @@ class pool_timers {
       *self.list_end = &self.next_fired;
     }
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
-    /// so that nobody arms it meanwhile. Relaxed: the loop's thread has armed it, or the loop is about to be scheduled.
+    /// so that nobody arms it meanwhile.
     time_point at() const noexcept {
-      return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed)));
+      // [Y5] acquire, pairs with [Y4]: the thread that has fired it has read the link
+      return time_point(wait_clock::duration(at_.load(std::memory_order_acquire)));
     }
-    void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
+    void set_at(time_point t) noexcept {
+      // [Y4] release, pairs with [Y5]: the next thread that fires it may write the link
+      at_.store(t.time_since_epoch().count(), std::memory_order_release);
+    }
 
     alarm* next_fired = nullptr;
     alarm*** list_end = nullptr;  // while it is armed: the end of the pool's list of those that fire
@@ -59,6 +63,7 @@ class pool_timers {
   /// Arms `a`, for a deadline that is earlier than the one it has. By the thread that has the loop.
   void arm(alarm& a, time_point deadline) noexcept {
     const std::lock_guard lock(mutex_);
+    if (a.at() == fired_already) return;  // it is in a list of those that fire, and the turn that follows arms it
     queue_.disarm(a);
     a.list_end = &end_of_fired_;
     queue_.arm(a, deadline);

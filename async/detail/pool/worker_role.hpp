@@ -83,7 +83,8 @@ class pool_core::worker_role {
       participant::count(worker_.parks);
       return false;
     };
-    searching_ = pool_.park_unless(worker_.parking_slot, searching_, never, look);
+    const bool fences = std::exchange(worker_.has_withdrawn, false);
+    searching_ = pool_.park_unless(worker_.parking_slot, searching_, fences, never, look);
     pool_.woke(worker_);
   }
 

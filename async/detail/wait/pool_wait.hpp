@@ -179,7 +179,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       if (worker_ != nullptr) pool_.limit_sleep(*worker_, deadline);
       return false;
     };
-    pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
+    pool_.park_unless(part_.parking_slot, false, true, wait_clock::now() + nap_, look);
     if (worker_ != nullptr) pool_.woke(*worker_);
     part_.parking_slot.condition = nullptr;
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
