@@ -424,6 +424,7 @@ class pool_core {
   static void schedule(hosted_loop& h) noexcept;
   void enqueue(hosted_loop& h) noexcept;
   hosted_loop* take_spare(worker* w) noexcept;
+  void review_loops() noexcept;
   void make_spare(worker* w, hosted_loop& h) noexcept;
   bool settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept;
   void put_down(worker& w) noexcept;

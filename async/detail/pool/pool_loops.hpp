@@ -94,6 +94,10 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
 inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
   hosted_loop* h = w != nullptr ? w->spares.take() : nullptr;
   if (h == nullptr) h = flow_loops_.take();
+  if (h == nullptr && flow_loops_.is_review_due()) {
+    review_loops();
+    h = flow_loops_.take();
+  }
   if (h != nullptr && !h->word.try_begin()) {  // a message to its last flow has come late
     flow_loops_.give(*h);
     h = nullptr;
@@ -104,6 +108,29 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
   }
   h->is_spare = false;
   return h;
+}
+
+/// Makes the loops spare whose tenants have gone since their last turns.
+inline void pool_core::review_loops() noexcept {
+  std::size_t in_use = 0;
+  flow_loops_.for_each([this, &in_use](hosted_loop& h) {
+    if (h.core().has_tenant() || !h.word.try_begin()) {
+      ++in_use;
+      return;
+    }
+    bool is_left = false;
+    if (!h.is_spare) {
+      loop_host::turn in(h.host);
+      is_left = in.is_vacant();
+    }
+    if (is_left) {
+      make_spare(nullptr, h);
+    } else if (!h.is_spare) {
+      ++in_use;
+    }
+    end_possession(h, false);
+  });
+  flow_loops_.reviewed(in_use);
 }
 
 /// The loop has no flow any more. By the thread that has it.
@@ -206,6 +233,7 @@ class pool_core::flow_place {
   ~flow_place() {
     if (!has_it_) return;
     if (here) loop_.host.unbias();
+    if (!loop_.word.is_scheduled()) pool_.make_spare(worker_, loop_);  // no flow has started
     pool_.end_possession(loop_, false);
   }
   flow_place(const flow_place&) = delete;
