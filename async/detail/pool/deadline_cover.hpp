@@ -39,7 +39,7 @@ class deadline_cover {
 
   /// By a worker that has announced its sleep: the time up to which it may sleep. never: as long as it likes.
   std::int64_t cover(bool others_fire) noexcept {
-    const std::int64_t first = first_.load(std::memory_order_relaxed);  // relaxed: ordered by the heavy fence
+    const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) return never;
     const std::int64_t wanted = others_fire ? first + slack_ : first;
     // relaxed, both: of two workers that cover at a time, one wakes without need

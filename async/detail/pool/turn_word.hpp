@@ -53,6 +53,9 @@ class turn_word {
     word_.exchange(queued, std::memory_order_acq_rel);
   }
 
+  /// Whether a running loop has been scheduled. Relaxed: a look.
+  bool is_scheduled() const noexcept { return (word_.load(std::memory_order_relaxed) & queued) != 0; }
+
  private:
   static constexpr std::uint32_t resting = 0;
   static constexpr std::uint32_t queued = 1;
