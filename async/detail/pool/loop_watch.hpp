@@ -7,12 +7,12 @@
 namespace async::detail {
 
 /// Saves wake-ups for loops that wake each other: a worker that queues a single loop wakes nobody while another worker
-/// watches. The watcher sleeps for at most `interval`, then takes what it finds. So the loop runs next on the worker that
-/// has woken it or, if that worker is inside a function that takes long, soon on another one.
+/// watches. The watcher sleeps for at most `interval`, then takes what it finds. So the loop runs next on the worker
+/// that has woken it or, if that worker is inside a function that takes long, soon on another one.
 ///
-/// Why no loop is left alone: a watcher that wakes calls end(); before it sleeps again it announces its sleep (heavy
-/// fence) and looks at all queues. A worker queues the loop, then calls is_on() (light fence). So the watcher sees the
-/// loop, or the worker sees that nobody watches.
+/// Why no loop is left alone: a watcher that wakes calls end() and makes a heavy fence; then it looks at all queues:
+/// for a loop to turn, or to wake another worker before it runs functions of users. A worker queues the loop, then
+/// calls is_on() (light fence). So the watcher sees the loop, or the worker sees that nobody watches.
 ///
 /// Threads     is_on(): any. begin(), end(): workers.
 /// Progress    wait-free.
@@ -22,7 +22,7 @@ class loop_watch {
 
   /// By a worker that has queued a loop.
   bool is_on() const noexcept {
-    light_fence();                                   // pairs with announce()'s heavy fence
+    light_fence();                                  // pairs with the heavy fence after end()
     return is_on_.load(std::memory_order_relaxed);  // relaxed: ordered by the fence
   }
   /// By a worker that has announced its sleep. False: another one watches.
@@ -33,7 +33,7 @@ class loop_watch {
     return true;
   }
   /// By the watcher, when it wakes.
-  void end() noexcept { is_on_.store(false, std::memory_order_relaxed); }  // relaxed: ordered by the next heavy fence
+  void end() noexcept { is_on_.store(false, std::memory_order_relaxed); }  // relaxed: ordered by a heavy fence
 
  private:
   atomic<bool> is_on_{false};

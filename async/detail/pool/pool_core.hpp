@@ -424,7 +424,11 @@ class pool_core {
   static void schedule(hosted_loop& h) noexcept;
   void enqueue(hosted_loop& h) noexcept;
   hosted_loop* take_spare(worker* w) noexcept;
+  void review_loops() noexcept;
   void make_spare(worker* w, hosted_loop& h) noexcept;
+  bool settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept;
+  void put_down(worker& w) noexcept;
+  void end_possession(hosted_loop& h, bool has_work) noexcept;
   hosted_loop* take_loop(worker& w) noexcept;
   hosted_loop* steal_loop(worker& w) noexcept;
   void run_loop(worker* w, hosted_loop& h) noexcept;
@@ -433,6 +437,10 @@ class pool_core {
   void woke(worker& w) noexcept;
   void end_loops() noexcept;
 
+  /// Whether a loop may need this worker before it has run many more tasks.
+  bool loops_may_be_due(const worker& w) const noexcept {
+    return !w.ready.empty() || !backlog_.empty() || timers_.next() != pool_timers::never;
+  }
   /// To be called before a worker runs functions of users, which may block.
   void before_functions() noexcept {
     if (timers_.is_uncovered()) [[unlikely]]
@@ -440,11 +448,10 @@ class pool_core {
   }
 
   /// The park phase: announces sleep, and parks unless look(deadline) finds something after that. True: the thread is
-  /// counted as searching. `fences`: see announce().
+  /// counted as searching.
   template <class Look>
-  bool park_unless(sleepers::sleeper& s, bool was_searching, bool fences, wait_clock::time_point deadline,
-                   Look look) noexcept {
-    sleepers_.announce(s, was_searching, fences);
+  bool park_unless(sleepers::sleeper& s, bool was_searching, wait_clock::time_point deadline, Look look) noexcept {
+    sleepers_.announce(s, was_searching);
     if (look(deadline)) return sleepers_.cancel(s);  // see announce()
     return deadline == (wait_clock::time_point::max)() ? sleepers_.park(s) : sleepers_.park_until(s, deadline);
   }

@@ -36,14 +36,21 @@ class pool_timers {
       *self.list_end = &self.next_fired;
     }
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
-    /// so that nobody arms it meanwhile.
+    /// so that nobody arms it meanwhile. Relaxed: a guess, arm() and disarm() ask has_fired() under the lock.
     time_point at() const noexcept {
-      // [Y5] acquire, pairs with [Y4]: the thread that has fired it has read the link
-      return time_point(wait_clock::duration(at_.load(std::memory_order_acquire)));
+      return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed)));
     }
-    void set_at(time_point t) noexcept {
-      // [Y4] release, pairs with [Y5]: the next thread that fires it may write the link
-      at_.store(t.time_since_epoch().count(), std::memory_order_release);
+    void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
+
+    /// Whether it is in a list of those that have fired, and schedule() is about to be called.
+    bool has_fired() const noexcept {
+      // [PT1] acquire, pairs with [PT2]: it may be linked into another list
+      return at_.load(std::memory_order_acquire) == fired_already.time_since_epoch().count();
+    }
+    /// It has left the list.
+    void forget_firing() noexcept {
+      // [PT2] release, pairs with [PT1]: this thread has read the link
+      at_.store(never.time_since_epoch().count(), std::memory_order_release);
     }
 
     alarm* next_fired = nullptr;
@@ -63,7 +70,7 @@ class pool_timers {
   /// Arms `a`, for a deadline that is earlier than the one it has. By the thread that has the loop.
   void arm(alarm& a, time_point deadline) noexcept {
     const std::lock_guard lock(mutex_);
-    if (a.at() == fired_already) return;  // it is in a list of those that fire, and the turn that follows arms it
+    if (a.has_fired()) return;  // while this thread waited for the lock: the next turn follows, and arms it
     queue_.disarm(a);
     a.list_end = &end_of_fired_;
     queue_.arm(a, deadline);
@@ -72,7 +79,7 @@ class pool_timers {
   }
   void disarm(alarm& a) noexcept {
     const std::lock_guard lock(mutex_);
-    if (a.at() == fired_already) return;  // it belongs to the thread that is about to schedule it
+    if (a.has_fired()) return;  // it belongs to the thread that is about to schedule it
     queue_.disarm(a);
     a.set_at(never);
     publish_next();
@@ -92,7 +99,7 @@ class pool_timers {
     while (fired != nullptr) {
       alarm& a = *fired;
       fired = a.next_fired;
-      a.set_at(never);  // from here on the loop's thread may arm it again
+      a.forget_firing();  // from here on the loop's thread may arm it again
       schedule(a);
     }
   }

@@ -104,16 +104,15 @@ class basic_sleepers {
   }
 
   /// Announces sleep; the search of a searching caller ends with it. The caller then looks at every source once more,
-  /// and calls cancel() or parks in `s`. `fences`: in any case; an idle caller with nothing else to order than notify()
-  /// needs no fence while the watch is on.
-  void announce(sleeper& s, bool was_searching, bool fences = false) noexcept {
+  /// and calls cancel() or parks in `s`.
+  void announce(sleeper& s, bool was_searching) noexcept {
     std::uint64_t before = 0;
     {
       const std::lock_guard lock(mutex_);
       push(s.condition != nullptr ? first_waiting_ : first_idle_, s);
       before = change(one_asleep(s) - (was_searching ? one_searching : 0));
     }
-    if (s.condition == nullptr && !fences && (before & watched) != 0) return;
+    if (s.condition == nullptr && (before & watched) != 0) return;
     heavy_fence();  // pairs with the light fences of notify() and notify_event()
     if ((before & watched) != 0) return;
     const std::lock_guard lock(mutex_);

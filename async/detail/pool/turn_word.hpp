@@ -24,8 +24,9 @@ class turn_word {
  public:
   /// To be called after the loop has got work. True: the caller puts the loop into a queue.
   bool schedule() noexcept {
-    // [Y1] release, pairs with [Y2]: the work. Later calls that change nothing continue the release sequence.
-    return word_.fetch_or(queued, std::memory_order_release) == resting;
+    // [Y1] acq_rel, pairs with [Y2] and [Y3]: publishes the work; later calls that change nothing continue the release
+    // sequence. The thread that has had the loop may have unlinked it from a queue; the caller links it into another
+    return word_.fetch_or(queued, std::memory_order_acq_rel) == resting;
   }
 
   /// Begins the turn of a loop that was queued.
@@ -43,14 +44,17 @@ class turn_word {
   /// Lets the loop rest. False: it has been scheduled meanwhile, and requeue() follows.
   bool end() noexcept {
     std::uint32_t expected = running;
-    // [Y3] release, pairs with [Y2]: what this thread did in the loop; failure is relaxed: nothing is used
+    // [Y3] release, pairs with [Y1] and [Y2]: what this thread did in the loop; failure is relaxed: nothing is used
     return word_.compare_exchange_strong(expected, resting, std::memory_order_release, std::memory_order_relaxed);
   }
   /// The caller puts the loop into a queue again.
   void requeue() noexcept {
-    // [Y3] release, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
+    // [Y3] acq_rel, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
     word_.exchange(queued, std::memory_order_acq_rel);
   }
+
+  /// Whether a running loop has been scheduled. Relaxed: a look.
+  bool is_scheduled() const noexcept { return (word_.load(std::memory_order_relaxed) & queued) != 0; }
 
  private:
   static constexpr std::uint32_t resting = 0;

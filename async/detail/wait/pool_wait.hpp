@@ -148,12 +148,20 @@ class pool_core::wait_role : sleepers::wait_condition {
   void maintain() {
     is_done_ = ready_();
     if (is_done_ || worker_ == nullptr) return;
+    if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
     pool_.fire_timers(*worker_);
     if (!run_loop(pool_.take_loop(*worker_))) return;
     is_done_ = ready_();
   }
 
   bool is_done() const noexcept { return is_done_; }
+
+  /// At the end, before the thread goes on with functions of users: leaves loops and timers to others.
+  void leave() noexcept {
+    if (worker_ == nullptr) return;
+    if (has_watched_ && pool_.has_loops()) pool_.sleepers_.notify(&loop_waits);
+    pool_.before_functions();
+  }
 
   bool run_next() {
     may_run_ = has_stack_room() || pool_.size() == 0;  // in a paused pool no other thread would
@@ -179,8 +187,11 @@ class pool_core::wait_role : sleepers::wait_condition {
       if (worker_ != nullptr) pool_.limit_sleep(*worker_, deadline);
       return false;
     };
-    pool_.park_unless(part_.parking_slot, false, true, wait_clock::now() + nap_, look);
-    if (worker_ != nullptr) pool_.woke(*worker_);
+    pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
+    if (worker_ != nullptr) {
+      has_watched_ = worker_->watches;
+      pool_.woke(*worker_);
+    }
     part_.parking_slot.condition = nullptr;
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
@@ -245,6 +256,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const work_in_wait others_;
   bool is_done_ = false;
   bool may_run_ = true;
+  bool has_watched_ = false;  // in its last sleep, see loop_watch
   std::chrono::microseconds nap_ = first_nap;
 };
 
@@ -252,6 +264,7 @@ template <class Ready>
 void pool_core::wait_until(participant& p, const wait_scope own, const Ready ready) {
   wait_role<Ready> role(*this, p, own, ready);
   drive(role);
+  role.leave();
 }
 
 /// Lets a stand-in work if tasks are queued and no thread is free; starts a thread only if it `may_start`. False: a
