@@ -65,8 +65,8 @@ class loop_core {
     timers_.make_wheels();
     adopt();
   }
-  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more when
-  /// it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
+  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more
+  /// when it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
   loop_core(event_loop* loop, task wake, time_point origin)
       : loop_(loop), wake_(std::move(wake)), source_{}, turn_time_(origin), timers_(origin) {
     keep_places(1);
@@ -93,7 +93,9 @@ class loop_core {
     tenants_.fetch_sub(1, std::memory_order_release);
     release();
   }
-  bool has_tenant() const noexcept { return tenants_.load(std::memory_order_acquire) != 0; }  // [L24] acquire
+  bool has_tenant() const noexcept {
+    return tenants_.load(std::memory_order_acquire) != 0;  // [L24] acquire, pairs with [L23]
+  }
 
   /// Hands a message to the loop, and wakes the loop if it sleeps. False: the loop has been destroyed, and the message
   /// is still the caller's.

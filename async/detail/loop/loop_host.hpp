@@ -52,8 +52,9 @@ class loop_host {
     /// Whether nothing belongs to the loop: no flow, timer or message.
     bool is_vacant() noexcept {
       loop_core& core = scope_.core;
-      return core.ready_.reserved() == 0 && !core.has_tenant() && (!core.timers_.maybe_armed() || core.timers_.empty()) &&
-             core.messages_.empty() && !core.inbox_.has_messages();
+      return core.ready_.reserved() == 0 && !core.has_tenant() &&
+             (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
+             !core.inbox_.has_messages();
     }
     /// The time of the first timer, or time_point::max().
     loop_core::time_point next_deadline() noexcept {

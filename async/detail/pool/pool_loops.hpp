@@ -3,17 +3,17 @@
 #include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
 #include <cstdint>    // for int64_t, uint64_t
-#include <exception>  // for exception_ptr, current_exception
-#include <utility>    // for exchange, move
+#include <exception>  // for current_exception
+#include <utility>    // for exchange
 
-#include "async/detail/pool/pool_core.hpp"     // for pool_core, worker, hosted_loop
-#include "async/detail/trace/trace_points.hpp" // for ASYNC_TRACE_INSTANT
+#include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
+#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
 
 /// The event loops of a pool: their turns, queues and timers.
 ///
-/// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue, else
-/// in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's run_queue
-/// when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
+/// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue,
+/// else in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's
+/// run_queue when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
 ///
 /// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
 /// goes to sleep while others turn loops watches.
@@ -22,7 +22,8 @@ namespace async::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 inline constinit task_scope loop_waits{};
 
-// --- queues -----------------------------------------------------------------------------------------------------------
+// --- queues
+// -----------------------------------------------------------------------------------------------------------
 
 inline void pool_core::schedule(hosted_loop& h) noexcept {
   if (h.word.schedule()) h.pool.enqueue(h);
@@ -88,7 +89,8 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   return stolen;
 }
 
-// --- loops for flows ----------------------------------------------------------------------------------------------------
+// --- loops for flows
+// ----------------------------------------------------------------------------------------------------
 
 /// A spare loop, which this thread has as in a turn. Null: there is no memory.
 inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
@@ -139,7 +141,8 @@ inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
 }
 
-// --- turns ------------------------------------------------------------------------------------------------------------
+// --- turns
+// ------------------------------------------------------------------------------------------------------------
 
 /// While it lives, the calling thread is in a turn of a loop, whose word it has moved to `running`. At the end the loop
 /// rests, with its alarm set, or is queued again.
@@ -220,12 +223,13 @@ inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }
 
-// --- starts of flows ------------------------------------------------------------------------------------------------------
+// --- starts of flows
+// ------------------------------------------------------------------------------------------------------
 
 /// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
 ///
-/// A worker keeps a loop in hand: a flow that ends in its first turn leaves it there for the next one, so that such flows
-/// need no atomic read-modify-write for it. A flow that goes on takes the loop along.
+/// A worker keeps a loop in hand: a flow that ends in its first turn leaves it there for the next one, so that such
+/// flows need no atomic read-modify-write for it. A flow that goes on takes the loop along.
 class pool_core::flow_place {
  public:
   flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise, bool is_here) noexcept
@@ -306,7 +310,8 @@ inline void pool_core::put_down(worker& w) noexcept {
   end_possession(*h, false);
 }
 
-// --- timers and sleep -------------------------------------------------------------------------------------------------
+// --- timers and sleep
+// -------------------------------------------------------------------------------------------------
 
 /// Schedules the loops whose timers are due, when it is time to look.
 inline void pool_core::fire_timers(worker& w) noexcept {
@@ -349,7 +354,8 @@ inline void pool_core::woke(worker& w) noexcept {
   w.looks.hurry();
 }
 
-// --- the end ----------------------------------------------------------------------------------------------------------
+// --- the end
+// ----------------------------------------------------------------------------------------------------------
 
 /// When all threads have ended: cancels the flows of all loops, with all consequences, runs the tasks that this posts,
 /// and closes the loops.

@@ -5,8 +5,8 @@
 #include <limits>   // for numeric_limits
 #include <mutex>    // for mutex, lock_guard
 
-#include "async/detail/base/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/loop/timer_queue.hpp"  // for timer_queue, timer_node
+#include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
+#include "async/detail/loop/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/pool/deadline_cover.hpp"  // for deadline_cover
 
 namespace async::detail {
@@ -37,9 +37,7 @@ class pool_timers {
     }
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
     /// so that nobody arms it meanwhile. Relaxed: a guess, arm() and disarm() ask has_fired() under the lock.
-    time_point at() const noexcept {
-      return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed)));
-    }
+    time_point at() const noexcept { return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed))); }
     void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
 
     /// Whether it is in a list of those that have fired, and schedule() is about to be called.
@@ -118,8 +116,8 @@ class pool_timers {
   void publish_next() noexcept { cover_.publish(to_ticks(queue_.next_deadline())); }
 
   std::mutex mutex_;
-  timer_queue<wait_clock> queue_;  // guarded by the mutex
-  alarm** end_of_fired_ = nullptr; // likewise
+  timer_queue<wait_clock> queue_;   // guarded by the mutex
+  alarm** end_of_fired_ = nullptr;  // likewise
   atomic<const void*> last_fired_by_{nullptr};
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };

@@ -74,8 +74,8 @@ class flow_watch {
   atomic<bool> all_{false};
 };
 
-/// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls, or
-/// at each call if what runs in between takes longer. One thread's.
+/// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls,
+/// or at each call if what runs in between takes longer. One thread's.
 class clock_look {
  public:
   using time_point = wait_clock::time_point;
@@ -137,9 +137,9 @@ struct worker : participant {
   std::uint64_t turns_seen = 0;        // own thread only: turns of all workers at its last sleep
   bool watches = false;                // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
-  bool has_thread = false;       // guarded by the crew's mutex: there is a thread that has not confirmed its exit
-  std::thread thread;            // guarded by the crew's mutex: the latest thread
-  std::thread before;            // the thread before that, which the latest joins before it begins
+  bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
+  std::thread thread;       // guarded by the crew's mutex: the latest thread
+  std::thread before;       // the thread before that, which the latest joins before it begins
 };
 
 /// The worker whose thread this is; null: none.

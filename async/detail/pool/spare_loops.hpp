@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for max
-#include <cstddef>  // for size_t
-#include <memory>   // for unique_ptr, make_unique, shared_ptr
-#include <mutex>    // for mutex, lock_guard
-#include <utility>  // for exchange, forward
+#include <cstddef>    // for size_t
+#include <memory>     // for shared_ptr
+#include <mutex>      // for mutex, lock_guard
+#include <utility>    // for exchange
 
 #include "async/detail/base/unhandled.hpp"    // for unhandled_hook
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop

@@ -5,10 +5,10 @@
 #include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
-#include "async/detail/pool/drive.hpp"      // for drive, spin_until
+#include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
-#include "async/threadpool_options.hpp"     // for threadpool_options
+#include "async/threadpool_options.hpp"      // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
 namespace async::detail {
@@ -138,8 +138,8 @@ class pool_core::worker_role {
   worker& worker_;
   pool_core& pool_;
   bool loops_are_next_ = false;
-  bool ran_loops_ = false;         // since the last spin()
-  bool searching_ = false;         // the sleepers count this thread as searching
+  bool ran_loops_ = false;  // since the last spin()
+  bool searching_ = false;  // the sleepers count this thread as searching
 };
 
 inline void pool_core::run_worker(worker& w) {

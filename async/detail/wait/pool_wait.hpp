@@ -8,8 +8,8 @@
 #include <utility>    // for exchange
 #include <vector>     // for vector
 
-#include "async/detail/base/platform.hpp"   // for has_stack_room
-#include "async/detail/pool/drive.hpp"      // for drive, spin_until
+#include "async/detail/base/platform.hpp"    // for has_stack_room
+#include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core
 #include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
 
@@ -248,8 +248,8 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   pool_core& pool_;
   participant& part_;
-  worker* const worker_;       // null: the thread is no worker of this pool, or is in a turn of a loop
-  participant* const home_;    // the thread's part in the pool that has started it; null: none has
+  worker* const worker_;     // null: the thread is no worker of this pool, or is in a turn of a loop
+  participant* const home_;  // the thread's part in the pool that has started it; null: none has
   const wait_scope& own_;
   const Ready& ready_;
   blocked_in_wait blocked_;

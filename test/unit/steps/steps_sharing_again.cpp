@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Flows of a pool that are executed again: they have a loop of their own then, too.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "steps/steps.hpp"
+
+using async::event_loop;
+using async::threadpool;
+using steps::AsyncSteps;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+TEST_CASE("a flow that is executed again does not wait for a worker that is inside a task") {
+  threadpool pool(2);
+  AsyncSteps flow(pool);
+  flow.add([](IAsyncSteps&) {});
+  flow.promise().get();
+  std::promise<void> is_inside, may_end;
+  auto blocked = pool.post([&] {
+    is_inside.set_value();
+    may_end.get_future().wait();
+  });
+  is_inside.get_future().wait();
+  bool all_ended = true;
+  for (int i = 0; all_ended && i < 50; ++i) {
+    flow.add([](IAsyncSteps&) {});
+    auto end = flow.promise();
+    all_ended = end.wait_for(20s) == std::future_status::ready;
+    if (!all_ended) may_end.set_value();
+    end.wait();
+  }
+  CHECK(all_ended);
+  if (all_ended) may_end.set_value();
+  blocked.get();
+}
+
+TEST_CASE("a task that waits for a flow runs also its next execution, on the only worker") {
+  threadpool pool(1);
+  AsyncSteps flow(pool);
+  auto task = pool.post([&] {
+    for (int i = 0; i < 10; ++i) {
+      flow.add([](IAsyncSteps&) {});
+      pool.wait(flow.promise());
+    }
+  });
+  REQUIRE(task.wait_for(20s) == std::future_status::ready);
+}
+
+TEST_CASE("a flow that is executed again shares its loop with no flow that has started meanwhile") {
+  threadpool pool(2);
+  std::vector<std::unique_ptr<AsyncSteps>> flows;
+  std::vector<event_loop*> first;
+  const auto loop_of = [](AsyncSteps& flow) {
+    event_loop* found = nullptr;
+    flow.add([&found](IAsyncSteps& asi) { found = &asi.tool(); });
+    flow.promise().get();
+    return found;
+  };
+  for (int i = 0; i < 300; ++i) {  // more than there are before the pool reviews its loops
+    flows.push_back(std::make_unique<AsyncSteps>(pool));
+    event_loop* const loop = loop_of(*flows.back());
+    for (event_loop* const other : first) REQUIRE(loop != other);
+    first.push_back(loop);
+  }
+  for (std::size_t i = 0; i < flows.size(); ++i) REQUIRE(loop_of(*flows[i]) == first[i]);
+}
+
+TEST_CASE("loops of flows that have been destroyed serve later ones") {
+  threadpool pool(2);
+  std::vector<event_loop*> seen;
+  for (int i = 0; i < 3000; ++i) {
+    AsyncSteps flow(pool);
+    flow.add([&seen](IAsyncSteps& asi) {
+      for (event_loop* const loop : seen) {
+        if (loop == &asi.tool()) return;
+      }
+      seen.push_back(&asi.tool());
+    });
+    flow.promise().get();
+  }
+  CHECK(seen.size() <= 300);
+}
