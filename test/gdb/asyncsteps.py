@@ -3,7 +3,7 @@
 
 Shows queues with what is in them, tasks with what they call, event loops, pools and flows. Commands:
 
-  asyncsteps loops         the event loops that threads are in, and those of the pools' workers
+  asyncsteps loops         the event loops that threads are in, and those of the pools' workers and flows
   asyncsteps flows [EXPR]  the flows of these loops, or of the loop or flow EXPR, each with its stack of steps
   asyncsteps pools         the thread pools whose threads there are
 """
@@ -175,7 +175,7 @@ class Commands(gdb.Command):
 
 
 class Loops(gdb.Command):
-    """Shows the event loops that threads are in, and those of the pools' workers."""
+    """Shows the event loops that threads are in, and those of the pools' workers and flows."""
 
     def __init__(self):
         super().__init__("asyncsteps loops", gdb.COMMAND_DATA)

@@ -18,8 +18,9 @@ COMMANDS = {
     "asyncsteps loops": [
         r"^0x\w+ thread 1: async::event_loop with 4 flows, 1 ready, 6 timers$",
         r"^0x\w+ thread \d: async::event_loop with 1 flow, 0 ready, 1 timer$",
-        r"^0x\w+ worker \d of pool 0x\w+: async::event_loop with 1 flow, 0 ready, 1 timer$",
-        r"^0x\w+ worker \d of pool 0x\w+: async::event_loop with 0 flows, 0 ready, 0 timers$",
+        r"^0x\w+ worker 0 of pool 0x\w+: async::event_loop with 0 flows, 0 ready, 0 timers$",
+        r"^0x\w+ worker 1 of pool 0x\w+: async::event_loop with 0 flows, 0 ready, 0 timers$",
+        r"^0x\w+ flows of pool 0x\w+: async::event_loop with 1 flow, 0 ready, 1 timer$",
     ],
     "asyncsteps pools": [
         r"^0x\w+ threads \d, \d: async::threadpool of 2 threads, 2 live, 0 tasks from outside waiting$"
@@ -33,7 +34,7 @@ COMMANDS = {
         rf"^  flow 0x\w+: waiting, 3 steps deep\n    {ASK}, 1 to come\n"
         r"    #1 " + LAMBDA + r".* \[loop\]\n    #2 " + LAMBDA + r".* \[timeout\], 1 to come$",
         r"^  flow 0x\w+: queued, not begun$",
-        r"^loop 0x\w+ of worker \d of pool 0x\w+: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    #0 " + LAMBDA + r".* \[timeout\]$",
+        r"^loop 0x\w+ of flows of pool 0x\w+: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    #0 " + LAMBDA + r".* \[timeout\]$",
         rf"^loop 0x\w+ of thread \d: 1 flow\n  flow 0x\w+: waiting, 1 step deep\n    {ASK}$",
     ],
 }

@@ -70,7 +70,8 @@ def each_thread(name):
 
 
 def loops():
-    """Each loop of the pools' workers and each other that a thread is in, innermost first; with where that is."""
+    """Each loop of the pools' workers, each of their flows that has something, and each other that a thread is in,
+    innermost first; with where that is."""
     found, seen = [], set()
 
     def add(where, core):
@@ -82,6 +83,12 @@ def loops():
         for worker in elements_of(pool["crew_"]["members_"]):
             worker = pointer(worker).dereference()
             add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["own_loop"]["loop"]["core_"].dereference())
+        of_flow = pool["flow_loops_"]["all_"]
+        while of_flow:
+            core = of_flow["loop"]["core_"].dereference()
+            if flows_of(core) or queued_in(core) or timers_in(core["timers_"]):
+                add(f"flows of pool {pool['facade_']}", core)
+            of_flow = of_flow["next_of_all"]
     for thread, core in each_thread("async::detail::current_loop"):
         while core:
             add(f"thread {thread.num}", core.dereference())

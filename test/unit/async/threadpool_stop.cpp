@@ -76,23 +76,23 @@ TEST_CASE("the callbacks of a loop of a paused pool run when it grows, also when
 TEST_CASE("a paused pool that stops drives its loops for a task that waits for a callback") {
   std::promise<void> promise;
   std::future<void> future = promise.get_future();
-  std::atomic<int> waits{0}, waited{0}, ended{0};
+  std::atomic<int> begun{0}, waits{0}, waited{0}, ended{0};
   threadpool_options options{.threads = 2};
   options.on_thread_stop = [&ended](std::size_t) { ++ended; };
   threadpool pool(std::move(options));
   event_loop &first = pool.loop(0), &second = pool.loop(1);
   const auto wait_at_second = [&] {
-    if (event_loop::current() != &second || waits != 0) return;
+    ++begun;
+    await(begun, 2);  // each worker has one of the tasks
+    if (event_loop::current() != &second) return;
     ++waits;
     pool.wait(future);
     ++waited;
   };
-  while (waits == 0) {
-    pool.execute(wait_at_second);
-    std::this_thread::yield();
-  }
+  for (int i = 0; i < 2; ++i) pool.execute(wait_at_second);
+  await(waits, 1);
   pool.configurepool(0);
-  await(ended, 1);  // no worker drives the first loop
+  await(ended, 1);  // the other worker has gone
   first.post([&] { promise.set_value(); });
   pool.stop();
   CHECK(waited == 1);

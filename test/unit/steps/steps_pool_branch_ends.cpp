@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
@@ -17,6 +18,7 @@
 
 // Callbacks of branches on other loops, and destructors, that end the flow of the branches.
 
+using async::event_loop;
 using async::threadpool;
 using steps::AsyncSteps;
 using steps::ErrorCode;
@@ -204,19 +206,21 @@ TEST_CASE("a call of a branch on another loop to an outer step is a mistake, rai
     for (std::size_t round = testing::rounds(20); round != 0; --round) {
       std::atomic<int> here{0};
       std::atomic<bool> returned{false};
-      std::thread::id home, cancelled;
+      std::atomic<bool> is_first{true};
+      event_loop *home = nullptr, *of_other = nullptr, *cancelled = nullptr, *handled = nullptr;
       std::string error;
       auto result = steps::post<bool>(pool, [&](IAsyncSteps& asi) {
         asi.add(
             [&](IAsyncSteps& around) {
-              home = std::this_thread::get_id();
+              home = &around.tool();
               around.tool().post([&] { returned = true; });  // this step's function has, by then
               auto& group = around.parallel();
               for (int i = 0; i < 2; ++i) {
                 group.add([&](IAsyncSteps& branch) {
                   meet(here);
-                  if (std::this_thread::get_id() == home) {
-                    return branch.setCancel([&] { cancelled = std::this_thread::get_id(); });
+                  if (is_first.exchange(false)) {
+                    of_other = &branch.tool();
+                    return branch.setCancel([&] { cancelled = event_loop::current(); });
                   }
                   while (!returned) std::this_thread::yield();
                   branch.waitExternal();
@@ -227,12 +231,15 @@ TEST_CASE("a call of a branch on another loop to an outer step is a mistake, rai
             },
             [&](IAsyncSteps& step, ErrorCode code) {
               error = code.c_str();
+              handled = event_loop::current();
               step.success(true);
             });
       });
       CHECK(result.get());
       CHECK(error == "InternalError");
-      CHECK(cancelled == home);
+      CHECK(handled == home);
+      CHECK(cancelled == of_other);
+      CHECK(of_other != home);
     }
   }
 }
