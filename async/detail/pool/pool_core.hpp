@@ -430,7 +430,8 @@ class pool_core {
   void run_loop(worker* w, hosted_loop& h) noexcept;
   void fire_timers(worker& w) noexcept;
   void limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept;
-  void woke(worker& w) noexcept;
+  bool woke(worker& w) noexcept;
+  void pass_on() noexcept;
   void end_loops() noexcept;
 
   /// To be called before a worker runs functions of users, which may block.

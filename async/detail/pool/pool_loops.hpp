@@ -213,8 +213,11 @@ class pool_core::flow_place {
   template <class F>
   void visit(F f) {
     has_it_ = false;
-    const loop_turn in(pool_, worker_, loop_);
-    f();
+    {
+      const loop_turn in(pool_, worker_, loop_);
+      f();
+    }
+    pool_.before_functions();  // the rest of the caller
   }
 
   const bool here;
@@ -264,11 +267,20 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
   if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
 }
 
-/// By a worker that has been asleep, or that does not sleep after all.
-inline void pool_core::woke(worker& w) noexcept {
+/// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it, and it looks
+/// at loops and timers, or calls pass_on().
+inline bool pool_core::woke(worker& w) noexcept {
+  const bool covered = w.covers != pool_timers::never;
+  const bool watched = std::exchange(w.watches, false);
   timers_.uncover(std::exchange(w.covers, pool_timers::never));
-  if (std::exchange(w.watches, false)) watch_.end();
+  if (watched) watch_.end();
   w.looks.hurry();
+  return covered || watched;
+}
+
+/// By a worker that runs a function instead of looking at loops and timers: another one does.
+inline void pool_core::pass_on() noexcept {
+  if (has_loops() || timers_.is_uncovered()) sleepers_.notify(&loop_waits);
 }
 
 // --- the end ----------------------------------------------------------------------------------------------------------

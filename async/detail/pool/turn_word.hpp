@@ -17,7 +17,8 @@ namespace async::detail {
 /// So a loop is in at most one queue, one thread has it, and a turn begins after the last schedule(): it sees what the
 /// caller of schedule() has brought, even one whose call has changed nothing.
 ///
-/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end(), requeue(): the thread
+/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end(), requeue(): the
+/// thread
 ///             that has the loop.
 /// Progress    wait-free.
 class turn_word {
@@ -49,7 +50,7 @@ class turn_word {
   /// The caller puts the loop into a queue again.
   void requeue() noexcept {
     // [Y3] release, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
-    word_.exchange(queued, std::memory_order_acq_rel);
+    word_.exchange(queued, std::memory_order_release);
   }
 
  private:

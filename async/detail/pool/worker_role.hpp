@@ -84,7 +84,7 @@ class pool_core::worker_role {
       return false;
     };
     searching_ = pool_.park_unless(worker_.parking_slot, searching_, never, look);
-    pool_.woke(worker_);
+    if (pool_.woke(worker_) && !searching_) pool_.pass_on();
   }
 
  private:

@@ -144,6 +144,9 @@ class pool_core::wait_role : sleepers::wait_condition {
         own_(own),
         ready_(ready),
         blocked_(home_) {}
+  ~wait_role() { pass_on(); }
+  wait_role(const wait_role&) = delete;
+  wait_role& operator=(const wait_role&) = delete;
 
   void maintain() {
     is_done_ = ready_();
@@ -180,7 +183,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       return false;
     };
     pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
-    if (worker_ != nullptr) pool_.woke(*worker_);
+    if (worker_ != nullptr) owes_look_ = pool_.woke(*worker_) || owes_look_;
     part_.parking_slot.condition = nullptr;
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
@@ -204,10 +207,17 @@ class pool_core::wait_role : sleepers::wait_condition {
     return ready_() || (may_run_ && pool_.has_within(part_, own_)) || (worker_ != nullptr && pool_.has_loops());
   }
 
+  /// Before functions: other workers may have relied on this one to look at loops and timers.
+  void pass_on() noexcept {
+    if (std::exchange(owes_look_, false)) [[unlikely]]
+      pool_.pass_on();
+  }
+
   /// Runs a turn of a loop. False: null.
   bool run_loop(hosted_loop* h) noexcept {
     if (h == nullptr) return false;
     blocked_.end();
+    pass_on();
     pool_.before_functions();
     pool_.run_loop(worker_, *h);
     nap_ = first_nap;
@@ -224,6 +234,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       return;
     }
     blocked_.end();
+    pass_on();
     pool_.run_job(&part_, e);
     nap_ = first_nap;
   }
@@ -231,6 +242,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
     taken t;
     if (!pool_.take(&part_, t)) return false;
+    pass_on();
     pool_.run(&part_, t);
     return true;
   }
@@ -245,6 +257,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const work_in_wait others_;
   bool is_done_ = false;
   bool may_run_ = true;
+  bool owes_look_ = false;  // it has covered a deadline or watched, and not looked since
   std::chrono::microseconds nap_ = first_nap;
 };
 
