@@ -21,16 +21,17 @@ namespace detail {
 struct hosted_loop;
 }
 
-/// Runs callbacks one after another on one thread: at once, after a delay, or on behalf of other threads.
+/// Runs callbacks one after another, on one thread at a time: at once, after a delay, or on behalf of other threads.
 ///
 /// Use it for single-threaded code that waits a lot, with timers, many of which are cancelled. Do not use it to spread
 /// work over cores (threadpool), nor to wait for files and sockets: embed it in the loop that does, see iterate().
 ///
 /// Threads     one thread at a time owns a loop: the one that made it, or the last that called run() or iterate(). Any
 ///             thread may use immediate(), deferred(), post(), stop(), is_same_thread() and handles; only the owner may
-///             use the rest. No thread may be in a call when the loop is destroyed, with one exception: a posted
-///             callback may lead to the loop's end, since post() does not touch the loop after the callback can have
-///             run.
+///             use the rest. A loop of a threadpool has an owner only in a turn: the worker that runs the turn, which
+///             may be another one each time. "The loop's thread" means the owner. No thread may be in a call when the
+///             loop is destroyed, with one exception: a posted callback may lead to the loop's end, since post() does
+///             not touch the loop after the callback can have run.
 /// Order       immediates of the owner's thread run in the order made, as do posts of one thread. Timers run in the
 ///             order of their deadlines, to a tick of 65.536 microseconds, and never early. A callback runs on a clean
 ///             stack, never from within the call that made it. One turn runs only callbacks that were there when it
@@ -86,7 +87,7 @@ class event_loop {
     detail::callback::post(*core_, std::move(work));
   }
 
-  /// True on the thread that owns the loop.
+  /// True on the thread that owns the loop; for a loop of a threadpool, in a turn of it.
   bool is_same_thread() const noexcept { return core_->is_same_thread(); }
 
   /// Runs one turn, for use inside another loop. Never blocks.
@@ -110,8 +111,9 @@ class event_loop {
   /// next call of either returns at once.
   void stop() noexcept { core_->stop(); }
 
-  /// The loop that is running a callback on this thread. Otherwise, on a worker of a threadpool, the worker's loop.
-  /// Null: neither.
+  /// The loop that is running a callback on this thread. Otherwise, in a task or hook on worker number i of a
+  /// threadpool, loop(i): what the task gives to it may run on another worker, also while the task goes on. Null:
+  /// neither.
   static event_loop* current() noexcept {
     detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::worker_loop;
     return core != nullptr ? &core->loop() : nullptr;

@@ -54,7 +54,7 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 /// other tasks of the same pool (unless they wait with wait()), nor for one long-lived loop (std::thread).
 ///
 /// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
-///             deque: newest first for the worker, oldest first for thieves.
+///             deque: newest first for the worker, oldest first for thieves. Tasks and turns of event loops alternate.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread.
 /// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator
@@ -65,11 +65,15 @@ using async_future = std::future<typename async_result<F, Args...>::type>;
 ///             states lie in recycled blocks.
 /// Waiting     a task that waits, by wait(), a task_group, a loop or a future of async::async, runs only tasks that it
 ///             waits for and tasks that these have made (wait() of any other future: tasks that the task has posted).
-///             No other task meets the locks and thread_local objects that it holds. While all workers wait, stand-in
+///             No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i) and steps
+///             of flows may, since a waiting worker also runs turns of event loops. While all workers wait, stand-in
 ///             threads run queued tasks. A stand-in has the index of the worker that it replaces, and calls the hooks
 ///             with it.
-/// Flows       each worker drives an event loop, see loop(). The worker that takes a flow of steps/ starts it, and the
-///             flow stays on that worker's loop.
+/// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
+///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
+///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its
+///             own flow, and flows and callbacks bound to the same loop(i), but no others. No loop is tied to a thread:
+///             a thread_local object may be another one in the next callback or step.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows.
 /// Example     test/example/pool.cpp
 class threadpool {
@@ -126,9 +130,9 @@ class threadpool {
   }
 
   /// Sets the number of workers. Returns without waiting for running tasks: surplus workers end after their current
-  /// task, and the others run what these have queued. 0 pauses the pool: tasks wait, except one that a worker is just
-  /// taking. Throws std::system_error if a thread cannot start: those that did start stay, and size() counts them.
-  /// Concurrent calls run one after the other. Throws stopped.
+  /// task or turn of a loop, and the others run what these have queued. 0 pauses the pool: tasks and loops wait, except
+  /// one that a worker is just taking. Throws std::system_error if a thread cannot start: those that did start stay,
+  /// and size() counts them. Concurrent calls run one after the other. Throws stopped.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
   /// The number of workers that was asked for.
@@ -136,10 +140,11 @@ class threadpool {
   /// The number of workers that sleep at this moment because there are no tasks.
   std::size_t idlesize() const noexcept { return core_.idle(); }
 
-  /// The event loop of worker number `i`, for single-threaded callbacks and flows on a thread of this pool. The worker
-  /// drives it between tasks, in turns that share its time fairly. When the pool shrinks, another worker takes the loop
-  /// over with everything in it; while the pool is paused, the loop rests. The reference stays valid until the pool's
-  /// end. run() and iterate() of the loop throw std::logic_error. Throws std::out_of_range unless i < size().
+  /// An event loop for callbacks and flows that share data without a lock: one of them runs at a time, and it sees what
+  /// the ones before have done. Any free worker runs the loop's next turn, so the thread may be another one each time.
+  /// Different loops run at the same time. Nothing in a loop is lost when the pool shrinks; while the pool is paused,
+  /// the loop rests. The reference stays valid until the pool's end. run() and iterate() of the loop throw
+  /// std::logic_error. Throws std::out_of_range unless i < size().
   event_loop& loop(std::size_t i) { return core_.loop(i); }
 
   /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count. Throws
@@ -149,12 +154,12 @@ class threadpool {
   /// Returns the future's result. Outside the pool's tasks it is future.get(). Inside a task it runs the awaited call
   /// itself if that is a call of post() or async::async on this pool that no thread has taken; otherwise it waits, and
   /// runs tasks that the call has made. For any other future it runs tasks that the current task has posted. Meanwhile
-  /// it drives the worker's event loop.
+  /// a worker also runs turns of the pool's event loops; wait() returns after such a turn, however long it takes.
   ///
   /// It cannot deadlock, at any depth, even with one worker: while all workers sleep in waits and tasks are queued,
   /// stand-in threads run them, at most one per sleeping worker. A future made ready by anything but a task or a flow
   /// of this pool is noticed within 8 ms. Do not call it in a callback of an event loop, such as a step of a flow,
-  /// since the loop stands still meanwhile: use await() there.
+  /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(std::future<T>& future) {
     if (core_.is_inside() && !detail::wait_for_call(future)) {

@@ -17,12 +17,12 @@ inline std::size_t usable_concurrency() { return detail::usable_processors(); }
 /// Counters of a threadpool. Each is exact at some moment; together they are of about the same moment.
 struct threadpool_stats {
   std::uint64_t tasks = 0;     ///< tasks that threads of the pool, or helping it, have run
-  std::uint64_t steals = 0;    ///< tasks that such a thread took from another one's deque
+  std::uint64_t steals = 0;    ///< thefts by such a thread: of a task, or of half of another one's queue of loops
   std::uint64_t parks = 0;     ///< sleeps of workers that found no work
   std::uint64_t wakes = 0;     ///< wake-ups of sleeping threads
   std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside; sampled
-  std::uint64_t turns = 0;     ///< turns of event loops; each flow on a pool has a loop of its own
-  std::uint64_t moves = 0;     ///< turns of loops that another worker had turned before
+  std::uint64_t turns = 0;     ///< turns of event loops: each loop(i), and after its start each flow's
+  std::uint64_t moves = 0;     ///< turns on another worker than the loop's turn before
 };
 
 /// Options of a threadpool. Moved into the pool; the hooks live as long as the pool.
@@ -48,7 +48,7 @@ struct threadpool_options {
   std::string name{};
 
   /// Called on each worker thread before its first task, with its index. This hook and the next run inside the pool:
-  /// they may use threadpool::current(), the worker's own loop(index), posts and configurepool(); wait_idle() and
+  /// they may use threadpool::current(), loop(index), posts and configurepool(); wait_idle() and
   /// stop() throw as in a task. The stop hook of a thread returns before the start hook of its successor begins.
   unique_function<void(std::size_t)> on_thread_start{};
   /// Called on each worker thread after its last task, with its index. A stand-in thread calls both hooks with the

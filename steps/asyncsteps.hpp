@@ -20,8 +20,9 @@ namespace steps {
 ///   flow.add([](steps::IAsyncSteps& asi) { asi.success(42); });
 ///   std::future<int> answer = flow.promise<int>();
 ///
-/// On a threadpool in place of a loop, a free worker starts the flow. The flow stays on that worker's loop, also for
-/// further executions: it never runs on two threads at a time.
+/// On a threadpool in place of a loop, any worker that is free starts the flow and goes on with it after each wait. One
+/// thread at a time runs the flow, and each step sees what the steps before have done; a thread_local object may be
+/// another one after a wait or relinquish(). A step that blocks holds up its own flow only.
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
 /// Lifetime    The loop or pool outlives the flow's executions. A flow that is left over can only be destroyed.

@@ -76,10 +76,9 @@ class IAsyncSteps : public detail::step {
   /// repeat(), forEach(), sync(), await(). The step ends when all branches have. An error in a branch cancels the
   /// others and goes to the handler. Branches pass no results, and share state().
   ///
-  /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch is offered to all workers
-  /// and runs, from its first step to its end, on the loop of the worker that takes it, at the same time as the others.
-  /// A branch without siblings stays on its flow's loop. The branches of a NitroSteps share its fixed memory, and stay
-  /// on its loop.
+  /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
+  /// would, on any worker that is free, at the same time as the others. A branch without siblings stays on its flow's
+  /// loop. The branches of a NitroSteps share its fixed memory, and stay on its loop.
   IAsyncSteps& parallel() { return add_parallel(detail::no_handler(), 0); }
   template <class E>
   IAsyncSteps& parallel(E&& e) {
@@ -299,7 +298,13 @@ class IAsyncSteps : public detail::step {
   detail::stored_t<V>& state(std::string_view key, V&& value) {
     return state<detail::stored_t<V>>(key, detail::stored_t<V>(std::forward<V>(value)));
   }
-  /// The flow's loop. Throws Error for the root of a flow that its pool has not started yet.
+  /// The flow's loop: the same one throughout an execution. Callbacks given to it never run at the same time as a step
+  /// of the flow.
+  ///
+  /// In a flow of a pool it is a loop of the flow's own; each branch of a parallel() there has another one. Any worker
+  /// may run its next turn. It may serve another flow later; the reference stays valid until the pool's end.
+  ///
+  /// Throws Error for the root of a flow that its pool has not started yet.
   async::event_loop& tool() const {
     async::detail::loop_core* const core = detail::known_core_of(*flow_);
     if (core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");

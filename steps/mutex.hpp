@@ -14,7 +14,7 @@ namespace steps {
 ///
 /// Use it for a section that spans several steps: a flow that waits for it lets its loop run others. Do not use it for
 /// a few instructions inside one step function (std::mutex). Flows of one loop need none for a section without
-/// sub-steps and waits: they cannot interrupt each other there.
+/// sub-steps and waits: they cannot interrupt each other there. Flows of a pool have a loop each, and need it.
 ///
 /// Order       first come, first served.
 /// Recursion   a flow that is inside enters again at once, to any depth. Each branch of parallel() counts as another

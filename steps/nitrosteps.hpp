@@ -127,7 +127,7 @@ class NitroSteps final : public IAsyncSteps {
  public:
   /// A flow without steps.
   explicit NitroSteps(async::event_loop& loop) noexcept : NitroSteps(&async::detail::core_of(loop)) {}
-  /// The same on a pool, see AsyncSteps. Its branches stay on its loop.
+  /// The same on a pool, see AsyncSteps. Its branches take turns on the flow's loop.
   explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps(nullptr) { flow_->pool = &pool.core(); }
   ~NitroSteps() {
     if (flow_ == nullptr) return;

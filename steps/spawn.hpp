@@ -78,7 +78,8 @@ class spawn_task {
 /// Use it for logic that needs no owner: requests, jobs. Do not use it where the flow may have to be cancelled from
 /// outside (AsyncSteps), nor for a plain function (threadpool::post).
 ///
-/// Order       as tasks of the pool. The flow starts on the worker that takes it, and stays on that worker's loop.
+/// Order       flows start in the order of the pool's tasks. From then on as an AsyncSteps on the pool: any worker that
+///             is free goes on with the flow, one thread at a time.
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. The future throws an error of the flow: Error, or the exception that caused it.

@@ -26,7 +26,7 @@ namespace steps {
 /// Recursion   each entry counts, also of a flow that is inside.
 /// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
 /// Timers      on the loops of the flows that wait: one for waiting flows that have come one after the other from one
-///             loop. An idle Throttle has none.
+///             loop. On a pool each waiting flow has its own. An idle Throttle has none.
 /// Threads     flows of any loops, whose clocks should agree. A waiting flow is woken on its own loop; no thread ever
 ///             blocks.
 /// Memory      a flow that has to wait takes a recycled block.

@@ -157,7 +157,8 @@ std::future<T> start(task<T> work) {
 /// asi         the step's, valid as long as the coroutine. state(), setTimeout(), setCancel(), stack(), error(),
 ///             success() and stop_token_of() may be used before and after waits. completion() may not: use co_await.
 ///             Adding steps is InternalError: give them to a flow and co_await execute(flow).
-/// Threads     the coroutine runs on the flow's loop only, as a step. An awaited operation may end on any thread.
+/// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
+///             another one after each co_await. An awaited operation may end on any thread.
 /// Awaitables  those of this header. Awaitables of other libraries are moved out of the frame and awaited on its
 ///             behalf. When the step ends they stay until they resume, so they must not refer to the frame.
 /// Memory      as task, and two steps and one stack() object.

@@ -2,9 +2,15 @@
 // Random step programs run on the engine and on the reference interpreter: the logs must be equal.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "async/threadpool.hpp"
 
 #include "support/flows.hpp"
 #include "support/program.hpp"
@@ -12,8 +18,10 @@
 #include "support/program_random.hpp"
 #include "support/program_shrink.hpp"
 #include "support/program_text.hpp"
+#include "support/program_untimed.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
+#include "support/start_line.hpp"
 
 using namespace testing::program;
 
@@ -66,10 +74,72 @@ using nitro =
                       steps::nitro::MaxStackAllocs<40>, steps::nitro::MaxParallel<40>, steps::nitro::ArenaBytes<32768>,
                       steps::nitro::BranchBytes<8192>, steps::nitro::MaxErrorText<40>>;
 
+/// Gives a pool tasks of up to 50 us, so that its flows go on now on this worker, now on that.
+class disturbance {
+ public:
+  explicit disturbance(async::threadpool& pool)
+      : thread_([this, &pool] {
+          for (int round = 0; !end_; ++round) {
+            ++open_;
+            pool.execute([this, time = std::chrono::microseconds(round % 50)] {
+              const auto until = std::chrono::steady_clock::now() + time;
+              while (std::chrono::steady_clock::now() < until) {
+              }
+              --open_;
+            });
+            while (open_ > 2) std::this_thread::yield();
+          }
+          while (open_ != 0) std::this_thread::yield();
+        }) {}
+  ~disturbance() {
+    end_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::atomic<int> open_{0};
+  std::thread thread_;
+};
+
+template <class Flow>
+void compare_on_pool(std::size_t trees) {
+  async::threadpool pool(2), outside(1);
+  const disturbance others(pool);
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::size_t> compared{0}, wrong{0};
+  testing::run_threads(4, [&](std::size_t) {
+    for (std::uint64_t n = next++; n < trees && wrong == 0; n = next++) {
+      const std::uint64_t seed = testing::seed() + n;
+      tree program = random_tree(seed);
+      if (n % 3 == 0) program.cancel_at_run = static_cast<int>(1 + n / 3 % 6);
+      program = untimed::of(std::move(program));
+      reference interpreter(program);
+      const history log = normalized(interpreter.run());
+      if (interpreter.result() != reference::verdict::exact || has_stuck(log)) continue;
+      const history wanted = by_flow(log);
+      const history got = by_flow(normalized(player<Flow, steps::Mutex, on_pool>(program, pool, outside).run()));
+      ++compared;
+      if (got == wanted) continue;
+      ++wrong;
+      INFO("tree of seed ", seed, ":\n", to_string(program), "wanted:\n", to_string(wanted), "got:\n", to_string(got));
+      CHECK(false);
+    }
+  });
+  CHECK(compared > trees / 2);
+  std::printf("count: %zu step programs compared on a pool\n", compared.load());
+}
+
 }  // namespace
 
 TEST_CASE("AsyncSteps runs random programs as the rules say") { compare<steps::AsyncSteps>(testing::rounds(250'000)); }
 TEST_CASE("NitroSteps runs random programs as the rules say") { compare<nitro>(testing::rounds(25'000)); }
+TEST_CASE("AsyncSteps runs random programs on a pool as the rules say") {
+  compare_on_pool<steps::AsyncSteps>(testing::rounds(60'000));
+}
+TEST_CASE("NitroSteps runs random programs on a pool as the rules say") {
+  compare_on_pool<nitro>(testing::rounds(15'000));
+}
 TEST_CASE("AsyncSteps is cancelled in any step as the rules say") {
   cancel_everywhere<steps::AsyncSteps>(testing::rounds(1000));
 }

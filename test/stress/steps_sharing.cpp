@@ -162,7 +162,7 @@ void one_step(IAsyncSteps& asi, numbers& random, world& all, int depth) {
       asi.add([&outside, h = held()](IAsyncSteps& step) { outside.add(step.completion<>()); });
       return;
     case 4:
-      asi.sync(all.mutexes[which], [&all, &outside, time, inner, depth](IAsyncSteps& section) {
+      asi.sync(all.mutexes[which], [&outside, time, depth](IAsyncSteps& section) {
         section.stack<held>();
         wait_for(section, time / 8);
         if (depth == 0) section.add([&outside](IAsyncSteps& step) { outside.add(step.completion<>()); });
@@ -296,8 +296,8 @@ void run_flows(std::size_t least) {
   CHECK(values > 0);
   CHECK(broken > 0);
   CHECK(held::live() == 0);
-  std::printf("figures: %zu flows ended, %zu were cancelled, %zu of them by their destructor\n", values.load(),
-              broken.load(), destroyed.load());
+  std::printf("figures: %zu flows ended, %zu were cancelled, %zu were destroyed in use\n", values.load(), broken.load(),
+              destroyed.load());
 }
 
 }  // namespace

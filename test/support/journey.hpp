@@ -57,7 +57,6 @@ class journey {
 
   /// Adds the wait, and after it a wait of each kind that needs no other thread.
   void travel(steps::IAsyncSteps& asi) {
-    asi.add([this](steps::IAsyncSteps&) { thread_.set_value(std::this_thread::get_id()); });
     add_wait(asi);
     asi.add([this](steps::IAsyncSteps&) { has_gone_on_ = true; });
     wait_a_moment(asi);
@@ -97,13 +96,22 @@ class journey {
   }
 
  private:
+  void begin() { thread_.set_value(std::this_thread::get_id()); }
+
+  /// Begins in the waiting step itself where the end of the wait needs something that the step makes.
   void add_wait(steps::IAsyncSteps& asi) {
+    if (what_ != wait_for::token && what_ != wait_for::direct && what_ != wait_for::message) {
+      asi.add([this](steps::IAsyncSteps&) { begin(); });
+    }
     switch (what_) {
       case wait_for::timer:
         wait_a_moment(asi, time_);
         return;
       case wait_for::token:
-        asi.add([this](steps::IAsyncSteps& step) { token_ = step.completion<>(); });
+        asi.add([this](steps::IAsyncSteps& step) {
+          token_ = step.completion<>();
+          begin();
+        });
         return;
       case wait_for::direct:
       case wait_for::message:
@@ -111,6 +119,7 @@ class journey {
           waiting_ = &step;
           loop_ = &step.tool();
           step.waitExternal();
+          begin();
         });
         return;
       case wait_for::pool_call:

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <array>        // for array
-#include <chrono>       // for milliseconds
+#include <atomic>       // for atomic
+#include <chrono>       // for microseconds, milliseconds
 #include <cstddef>      // for size_t
 #include <deque>        // for deque
+#include <future>       // for future_status, promise
+#include <mutex>        // for lock_guard, mutex
 #include <string>       // for string, to_string
 #include <type_traits>  // for is_void_v
 #include <utility>      // for move
@@ -11,41 +14,115 @@
 
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
+#include "async/threadpool.hpp"
 #include "program.hpp"
 #include "steps/iasyncsteps.hpp"
 
 namespace testing::program {
 
-/// Runs a program on the engine, as a `Flow` under virtual time, and writes the log that the reference interpreter
-/// writes.
-template <class Flow, class Mutex>
+inline std::chrono::milliseconds ticks(int count) { return std::chrono::milliseconds(100) * count; }
+
+/// Plays a program on a loop in virtual time.
+class virtual_time {
+ public:
+  static constexpr bool has_ticks = true;
+
+  async::event_loop& home() { return loop_; }
+  int tick() const { return static_cast<int>((clock_.now() - start_) / ticks(1)); }
+
+  /// Calls f() on the flow's loop after so many ticks.
+  template <class F>
+  async::event_loop::handle on_loop(steps::IAsyncSteps&, int count, F f) {
+    return loop_.deferred(ticks(count), std::move(f));
+  }
+  /// Calls f() anywhere after so many ticks.
+  template <class F>
+  void anywhere(steps::IAsyncSteps&, int count, F f) {
+    loop_.deferred(ticks(count), std::move(f));
+  }
+
+  /// Drives the flow until is_over(). Calls stuck() when it waits for nothing.
+  template <class IsOver, class Stuck>
+  void drive(IsOver is_over, Stuck stuck) {
+    while (!is_over()) {
+      const auto cycle = loop_.iterate();
+      if (is_over()) break;
+      if (!cycle.have_work) stuck();
+      clock_.advance(cycle.delay);
+    }
+    for (int patience = 1000; loop_.iterate().delay.count() == 0 && patience > 0; --patience) {
+    }
+  }
+  void finish() {}
+
+ private:
+  async::manual_clock clock_;
+  const async::manual_clock::time_point start_ = clock_.now();
+  async::event_loop loop_{clock_};
+};
+
+/// Plays a program on a pool, in real time. All delays are short, so the program must not depend on them.
+class on_pool {
+ public:
+  static constexpr bool has_ticks = false;
+
+  /// `outside` is another pool, whose threads end some of the waits.
+  on_pool(async::threadpool& pool, async::threadpool& outside) : pool_(pool), outside_(outside) {}
+
+  async::threadpool& home() { return pool_; }
+  int tick() const { return 0; }
+
+  template <class F>
+  async::event_loop::handle on_loop(steps::IAsyncSteps& asi, int count, F f) {
+    return asi.tool().deferred(std::chrono::microseconds(count % 3 * 50), std::move(f));
+  }
+  template <class F>
+  void anywhere(steps::IAsyncSteps& asi, int count, F f) {
+    if (count % 4 == 0) {
+      on_loop(asi, count, std::move(f));
+    } else {
+      (count % 4 == 1 ? outside_ : pool_).execute(std::move(f));
+    }
+  }
+
+  template <class IsOver, class Stuck>
+  void drive(IsOver, Stuck stuck) {
+    if (over_.get_future().wait_for(std::chrono::minutes(1)) != std::future_status::ready) stuck();
+  }
+  void finish() { over_.set_value(); }
+
+ private:
+  async::threadpool& pool_;
+  async::threadpool& outside_;
+  std::promise<void> over_;
+};
+
+/// Runs a program on the engine, as a `Flow` at a `Place`, and writes the log that the reference interpreter writes.
+template <class Flow, class Mutex, class Place = virtual_time>
 class player {
  public:
-  explicit player(const tree& program) : program_(program), loop_(clock_), root_(loop_) {}
+  template <class... Where>
+  explicit player(const tree& program, Where&... where) : program_(program), place_(where...), root_(place_.home()) {}
 
   history run() {
     root_.state().set_unhandled_error([this](steps::ErrorCode code) {
       write("/", "unhandled " + text(code) + info(root_));
-      over_ = true;
+      finish();
     });
     for (const node& of : program_.steps) add(root_, of, root_name_);
     root_.add([this](steps::IAsyncSteps&) {
       write("/", "end");
-      over_ = true;
+      finish();
     });
-    if (program_.cancel_at_tick != 0) loop_.deferred(ticks(program_.cancel_at_tick), [this] { cancel(); });
+    if constexpr (Place::has_ticks) {
+      if (program_.cancel_at_tick != 0) place_.anywhere(root_, program_.cancel_at_tick, [this] { cancel(); });
+    }
     root_.execute();
-    while (!over_ && log_.size() <= 3000) {
-      const auto cycle = loop_.iterate();
-      if (over_) break;
-      if (!cycle.have_work) {
-        write("/", "stuck");
-        cancel();
-      }
-      clock_.advance(cycle.delay);
-    }
-    while (loop_.iterate().delay.count() == 0 && --patience_ > 0) {
-    }
+    place_.drive([this] { return over_ || log_.size() > 3000; },
+                 [this] {
+                   write("/", "stuck");
+                   cancel();
+                 });
     return log_;
   }
 
@@ -61,7 +138,6 @@ class player {
     ~guard() { timer.cancel(); }
   };
 
-  static std::chrono::milliseconds ticks(int count) { return std::chrono::milliseconds(100) * count; }
   static std::string text(steps::ErrorCode code) { return std::string(code); }
 
   /// The program's errors carry an info; what the engine writes there is its own matter.
@@ -71,13 +147,17 @@ class player {
   }
 
   void write(const std::string& branch, std::string what) {
-    const int tick = static_cast<int>((clock_.now() - start_) / ticks(1));
-    log_.push_back({tick, branch, std::move(what)});
+    const std::lock_guard lock(mutex_);
+    log_.push_back({place_.tick(), branch, std::move(what)});
   }
 
+  void finish() {
+    over_ = true;
+    place_.finish();
+  }
   void cancel() {
     root_.cancel();
-    over_ = true;
+    finish();
   }
 
   void add(asi_t& to, const node& of, const std::string& branch) {
@@ -111,14 +191,12 @@ class player {
         asi_t* branches = nullptr;
         guarded(of, branch, [&](auto... onerror) { branches = &to.parallel(onerror...); });
         for (const node& first : of.sub) {
-          names_.push_back((branch == "/" ? branch : branch + "/") + std::to_string(first.id));
-          add(*branches, first, names_.back());
+          add(*branches, first, kept(names_, (branch == "/" ? branch : branch + "/") + std::to_string(first.id)));
         }
         return;
       }
       case kind::loop:
-        counts_.push_back(0);
-        to.loop([this, &of, &branch, &count = counts_.back()](asi_t& asi) { iteration(asi, of, branch, count); },
+        to.loop([this, &of, &branch, &count = kept(counts_, 0)](asi_t& asi) { iteration(asi, of, branch, count); },
                 of.label);
         return;
       case kind::repeat:
@@ -133,6 +211,13 @@ class player {
             of.label);
         return;
     }
+  }
+
+  /// A reference to the value, for as long as the player lives.
+  template <class T>
+  T& kept(std::deque<T>& in, T value) {
+    const std::lock_guard lock(mutex_);
+    return in.emplace_back(std::move(value));
   }
 
   /// Calls adds(), with the node's error handler if it has one.
@@ -215,26 +300,26 @@ class player {
         return;
       case ending::wait_success_direct: {
         guard& held = asi.template stack<guard>();  // first, as it may fail
-        held.timer = loop_.deferred(ticks(of.delay), [&asi, &of] { give(asi, of.result); });
+        held.timer = place_.on_loop(asi, of.delay, [&asi, &of] { give(asi, of.result); });
         asi.waitExternal();
         return;
       }
       case ending::wait_error_direct: {
         guard& held = asi.template stack<guard>();
-        held.timer = loop_.deferred(ticks(of.delay), [&asi, &of, info] { asi.errorNoThrow(code(of.code), info); });
+        held.timer = place_.on_loop(asi, of.delay, [&asi, &of, info] { asi.errorNoThrow(code(of.code), info); });
         asi.waitExternal();
         return;
       }
       case ending::wait_success:
         if (of.result == 0) {
-          loop_.deferred(ticks(of.delay), [done = asi.template completion<>()] { done.success(); });
+          place_.anywhere(asi, of.delay, [done = asi.template completion<>()] { done.success(); });
         } else {
-          loop_.deferred(ticks(of.delay), [done = asi.template completion<int>(), &of] { done.success(of.result); });
+          place_.anywhere(asi, of.delay, [done = asi.template completion<int>(), &of] { done.success(of.result); });
         }
         return;
       case ending::wait_error:
-        loop_.deferred(ticks(of.delay),
-                       [done = asi.template completion<>(), &of, info] { done.error(code(of.code), info); });
+        place_.anywhere(asi, of.delay,
+                        [done = asi.template completion<>(), &of, info] { done.error(code(of.code), info); });
         return;
     }
   }
@@ -268,12 +353,10 @@ class player {
   std::deque<int> counts_;
   const std::string root_name_ = "/";
   history log_;
-  bool over_ = false;
-  int runs_ = 0;
-  int patience_ = 1000;
-  async::manual_clock clock_;
-  const async::manual_clock::time_point start_ = clock_.now();
-  async::event_loop loop_;
+  std::mutex mutex_;  // guards the log and the lists above
+  std::atomic<bool> over_{false};
+  std::atomic<int> runs_{0};
+  Place place_;
   std::array<mutex_t, mutexes> mutexes_;
   Flow root_;
 };

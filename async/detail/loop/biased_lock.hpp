@@ -35,6 +35,7 @@ namespace async::detail {
 ///   leave          inside_ = outside, or t|shared|.. -> t|shared
 ///   disown         t -> 0, t|shared -> shared
 ///   leave_without_owner   t|shared|in_turn -> shared
+///   bias, unbias   shared -> me, me -> shared; only around turns of a thread that has the loop by other means
 ///
 /// (1) or still `moment` or `turn`, of the owner that entered before the loop became shared.
 ///
@@ -91,6 +92,27 @@ class biased_lock {
   void share() noexcept { word_.store(shared, std::memory_order_relaxed); }
   /// Ends a turn of a loop that is shared, and leaves it without an owner.
   void leave_without_owner() noexcept { make_free(shared); }
+
+  /// Biases a shared loop without owner to `me` until unbias(). Only for a thread that nothing but its own calls makes
+  /// leave: so no former owner is between its first look at the word and its store. Does nothing if another thread
+  /// claims the loop.
+  void bias(token me) noexcept {
+    std::uintptr_t expected = shared;
+    // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used. not modelled: see adopt()
+    word_.compare_exchange_strong(expected, me, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  /// By the same thread, between turns.
+  void unbias() noexcept {
+    std::uintptr_t word = word_.load(std::memory_order_relaxed);
+    while (word != shared) {
+      while ((word & claimed) != 0) {
+        yield_thread();
+        word = word_.load(std::memory_order_relaxed);
+      }
+      // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
+      if (word_.compare_exchange_weak(word, shared, std::memory_order_release, std::memory_order_relaxed)) return;
+    }
+  }
 
   /// Leaves the loop without an owner. By the owner, between turns.
   void disown() noexcept {

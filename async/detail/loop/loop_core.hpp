@@ -65,8 +65,8 @@ class loop_core {
     timers_.make_wheels();
     adopt();
   }
-  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more when
-  /// it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
+  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more
+  /// when it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
   loop_core(event_loop* loop, task wake, time_point origin)
       : loop_(loop), wake_(std::move(wake)), source_{}, turn_time_(origin), timers_(origin) {
     keep_places(1);
@@ -80,6 +80,21 @@ class loop_core {
   void add_ref() noexcept { references_.add(); }
   void release() noexcept {
     if (references_.drop()) delete this;
+  }
+
+  /// A flow has been bound to this loop, which it may use again after its end: until remove_tenant() the loop serves no
+  /// other one. Only for the loops of a pool.
+  void add_tenant() noexcept {
+    add_ref();
+    tenants_.fetch_add(1, std::memory_order_relaxed);  // relaxed: in the turn in which it is asked
+  }
+  void remove_tenant() noexcept {
+    // [L23] release, pairs with [L24]: the flow does not use the loop any more
+    tenants_.fetch_sub(1, std::memory_order_release);
+    release();
+  }
+  bool has_tenant() const noexcept {
+    return tenants_.load(std::memory_order_acquire) != 0;  // [L24] acquire, pairs with [L23]
   }
 
   /// Hands a message to the loop, and wakes the loop if it sleeps. False: the loop has been destroyed, and the message
@@ -251,7 +266,7 @@ class loop_core {
     }
     ~turn_scope() {
       current_loop = core.around_;
-      if (core.hosted_) {
+      if (core.hosted_ && way != biased_lock::way::biased) {
         core.owner_.leave_without_owner();
       } else {
         core.owner_.leave(way);
@@ -398,6 +413,7 @@ class loop_core {
   biased_lock owner_;
   parker parker_;
   reference_count references_;
+  atomic<std::uint32_t> tenants_{0};
 
   // Rarely written.
   event_loop* const loop_;

@@ -26,6 +26,10 @@ class loop_host {
 
   loop_core& core() const noexcept { return core_; }
 
+  /// Makes turns of the calling thread cheap until unbias(). No other thread may make a turn in between.
+  void bias() noexcept { core_.owner_.bias(thread_token()); }
+  void unbias() noexcept { core_.owner_.unbias(); }
+
   /// While it lives, the calling thread is in a turn of the loop. Must not be made inside a turn of the same loop.
   class turn {
    public:
@@ -48,7 +52,9 @@ class loop_host {
     /// Whether nothing belongs to the loop: no flow, timer or message.
     bool is_vacant() noexcept {
       loop_core& core = scope_.core;
-      return core.ready_.reserved() == 0 && core.timers_.empty() && core.messages_.empty();
+      return core.ready_.reserved() == 0 && !core.has_tenant() &&
+             (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
+             !core.inbox_.has_messages();
     }
     /// The time of the first timer, or time_point::max().
     loop_core::time_point next_deadline() noexcept {

@@ -13,9 +13,8 @@ namespace async::detail {
 ///
 /// Elements    have a member `T* behind`. It belongs to the backlog from push() on, and to the taker from take() on.
 /// Count       written under the mutex, read without it: a thread that looks for work pays for the mutex only when
-/// there
-///             is some. A caller that must not miss an element issues a fence before it asks, as for sleepers.hpp. Then
-///             empty() is false while there is an element that was pushed before the pusher's fence.
+///             there is some. A caller that must not miss an element issues a fence before it asks, as for
+///             sleepers.hpp. Then empty() is false while there is an element that was pushed before the pusher's fence.
 /// Threads     any. Progress: push and take hold the mutex, for as long as it takes to link the elements.
 template <class T, class Mutex = std::mutex>
 class backlog {

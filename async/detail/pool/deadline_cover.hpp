@@ -3,7 +3,7 @@
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
 
-#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence
 
 namespace async::detail {
 
@@ -14,11 +14,10 @@ namespace async::detail {
 /// other workers fire the timers, it leaves them `slack`. Before a worker runs a function of users it asks
 /// is_uncovered(), and wakes a sleeper if so.
 ///
-/// Why no deadline is left alone: a sleeper that wakes calls uncover() (heavy fence), then cover() before it sleeps
-/// again, or is_uncovered() before it runs a function. A worker that has published a deadline calls is_uncovered()
-/// (light fence). So the sleeper sees the deadline, or the worker sees that the deadline is not covered. Then the
-/// worker notifies: the proof in sleepers.hpp shows that a thread which goes to sleep sees the deadline in cover(). The
-/// fence of announce() would not do for uncover(): a thread that finds the sleepers watched makes none.
+/// Why no deadline is left alone: a sleeper that wakes calls uncover(), then is_uncovered() before it runs functions of
+/// users. A worker that has published a deadline calls is_uncovered(), too. So one of the two sees what the other has
+/// stored. And before the sleeper sleeps again it announces its sleep (heavy fence), then calls cover(). The worker's
+/// is_uncovered() has a light fence. So the sleeper sees the deadline, or the worker sees that it is not covered.
 ///
 /// Units       ticks of the clock.
 /// Threads     publish(): one at a time; all others: any.
@@ -31,15 +30,16 @@ class deadline_cover {
 
   /// The first deadline is another one.
   void publish(std::int64_t first) noexcept {
-    // relaxed, both: the timers are read under their lock, and the fences order it for is_uncovered()
-    if (first_.load(std::memory_order_relaxed) != first) first_.store(first, std::memory_order_relaxed);
+    // [DC1] seq_cst, pairs with [DC4]: either this thread sees that the sleeper has woken, or the sleeper sees this.
+    // The load is relaxed: stores are under the timers' lock
+    if (first_.load(std::memory_order_relaxed) != first) first_.store(first, std::memory_order_seq_cst);
   }
   /// The first deadline, or never. Relaxed: a look.
   std::int64_t first() const noexcept { return first_.load(std::memory_order_relaxed); }
 
   /// By a worker that has announced its sleep: the time up to which it may sleep. never: as long as it likes.
   std::int64_t cover(bool others_fire) noexcept {
-    const std::int64_t first = first_.load(std::memory_order_relaxed);  // relaxed: ordered by the announcement
+    const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) return never;
     const std::int64_t wanted = others_fire ? first + slack_ : first;
     // relaxed, both: of two workers that cover at a time, one wakes without need
@@ -50,17 +50,16 @@ class deadline_cover {
   /// By a worker that has woken, with what cover() has returned.
   void uncover(std::int64_t until) noexcept {
     if (until == never) return;
-    // relaxed, both: ordered by the fence; a failure means that another worker covers
-    covered_.compare_exchange_strong(until, never, std::memory_order_relaxed, std::memory_order_relaxed);
-    heavy_fence();  // pairs with the light fence of is_uncovered()
+    // [DC2] seq_cst, pairs with [DC3]: see publish(); failure is relaxed: another worker covers
+    covered_.compare_exchange_strong(until, never, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
   /// Whether a sleeping worker has to be woken, so that it covers the first deadline.
   bool is_uncovered() const noexcept {
-    const std::int64_t first = first_.load(std::memory_order_relaxed);  // relaxed: own, or its publisher asks, too
+    const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) [[likely]]
       return false;
-    light_fence();                                                     // pairs with the heavy fence of uncover()
-    return covered_.load(std::memory_order_relaxed) > first + slack_;  // relaxed: ordered by the fence
+    light_fence();                                                     // pairs with the heavy fence of announce()
+    return covered_.load(std::memory_order_seq_cst) > first + slack_;  // [DC3] seq_cst, pairs with [DC2]
   }
 
  private:

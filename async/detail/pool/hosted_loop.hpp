@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uint32_t
-
 #include "async/detail/loop/loop_host.hpp"    // for loop_host
 #include "async/detail/pool/pool_timers.hpp"  // for pool_timers
 #include "async/detail/pool/turn_word.hpp"    // for turn_word
@@ -12,8 +10,8 @@ namespace async::detail {
 
 class pool_core;
 
-/// An event loop of a pool. No worker owns it: whenever it has work it is queued, and a worker that is free runs one turn
-/// of it. So nothing in a loop waits for a worker that is busy elsewhere, and loops spread over the workers.
+/// An event loop of a pool. No worker owns it: whenever it has work it is queued, and a worker that is free runs one
+/// turn of it. So nothing in a loop waits for a worker that is busy elsewhere, and loops spread over the workers.
 ///
 /// Each worker's loop() is one, and each flow on a pool has one of its own while it lives, as has each branch of
 /// parallel(). A loop whose flow has ended is spare: it serves the next flow.
@@ -40,8 +38,8 @@ struct hosted_loop {
   const bool is_for_flows;  // false: a worker's
   bool is_spare = false;    // it has no flow, and is in a list of spare loops
   turn_word word;
-  atomic<bool> is_due{false};       // its alarm has fired: the next turn looks at the clock
-  const void* ran_on = nullptr;     // the worker of the last turn
+  atomic<bool> is_due{false};         // its alarm has fired: the next turn looks at the clock
+  const void* ran_on = nullptr;       // the worker of the last turn
   hosted_loop* behind = nullptr;      // the next in the backlog
   hosted_loop* next_spare = nullptr;  // the next in a list of spare loops
   hosted_loop* next_of_all = nullptr;

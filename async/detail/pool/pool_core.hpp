@@ -17,9 +17,9 @@
 #include "async/detail/pool/injector.hpp"        // for injector
 #include "async/detail/pool/loop_watch.hpp"      // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
+#include "async/detail/pool/pool_timers.hpp"     // for pool_timers
 #include "async/detail/pool/published_list.hpp"  // for published_list
 #include "async/detail/pool/quiescence.hpp"      // for quiescence
-#include "async/detail/pool/pool_timers.hpp"     // for pool_timers
 #include "async/detail/pool/seat.hpp"            // for this_seat, pool_registry
 #include "async/detail/pool/shutdown_state.hpp"  // for shutdown_state
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
@@ -39,8 +39,8 @@ class threadpool;
 namespace async::detail {
 
 /// The pool behind async::threadpool. A task posted from outside waits in the injector (FIFO). A task posted inside
-/// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Event loops that have work wait in
-/// the queue of the worker that has given it to them, or in the backlog; the workers run turns of them beside tasks.
+/// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Event loops that have work wait
+/// in the queue of the worker that has given it to them, or in the backlog; the workers run turns of them beside tasks.
 ///
 /// Functions that another header defines say so. A map of this folder: async/detail/README.md.
 class pool_core {
@@ -424,7 +424,11 @@ class pool_core {
   static void schedule(hosted_loop& h) noexcept;
   void enqueue(hosted_loop& h) noexcept;
   hosted_loop* take_spare(worker* w) noexcept;
+  void review_loops() noexcept;
   void make_spare(worker* w, hosted_loop& h) noexcept;
+  bool settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept;
+  void put_down(worker& w) noexcept;
+  void end_possession(hosted_loop& h, bool has_work) noexcept;
   hosted_loop* take_loop(worker& w) noexcept;
   hosted_loop* steal_loop(worker& w) noexcept;
   void run_loop(worker* w, hosted_loop& h) noexcept;
@@ -434,6 +438,10 @@ class pool_core {
   void pass_on() noexcept;
   void end_loops() noexcept;
 
+  /// Whether a loop may need this worker before it has run many more tasks.
+  bool loops_may_be_due(const worker& w) const noexcept {
+    return !w.ready.empty() || !backlog_.empty() || timers_.next() != pool_timers::never;
+  }
   /// To be called before a worker runs functions of users, which may block.
   void before_functions() noexcept {
     if (timers_.is_uncovered()) [[unlikely]]

@@ -3,17 +3,17 @@
 #include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
 #include <cstdint>    // for int64_t, uint64_t
-#include <exception>  // for exception_ptr, current_exception
-#include <utility>    // for exchange, move
+#include <exception>  // for current_exception
+#include <utility>    // for exchange
 
-#include "async/detail/pool/pool_core.hpp"     // for pool_core, worker, hosted_loop
-#include "async/detail/trace/trace_points.hpp" // for ASYNC_TRACE_INSTANT
+#include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
+#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
 
 /// The event loops of a pool: their turns, queues and timers.
 ///
-/// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue, else
-/// in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's run_queue
-/// when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
+/// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue,
+/// else in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's
+/// run_queue when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
 ///
 /// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
 /// goes to sleep while others turn loops watches.
@@ -22,7 +22,8 @@ namespace async::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 inline constinit task_scope loop_waits{};
 
-// --- queues -----------------------------------------------------------------------------------------------------------
+// --- queues
+// -----------------------------------------------------------------------------------------------------------
 
 inline void pool_core::schedule(hosted_loop& h) noexcept {
   if (h.word.schedule()) h.pool.enqueue(h);
@@ -88,12 +89,17 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   return stolen;
 }
 
-// --- loops for flows ----------------------------------------------------------------------------------------------------
+// --- loops for flows
+// ----------------------------------------------------------------------------------------------------
 
 /// A spare loop, which this thread has as in a turn. Null: there is no memory.
 inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
   hosted_loop* h = w != nullptr ? w->spares.take() : nullptr;
   if (h == nullptr) h = flow_loops_.take();
+  if (h == nullptr && flow_loops_.is_review_due()) {
+    review_loops();
+    h = flow_loops_.take();
+  }
   if (h != nullptr && !h->word.try_begin()) {  // a message to its last flow has come late
     flow_loops_.give(*h);
     h = nullptr;
@@ -106,19 +112,43 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
   return h;
 }
 
+/// Makes the loops spare whose tenants have gone since their last turns.
+inline void pool_core::review_loops() noexcept {
+  std::size_t in_use = 0;
+  flow_loops_.for_each([this, &in_use](hosted_loop& h) {
+    if (h.core().has_tenant() || !h.word.try_begin()) {
+      ++in_use;
+      return;
+    }
+    bool is_left = false;
+    if (!h.is_spare) {
+      loop_host::turn in(h.host);
+      is_left = in.is_vacant();
+    }
+    if (is_left) {
+      make_spare(nullptr, h);
+    } else if (!h.is_spare) {
+      ++in_use;
+    }
+    end_possession(h, false);
+  });
+  flow_loops_.reviewed(in_use);
+}
+
 /// The loop has no flow any more. By the thread that has it.
 inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
   h.is_spare = true;
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
 }
 
-// --- turns ------------------------------------------------------------------------------------------------------------
+// --- turns
+// ------------------------------------------------------------------------------------------------------------
 
 /// While it lives, the calling thread is in a turn of a loop, whose word it has moved to `running`. At the end the loop
 /// rests, with its alarm set, or is queued again.
 class pool_core::loop_turn {
  public:
-  loop_turn(pool_core& pool, worker* w, hosted_loop& h) : has_{pool, w, h}, in_{h.host}, at_end_{has_, in_} {
+  loop_turn(pool_core& pool, worker* w, hosted_loop& h) : has_{pool, w, h}, in_(h.host), at_end_{has_, in_} {
     if (w == nullptr) return;
     participant::count(w->turns);
     if (const void* const before = std::exchange(h.ran_on, w); before != w && before != nullptr) {
@@ -142,33 +172,37 @@ class pool_core::loop_turn {
     worker* w;
     hosted_loop& loop;
     bool has_work = false;
-    ~possession() {
-      if (!has_work && loop.word.end()) return;
-      loop.word.requeue();
-      pool.enqueue(loop);
-    }
+    ~possession() { pool.end_possession(loop, has_work); }
   };
   struct end_of_turn {
     possession& has;
     loop_host::turn& in;
-    ~end_of_turn() {
-      has.has_work = in.has_work();
-      if (has.has_work) return;
-      hosted_loop& h = has.loop;
-      const pool_timers::time_point deadline = in.next_deadline();
-      if (deadline < h.alarm.at()) {
-        has.pool.timers_.arm(h.alarm, deadline);
-      } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.is_vacant()) {
-        if (h.alarm.at() != pool_timers::never) has.pool.timers_.disarm(h.alarm);
-        has.pool.make_spare(has.w, h);
-      }
-    }
+    ~end_of_turn() { has.has_work = has.pool.settle(has.w, has.loop, in); }
   };
 
   possession has_;
   loop_host::turn in_;
   end_of_turn at_end_;
 };
+
+/// At the end of a turn: whether the loop has work left. If it has none, sets its alarm, or makes it spare.
+inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
+  if (in.has_work()) return true;
+  const pool_timers::time_point deadline = in.next_deadline();
+  if (deadline < h.alarm.at()) {
+    timers_.arm(h.alarm, deadline);
+  } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.is_vacant()) {
+    if (h.alarm.at() != pool_timers::never) timers_.disarm(h.alarm);
+    make_spare(w, h);
+  }
+  return false;
+}
+/// Lets the loop rest, or queues it. By the thread that has it.
+inline void pool_core::end_possession(hosted_loop& h, bool has_work) noexcept {
+  if (!has_work && h.word.end()) return;
+  h.word.requeue();
+  enqueue(h);
+}
 
 /// Runs a turn of a loop from a queue.
 inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
@@ -189,20 +223,22 @@ inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }
 
+// --- starts of flows
+// ------------------------------------------------------------------------------------------------------
+
 /// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
+///
+/// A worker keeps a loop in hand: a flow that ends in its first turn leaves it there for the next one, so that such
+/// flows need no atomic read-modify-write for it. A flow that goes on takes the loop along.
 class pool_core::flow_place {
  public:
-  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise) noexcept
-      : here(h != nullptr && w != nullptr && current_loop == nullptr),
-        pool_(pool),
-        worker_(w),
-        loop_(h != nullptr ? *h : otherwise),
-        has_it_(h != nullptr) {}
+  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise, bool is_here) noexcept
+      : here(is_here), pool_(pool), worker_(w), loop_(h != nullptr ? *h : otherwise), has_it_(h != nullptr) {}
   ~flow_place() {
     if (!has_it_) return;
-    if (loop_.word.end()) return;
-    loop_.word.requeue();
-    pool_.enqueue(loop_);
+    if (here) loop_.host.unbias();
+    if (!loop_.word.is_scheduled()) pool_.make_spare(worker_, loop_);  // no flow has started
+    pool_.end_possession(loop_, false);
   }
   flow_place(const flow_place&) = delete;
   flow_place& operator=(const flow_place&) = delete;
@@ -213,16 +249,39 @@ class pool_core::flow_place {
   template <class F>
   void visit(F f) {
     has_it_ = false;
-    {
-      const loop_turn in(pool_, worker_, loop_);
-      f();
-    }
-    pool_.before_functions();  // the rest of the caller
+    visit_end after{*this};
+    loop_host::turn in(loop_.host);
+    const turn_end at_end{after, in};
+    f();
   }
 
   const bool here;
 
  private:
+  struct visit_end {
+    flow_place& self;
+    bool is_vacant = false;
+    bool has_work = false;
+    ~visit_end() {
+      if (is_vacant && self.worker_->in_hand == nullptr) {
+        self.worker_->in_hand = &self.loop_;
+      } else {
+        self.loop_.host.unbias();
+        self.pool_.end_possession(self.loop_, has_work);
+        self.pool_.before_functions();  // tasks that run next may block, and the turn may have armed a timer
+      }
+    }
+  };
+  struct turn_end {
+    visit_end& after;
+    loop_host::turn& in;
+    ~turn_end() {
+      flow_place& self = after.self;
+      after.is_vacant = self.worker_->in_hand == nullptr && in.is_vacant();
+      if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
+    }
+  };
+
   pool_core& pool_;
   worker* const worker_;
   hosted_loop& loop_;
@@ -231,10 +290,28 @@ class pool_core::flow_place {
 
 inline pool_core::flow_place pool_core::place_for_flow() noexcept {
   worker* const w = own_worker();
-  return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0)};
+  if (w == nullptr || current_loop != nullptr) {
+    return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0), false};
+  }
+  hosted_loop* h = std::exchange(w->in_hand, nullptr);
+  if (h == nullptr && (h = take_spare(w)) != nullptr) {
+    h->host.bias();
+    h->ran_on = w;
+  }
+  return {*this, w, h, w->own_loop, h != nullptr};
 }
 
-// --- timers and sleep -------------------------------------------------------------------------------------------------
+/// Gives up the loop in hand, before the worker sleeps or ends, or when a late message has come.
+inline void pool_core::put_down(worker& w) noexcept {
+  hosted_loop* const h = std::exchange(w.in_hand, nullptr);
+  if (h == nullptr) return;
+  h->host.unbias();
+  make_spare(&w, *h);
+  end_possession(*h, false);
+}
+
+// --- timers and sleep
+// -------------------------------------------------------------------------------------------------
 
 /// Schedules the loops whose timers are due, when it is time to look.
 inline void pool_core::fire_timers(worker& w) noexcept {
@@ -267,8 +344,8 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
   if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
 }
 
-/// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it, and it looks
-/// at loops and timers, or calls pass_on().
+/// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it. Then it
+/// looks at loops and timers, or calls pass_on().
 inline bool pool_core::woke(worker& w) noexcept {
   const bool covered = w.covers != pool_timers::never;
   const bool watched = std::exchange(w.watches, false);
@@ -278,12 +355,13 @@ inline bool pool_core::woke(worker& w) noexcept {
   return covered || watched;
 }
 
-/// By a worker that runs a function instead of looking at loops and timers: another one does.
+/// By a worker that runs functions instead of looking at loops and timers: another one does.
 inline void pool_core::pass_on() noexcept {
   if (has_loops() || timers_.is_uncovered()) sleepers_.notify(&loop_waits);
 }
 
-// --- the end ----------------------------------------------------------------------------------------------------------
+// --- the end
+// ----------------------------------------------------------------------------------------------------------
 
 /// When all threads have ended: cancels the flows of all loops, with all consequences, runs the tasks that this posts,
 /// and closes the loops.

@@ -5,8 +5,8 @@
 #include <limits>   // for numeric_limits
 #include <mutex>    // for mutex, lock_guard
 
-#include "async/detail/base/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/loop/timer_queue.hpp"  // for timer_queue, timer_node
+#include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
+#include "async/detail/loop/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/pool/deadline_cover.hpp"  // for deadline_cover
 
 namespace async::detail {
@@ -36,11 +36,20 @@ class pool_timers {
       *self.list_end = &self.next_fired;
     }
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
-    /// so that nobody arms it meanwhile. Relaxed: the loop's thread has armed it, or the loop is about to be scheduled.
-    time_point at() const noexcept {
-      return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed)));
-    }
+    /// so that nobody arms it meanwhile. Relaxed: a guess, arm() and disarm() ask has_fired() under the lock.
+    time_point at() const noexcept { return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed))); }
     void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
+
+    /// Whether it is in a list of those that have fired, and schedule() is about to be called.
+    bool has_fired() const noexcept {
+      // [PT1] acquire, pairs with [PT2]: it may be linked into another list
+      return at_.load(std::memory_order_acquire) == fired_already.time_since_epoch().count();
+    }
+    /// It has left the list.
+    void forget_firing() noexcept {
+      // [PT2] release, pairs with [PT1]: this thread has read the link
+      at_.store(never.time_since_epoch().count(), std::memory_order_release);
+    }
 
     alarm* next_fired = nullptr;
     alarm*** list_end = nullptr;  // while it is armed: the end of the pool's list of those that fire
@@ -59,6 +68,7 @@ class pool_timers {
   /// Arms `a`, for a deadline that is earlier than the one it has. By the thread that has the loop.
   void arm(alarm& a, time_point deadline) noexcept {
     const std::lock_guard lock(mutex_);
+    if (a.has_fired()) return;  // while this thread waited for the lock: the next turn follows, and arms it
     queue_.disarm(a);
     a.list_end = &end_of_fired_;
     queue_.arm(a, deadline);
@@ -67,7 +77,7 @@ class pool_timers {
   }
   void disarm(alarm& a) noexcept {
     const std::lock_guard lock(mutex_);
-    if (a.at() == fired_already) return;  // it belongs to the thread that is about to schedule it
+    if (a.has_fired()) return;  // it belongs to the thread that is about to schedule it
     queue_.disarm(a);
     a.set_at(never);
     publish_next();
@@ -87,7 +97,7 @@ class pool_timers {
     while (fired != nullptr) {
       alarm& a = *fired;
       fired = a.next_fired;
-      a.set_at(never);  // from here on the loop's thread may arm it again
+      a.forget_firing();  // from here on the loop's thread may arm it again
       schedule(a);
     }
   }
@@ -106,8 +116,8 @@ class pool_timers {
   void publish_next() noexcept { cover_.publish(to_ticks(queue_.next_deadline())); }
 
   std::mutex mutex_;
-  timer_queue<wait_clock> queue_;  // guarded by the mutex
-  alarm** end_of_fired_ = nullptr; // likewise
+  timer_queue<wait_clock> queue_;   // guarded by the mutex
+  alarm** end_of_fired_ = nullptr;  // likewise
   atomic<const void*> last_fired_by_{nullptr};
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };

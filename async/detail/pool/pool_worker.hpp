@@ -74,8 +74,8 @@ class flow_watch {
   atomic<bool> all_{false};
 };
 
-/// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls, or
-/// at each call if what runs in between takes longer. One thread's.
+/// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls,
+/// or at each call if what runs in between takes longer. One thread's.
 class clock_look {
  public:
   using time_point = wait_clock::time_point;
@@ -130,15 +130,16 @@ struct worker : participant {
   hosted_loop own_loop;                // what pool.loop(index) names; any worker runs it
   run_queue<hosted_loop> ready;        // loops that have work; others take from it, too
   spare_loops spares;                  // own thread only
+  hosted_loop* in_hand = nullptr;      // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                    // own thread only: when to compare the pool's timers with the clock
   atomic<std::uint64_t> turns{0};      // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};      // likewise: of loops whose last turn another worker ran
   std::uint64_t turns_seen = 0;        // own thread only: turns of all workers at its last sleep
   bool watches = false;                // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
-  bool has_thread = false;       // guarded by the crew's mutex: there is a thread that has not confirmed its exit
-  std::thread thread;            // guarded by the crew's mutex: the latest thread
-  std::thread before;            // the thread before that, which the latest joins before it begins
+  bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
+  std::thread thread;       // guarded by the crew's mutex: the latest thread
+  std::thread before;       // the thread before that, which the latest joins before it begins
 };
 
 /// The worker whose thread this is; null: none.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t
-#include <memory>   // for unique_ptr, make_unique, shared_ptr
-#include <mutex>    // for mutex, lock_guard
-#include <utility>  // for exchange, forward
+#include <algorithm>  // for max
+#include <cstddef>    // for size_t
+#include <memory>     // for shared_ptr
+#include <mutex>      // for mutex, lock_guard
+#include <utility>    // for exchange
 
 #include "async/detail/base/unhandled.hpp"    // for unhandled_hook
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
@@ -71,10 +72,23 @@ class flow_loops {
       made->core().set_unhandled(hook);
       const std::lock_guard lock(mutex_);
       made->next_of_all = std::exchange(all_, made);
+      ++made_;
       return made;
     } catch (...) {
       return nullptr;
     }
+  }
+
+  /// Whether so many loops have been made that it pays to look for loops whose tenants have gone; then reviewed().
+  bool is_review_due() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (made_ < next_review_) return false;
+    next_review_ = static_cast<std::size_t>(-1);  // one at a time
+    return true;
+  }
+  void reviewed(std::size_t in_use) noexcept {
+    const std::lock_guard lock(mutex_);
+    next_review_ = (std::max)(2 * in_use, least_to_review);
   }
 
   /// Calls f(hosted_loop&) for each loop. f may lead to new ones, which it is not called for.
@@ -89,8 +103,12 @@ class flow_loops {
   }
 
  private:
+  static constexpr std::size_t least_to_review = 64;
+
   std::mutex mutex_;
-  hosted_loop* all_ = nullptr;  // guarded by the mutex, as is what follows
+  std::size_t made_ = 0;  // guarded by the mutex, as is what follows
+  std::size_t next_review_ = least_to_review;
+  hosted_loop* all_ = nullptr;
   hosted_loop* first_spare_ = nullptr;
   hosted_loop** end_of_spare_ = &first_spare_;
 };

@@ -17,16 +17,16 @@ namespace async::detail {
 /// So a loop is in at most one queue, one thread has it, and a turn begins after the last schedule(): it sees what the
 /// caller of schedule() has brought, even one whose call has changed nothing.
 ///
-/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end(), requeue(): the
-/// thread
-///             that has the loop.
+/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end() and
+///             requeue(): the thread that has the loop.
 /// Progress    wait-free.
 class turn_word {
  public:
   /// To be called after the loop has got work. True: the caller puts the loop into a queue.
   bool schedule() noexcept {
-    // [Y1] release, pairs with [Y2]: the work. Later calls that change nothing continue the release sequence.
-    return word_.fetch_or(queued, std::memory_order_release) == resting;
+    // [Y1] acq_rel, pairs with [Y2] and [Y3]: publishes the work; later calls that change nothing continue the release
+    // sequence. The thread that has had the loop may have unlinked it from a queue; the caller links it into another
+    return word_.fetch_or(queued, std::memory_order_acq_rel) == resting;
   }
 
   /// Begins the turn of a loop that was queued.
@@ -44,7 +44,7 @@ class turn_word {
   /// Lets the loop rest. False: it has been scheduled meanwhile, and requeue() follows.
   bool end() noexcept {
     std::uint32_t expected = running;
-    // [Y3] release, pairs with [Y2]: what this thread did in the loop; failure is relaxed: nothing is used
+    // [Y3] release, pairs with [Y1] and [Y2]: what this thread did in the loop; failure is relaxed: nothing is used
     return word_.compare_exchange_strong(expected, resting, std::memory_order_release, std::memory_order_relaxed);
   }
   /// The caller puts the loop into a queue again.
@@ -52,6 +52,9 @@ class turn_word {
     // [Y3] release, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
     word_.exchange(queued, std::memory_order_release);
   }
+
+  /// Whether a running loop has been scheduled. Relaxed: a look.
+  bool is_scheduled() const noexcept { return (word_.load(std::memory_order_relaxed) & queued) != 0; }
 
  private:
   static constexpr std::uint32_t resting = 0;

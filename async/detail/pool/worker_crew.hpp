@@ -8,13 +8,13 @@
 #include <utility>    // for move
 #include <vector>     // for vector
 
-#include "async/detail/base/atomics.hpp"          // for atomic
-#include "async/detail/pool/pool_worker.hpp"      // for worker
-#include "async/detail/pool/published_list.hpp"   // for published_list
-#include "async/detail/pool/quiescence.hpp"       // for quiescence
-#include "async/detail/pool/sleepers.hpp"         // for sleepers
-#include "async/errors.hpp"                       // for stopped
-#include "async/threadpool_options.hpp"           // for threadpool_stats
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/pool/pool_worker.hpp"     // for worker
+#include "async/detail/pool/published_list.hpp"  // for published_list
+#include "async/detail/pool/quiescence.hpp"      // for quiescence
+#include "async/detail/pool/sleepers.hpp"        // for sleepers
+#include "async/errors.hpp"                      // for stopped
+#include "async/threadpool_options.hpp"          // for threadpool_stats
 
 namespace async::detail {
 
@@ -33,7 +33,13 @@ class worker_crew {
   /// `prepare` first; its loop calls `wake` when it has work.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
               void (*wake)(hosted_loop&) noexcept, void (*prepare)(worker&))
-      : pool_(pool), sleepers_(all), quiescence_(counts), timers_(timers), body_(body), wake_(wake), prepare_(prepare) {}
+      : pool_(pool),
+        sleepers_(all),
+        quiescence_(counts),
+        timers_(timers),
+        body_(body),
+        wake_(wake),
+        prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 

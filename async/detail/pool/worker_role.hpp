@@ -5,10 +5,10 @@
 #include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
-#include "async/detail/pool/drive.hpp"      // for drive, spin_until
+#include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
-#include "async/threadpool_options.hpp"     // for threadpool_options
+#include "async/threadpool_options.hpp"      // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
 namespace async::detail {
@@ -25,6 +25,7 @@ class pool_core::worker_attendance {
   }
   ~worker_attendance() {
     pool_core& pool = worker_.pool;
+    pool.put_down(worker_);  // if the thread ends inside a task
     this_worker = nullptr;
     this_home = nullptr;
     worker_loop = nullptr;
@@ -42,15 +43,20 @@ class pool_core::worker_attendance {
 
 /// The turns of a worker: tasks and turns of event loops, in turn, then sleep.
 ///
-/// While there are loops it runs one task after each of them; while there are none, up to 16 in a row.
+/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row.
 class pool_core::worker_role {
  public:
   explicit worker_role(worker& w) noexcept : worker_(w), pool_(w.pool) {}
 
-  void maintain() noexcept { pool_.fire_timers(worker_); }
+  void maintain() noexcept {
+    pool_.fire_timers(worker_);
+    if (worker_.in_hand != nullptr && worker_.in_hand->word.is_scheduled()) [[unlikely]]
+      pool_.put_down(worker_);
+  }
 
   bool is_done() noexcept {
     if (!worker_.is_exit_requested()) return false;
+    pool_.put_down(worker_);
     end_search();
     return pool_.crew_.confirm_exit(worker_);
   }
@@ -75,6 +81,7 @@ class pool_core::worker_role {
 
   void park() noexcept {
     constexpr auto never = (wait_clock::time_point::max)();
+    pool_.put_down(worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
       worker_.flows.end();
@@ -89,7 +96,6 @@ class pool_core::worker_role {
 
  private:
   static constexpr unsigned tasks_per_turn = 16;
-  static constexpr unsigned few_rests = 256;
 
   bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested(); }
   void end_search() noexcept {
@@ -100,7 +106,6 @@ class pool_core::worker_role {
     if (h == nullptr) return false;
     begin();
     ran_loops_ = true;
-    tasks_since_loop_ = 0;
     pool_.run_loop(&worker_, *h);
     if (pool_.shutdown_.is_closing()) [[unlikely]]
       note_flows();
@@ -112,12 +117,10 @@ class pool_core::worker_role {
     begin();
     worker_.flows.end();
     pool_.run(&worker_, t);
-    if (tasks_since_loop_ < few_rests) {
-      ++tasks_since_loop_;
-      return true;
-    }
     unsigned left = tasks_per_turn - 1;
-    for (job_deque::element e; left != 0 && (e = worker_.next_own()); --left) pool_.run_job(&worker_, e);
+    for (job_deque::element e; left != 0 && !pool_.loops_may_be_due(worker_) && (e = worker_.next_own()); --left) {
+      pool_.run_job(&worker_, e);
+    }
     return true;
   }
   /// To be called before functions of users.
@@ -135,9 +138,8 @@ class pool_core::worker_role {
   worker& worker_;
   pool_core& pool_;
   bool loops_are_next_ = false;
-  bool ran_loops_ = false;         // since the last spin()
-  unsigned tasks_since_loop_ = 0;  // at most few_rests
-  bool searching_ = false;         // the sleepers count this thread as searching
+  bool ran_loops_ = false;  // since the last spin()
+  bool searching_ = false;  // the sleepers count this thread as searching
 };
 
 inline void pool_core::run_worker(worker& w) {

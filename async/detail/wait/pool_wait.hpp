@@ -8,8 +8,8 @@
 #include <utility>    // for exchange
 #include <vector>     // for vector
 
-#include "async/detail/base/platform.hpp"   // for has_stack_room
-#include "async/detail/pool/drive.hpp"      // for drive, spin_until
+#include "async/detail/base/platform.hpp"    // for has_stack_room
+#include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core
 #include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
 
@@ -144,19 +144,27 @@ class pool_core::wait_role : sleepers::wait_condition {
         own_(own),
         ready_(ready),
         blocked_(home_) {}
-  ~wait_role() { pass_on(); }
-  wait_role(const wait_role&) = delete;
-  wait_role& operator=(const wait_role&) = delete;
 
   void maintain() {
     is_done_ = ready_();
     if (is_done_ || worker_ == nullptr) return;
+    if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
     pool_.fire_timers(*worker_);
     if (!run_loop(pool_.take_loop(*worker_))) return;
     is_done_ = ready_();
   }
 
   bool is_done() const noexcept { return is_done_; }
+
+  /// Before functions of users, and before the wait returns to one: leaves loops and timers to others.
+  void leave() noexcept {
+    if (worker_ == nullptr) return;
+    if (std::exchange(owes_look_, false)) [[unlikely]] {
+      pool_.pass_on();
+    } else {
+      pool_.before_functions();
+    }
+  }
 
   bool run_next() {
     may_run_ = has_stack_room() || pool_.size() == 0;  // in a paused pool no other thread would
@@ -207,18 +215,11 @@ class pool_core::wait_role : sleepers::wait_condition {
     return ready_() || (may_run_ && pool_.has_within(part_, own_)) || (worker_ != nullptr && pool_.has_loops());
   }
 
-  /// Before functions: other workers may have relied on this one to look at loops and timers.
-  void pass_on() noexcept {
-    if (std::exchange(owes_look_, false)) [[unlikely]]
-      pool_.pass_on();
-  }
-
   /// Runs a turn of a loop. False: null.
   bool run_loop(hosted_loop* h) noexcept {
     if (h == nullptr) return false;
     blocked_.end();
-    pass_on();
-    pool_.before_functions();
+    leave();
     pool_.run_loop(worker_, *h);
     nap_ = first_nap;
     return true;
@@ -234,7 +235,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       return;
     }
     blocked_.end();
-    pass_on();
+    leave();
     pool_.run_job(&part_, e);
     nap_ = first_nap;
   }
@@ -242,22 +243,22 @@ class pool_core::wait_role : sleepers::wait_condition {
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
     taken t;
     if (!pool_.take(&part_, t)) return false;
-    pass_on();
+    leave();
     pool_.run(&part_, t);
     return true;
   }
 
   pool_core& pool_;
   participant& part_;
-  worker* const worker_;       // null: the thread is no worker of this pool, or is in a turn of a loop
-  participant* const home_;    // the thread's part in the pool that has started it; null: none has
+  worker* const worker_;     // null: the thread is no worker of this pool, or is in a turn of a loop
+  participant* const home_;  // the thread's part in the pool that has started it; null: none has
   const wait_scope& own_;
   const Ready& ready_;
   blocked_in_wait blocked_;
   const work_in_wait others_;
   bool is_done_ = false;
   bool may_run_ = true;
-  bool owes_look_ = false;  // it has covered a deadline or watched, and not looked since
+  bool owes_look_ = false;  // it has covered a deadline or watched in a sleep since the last leave()
   std::chrono::microseconds nap_ = first_nap;
 };
 
@@ -265,6 +266,7 @@ template <class Ready>
 void pool_core::wait_until(participant& p, const wait_scope own, const Ready ready) {
   wait_role<Ready> role(*this, p, own, ready);
   drive(role);
+  role.leave();
 }
 
 /// Lets a stand-in work if tasks are queued and no thread is free; starts a thread only if it `may_start`. False: a

@@ -12,7 +12,7 @@ namespace steps::detail {
 /// The parent asks for the end once. The request to a bound branch is a message to its loop. Such a branch counts as
 /// ended when it has ended and no message is on its way: both use its memory, which the parent frees when all branches
 /// have ended. A branch that is not bound belongs to the parent from the request on, and the parent disposes of it. The
-/// worker that takes it from a queue later still reads its memory; the later of the two frees it.
+/// thread that takes it from a queue later still reads its memory; the later of the two frees it.
 ///
 /// Threads     bind(), end(): the thread that runs the branch. ask_to_end(), disposed(): the parent's. `here` says that
 ///             these are one thread: no other changes the word, so no read-modify-write is needed.
@@ -44,7 +44,7 @@ class branch_state {
     if ((before & ended) != 0) return request::none;
     return (before & bound) != 0 ? request::send : request::dispose;
   }
-  /// True: the worker has taken the branch and left it, and the caller frees it.
+  /// True: a thread has taken the branch and left it, and the caller frees it.
   bool disposed() noexcept {
     // [E16] acq_rel, pairs with [E13]: the later of the two frees the branch as the earlier has left it
     return (word_.fetch_or(is_disposed, std::memory_order_acq_rel) & bound) != 0;

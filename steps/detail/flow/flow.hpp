@@ -168,8 +168,9 @@ struct pending_error {
 /// The control block of a flow, by which other threads reach it. They may hold it after the flow has gone.
 struct flow_control_block {
   async::detail::reference_count references;
-  start_state start;  // of a flow on a pool
-  flow* target;       // the loop thread's; null: the flow has gone
+  start_state start;                         // of a flow on a pool
+  flow* target;                              // the loop thread's; null: the flow has gone
+  async::detail::loop_core* home = nullptr;  // written before start's bind(): the pool's loop that it is a tenant of
 };
 
 /// A branch that is offered to the workers of a pool; lies in the branch's result slot until it begins.

@@ -6,7 +6,7 @@
 
 namespace steps::detail {
 
-/// Ownership of a flow that waits in a pool's queue for its start. The worker that takes its task binds it to its loop,
+/// Ownership of a flow that waits in a pool's queue for its start. The thread that takes its task binds it to a loop,
 /// unless another thread cancels or destroys it before that.
 ///
 ///   idle ---queue()---> queued ---take(), hold()---> in_hand ---bind()---> bound
@@ -16,7 +16,7 @@ namespace steps::detail {
 ///
 /// Words       word_: [ execution:30 | state:2 ]. The number tells the task of one execution from those of cancelled
 ///             executions, which stay in the queue. A flow that is never queued is bound from the beginning.
-/// Threads     prepare(), queue(): the flow's owner. take(), bind(): the task's worker. The others: any.
+/// Threads     prepare(), queue(): the flow's owner. take(), bind(): the task's thread. The others: any.
 /// Progress    a thread that finds the flow in the hand of another waits for a few instructions, none of them a user's.
 class start_state {
  public:

@@ -14,7 +14,7 @@
 #include "steps/detail/root/end_message.hpp"      // for end_message
 #include "steps/detail/root/root.hpp"             // for start_here, cancel_on_loop, end_execution
 
-/// parallel() over a pool, the branch's side: these functions run on the loop of the worker that has taken the branch.
+/// parallel() over a pool, the branch's side: these functions run on the branch's loop, which it has for itself.
 /// pool_parallel.hpp has the parent's side, and draws the messages between the two.
 namespace steps::detail {
 

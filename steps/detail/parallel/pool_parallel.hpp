@@ -13,15 +13,15 @@
 #include "steps/detail/parallel/pool_branch.hpp"  // for branch_join, branch_taken, free_branch
 #include "steps/detail/root/destroy_root.hpp"     // for help_branches, branch_turn, resume_branch
 
-/// parallel() of a flow on a pool, the parent's side: each branch is offered to all workers, and runs on the loop of
-/// the worker that takes it.
+/// parallel() of a flow on a pool, the parent's side: each branch is offered to all workers, and gets a loop of its own
+/// when one takes it.
 ///
 /// The life of a branch B of a parent P:
 ///
 ///               P's loop                          the pool                 B's loop
 ///                  |                                  |                        |
 ///     offered      |-- job -------------------------->|                        |   start()
-///     taken        |                                  |-- B ------------------>|   branch_taken() picks the loop
+///     taken        |                                  |-- B ------------------>|   branch_taken() gets a loop
 ///     begun        |                                                           |   begin_branch() binds B to the loop
 ///     failed       |<----------------------------------------------- `failed`--|   report_end(), first that fails
 ///                  |   failed_arrived() raises the error at P                  |
@@ -33,7 +33,7 @@
 /// Each arrow is one message. Where both ends are one loop, all but `failed` are plain calls. These cases differ:
 ///
 /// - The pool refuses the job: P's loop gets B, and runs it.
-/// - B has no loop when it is asked to end: P disposes of it at once and counts it down. The worker that takes the job
+/// - B has no loop when it is asked to end: P disposes of it at once and counts it down. The thread that takes the job
 ///   later frees the memory.
 /// - B ends while the request to end is on its way: B is counted down when the request arrives.
 ///
@@ -60,8 +60,8 @@ struct pool_parallel : scope, branch_join {
     on_pool->offer_branches();
   }
 
-  /// Ends the branches on loops that no thread drives, as these loops would. For a thread that waits for the end of the
-  /// flow and may itself be the driver of such a loop. In the parent's loop.
+  /// Ends the branches on loops that no thread is in, as these loops would. For a thread that waits for the end of the
+  /// flow and may keep such a loop from its turn. In the parent's loop.
   void help() noexcept {
     is_asking = true;
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {

@@ -14,7 +14,7 @@
 /// Destruction of root flows by their owner, on any thread.
 namespace steps::detail {
 
-/// For a cancelled flow that waits for its branches: ends the branches whose loops have no driver. In the flow's loop.
+/// For a cancelled flow that waits for its branches: ends the branches whose loops no thread is in. In the flow's loop.
 inline void help_branches(flow& f) noexcept {
   if (f.is_cancel_held() && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
 }
@@ -73,7 +73,7 @@ inline void carry_out_if_undriven(async::detail::loop_core& core, flow& f, destr
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
   auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
   if (loop.push(*wait)) {
-    // The loops may have lost their drivers, or this thread is the driver and no message wakes it: poll.
+    // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
     constexpr microseconds shortest(50);
     constexpr microseconds longest(5'000);
     const bool is_host = async::detail::worker_loop != nullptr;

@@ -19,6 +19,7 @@ namespace steps::detail {
 
 inline void release_control_block(flow_control_block& r) noexcept {
   if (!r.references.drop()) return;
+  if (r.home != nullptr) r.home->remove_tenant();
   std::destroy_at(&r);
   async::detail::free_block(&r, sizeof(flow_control_block));
 }

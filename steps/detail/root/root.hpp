@@ -132,7 +132,8 @@ class start_task {
   flow* take(async::detail::loop_core& core) noexcept {
     if (!remote_->start.take(number_)) return nullptr;
     flow* const f = remote_->target;
-    f->core = &core;
+    f->core = remote_->home = &core;
+    core.add_tenant();
     return f;
   }
   void bind() noexcept {

@@ -8,6 +8,8 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "support/live_count.hpp"
+#include "support/occupied.hpp"
 #include "support/process_cpu_time.hpp"
 #include "support/scale.hpp"
 
@@ -45,36 +48,84 @@ void until_driven_by(event_loop& loop, Condition condition) {
 
 }  // namespace
 
-TEST_CASE("each worker's loop runs callbacks on the worker's thread, and is its current loop, in tasks too") {
+TEST_CASE("callbacks of a worker's loop run on threads of the pool, with it as the current loop") {
   threadpool pool(3);
-  std::vector<std::thread::id> threads;
-  for (std::size_t i = 0; i < 3; ++i) {
+  std::set<std::thread::id> workers;
+  const testing::occupied all_but_one(pool, 2);
+  for (std::size_t i = 0; i < 3; ++i) {  // any worker runs them
     event_loop& loop = pool.loop(i);
     CHECK(on(loop, [] { return event_loop::current(); }) == &loop);
     CHECK(on(loop, [] { return threadpool::current(); }) == &pool);
     CHECK(on(loop, [&loop] { return loop.is_same_thread(); }));
     CHECK_FALSE(loop.is_same_thread());
-    threads.push_back(on(loop, [] { return std::this_thread::get_id(); }));
+    workers.insert(on(loop, [] { return std::this_thread::get_id(); }));
   }
-  CHECK(threads[0] != threads[1]);
-  CHECK(threads[1] != threads[2]);
-  CHECK(threads[0] != threads[2]);
-  event_loop* const in_task = pool.post([] { return event_loop::current(); }).get();
-  CHECK((in_task == &pool.loop(0) || in_task == &pool.loop(1) || in_task == &pool.loop(2)));
+  CHECK(workers.size() == 1);
+  CHECK(workers.count(std::this_thread::get_id()) == 0);
   CHECK(event_loop::current() == nullptr);
 }
 
-TEST_CASE("a callback that a task gives to its worker's loop runs on that thread, not within the task") {
-  threadpool pool(2);
-  std::promise<bool> right;
-  pool.execute([&right] {
-    const auto task_has_ended = std::make_shared<bool>(false);
-    event_loop::current()->immediate([&right, task_has_ended, thread = std::this_thread::get_id()] {
-      right.set_value(*task_has_ended && thread == std::this_thread::get_id());
+TEST_CASE("one thread at a time runs a worker's loop, in the order of the posts, while threads and loops are many") {
+  threadpool pool(4);
+  struct {
+    event_loop* loop = nullptr;
+    std::atomic<int> inside{0};
+    int next = 0;
+    bool is_right = true;
+  } of_loop[4];
+  const int count = static_cast<int>(testing::rounds(5'000));
+  for (std::size_t i = 0; i < 4; ++i) of_loop[i].loop = &pool.loop(i);
+  for (int n = 0; n < count; ++n) {
+    for (auto& one : of_loop) {
+      one.loop->post([&one, n] {
+        const bool is_alone = one.inside.exchange(1) == 0;
+        one.is_right = one.is_right && is_alone && one.next++ == n && event_loop::current() == one.loop;
+        one.inside = 0;
+      });
+    }
+    if (n % 16 == 0) std::this_thread::yield();
+  }
+  for (auto& one : of_loop) {
+    CHECK(on(*one.loop, [&one] { return one.next; }) == count);
+    CHECK(one.is_right);
+  }
+}
+
+TEST_CASE("the current loop of a task is its worker's own, a different one for each worker") {
+  threadpool pool(3);
+  std::set<event_loop*> of_tasks;
+  std::mutex mutex;
+  std::vector<std::future<void>> tasks;
+  std::atomic<int> missing{3};
+  for (int i = 0; i < 3; ++i) {
+    tasks.push_back(pool.post([&] {
+      {
+        const std::lock_guard lock(mutex);
+        of_tasks.insert(event_loop::current());
+      }
+      --missing;
+      while (missing != 0) std::this_thread::yield();  // each worker has one of the tasks
+    }));
+  }
+  for (auto& t : tasks) t.get();
+  CHECK(of_tasks == std::set<event_loop*>{&pool.loop(0), &pool.loop(1), &pool.loop(2)});
+}
+
+TEST_CASE("a callback that a task gives to its worker's loop runs after the task, or on another thread") {
+  for (std::size_t threads = 1; threads != 3; ++threads) {
+    threadpool pool(threads);
+    std::promise<bool> right;
+    pool.execute([&right, threads] {
+      const auto task_has_ended = std::make_shared<std::atomic<bool>>(false);
+      event_loop* const loop = event_loop::current();
+      loop->immediate([&right, threads, loop, task_has_ended, thread = std::this_thread::get_id()] {
+        const bool is_here = thread == std::this_thread::get_id();
+        right.set_value(event_loop::current() == loop && (is_here ? task_has_ended->load() : threads == 2));
+      });
+      *task_has_ended = true;
     });
-    *task_has_ended = true;
-  });
-  CHECK(right.get_future().get());
+    CHECK(right.get_future().get());
+  }
 }
 
 TEST_CASE("there are as many loops as wanted workers, and only the pool drives them") {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -163,9 +164,10 @@ TEST_CASE("misuse of a flow that waits in a pool's queue is its error; tool() th
   flow.add([](IAsyncSteps&) {});
   pool.configurepool(1);
   CHECK(error_of(result) == steps::errors::InternalError);
-  flow.add([](IAsyncSteps&) {});
+  async::event_loop* in_step = nullptr;
+  flow.add([&in_step](IAsyncSteps& asi) { in_step = &asi.tool(); });
   flow.promise().get();
-  CHECK(&flow.tool() == &pool.loop(0));
+  CHECK(&flow.tool() == in_step);
 }
 
 TEST_CASE("a flow executed on a pool that has stopped throws, and keeps its steps") {
@@ -220,15 +222,25 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
   options.when_full = threadpool_options::overflow::caller_runs;
   threadpool pool(std::move(options));
   std::vector<std::future<void>> done;
+  std::thread::id worker;
+  std::set<async::event_loop*> loops;  // belongs to the worker, as does `worker`
   {
     const testing::occupied busy(pool, 1);
     for (int i = 0; i < 10; ++i) {
-      done.push_back(steps::post(pool, [&pool](IAsyncSteps& asi) {
-        if (&asi.tool() != &pool.loop(0) || threadpool::current() != &pool) asi.error("Elsewhere");
+      done.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
+        worker = std::this_thread::get_id();
+        loops.insert(&asi.tool());
+        asi.add([&, tool = &asi.tool()](IAsyncSteps& step) {
+          const bool is_here = std::this_thread::get_id() == worker && threadpool::current() == &pool;
+          const bool is_own = tool == async::event_loop::current() && tool != &pool.loop(0);
+          if (!is_here || !is_own || &step.tool() != tool) step.error("Elsewhere");
+        });
       }));
     }
   }
   for (auto& d : done) CHECK_NOTHROW(d.get());
+  CHECK(worker != std::this_thread::get_id());
+  CHECK(loops.size() >= 8);  // all but two flows are bound while the worker is busy
 
   threadpool paused(0);
   auto result = steps::post(paused, [](IAsyncSteps&) {});

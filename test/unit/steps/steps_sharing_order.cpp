@@ -85,7 +85,7 @@ TEST_CASE("flows bound to a loop of a pool share plain data, and stay on the loo
   for (const bool resizes : {false, true}) {
     CAPTURE(resizes);
     constexpr std::size_t loops = 3, flows = 20;
-    const std::size_t times = testing::rounds(30);
+    const std::size_t times = testing::rounds(150);
     std::array<private_data, loops> data;
     std::atomic<int> elsewhere{0};
     threadpool pool(loops);
@@ -130,7 +130,7 @@ TEST_CASE("callbacks of each loop of a pool keep their order: posts of each thre
   for (const bool resizes : {false, true}) {
     CAPTURE(resizes);
     constexpr std::size_t loops = 2, senders = 2;
-    const std::size_t times = testing::rounds(2'000);
+    const std::size_t times = testing::rounds(10'000);
     struct log {
       private_data data;
       std::array<std::size_t, senders> next{};
@@ -209,7 +209,7 @@ TEST_CASE("tool() is one loop in a flow of a pool, and its callbacks never run b
           ++called;
         }
       };
-      const std::size_t times = testing::rounds(30);
+      const std::size_t times = testing::rounds(150);
       std::vector<one> all(30);
       threadpool pool(2);
       std::vector<std::unique_ptr<testing::any_flow>> flows;
@@ -251,7 +251,7 @@ TEST_CASE("tool() is one loop in a flow of a pool, and its callbacks never run b
 TEST_CASE("flows that share a loop by their branches keep the order of turns: NitroSteps on a pool") {
   threadpool pool(3);
   const disturbance others(pool, false);
-  for (std::size_t round = 0; round < testing::rounds(100); ++round) {
+  for (std::size_t round = 0; round < testing::rounds(1'000); ++round) {
     testing::lines seen;
     testing::roomy_nitro flow{pool};
     flow.add([](IAsyncSteps& asi) { wait_a_moment(asi, 0ms); });

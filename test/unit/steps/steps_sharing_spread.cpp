@@ -22,6 +22,7 @@
 using async::event_loop;
 using async::threadpool;
 using steps::IAsyncSteps;
+using testing::held_workers;
 using testing::is_ready_in_time;
 using testing::meeting;
 using testing::wait_a_moment;
@@ -180,6 +181,22 @@ TEST_CASE("flows that one call wakes run on all workers at once") {
       REQUIRE(all_end(flows.ends));
       CHECK(place.met() == 64 / workers);
     }
+  }
+}
+
+TEST_CASE("all flows that one call wakes go on on the one worker that is free") {
+  for (const held_workers::inside where : held_workers::everything) {
+    CAPTURE(static_cast<int>(where));
+    meeting nobody(1);
+    threadpool pool(4);
+    waiters flows(pool, 64, nobody);
+    held_workers held(pool, where, 3);
+    flows.end_all();
+    for (auto& end : flows.ends) {
+      REQUIRE(held.see(end));
+      CHECK_NOTHROW(end.get());
+    }
+    CHECK(nobody.met() == 64);
   }
 }
 

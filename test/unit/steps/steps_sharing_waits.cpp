@@ -149,8 +149,6 @@ TEST_CASE("callbacks of each loop(i), and flows bound to it, run on while any wo
         CAPTURE(static_cast<int>(where));
         CAPTURE(kept);
         threadpool pool(workers);
-        std::promise<void> late;
-        auto is_late = late.get_future();
         held_workers held(pool, where, workers - 1, thread_of(pool.loop(kept)));
         for (std::size_t i = 0; i < workers; ++i) {
           CAPTURE(i);
