@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Workers that drive event loops. Messages, tasks and the crew end a worker's sleep; a loop goes from one worker to
-// another. The steps of worker_role, loop_assignment and hosted_loop on the words of the inbox and of the sleepers.
+// The loops of a pool: messages, claims between turns and bounded turns, as loop_core, loop_entry, loop_host and
+// pool_loops put them together from the inbox, the lock and the word. loop_core itself tells threads apart by their
+// thread-local storage, of which the threads of a model have one.
 #include "relacy_runner.hpp"
 
+#include "async/detail/loop/biased_lock.hpp"
 #include "async/detail/loop/inbox.hpp"
-#include "async/detail/pool/loop_driver.hpp"
-#include "async/detail/pool/sleepers.hpp"
+#include "async/detail/pool/turn_word.hpp"
 
 using async::detail::atomic;
-using async::detail::basic_sleepers;
+using async::detail::biased_lock;
 using async::detail::cell;
 using async::detail::inbox;
 using async::detail::message;
+using async::detail::turn_word;
 using model::check;
 
 namespace {
 
-/// Replaces std::mutex.
-class mutex {
- public:
-  void lock() noexcept {
-    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
-  }
-  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
-
- private:
-  atomic<unsigned> taken_{0};
-};
-using sleepers = basic_sleepers<mutex>;
+constexpr biased_lock::token token_of(unsigned thread) { return 8 * (thread + 1); }
 
 struct letter : message {
   letter() : message(nullptr) {}
@@ -36,261 +27,172 @@ struct letter : message {
   cell<unsigned> read{0};
 };
 
-struct hosted;
-
-struct worker {
-  sleepers::sleeper parking_slot;
-  cell<bool> made{false};  // by the crew
-  atomic<unsigned> exit_requested{0};
-  atomic<unsigned> must_review{0};
-  cell<hosted*> given{nullptr};  // guarded by the crew's mutex
-  hosted* driven = nullptr;      // own thread only
-};
-
+/// A turn delivers one message. `CountsMessages`: as loop_host::turn::has_work().
+template <bool CountsMessages = true>
 struct hosted {
+  turn_word word;
   inbox box;
-  async::detail::loop_driver<worker> driver;
-  cell<unsigned> turns{0};  // only the driver touches it
-};
+  biased_lock owner;
+  atomic<unsigned> in_queue{0};
+  cell<message*> left_over{nullptr};  // only touched inside, as is what follows
+  cell<unsigned> ready{0};
+  cell<unsigned> ran{0};
 
-/// Two workers, one loop, which the first worker drives at the beginning, and a source of tasks.
-struct pool {
-  sleepers all;
-  worker workers[2];
-  hosted loop;
-  mutex crew;
-  atomic<unsigned> tasks{0};
-  atomic<unsigned> done{0};  // tasks and messages
-  unsigned expected = 0;
-
-  pool() {
-    workers[0].driven = &loop;
-    for (worker& w : workers) w.made.set(true);
-    loop.driver.set(workers[0]);
+  hosted() {
+    box.always_wake();
+    owner.leave(owner.enter(token_of(7)));  // made by a thread that is its owner
+    owner.disown();
+    owner.share();
   }
 
-  // --- from outside ---
-
-  void push(letter& m) {
-    m.content.set(7);
-    const inbox::pushed result = loop.box.push(m);
-    check(result != inbox::pushed::refused, "the loop is open");
-    if (result != inbox::pushed::wake_embedder) return;
-    if (worker* const w = loop.driver.to_wake()) {
-      check(w->made.get(), "the woken worker exists");
-      all.wake(w->parking_slot);
-    }
-    loop.box.woken();
+  void wake() {
+    if (word.schedule()) enqueue();
   }
-  void post() {
-    tasks.fetch_add(1, std::memory_order_release);
-    all.notify();
-  }
-  void request_exit(unsigned which) {
-    const std::lock_guard lock(crew);
-    workers[which].exit_requested.store(1, std::memory_order_relaxed);
-    all.wake(workers[which].parking_slot);
-  }
-  /// The loop's owner has a thread again.
-  void ask_for_loop() {
-    const std::lock_guard lock(crew);
-    worker* const driver = loop.driver.get();
-    driver->must_review.store(1, std::memory_order_relaxed);
-    all.wake(driver->parking_slot);
+  void enqueue() { check(in_queue.exchange(1, std::memory_order_relaxed) == 0, "a loop is in one queue at most"); }
+  bool dequeue() {
+    unsigned there = 1;
+    return in_queue.compare_exchange_strong(there, 0, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
-  // --- a worker's life ---
-
-  void count() {
-    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 != expected) return;
-    request_exit(0);
-    request_exit(1);
+  void push(letter& l) {
+    l.content.set(7);
+    const inbox::pushed result = box.push(l);
+    check(result == inbox::pushed::quietly || result == inbox::pushed::wake_embedder, "the loop is open");
+    if (result == inbox::pushed::quietly) return;
+    wake();
+    box.woken();
   }
-  bool turn(worker& w) {
-    if (w.driven == nullptr) return false;
-    w.driven->turns.set(w.driven->turns.get() + 1);
-    message* m = w.driven->box.take();
-    const bool any = m != nullptr;
-    while (m != nullptr) {
+  /// False: a thread is in the loop.
+  bool claim(unsigned thread) {
+    const biased_lock::way how = owner.claim(token_of(thread));
+    if (how == biased_lock::way::refused) return false;
+    ready.set(ready.get() + 1);
+    wake();
+    owner.leave(how);
+    return true;
+  }
+  void claim_or_push(unsigned thread, letter& l) {
+    if (!claim(thread)) push(l);
+  }
+
+  void run(unsigned thread) {
+    if (!dequeue()) return;
+    word.begin();
+    check(owner.enter(token_of(thread)) == biased_lock::way::shared, "no other thread is in a turn");
+    if (left_over.get() == nullptr) left_over.set(box.take());
+    if (message* const m = left_over.get()) {
+      left_over.set(m->next.get());
       auto& l = static_cast<letter&>(*m);
-      m = m->next.get();
       check(l.content.get() == 7, "a message arrives whole");
       l.read.set(l.read.get() + 1);
-      count();
     }
-    return any;
+    ran.set(ran.get() + ready.get());
+    ready.set(0);
+    const bool has_work = left_over.get() != nullptr || (CountsMessages && box.has_messages());
+    owner.leave_without_owner();
+    if (!has_work && word.end()) return;
+    word.requeue();
+    enqueue();
   }
-  bool has_task() const { return tasks.load(std::memory_order_relaxed) != 0; }
-  bool take_task() {
-    unsigned there = tasks.load(std::memory_order_relaxed);
-    while (there != 0) {
-      if (tasks.compare_exchange_strong(there, there - 1, std::memory_order_acquire, std::memory_order_relaxed)) {
-        return true;
-      }
-    }
-    return false;
-  }
-  void give(hosted& h, worker& w) {  // under the crew's mutex
-    w.given.set(&h);
-    h.driver.set(w);
-    w.must_review.store(1, std::memory_order_relaxed);
-    all.wake(w.parking_slot);
-  }
-  void take_up(worker& w) {  // under the crew's mutex
-    w.must_review.store(0, std::memory_order_relaxed);
-    if (w.given.get() == nullptr) return;
-    w.driven = w.given.get();
-    w.given.set(nullptr);
-  }
-  /// Between turns. The second worker is the loop's owner, and keeps it.
-  void review(unsigned index) {
-    const std::lock_guard lock(crew);
-    worker& w = workers[index];
-    take_up(w);
-    if (index == 0 && w.driven != nullptr) give(*std::exchange(w.driven, nullptr), workers[1]);
-  }
-  void leave(unsigned index) {
-    const std::lock_guard lock(crew);
-    worker& w = workers[index];
-    take_up(w);
-    if (w.driven == nullptr) return;
-    hosted& h = *std::exchange(w.driven, nullptr);
-    worker& other = workers[1 - index];
-    if (other.exit_requested.load(std::memory_order_relaxed) == 0) {
-      give(h, other);
-    } else {
-      h.driver.clear();
-    }
-  }
-  void live(unsigned index) {
-    worker& w = workers[index];
-    bool searching = false;
-    const auto end_search = [&] {
-      if (std::exchange(searching, false)) all.end_search([this]() noexcept { return has_task(); });
-    };
-    for (;;) {
-      if (w.must_review.load(std::memory_order_relaxed) != 0) review(index);
-      if (turn(w)) end_search();
-      if (w.exit_requested.load(std::memory_order_relaxed) != 0) {
-        end_search();
-        return leave(index);
-      }
-      if (take_task()) {
-        end_search();
-        count();
-        continue;
-      }
-      if (!searching) searching = all.begin_search(1);
-      all.announce(w.parking_slot, searching);
-      const bool stay = has_task() || w.exit_requested.load(std::memory_order_relaxed) != 0 ||
-                        w.must_review.load(std::memory_order_relaxed) != 0 ||
-                        (w.driven != nullptr && !w.driven->box.sleep(true));
-      searching = stay ? all.cancel(w.parking_slot) : all.park(w.parking_slot);
-    }
+  void run_all(unsigned thread) {
+    while (in_queue.load(std::memory_order_relaxed) != 0) run(thread);
   }
 };
 
-/// Messages and tasks wake a sleeping worker: it deals with each, and then the crew ends it.
-struct sleep_of_worker : rl::test_suite<sleep_of_worker, 3> {
-  pool p;
+/// One thread pushes, one claims the loop, one runs it.
+struct push_and_claim : rl::test_suite<push_and_claim, 3> {
+  hosted<> loop;
   letter letters[2];
-  void before() { p.expected = 3; }
+  bool is_claimed = false;
   void thread(unsigned index) {
-    if (index == 0) return p.live(0);
-    p.push(letters[index - 1]);
-    if (index == 1) p.post();
+    if (index == 0) {
+      loop.push(letters[0]);
+    } else if (index == 1) {
+      is_claimed = loop.claim(1);
+      if (!is_claimed) loop.push(letters[1]);
+    } else {
+      loop.run(2);
+      loop.run(2);
+    }
   }
   void after() {
+    loop.run_all(3);
+    check(letters[0].read.get() == 1, "each message is delivered once");
+    check(letters[1].read.get() == (is_claimed ? 0U : 1U), "a refused thread's message is delivered once");
+    check(loop.ran.get() == (is_claimed ? 1U : 0U), "what a claim leaves is run");
+  }
+};
+
+/// Two threads claim the loop and then run it, while a third runs it.
+struct two_claims : rl::test_suite<two_claims, 3> {
+  hosted<> loop;
+  letter letters[3];
+  unsigned claimed[3] = {};
+  void thread(unsigned index) {
+    if (index == 2) {
+      loop.push(letters[2]);
+    } else {
+      claimed[index] = loop.claim(index) ? 1 : 0;
+      if (claimed[index] == 0) loop.push(letters[index]);
+    }
+    loop.run(index);
+  }
+  void after() {
+    loop.run_all(3);
+    unsigned read = 0;
+    for (letter& l : letters) read += l.read.get();
+    check(loop.ran.get() == claimed[0] + claimed[1], "what a claim leaves is run");
+    check(read + loop.ran.get() == 3, "nothing is lost");
+  }
+};
+
+/// A message arrives while a bounded turn leaves older ones over.
+template <bool CountsMessages>
+struct left_over : rl::test_suite<left_over<CountsMessages>, 2> {
+  hosted<CountsMessages> loop;
+  letter letters[3];
+  void before() {
+    loop.push(letters[0]);
+    loop.push(letters[1]);
+  }
+  void thread(unsigned index) {
+    if (index == 0) return loop.push(letters[2]);
+    loop.run(1);
+    loop.run(1);
+    loop.run(1);
+  }
+  void after() {
+    loop.run_all(3);
     for (letter& l : letters) check(l.read.get() == 1, "each message is delivered once");
   }
 };
 
-/// The crew ends a worker that sleeps, or is about to, while a message arrives: it is delivered, or stays in the loop.
-struct exit_request : rl::test_suite<exit_request, 3> {
-  pool p;
-  letter l;
-  void before() {
-    p.expected = 9;
-    p.workers[1].exit_requested.store(1, std::memory_order_relaxed);
-  }
+/// The same with two runners and two pushers.
+struct left_over_of_many : rl::test_suite<left_over_of_many, 4> {
+  hosted<> loop;
+  letter letters[3];
+  void before() { loop.push(letters[0]); }
   void thread(unsigned index) {
-    if (index == 0) return p.live(0);
-    index == 1 ? p.push(l) : p.request_exit(0);
+    if (index != 0 && index != 1) {
+      loop.run(index);
+      return loop.run(index);
+    }
+    loop.push(letters[index + 1]);
   }
   void after() {
-    unsigned left = 0;
-    for (message* m = p.loop.box.take(); m != nullptr; m = m->next.get()) ++left;
-    check(left + l.read.get() == 1, "the message has been delivered, or is there");
+    loop.run_all(4);
+    for (letter& l : letters) check(l.read.get() == 1, "each message is delivered once");
   }
-};
-
-/// A loop goes to another worker while a message arrives, because its driver ends or its owner is back. One of them
-/// delivers the message, and it wakes a sleeper.
-template <bool Ends>
-struct hand_over : rl::test_suite<hand_over<Ends>, 3> {
-  pool p;
-  letter l;
-  void before() {
-    p.expected = 1;
-    if (Ends) {
-      p.workers[0].exit_requested.store(1, std::memory_order_relaxed);
-    } else {
-      p.workers[0].must_review.store(1, std::memory_order_relaxed);
-    }
-  }
-  void thread(unsigned index) {
-    if (index != 2) return p.live(index);
-    p.push(l);
-  }
-  void after() { check(l.read.get() == 1, "the message is delivered once"); }
-};
-
-/// The same for a driver that may be asleep when it is asked for the loop.
-struct asked : rl::test_suite<asked, 3> {
-  pool p;
-  letter l;
-  void before() { p.expected = 1; }
-  void thread(unsigned index) {
-    if (index != 2) return p.live(index);
-    p.ask_for_loop();
-    p.push(l);
-  }
-  void after() { check(l.read.get() == 1, "the message is delivered once"); }
-};
-
-/// A loop whose driver slept and has ended goes to a worker that has just been made, while a message arrives.
-struct new_worker : rl::test_suite<new_worker, 2> {
-  pool p;
-  letter l;
-  void before() {
-    p.expected = 1;
-    p.workers[1].made.set(false);
-    p.workers[0].driven = nullptr;
-    p.loop.driver.clear();
-    check(p.loop.box.sleep(true), "there is no message");
-  }
-  void thread(unsigned index) {
-    if (index == 1) return p.push(l);
-    {
-      const std::lock_guard lock(p.crew);
-      p.workers[1].made.set(true);
-      p.give(p.loop, p.workers[1]);
-    }
-    p.live(1);
-  }
-  void after() { check(l.read.get() == 1, "the message is delivered once"); }
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   model::runner run("hosted_loop", argc, argv);
-  const model::effort some{.at_most = 100'000, .random = 100'000};
-  run.check<sleep_of_worker>("messages to its loop and tasks end a worker's sleep", some);
-  run.check<exit_request>("a request to exit ends a worker's sleep", some);
-  run.check<hand_over<true>>("a worker that ends hands its loop over while a message arrives", some);
-  run.check<hand_over<false>>("a worker gives a loop back to its owner while a message arrives", some);
-  run.check<asked>("a sleeping worker is asked for a loop, and a message arrives", some);
-  run.check<new_worker>("a loop is given to a new worker while a message arrives");
+  run.check<push_and_claim>("a message and a claim while a thread runs the loop");
+  run.check<two_claims>("two claims and a message, by threads that run the loop");
+  run.check<left_over<true>>("a message arrives while older ones are left over");
+  run.check_fails<left_over<false>>("a turn that does not count new messages as work");
+  run.check<left_over_of_many>("messages while older ones are left over, with two runners");
   return run.result();
 }

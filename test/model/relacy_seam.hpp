@@ -28,6 +28,8 @@
 /// - A thread asleep in wait_on_word() is woken by wake_*() or, with a deadline, may time out at any moment (then
 ///   wait_clock has reached the deadline); the random search also wakes sleepers for no reason. A lost wake-up is a
 ///   deadlock and reported as one.
+/// - Relacy's systematic search goes astray when only timed sleepers can go on while others sleep without limit. There,
+///   pass_time() before the sleep: it times out at once, and the scheduler may switch threads before.
 /// - Both fences are seq_cst fences. Relacy's also make what came before one happen before what comes after the other,
 ///   which is more than C++ promises: an order that only matters behind a fence has to be argued, not modelled.
 /// - Memory from the plain operator new is checked for leaks and double deletion. A catch block must not touch an
@@ -138,6 +140,9 @@ class tracked {
 
 /// The time of this execution: stands still until a sleep times out.
 inline std::chrono::nanoseconds now{0};
+
+/// The clock reaches `t`.
+inline void pass_time(std::chrono::nanoseconds t) { now = (std::max)(now, t); }
 
 inline constexpr int most_threads = 8;
 
@@ -384,6 +389,10 @@ struct wait_clock {
 inline bool wait_on_word(atomic<std::uint32_t>& word, std::uint32_t expected,
                          const wait_clock::time_point* deadline = nullptr,
                          model::place at = model::place::current()) noexcept {
+  if (deadline != nullptr && *deadline <= wait_clock::now()) {
+    static_cast<void>(word.load(std::memory_order_relaxed, at));
+    return false;
+  }
   if (word.sleep(expected, deadline != nullptr, at)) return true;
   model::now = (std::max)(model::now, deadline->time_since_epoch());
   return false;

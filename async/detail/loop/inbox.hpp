@@ -82,8 +82,6 @@ class inbox {
     } while (!head_.compare_exchange_weak(head, reinterpret_cast<std::uintptr_t>(&m), std::memory_order_release,
                                           std::memory_order_relaxed));
     if (head != asleep && head != asleep_embedded) return pushed::quietly;
-    // [L20] acquire, pairs with [L21]: which thread to wake, where that may change
-    static_cast<void>(head_.load(std::memory_order_acquire));
     return head == asleep ? pushed::wake_thread : pushed::wake_embedder;
   }
 
@@ -110,10 +108,9 @@ class inbox {
   bool sleep(bool embedded) noexcept {
     ASYNC_ASSERT(!slept_);
     std::uintptr_t expected = awake;
-    // [L21] release, pairs with [L20]: the sleeping thread, of a loop that has changed hands; failure is relaxed:
-    // take() receives the messages that it shows. not modelled: there, the heavy fence of sleepers' announce()
-    // releases, too
-    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_release,
+    // relaxed, both: what a wake-up touches was there before the first push, and take() receives the messages that a
+    // failure shows
+    slept_ = head_.compare_exchange_strong(expected, embedded ? asleep_embedded : asleep, std::memory_order_relaxed,
                                            std::memory_order_relaxed);
     return slept_;
   }

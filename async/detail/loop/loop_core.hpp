@@ -252,9 +252,9 @@ class loop_core {
   friend class loop_host;
 
   struct turn_scope {
-    explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
+    [[gnu::always_inline]] explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
     template <class Refuse>
-    turn_scope(loop_core& c, Refuse refused) : core(c) {
+    [[gnu::always_inline]] turn_scope(loop_core& c, Refuse refused) : core(c) {
       if (current_loop != nullptr && c.is_entered_here()) refused(true);
       way = c.owner_.enter(thread_token());
       if (way == biased_lock::way::refused) refused(false);
@@ -264,7 +264,7 @@ class loop_core {
       throw std::logic_error(nested ? "async::event_loop: run by a callback of its own"
                                     : "async::event_loop: run by two threads at a time");
     }
-    ~turn_scope() {
+    [[gnu::always_inline]] ~turn_scope() {
       current_loop = core.around_;
       if (core.hosted_ && way != biased_lock::way::biased) {
         core.owner_.leave_without_owner();

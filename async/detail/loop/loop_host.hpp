@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <memory>  // for shared_ptr
+
+#include "async/detail/base/unhandled.hpp"  // for unhandled_hook
 #include "async/detail/loop/loop_core.hpp"  // for loop_core
 
 namespace async::detail {
@@ -58,6 +61,11 @@ class loop_host {
       return core.ready_.reserved() == 0 && !core.has_tenant() &&
              (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
              !core.inbox_.has_messages();
+    }
+    /// Sets the hook for unhandled exceptions back to `hook`, if a flow has set another.
+    void set_hook(const std::shared_ptr<unhandled_hook>& hook) noexcept {
+      if (scope_.core.unhandled_ != hook) [[unlikely]]
+        scope_.core.unhandled_ = hook;
     }
     /// The time of the first timer, or time_point::max().
     loop_core::time_point next_deadline() noexcept {

@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>  // for milliseconds
 
-#include "async/detail/base/atomics.hpp"  // for atomic, light_fence
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 
 namespace async::detail {
 
@@ -10,9 +10,10 @@ namespace async::detail {
 /// watches. The watcher sleeps for at most `interval`, then takes what it finds. So the loop runs next on the worker
 /// that has woken it or, if that worker is inside a function that takes long, soon on another one.
 ///
-/// Why no loop is left alone: a watcher that wakes calls end() and makes a heavy fence; then it looks at all queues:
-/// for a loop to turn, or to wake another worker before it runs functions of users. A worker queues the loop, then
-/// calls is_on() (light fence). So the watcher sees the loop, or the worker sees that nobody watches.
+/// Why no loop is left alone: a watcher that wakes calls end() (heavy fence), then looks at all queues, as a searcher
+/// or before it sleeps again. If it goes on with a function instead, it looks, too, and wakes another worker if there
+/// is a loop. A worker queues the loop, then calls is_on() (light fence). So the watcher sees the loop, or the worker
+/// sees that nobody watches. The fence of announce() would not do: a thread that finds the sleepers watched makes none.
 ///
 /// Threads     is_on(): any. begin(), end(): workers.
 /// Progress    wait-free.
@@ -22,7 +23,7 @@ class loop_watch {
 
   /// By a worker that has queued a loop.
   bool is_on() const noexcept {
-    light_fence();                                  // pairs with the heavy fence after end()
+    light_fence();                                  // pairs with the heavy fence of end()
     return is_on_.load(std::memory_order_relaxed);  // relaxed: ordered by the fence
   }
   /// By a worker that has announced its sleep. False: another one watches.
@@ -32,8 +33,11 @@ class loop_watch {
     is_on_.store(true, std::memory_order_relaxed);
     return true;
   }
-  /// By the watcher, when it wakes.
-  void end() noexcept { is_on_.store(false, std::memory_order_relaxed); }  // relaxed: ordered by a heavy fence
+  /// By the watcher, when it wakes. Then it looks for loops.
+  void end() noexcept {
+    is_on_.store(false, std::memory_order_relaxed);  // relaxed: ordered by the fence
+    heavy_fence();                                   // pairs with the light fence of is_on()
+  }
 
  private:
   atomic<bool> is_on_{false};

@@ -430,11 +430,13 @@ class pool_core {
   void put_down(worker& w) noexcept;
   void end_possession(hosted_loop& h, bool has_work) noexcept;
   hosted_loop* take_loop(worker& w) noexcept;
+  bool has_loops_for(const worker& w) const noexcept;
   hosted_loop* steal_loop(worker& w) noexcept;
   void run_loop(worker* w, hosted_loop& h) noexcept;
   void fire_timers(worker& w) noexcept;
   void limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept;
-  void woke(worker& w) noexcept;
+  bool woke(worker& w) noexcept;
+  void pass_on() noexcept;
   void end_loops() noexcept;
 
   /// Whether a loop may need this worker before it has run many more tasks.
@@ -472,12 +474,11 @@ class pool_core {
     });
   }
 
-  /// Whether no task waits, and each worker that is awake has found none for as long as flow_watch allows. A guess for
-  /// stop(), so that a flow that never waits cannot block it. A wrong guess cancels a flow too early.
+  /// Whether there is no task, and for as long as flow_watch allows there has been none. A guess for stop(), so that a
+  /// flow that never waits cannot block it. A wrong guess cancels a flow too early.
   bool has_flows_only() noexcept {
-    if (has_tasks() || quiescence_.has_helpers() || quiescence_.has_starting()) return false;
-    const std::size_t with_flows = crew_.with_flows_only();
-    return with_flows != 0 && with_flows + idle() >= quiescence_.threads();  // else is_idle() knows better
+    return flows_.are_all() && !has_tasks() && !quiescence_.has_helpers() && !quiescence_.has_starting() &&
+           !crew_.is_in_task();
   }
 
   // --- threads that wait inside tasks, and their stand-ins: pool_wait.hpp --------------------------------------------
@@ -526,6 +527,7 @@ class pool_core {
   flow_loops flow_loops_;
   pool_timers timers_{wait_clock::now()};
   loop_watch watch_;
+  flow_watch flows_;
   std::shared_ptr<unhandled_hook> loops_unhandled_;
   worker_crew crew_;  // last: its threads use all other members
 };

@@ -22,8 +22,7 @@ namespace async::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 inline constinit task_scope loop_waits{};
 
-// --- queues
-// -----------------------------------------------------------------------------------------------------------
+// --- queues -------------------------------------------------------------------------------------------------------
 
 inline void pool_core::schedule(hosted_loop& h) noexcept {
   if (h.word.schedule()) h.pool.enqueue(h);
@@ -73,6 +72,11 @@ inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
   return backlog_first ? w.ready.take() : nullptr;
 }
 
+/// Whether a worker that waits in a task has a loop to turn.
+inline bool pool_core::has_loops_for(const worker& w) const noexcept {
+  return !w.ready.empty() || !backlog_.empty() || (idle() == 0 && has_loops());
+}
+
 /// Takes half of another worker's loops. Null: there is none.
 inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   hosted_loop* stolen = nullptr;
@@ -89,27 +93,27 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   return stolen;
 }
 
-// --- loops for flows
-// ----------------------------------------------------------------------------------------------------
+// --- loops for flows ----------------------------------------------------------------------------------------------
 
 /// A spare loop, which this thread has as in a turn. Null: there is no memory.
 inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
-  hosted_loop* h = w != nullptr ? w->spares.take() : nullptr;
-  if (h == nullptr) h = flow_loops_.take();
-  if (h == nullptr && flow_loops_.is_review_due()) {
-    review_loops();
-    h = flow_loops_.take();
+  hosted_loop* h = nullptr;
+  for (int tries = 8; tries != 0; --tries) {
+    h = w != nullptr ? w->spares.take() : nullptr;
+    if (h == nullptr) h = flow_loops_.take();
+    if (h == nullptr && flow_loops_.is_review_due()) {
+      review_loops();
+      h = flow_loops_.take();
+    }
+    if (h == nullptr) break;
+    if (h->word.try_begin()) {
+      h->is_spare = false;
+      return h;
+    }
+    flow_loops_.give(*h);  // a message to its last flow has come late
   }
-  if (h != nullptr && !h->word.try_begin()) {  // a message to its last flow has come late
-    flow_loops_.give(*h);
-    h = nullptr;
-  }
-  if (h == nullptr) {
-    h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
-    if (h == nullptr || !h->word.try_begin()) return nullptr;
-  }
-  h->is_spare = false;
-  return h;
+  h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
+  return h != nullptr && h->word.try_begin() ? h : nullptr;
 }
 
 /// Makes the loops spare whose tenants have gone since their last turns.
@@ -124,6 +128,7 @@ inline void pool_core::review_loops() noexcept {
     if (!h.is_spare) {
       loop_host::turn in(h.host);
       is_left = in.is_vacant();
+      if (is_left) in.set_hook(loops_unhandled_);
     }
     if (is_left) {
       make_spare(nullptr, h);
@@ -141,8 +146,7 @@ inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
 }
 
-// --- turns
-// ------------------------------------------------------------------------------------------------------------
+// --- turns --------------------------------------------------------------------------------------------------------
 
 /// While it lives, the calling thread is in a turn of a loop, whose word it has moved to `running`. At the end the loop
 /// rests, with its alarm set, or is queued again.
@@ -193,6 +197,7 @@ inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) no
     timers_.arm(h.alarm, deadline);
   } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.is_vacant()) {
     if (h.alarm.at() != pool_timers::never) timers_.disarm(h.alarm);
+    in.set_hook(loops_unhandled_);
     make_spare(w, h);
   }
   return false;
@@ -223,8 +228,7 @@ inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }
 
-// --- starts of flows
-// ------------------------------------------------------------------------------------------------------
+// --- starts of flows ----------------------------------------------------------------------------------------------
 
 /// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
 ///
@@ -278,6 +282,7 @@ class pool_core::flow_place {
     ~turn_end() {
       flow_place& self = after.self;
       after.is_vacant = self.worker_->in_hand == nullptr && in.is_vacant();
+      if (after.is_vacant) in.set_hook(self.pool_.loops_unhandled_);
       if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
     }
   };
@@ -310,8 +315,7 @@ inline void pool_core::put_down(worker& w) noexcept {
   end_possession(*h, false);
 }
 
-// --- timers and sleep
-// -------------------------------------------------------------------------------------------------
+// --- timers and sleep ---------------------------------------------------------------------------------------------
 
 /// Schedules the loops whose timers are due, when it is time to look.
 inline void pool_core::fire_timers(worker& w) noexcept {
@@ -344,18 +348,23 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
   if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
 }
 
-/// By a worker that has been asleep, or that does not sleep after all.
-inline void pool_core::woke(worker& w) noexcept {
+/// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it. Then it
+/// looks at loops and timers, or calls pass_on().
+inline bool pool_core::woke(worker& w) noexcept {
+  const bool covered = w.covers != pool_timers::never;
+  const bool watched = std::exchange(w.watches, false);
   timers_.uncover(std::exchange(w.covers, pool_timers::never));
-  if (std::exchange(w.watches, false)) {
-    watch_.end();
-    heavy_fence();  // pairs with is_on()'s light fence
-  }
+  if (watched) watch_.end();
   w.looks.hurry();
+  return covered || watched;
 }
 
-// --- the end
-// ----------------------------------------------------------------------------------------------------------
+/// By a worker that runs functions instead of looking at loops and timers: another one does.
+inline void pool_core::pass_on() noexcept {
+  if (has_loops() || timers_.is_uncovered()) sleepers_.notify(&loop_waits);
+}
+
+// --- the end ------------------------------------------------------------------------------------------------------
 
 /// When all threads have ended: cancels the flows of all loops, with all consequences, runs the tasks that this posts,
 /// and closes the loops.
@@ -381,6 +390,7 @@ inline void pool_core::end_loops() noexcept {
       again = in.drain() || again;
     });
   }
+  flow_loops_.close();
   each([](hosted_loop& h) { h.core().close(); });
   static_cast<void>(run_all());
 }

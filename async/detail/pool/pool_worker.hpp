@@ -43,35 +43,32 @@ struct boxed_task : job {
   task work;
 };
 
-/// Detects that a worker of a pool that stops has only flows left which never wait. This is so when it has found no
-/// task in turns of its loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
+/// Detects that a pool that stops has only flows left which never wait. This is so when its workers have found no task
+/// in turns of loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
 /// suspended the thread.
 ///
-/// Threads     are_all(): any, a guess; the others: the worker's.
+/// Threads     any.
 class flow_watch {
  public:
-  /// To be called after a turn when there is no task and the loops have work.
-  void go_on() noexcept {
+  /// To be called after each turn when there is no task. `since`: the end of the worker's last turn or, if it has slept
+  /// or run a task since, the beginning of this one.
+  void go_on(wait_clock::time_point& since) noexcept {
     constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
-    if (std::exchange(going_, true)) spent_ += (std::min)(now - last_, most_of_one);
-    last_ = now;
-    if (spent_ > std::chrono::milliseconds(100)) all_.store(true, std::memory_order_relaxed);  // relaxed: a guess
+    const wait_clock::duration took = (std::min)(now - std::exchange(since, now), most_of_one);
+    spent_.fetch_add(took.count(), std::memory_order_relaxed);  // relaxed, all: a guess
   }
-  /// To be called when the worker has a task, or its loops have no work.
+  /// To be called when a worker has a task.
   void end() noexcept {
-    if (!going_) return;
-    going_ = false;
-    spent_ = {};
-    all_.store(false, std::memory_order_relaxed);  // relaxed: a guess
+    if (spent_.load(std::memory_order_relaxed) != 0) spent_.store(0, std::memory_order_relaxed);
   }
-  bool are_all() const noexcept { return all_.load(std::memory_order_relaxed); }  // relaxed: a guess
+  bool are_all() const noexcept {
+    constexpr wait_clock::duration enough = std::chrono::milliseconds(100);
+    return spent_.load(std::memory_order_relaxed) > enough.count();
+  }
 
  private:
-  bool going_ = false;
-  wait_clock::time_point last_{};
-  wait_clock::duration spent_{};
-  atomic<bool> all_{false};
+  atomic<wait_clock::rep> spent_{0};
 };
 
 /// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls,
@@ -123,19 +120,20 @@ struct worker : participant {
   }
   static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
 
-  std::uint32_t turn = 0;              // own thread only: counts takes
-  atomic<bool> exit_requested{false};  // written under the crew's mutex, read by the own thread
-  flow_watch flows;                    // written by the own thread while the pool stops
-  adaptive_spin searches;              // own thread only
-  hosted_loop own_loop;                // what pool.loop(index) names; any worker runs it
-  run_queue<hosted_loop> ready;        // loops that have work; others take from it, too
-  spare_loops spares;                  // own thread only
-  hosted_loop* in_hand = nullptr;      // own thread only: a spare loop that it has, for the flows that it starts next
-  clock_look looks;                    // own thread only: when to compare the pool's timers with the clock
-  atomic<std::uint64_t> turns{0};      // of loops; written by the own thread
-  atomic<std::uint64_t> moves{0};      // likewise: of loops whose last turn another worker ran
-  std::uint64_t turns_seen = 0;        // own thread only: turns of all workers at its last sleep
-  bool watches = false;                // own thread only: see loop_watch
+  std::uint32_t turn = 0;                // own thread only: counts takes
+  atomic<bool> exit_requested{false};    // written under the crew's mutex, read by the own thread
+  wait_clock::time_point flows_since{};  // own thread only: see flow_watch
+  atomic<bool> is_in_task{false};        // written by the own thread
+  adaptive_spin searches;                // own thread only
+  hosted_loop own_loop;                  // what pool.loop(index) names; any worker runs it
+  run_queue<hosted_loop> ready;          // loops that have work; others take from it, too
+  spare_loops spares;                    // own thread only
+  hosted_loop* in_hand = nullptr;        // own thread only: a spare loop that it has, for the flows that it starts next
+  clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
+  atomic<std::uint64_t> turns{0};        // of loops; written by the own thread
+  atomic<std::uint64_t> moves{0};        // likewise: of loops whose last turn another worker ran
+  std::uint64_t turns_seen = 0;          // own thread only: turns of all workers at its last sleep
+  bool watches = false;                  // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
   bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
   std::thread thread;       // guarded by the crew's mutex: the latest thread

@@ -64,19 +64,30 @@ class flow_loops {
     *end_of_spare_ = &h;
     end_of_spare_ = &h.next_spare;
   }
-  /// A new one, which rests. Null: there is no memory.
+  /// A new one, which rests. Null: there is no memory, or close() has
+  /// been called.
   hosted_loop* make(pool_core& pool, const pool_timers& timers, void (*wake)(hosted_loop&) noexcept,
                     const std::shared_ptr<unhandled_hook>& hook) noexcept {
     try {
       auto* const made = new hosted_loop(pool, timers, true, wake);
       made->core().set_unhandled(hook);
       const std::lock_guard lock(mutex_);
+      if (is_closed_) {
+        delete made;
+        return nullptr;
+      }
       made->next_of_all = std::exchange(all_, made);
       ++made_;
       return made;
     } catch (...) {
       return nullptr;
     }
+  }
+
+  /// From here on no loops are made.
+  void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
   }
 
   /// Whether so many loops have been made that it pays to look for loops whose tenants have gone; then reviewed().
@@ -106,7 +117,8 @@ class flow_loops {
   static constexpr std::size_t least_to_review = 64;
 
   std::mutex mutex_;
-  std::size_t made_ = 0;  // guarded by the mutex, as is what follows
+  bool is_closed_ = false;  // guarded by the mutex, as is what follows
+  std::size_t made_ = 0;
   std::size_t next_review_ = least_to_review;
   hosted_loop* all_ = nullptr;
   hosted_loop* first_spare_ = nullptr;

@@ -49,8 +49,8 @@ class turn_word {
   }
   /// The caller puts the loop into a queue again.
   void requeue() noexcept {
-    // [Y3] acq_rel, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
-    word_.exchange(queued, std::memory_order_acq_rel);
+    // [Y3] release, pairs with [Y2]. An exchange, so that it continues the release sequences of schedule().
+    word_.exchange(queued, std::memory_order_release);
   }
 
   /// Whether a running loop has been scheduled. Relaxed: a look.

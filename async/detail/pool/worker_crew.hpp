@@ -100,14 +100,9 @@ class worker_crew {
   /// How many workers are wanted.
   std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
-  /// The number of workers that have only flows which never wait, see flow_watch. A guess.
-  std::size_t with_flows_only() const noexcept {
-    std::size_t found = 0;
-    any_of(0, [&found](const worker& w) noexcept {
-      if (w.flows.are_all()) ++found;
-      return false;
-    });
-    return found;
+  /// Whether a worker is inside a task. A guess.
+  bool is_in_task() const noexcept {
+    return any_of(0, [](const worker& w) noexcept { return w.is_in_task.load(std::memory_order_relaxed); });
   }
 
   // --- work ----------------------------------------------------------------------------------------------------------

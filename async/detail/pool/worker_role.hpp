@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>     // for time_point
+#include <cstdint>    // for uint32_t
 #include <exception>  // for exception_ptr
 #include <memory>     // for make_shared
 #include <utility>    // for exchange, move
@@ -62,6 +63,7 @@ class pool_core::worker_role {
   }
 
   bool run_next() {
+    if (++rounds_ % worker::injector_share == 0 && run_loop(pool_.steal_loop(worker_))) return true;  // beside tasks
     loops_are_next_ = !loops_are_next_;
     if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
     if (run_tasks()) return true;
@@ -82,16 +84,16 @@ class pool_core::worker_role {
   void park() noexcept {
     constexpr auto never = (wait_clock::time_point::max)();
     pool_.put_down(worker_);
+    worker_.flows_since = {};
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
-      worker_.flows.end();
       pool_.limit_sleep(worker_, deadline);
       pool_.idle_.notify();
       participant::count(worker_.parks);
       return false;
     };
     searching_ = pool_.park_unless(worker_.parking_slot, searching_, never, look);
-    pool_.woke(worker_);
+    if (pool_.woke(worker_) && !searching_) pool_.pass_on();
   }
 
  private:
@@ -106,8 +108,10 @@ class pool_core::worker_role {
     if (h == nullptr) return false;
     begin();
     ran_loops_ = true;
+    const bool is_closing = pool_.shutdown_.is_closing();
+    if (is_closing && worker_.flows_since == wait_clock::time_point()) worker_.flows_since = wait_clock::now();
     pool_.run_loop(&worker_, *h);
-    if (pool_.shutdown_.is_closing()) [[unlikely]]
+    if (is_closing) [[unlikely]]
       note_flows();
     return true;
   }
@@ -115,7 +119,9 @@ class pool_core::worker_role {
     taken t;
     if (!pool_.take(&worker_, t)) return false;
     begin();
-    worker_.flows.end();
+    worker_.flows_since = {};
+    pool_.flows_.end();
+    const in_task here(worker_);
     pool_.run(&worker_, t);
     unsigned left = tasks_per_turn - 1;
     for (job_deque::element e; left != 0 && !pool_.loops_may_be_due(worker_) && (e = worker_.next_own()); --left) {
@@ -123,6 +129,16 @@ class pool_core::worker_role {
     }
     return true;
   }
+  /// While it lives, the worker is inside a task. relaxed, both: a guess, see has_flows_only().
+  struct in_task {
+    explicit in_task(worker& its_worker) noexcept : w(its_worker) {
+      w.is_in_task.store(true, std::memory_order_relaxed);
+    }
+    ~in_task() { w.is_in_task.store(false, std::memory_order_relaxed); }
+    in_task(const in_task&) = delete;
+    in_task& operator=(const in_task&) = delete;
+    worker& w;
+  };
   /// To be called before functions of users.
   void begin() noexcept {
     end_search();
@@ -130,13 +146,14 @@ class pool_core::worker_role {
   }
   /// The pool stops, and this worker may have only flows left.
   void note_flows() noexcept {
-    if (pool_.has_tasks()) return worker_.flows.end();
-    worker_.flows.go_on();
+    if (pool_.has_tasks()) return;
+    pool_.flows_.go_on(worker_.flows_since);
     pool_.idle_.notify();
   }
 
   worker& worker_;
   pool_core& pool_;
+  std::uint32_t rounds_ = 0;
   bool loops_are_next_ = false;
   bool ran_loops_ = false;  // since the last spin()
   bool searching_ = false;  // the sleepers count this thread as searching

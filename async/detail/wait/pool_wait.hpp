@@ -156,11 +156,14 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   bool is_done() const noexcept { return is_done_; }
 
-  /// At the end, before the thread goes on with functions of users: leaves loops and timers to others.
+  /// Before functions of users, and before the wait returns to one: leaves loops and timers to others.
   void leave() noexcept {
     if (worker_ == nullptr) return;
-    if (has_watched_ && pool_.has_loops()) pool_.sleepers_.notify(&loop_waits);
-    pool_.before_functions();
+    if (std::exchange(owes_look_, false)) [[unlikely]] {
+      pool_.pass_on();
+    } else {
+      pool_.before_functions();
+    }
   }
 
   bool run_next() {
@@ -169,7 +172,8 @@ class pool_core::wait_role : sleepers::wait_condition {
       run_or_return(e);
       return true;
     }
-    if (worker_ != nullptr && run_loop(pool_.steal_loop(*worker_))) return true;
+    // Another one's loops only if no worker is free: a step may need what this task holds.
+    if (worker_ != nullptr && pool_.idle() == 0 && run_loop(pool_.steal_loop(*worker_))) return true;
     const bool is_alone = left_over_of == &pool_;  // the pool's threads have gone: no other thread runs its tasks
     return is_alone && run_any();
   }
@@ -188,10 +192,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       return false;
     };
     pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
-    if (worker_ != nullptr) {
-      has_watched_ = worker_->watches;
-      pool_.woke(*worker_);
-    }
+    if (worker_ != nullptr) owes_look_ = pool_.woke(*worker_) || owes_look_;
     part_.parking_slot.condition = nullptr;
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
@@ -212,14 +213,15 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
   bool is_wanted() const noexcept {
-    return ready_() || (may_run_ && pool_.has_within(part_, own_)) || (worker_ != nullptr && pool_.has_loops());
+    return ready_() || (may_run_ && pool_.has_within(part_, own_)) ||
+           (worker_ != nullptr && pool_.has_loops_for(*worker_));
   }
 
   /// Runs a turn of a loop. False: null.
   bool run_loop(hosted_loop* h) noexcept {
     if (h == nullptr) return false;
     blocked_.end();
-    pool_.before_functions();
+    leave();
     pool_.run_loop(worker_, *h);
     nap_ = first_nap;
     return true;
@@ -235,6 +237,7 @@ class pool_core::wait_role : sleepers::wait_condition {
       return;
     }
     blocked_.end();
+    leave();
     pool_.run_job(&part_, e);
     nap_ = first_nap;
   }
@@ -242,6 +245,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
     taken t;
     if (!pool_.take(&part_, t)) return false;
+    leave();
     pool_.run(&part_, t);
     return true;
   }
@@ -256,7 +260,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const work_in_wait others_;
   bool is_done_ = false;
   bool may_run_ = true;
-  bool has_watched_ = false;  // in its last sleep, see loop_watch
+  bool owes_look_ = false;  // it has covered a deadline or watched in a sleep since the last leave()
   std::chrono::microseconds nap_ = first_nap;
 };
 
