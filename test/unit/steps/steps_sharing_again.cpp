@@ -3,12 +3,15 @@
 // Flows of a pool that are executed again: they have a loop of their own then, too.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <vector>
 
 #include "async/threadpool.hpp"
+#include "steps/spawn.hpp"
 #include "steps/steps.hpp"
 
 using async::event_loop;
@@ -86,4 +89,29 @@ TEST_CASE("loops of flows that have been destroyed serve later ones") {
     flow.promise().get();
   }
   CHECK(seen.size() <= 300);
+}
+
+TEST_CASE("a loop serves later flows although callbacks come to it late") {
+  threadpool pool(2);
+  std::vector<event_loop*> seen;
+  for (int i = 0; i < 10'000; ++i) {
+    event_loop* loop = nullptr;
+    steps::post(pool, [&loop](IAsyncSteps& asi) { loop = &asi.tool(); }).get();
+    loop->post([] {});
+    if (std::find(seen.begin(), seen.end(), loop) == seen.end()) seen.push_back(loop);
+  }
+  CHECK(seen.size() <= 200);
+}
+
+TEST_CASE("stop() ends flows that never wait, on whichever workers they run") {
+  for (const std::size_t flows : {1U, 2U, 5U}) {
+    threadpool pool(4);
+    std::vector<std::future<void>> ends;
+    for (std::size_t i = 0; i < flows; ++i) {
+      ends.push_back(steps::post(pool, [](IAsyncSteps& asi) { asi.loop([](IAsyncSteps& s) { s.relinquish(); }); }));
+    }
+    auto stop = std::async(std::launch::async, [&pool] { pool.stop(); });
+    REQUIRE(stop.wait_for(20s) == std::future_status::ready);
+    for (auto& end : ends) CHECK_THROWS_AS(end.get(), std::future_error);
+  }
 }
