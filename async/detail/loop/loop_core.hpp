@@ -252,9 +252,9 @@ class loop_core {
   friend class loop_host;
 
   struct turn_scope {
-    explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
+    [[gnu::always_inline]] explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
     template <class Refuse>
-    turn_scope(loop_core& c, Refuse refused) : core(c) {
+    [[gnu::always_inline]] turn_scope(loop_core& c, Refuse refused) : core(c) {
       if (current_loop != nullptr && c.is_entered_here()) refused(true);
       way = c.owner_.enter(thread_token());
       if (way == biased_lock::way::refused) refused(false);
