@@ -325,7 +325,7 @@ class loop_core {
 
   /// A thread has been in the loop between turns, and perhaps left work there.
   void entered_between_turns() noexcept {
-    if (hosted_ || inbox_.rouse()) wake_();
+    if (hosted_ ? static_cast<bool>(wake_) : inbox_.rouse()) wake_();  // a closed loop has no wake_
   }
 
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }

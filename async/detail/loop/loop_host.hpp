@@ -30,6 +30,9 @@ class loop_host {
   void bias() noexcept { core_.owner_.bias(thread_token()); }
   void unbias() noexcept { core_.owner_.unbias(); }
 
+  /// Whether messages wait for a turn. Sees those of the calling thread, also one whose wake another thread owes.
+  bool has_messages() const noexcept { return core_.inbox_.has_messages(); }
+
   /// While it lives, the calling thread is in a turn of the loop. Must not be made inside a turn of the same loop.
   class turn {
    public:

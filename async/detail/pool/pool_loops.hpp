@@ -237,7 +237,7 @@ class pool_core::flow_place {
   ~flow_place() {
     if (!has_it_) return;
     if (here) loop_.host.unbias();
-    if (!loop_.word.is_scheduled()) pool_.make_spare(worker_, loop_);  // no flow has started
+    if (!loop_.word.is_scheduled() && !loop_.host.has_messages()) pool_.make_spare(worker_, loop_);  // no flow was sent
     pool_.end_possession(loop_, false);
   }
   flow_place(const flow_place&) = delete;

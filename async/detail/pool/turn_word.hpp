@@ -17,8 +17,7 @@ namespace async::detail {
 /// So a loop is in at most one queue, one thread has it, and a turn begins after the last schedule(): it sees what the
 /// caller of schedule() has brought, even one whose call has changed nothing.
 ///
-/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end(), requeue(): the
-/// thread
+/// Threads     schedule(): any. begin(): the thread that has taken the loop from its queue. end(), requeue(): the one
 ///             that has the loop.
 /// Progress    wait-free.
 class turn_word {

@@ -13,6 +13,8 @@
 #include <thread>        // for yield
 #include <utility>       // for exchange, move
 
+#include "async/detail/loop/loop_entry.hpp"
+#include "async/detail/loop/loop_ref.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 
@@ -239,4 +241,15 @@ TEST_CASE("a task posted while stop() empties the loops is not run inside the po
   pool.stop();
   CHECK_FALSE(inside);
   CHECK(ran == 1);
+}
+
+TEST_CASE("a thread that comes too late to a loop of a pool enters it, finds it closed, and wakes nobody") {
+  async::detail::loop_ref ref;
+  {
+    threadpool pool(1);
+    ref = async::detail::loop_ref(async::detail::core_of(pool.loop(0)));
+  }
+  const async::detail::loop_entry here(*ref.get());
+  CHECK(here);
+  CHECK(ref.get()->closing());
 }
