@@ -63,7 +63,10 @@ class pool_core::worker_role {
   }
 
   bool run_next() {
-    if (++rounds_ % worker::injector_share == 0 && run_loop(pool_.steal_loop(worker_))) return true;  // beside tasks
+    if (++rounds_ == worker::injector_share) {  // also beside endless tasks
+      rounds_ = 0;
+      if (run_loop(pool_.steal_loop(worker_))) return true;
+    }
     loops_are_next_ = !loops_are_next_;
     if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
     if (run_tasks()) return true;
@@ -119,8 +122,8 @@ class pool_core::worker_role {
     taken t;
     if (!pool_.take(&worker_, t)) return false;
     begin();
-    worker_.flows_since = {};
-    pool_.flows_.end();
+    if (pool_.shutdown_.is_closing()) [[unlikely]]
+      note_task();
     const in_task here(worker_);
     pool_.run(&worker_, t);
     unsigned left = tasks_per_turn - 1;
@@ -143,6 +146,11 @@ class pool_core::worker_role {
   void begin() noexcept {
     end_search();
     pool_.before_functions();
+  }
+  /// The pool stops, and has tasks left.
+  void note_task() noexcept {
+    worker_.flows_since = {};
+    pool_.flows_.end();
   }
   /// The pool stops, and this worker may have only flows left.
   void note_flows() noexcept {

@@ -149,6 +149,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     is_done_ = ready_();
     if (is_done_ || worker_ == nullptr) return;
     if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
+    if (!pool_.loops_may_be_due(*worker_)) return;
     pool_.fire_timers(*worker_);
     if (!run_loop(pool_.take_loop(*worker_))) return;
     is_done_ = ready_();
