@@ -75,10 +75,13 @@ struct hosted {
     if (!claim(thread)) push(l);
   }
 
-  void run(unsigned thread) {
+  /// `biased`: as a worker that keeps the loop in hand for more turns.
+  void run(unsigned thread, bool biased = false) {
     if (!dequeue()) return;
     word.begin();
-    check(owner.enter(token_of(thread)) == biased_lock::way::shared, "no other thread is in a turn");
+    if (biased) owner.bias(token_of(thread));
+    const biased_lock::way how = owner.enter(token_of(thread));
+    check(how != biased_lock::way::refused, "no other thread is in a turn");
     if (left_over.get() == nullptr) left_over.set(box.take());
     if (message* const m = left_over.get()) {
       left_over.set(m->next.get());
@@ -89,7 +92,12 @@ struct hosted {
     ran.set(ran.get() + ready.get());
     ready.set(0);
     const bool has_work = left_over.get() != nullptr || (CountsMessages && box.has_messages());
-    owner.leave_without_owner();
+    if (how == biased_lock::way::biased) {
+      owner.leave(how);
+    } else {
+      owner.leave_without_owner();
+    }
+    if (biased) owner.unbias();
     if (!has_work && word.end()) return;
     word.requeue();
     enqueue();
@@ -146,6 +154,27 @@ struct two_claims : rl::test_suite<two_claims, 3> {
   }
 };
 
+/// Threads run a loop that they bias to themselves, while another one claims it or sends a message.
+struct biased_turns : rl::test_suite<biased_turns, 3> {
+  hosted<> loop;
+  letter letters[2];
+  unsigned claimed = 0;
+  void before() { loop.push(letters[0]); }
+  void thread(unsigned index) {
+    if (index != 2) {
+      loop.run(index, true);
+      return loop.run(index, true);
+    }
+    claimed = loop.claim(2) ? 1 : 0;
+    if (claimed == 0) loop.push(letters[1]);
+  }
+  void after() {
+    loop.run_all(3);
+    check(letters[0].read.get() == 1, "each message is delivered once");
+    check(letters[1].read.get() + claimed == 1 && loop.ran.get() == claimed, "nothing is lost");
+  }
+};
+
 /// A message arrives while a bounded turn leaves older ones over.
 template <bool CountsMessages>
 struct left_over : rl::test_suite<left_over<CountsMessages>, 2> {
@@ -191,6 +220,7 @@ int main(int argc, char** argv) {
   model::runner run("hosted_loop", argc, argv);
   run.check<push_and_claim>("a message and a claim while a thread runs the loop");
   run.check<two_claims>("two claims and a message, by threads that run the loop");
+  run.check<biased_turns>("turns of a loop that is biased to its thread, and a claim");
   run.check<left_over<true>>("a message arrives while older ones are left over");
   run.check_fails<left_over<false>>("a turn that does not count new messages as work");
   run.check<left_over_of_many>("messages while older ones are left over, with two runners");

@@ -3,7 +3,7 @@
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
 
-#include "async/detail/base/atomics.hpp"  // for atomic, light_fence
+#include "async/detail/base/atomics.hpp"  // for atomic
 
 namespace async::detail {
 
@@ -16,8 +16,8 @@ namespace async::detail {
 ///
 /// Why no deadline is left alone: a sleeper that wakes calls uncover(), then is_uncovered() before it runs functions of
 /// users. A worker that has published a deadline calls is_uncovered(), too. So one of the two sees what the other has
-/// stored. And before the sleeper sleeps again it announces its sleep (heavy fence), then calls cover(). The worker's
-/// is_uncovered() has a light fence. So the sleeper sees the deadline, or the worker sees that it is not covered.
+/// stored. The same holds for cover() before the sleeper sleeps again. The fence of announce() would not do: a thread
+/// that finds the sleepers watched makes none.
 ///
 /// Units       ticks of the clock.
 /// Threads     publish(): one at a time; all others: any.
@@ -58,7 +58,6 @@ class deadline_cover {
     const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) [[likely]]
       return false;
-    light_fence();                                                     // pairs with the heavy fence of announce()
     return covered_.load(std::memory_order_seq_cst) > first + slack_;  // [DC3] seq_cst, pairs with [DC2]
   }
 
