@@ -442,7 +442,7 @@ class comparison {
         expected_.erase(expected_.begin());
       }
       perhaps_without_memory([this] { timers_.collect(now_); });
-      timers_.fire(never);
+      timers_.fire(static_cast<std::size_t>(-1));
       REQUIRE(batch_.empty());
     }
     for (auto& n : nodes_) timers_.disarm(*n);
