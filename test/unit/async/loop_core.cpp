@@ -282,7 +282,7 @@ TEST_CASE("a hosted loop begins small, and runs more runnables and timers than i
   for (int i = 40; i < 80; ++i) expected.push_back(i);
   auto cycle = core.turn();
   CHECK(cycle.have_work);
-  CHECK(cycle.delay >= 61ms);
+  CHECK(cycle.delay > 0ms);  // 61 ms, less what the turn has taken
   CHECK(cycle.delay < 61ms + 100us);
   CHECK(core.timers().has_wheels());
   for (; cycle.have_work; cycle = core.turn()) std::this_thread::sleep_for(cycle.delay);
