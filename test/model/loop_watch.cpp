@@ -4,6 +4,8 @@
 // takes for ever. A deadlock shows a loop that is left in the queue while all other workers sleep without limit.
 #include "relacy_runner.hpp"
 
+#include "model_mutex.hpp"
+
 #include "async/detail/pool/loop_watch.hpp"
 #include "async/detail/pool/sleepers.hpp"
 
@@ -12,20 +14,10 @@ using async::detail::basic_sleepers;
 using async::detail::loop_watch;
 using async::detail::wait_clock;
 using model::check;
+using model::mutex;
 
 namespace {
 
-/// Replaces std::mutex.
-class mutex {
- public:
-  void lock() noexcept {
-    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
-  }
-  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
-
- private:
-  atomic<unsigned> taken_{0};
-};
 struct work {};
 using sleepers = basic_sleepers<mutex, work>;
 

@@ -4,6 +4,8 @@
 // ended, and no helper from outside. A thread that waits for idleness is woken.
 #include "relacy_runner.hpp"
 
+#include "model_mutex.hpp"
+
 #include "async/detail/pool/idle_condition.hpp"
 #include "async/detail/pool/quiescence.hpp"
 #include "async/detail/pool/sleepers.hpp"
@@ -15,20 +17,9 @@ using async::detail::cell;
 using async::detail::quiescence;
 using async::detail::yield_thread;
 using model::check;
+using model::mutex;
 
 namespace {
-
-/// Replaces std::mutex.
-class mutex {
- public:
-  void lock() noexcept {
-    while (taken_.exchange(1, std::memory_order_acquire) != 0) yield_thread();
-  }
-  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
-
- private:
-  atomic<unsigned> taken_{0};
-};
 
 /// Replaces std::condition_variable.
 class variable {

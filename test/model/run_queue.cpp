@@ -4,6 +4,8 @@
 // beside it. Each item carries a number, which the pusher writes before the push and the taker reads and clears.
 #include "relacy_runner.hpp"
 
+#include "model_mutex.hpp"
+
 #include "async/detail/pool/backlog.hpp"
 #include "async/detail/pool/run_queue.hpp"
 
@@ -12,20 +14,9 @@ using async::detail::backlog;
 using async::detail::cell;
 using async::detail::run_queue;
 using model::check;
+using model::mutex;
 
 namespace {
-
-/// Replaces std::mutex.
-class mutex {
- public:
-  void lock() noexcept {
-    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
-  }
-  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
-
- private:
-  atomic<unsigned> taken_{0};
-};
 
 struct item {
   /// A pointer whose accesses the checker sees.

@@ -4,6 +4,8 @@
 // deadlock: work is left, and all threads sleep.
 #include "relacy_runner.hpp"
 
+#include "model_mutex.hpp"
+
 #include "async/detail/pool/sleepers.hpp"
 
 using async::detail::atomic;
@@ -11,20 +13,10 @@ using async::detail::basic_sleepers;
 using async::detail::cell;
 using async::detail::parker;
 using model::check;
+using model::mutex;
 
 namespace {
 
-/// Replaces std::mutex.
-class mutex {
- public:
-  void lock() noexcept {
-    while (taken_.exchange(1, std::memory_order_acquire) != 0) async::detail::yield_thread();
-  }
-  void unlock() noexcept { taken_.store(0, std::memory_order_release); }
-
- private:
-  atomic<unsigned> taken_{0};
-};
 struct work {};
 using sleepers = basic_sleepers<mutex, work>;
 
