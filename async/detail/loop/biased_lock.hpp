@@ -96,35 +96,14 @@ class biased_lock {
   /// Biases a shared loop without owner to `me` until unbias(). Only for a thread that nothing but its own calls makes
   /// leave: so no former owner is between its first look at the word and its store. Does nothing if another thread
   /// claims the loop.
-  void bias(token me) noexcept {
-    std::uintptr_t expected = shared;
-    // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used. not modelled: see adopt()
-    word_.compare_exchange_strong(expected, me, std::memory_order_acquire, std::memory_order_relaxed);
-  }
+  void bias(token me) noexcept { static_cast<void>(adopt(shared, me)); }
   /// By the same thread, between turns.
   void unbias() noexcept {
-    std::uintptr_t word = word_.load(std::memory_order_relaxed);
-    while (word != shared) {
-      while ((word & claimed) != 0) {
-        yield_thread();
-        word = word_.load(std::memory_order_relaxed);
-      }
-      // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
-      if (word_.compare_exchange_weak(word, shared, std::memory_order_release, std::memory_order_relaxed)) return;
-    }
+    if (word_.load(std::memory_order_relaxed) != shared) give_up(shared);
   }
 
   /// Leaves the loop without an owner. By the owner, between turns.
-  void disown() noexcept {
-    std::uintptr_t word = word_.load(std::memory_order_relaxed);
-    do {
-      while ((word & claimed) != 0) {
-        yield_thread();
-        word = word_.load(std::memory_order_relaxed);
-      }
-      // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
-    } while (!word_.compare_exchange_weak(word, word & shared, std::memory_order_release, std::memory_order_relaxed));
-  }
+  void disown() noexcept { give_up(0); }
 
  private:
   // Flags of word_.
@@ -155,12 +134,24 @@ class biased_lock {
     word_.store(word, std::memory_order_release);
   }
 
-  /// Biases a loop without owner, which is not shared, to `me`.
-  bool adopt(token me) noexcept {
-    std::uintptr_t none = 0;
+  /// Biases a loop without owner to `me`. `from`: 0 or, if it is shared, `shared`.
+  bool adopt(std::uintptr_t from, token me) noexcept {
     // [L15] acquire, pairs with [L16] and [L19]; failure is relaxed: nothing is used. not modelled: there the light
     // fence of enter_biased() is a full one, and acquires, too
-    return word_.compare_exchange_strong(none, me, std::memory_order_acquire, std::memory_order_relaxed);
+    return word_.compare_exchange_strong(from, me, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  /// Leaves the loop without an owner; it stays shared, or becomes it if `also` is `shared`.
+  void give_up(std::uintptr_t also) noexcept {
+    std::uintptr_t word = word_.load(std::memory_order_relaxed);
+    do {
+      while ((word & claimed) != 0) {
+        yield_thread();
+        word = word_.load(std::memory_order_relaxed);
+      }
+      // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
+    } while (!word_.compare_exchange_weak(word, (word & shared) | also, std::memory_order_release,
+                                          std::memory_order_relaxed));
   }
 
   [[gnu::noinline]] way claim_shared() noexcept {
@@ -178,7 +169,7 @@ class biased_lock {
       if ((word & claimed) != 0) {
         yield_thread();
       } else if (word == 0) {
-        if (adopt(me)) return enter(me);
+        if (adopt(0, me)) return enter(me);
       } else if (begin_claim(word)) {
         return claim_to_turn(me, word);
       }
