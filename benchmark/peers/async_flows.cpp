@@ -138,7 +138,7 @@ bench::sample fan_out_of_tasks(std::size_t branches, std::size_t groups) {
 /// Two flows that wait for each other in turn. Each leaves its token for the other flow, which takes it after its own
 /// wait has ended, so that only one thread touches a token at a time.
 struct ping_pong {
-  /// Of loops or of pools.
+  /// The place of each of the two flows: a loop or a pool.
   template <class Place>
   ping_pong(Place& a, Place& b) : left(a), right(b) {}
 

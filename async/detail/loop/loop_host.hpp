@@ -55,17 +55,14 @@ class loop_host {
     /// Whether there is more to do at once. Messages count: their `wake` may have led to this turn, which has not taken
     /// them while older ones were left.
     bool has_work() noexcept { return scope_.core.has_work() || scope_.core.inbox_.has_messages(); }
-    /// Whether nothing belongs to the loop: no flow, timer or message.
-    bool is_vacant() noexcept {
+    /// Whether nothing belongs to the loop: no flow, timer or message. Then its hook for unhandled exceptions is `hook`
+    /// again, whatever the last flow has set.
+    bool vacate(const std::shared_ptr<unhandled_hook>& hook) noexcept {
       loop_core& core = scope_.core;
-      return core.ready_.reserved() == 0 && !core.has_tenant() &&
-             (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
-             !core.inbox_.has_messages();
-    }
-    /// Sets the hook for unhandled exceptions back to `hook`, if a flow has set another.
-    void set_hook(const std::shared_ptr<unhandled_hook>& hook) noexcept {
-      if (scope_.core.unhandled_ != hook) [[unlikely]]
-        scope_.core.unhandled_ = hook;
+      if (!is_vacant(core)) return false;
+      if (core.unhandled_ != hook) [[unlikely]]
+        core.unhandled_ = hook;
+      return true;
     }
     /// The time of the first timer, or time_point::max().
     loop_core::time_point next_deadline() noexcept {
@@ -97,6 +94,12 @@ class loop_host {
     }
 
    private:
+    static bool is_vacant(loop_core& core) noexcept {
+      return core.ready_.reserved() == 0 && !core.has_tenant() &&
+             (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
+             !core.inbox_.has_messages();
+    }
+
     loop_core::turn_scope scope_;
   };
 

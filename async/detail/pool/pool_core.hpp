@@ -13,6 +13,7 @@
 #include <vector>        // for vector
 
 #include "async/detail/pool/backlog.hpp"         // for backlog
+#include "async/detail/pool/flow_watch.hpp"      // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/injector.hpp"        // for injector
 #include "async/detail/pool/loop_watch.hpp"      // for loop_watch
@@ -439,9 +440,11 @@ class pool_core {
   void pass_on() noexcept;
   void end_loops() noexcept;
 
+  /// Whether take_loop() would find one.
+  bool has_loops_at_hand(const worker& w) const noexcept { return !w.ready.empty() || !backlog_.empty(); }
   /// Whether a loop may need this worker before it has run many more tasks.
   bool loops_may_be_due(const worker& w) const noexcept {
-    return !w.ready.empty() || !backlog_.empty() || timers_.next() != pool_timers::never;
+    return has_loops_at_hand(w) || timers_.next() != pool_timers::never;
   }
   /// To be called before a worker runs functions of users, which may block.
   void before_functions() noexcept {

@@ -74,7 +74,7 @@ inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
 
 /// Whether a worker that waits in a task has a loop to turn.
 inline bool pool_core::has_loops_for(const worker& w) const noexcept {
-  return !w.ready.empty() || !backlog_.empty() || (idle() == 0 && has_loops());
+  return has_loops_at_hand(w) || (idle() == 0 && has_loops());
 }
 
 /// Takes half of another worker's loops. Null: there is none.
@@ -127,8 +127,7 @@ inline void pool_core::review_loops() noexcept {
     bool is_left = false;
     if (!h.is_spare) {
       loop_host::turn in(h.host);
-      is_left = in.is_vacant();
-      if (is_left) in.set_hook(loops_unhandled_);
+      is_left = in.vacate(loops_unhandled_);
     }
     if (is_left) {
       make_spare(nullptr, h);
@@ -195,9 +194,8 @@ inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) no
   const pool_timers::time_point deadline = in.next_deadline();
   if (deadline < h.alarm.at()) {
     timers_.arm(h.alarm, deadline);
-  } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.is_vacant()) {
+  } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.vacate(loops_unhandled_)) {
     if (h.alarm.at() != pool_timers::never) timers_.disarm(h.alarm);
-    in.set_hook(loops_unhandled_);
     make_spare(w, h);
   }
   return false;
@@ -267,7 +265,7 @@ class pool_core::flow_place {
     bool is_vacant = false;
     bool has_work = false;
     ~visit_end() {
-      if (is_vacant && self.worker_->in_hand == nullptr) {
+      if (is_vacant) {
         self.worker_->in_hand = &self.loop_;
       } else {
         self.loop_.host.unbias();
@@ -281,8 +279,7 @@ class pool_core::flow_place {
     loop_host::turn& in;
     ~turn_end() {
       flow_place& self = after.self;
-      after.is_vacant = self.worker_->in_hand == nullptr && in.is_vacant();
-      if (after.is_vacant) in.set_hook(self.pool_.loops_unhandled_);
+      after.is_vacant = self.worker_->in_hand == nullptr && in.vacate(self.pool_.loops_unhandled_);
       if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
     }
   };

@@ -11,7 +11,7 @@
 
 namespace async::detail {
 
-/// The loops for flows that a worker has at hand. Of the worker's thread.
+/// The spare loops that a worker keeps for the flows it starts. Only the worker's thread uses them.
 class spare_loops {
  public:
   static constexpr std::size_t most = 64;

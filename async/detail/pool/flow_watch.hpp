@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min
+#include <chrono>     // for milliseconds
+#include <utility>    // for exchange
+
+#include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+
+namespace async::detail {
+
+/// Detects that a pool that stops has only flows left which never wait. This is so when its workers have found no task
+/// in turns of loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
+/// suspended the thread.
+///
+/// Threads     any.
+class flow_watch {
+ public:
+  /// To be called after each turn when there is no task. `since`: the end of the worker's last turn or, if it has slept
+  /// or run a task since, the beginning of this one.
+  void go_on(wait_clock::time_point& since) noexcept {
+    constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
+    const wait_clock::time_point now = wait_clock::now();
+    const wait_clock::duration took = (std::min)(now - std::exchange(since, now), most_of_one);
+    spent_.fetch_add(took.count(), std::memory_order_relaxed);  // relaxed, all: a guess
+  }
+  /// To be called when a worker has a task.
+  void end() noexcept {
+    if (spent_.load(std::memory_order_relaxed) != 0) spent_.store(0, std::memory_order_relaxed);
+  }
+  bool are_all() const noexcept {
+    constexpr wait_clock::duration enough = std::chrono::milliseconds(100);
+    return spent_.load(std::memory_order_relaxed) > enough.count();
+  }
+
+ private:
+  atomic<wait_clock::rep> spent_{0};
+};
+
+}  // namespace async::detail
