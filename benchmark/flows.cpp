@@ -29,6 +29,9 @@ int main(int argc, char** argv) {
   add("flows/hand-over", "ns/section", "two loops' flows pass a mutex to and fro", 1, true);
   add("flows/hop", "ns/hop", "the round trip's work: one thread turns both loops", 0.3);
   add("flows/hop mutex", "ns/hop", "the hand-over's work: one thread turns both loops", 0.3);
+  add("flows/queues one loop", "ns/message", "two flows of a loop send each other messages by two queues", 0.3);
+  add("flows/queues two loops", "ns/trip", "the same by flows of two loops: a trip there and back", 2, true);
+  add("flows/queues pool", "ns/trip", "the same by two flows of a pool of 2", 2, true);
   bench::add_curve(workloads, {"scaling/flows", "ns/flow", "flows of three steps of a microsecond each", 1, 5},
                    "workers", bench::crews());
   bench::add_curve(workloads, {"growth/branches", "ns/branch", "empty branches, forked and joined, 2 workers", 0.7, 3},

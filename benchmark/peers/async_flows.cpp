@@ -2,13 +2,13 @@
 //
 // This project's flows, on its pool and on one loop; and the tasks of its pool.
 #include <async/event_loop.hpp>  // for event_loop
+#include <async/queue.hpp>       // for queue
 #include <async/task_group.hpp>  // for task_group
 #include <async/threadpool.hpp>  // for threadpool
 #include <steps/steps.hpp>       // for AsyncSteps, post, completion, Mutex
 
 #include <algorithm>  // for min
 #include <atomic>     // for atomic
-#include <future>     // for future
 #include <memory>     // for make_unique, unique_ptr
 #include <optional>   // for optional
 #include <string>     // for string
@@ -27,10 +27,6 @@ struct tasks {
   template <class F>
   auto post(F f) {
     return pool.post(std::move(f));
-  }
-  template <class T>
-  T wait(std::future<T>& future) {
-    return pool.wait(future);
   }
   template <class F>
   void execute(F f) {
@@ -169,7 +165,7 @@ struct ping_pong {
 
   steps::AsyncSteps left, right;
   steps::completion<> left_waits, right_waits;
-  std::future<void> left_end, right_end;
+  async::future<void> left_end, right_end;
   std::atomic<std::size_t> ends{0};
 };
 
@@ -265,7 +261,7 @@ bench::sample hand_overs(std::size_t sections) {
   async::threadpool pool(2);
   passing pair(pool.loop(0), pool.loop(1), sections / 2);
   const auto begin = bench::wall_clock::now();
-  std::future<void> left = pair.left.promise(), right = pair.right.promise();
+  async::future<void> left = pair.left.promise(), right = pair.right.promise();
   left.get();
   right.get();
   bench::sample result;
@@ -289,6 +285,65 @@ bench::sample hops_of_a_mutex(std::size_t sections) {
   drain(left);
   drain(right);
   return result;
+}
+
+/// Two flows that send each other messages by two queues. The second one ends when the first closes its queue.
+struct correspondence {
+  template <class Place>
+  correspondence(Place& a, Place& b, std::size_t trips) : left(a), right(b) {
+    left.repeat(trips, [this](IAsyncSteps& asi, std::size_t) { asi.enqueue(there, 1).await(back); });
+    left.add([this](IAsyncSteps&) { there.close(); });
+    right.add(
+        [this](IAsyncSteps& asi) {
+          asi.loop([this](IAsyncSteps& turn) {
+            turn.await(there).enqueue(back, 2);
+            ++turns;
+          });
+        },
+        [](IAsyncSteps& asi, steps::ErrorCode) { asi.success(); });
+  }
+  async::queue<int> there, back;
+  std::size_t turns = 0;  // one more than messages
+  steps::AsyncSteps left, right;
+};
+
+bench::sample messages_on_loop(std::size_t messages) {
+  async::event_loop loop;
+  correspondence pair(loop, loop, messages / 2);
+  const auto begin = bench::wall_clock::now();
+  pair.left.execute();
+  pair.right.execute();
+  drain(loop);
+  bench::sample result;
+  result.time = bench::wall_clock::now() - begin;
+  if (pair.turns != messages / 2 + 1) result.defect = "a message was lost";
+  return result;
+}
+
+/// Trips between two places that place(pool, i) names.
+template <class Place>
+bench::sample trips_by_queues(std::size_t trips, Place place) {
+  async::threadpool pool(2);
+  std::string defect;
+  bench::sample result = bench::measure_round_trips(1, trips, [&](std::size_t each) {
+    correspondence pair(place(pool, 0), place(pool, 1), each);
+    const auto begin = bench::wall_clock::now();
+    std::future<void> right = pair.right.promise(), left = pair.left.promise();
+    left.get();
+    right.get();
+    const bench::nanoseconds took = bench::wall_clock::now() - begin;
+    if (pair.turns != each + 1) defect = "a message was lost";
+    return took;
+  });
+  result.defect = defect;
+  return result;
+}
+
+bench::sample trips_of_loops(std::size_t trips) {
+  return trips_by_queues(trips, [](async::threadpool& pool, std::size_t i) -> auto& { return pool.loop(i); });
+}
+bench::sample trips_of_pool(std::size_t trips) {
+  return trips_by_queues(trips, [](async::threadpool& pool, std::size_t) -> auto& { return pool; });
 }
 
 bench::sample busy(std::size_t workers, std::size_t count) {
@@ -326,6 +381,9 @@ const bench::enroll contestants([](bench::plan& plan) {
   plan.add("flows/hop", {"steps::completion", 0, plan.size(1'000'000, 200'000), hops});
   plan.add("flows/hop", {"async::event_loop", 1, plan.size(1'000'000, 200'000), hops_of_posts});
   plan.add("flows/hop mutex", {"steps::Mutex", 0, plan.size(1'000'000, 200'000), hops_of_a_mutex});
+  plan.add("flows/queues one loop", {"async::queue", 0, plan.size(1'000'000, 200'000), messages_on_loop});
+  plan.add("flows/queues two loops", {"async::queue", 0, plan.size(200'000, 50'000), trips_of_loops});
+  plan.add("flows/queues pool", {"async::queue", 0, plan.size(200'000, 50'000), trips_of_pool});
   bench::add_scaling(plan, "steps::post", 0, busy);
 });
 
