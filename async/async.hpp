@@ -8,16 +8,19 @@
 #include "async/detail/call/call_state.hpp"  // for call_in_pool
 #include "async/errors.hpp"                  // exports stopped, queue_full
 #include "async/event_loop.hpp"              // exports event_loop
+#include "async/future.hpp"                  // exports future, shared_future, promise
 #include "async/manual_clock.hpp"            // exports manual_clock
 #include "async/parallel_for.hpp"            // exports parallel_for
 #include "async/parallel_invoke.hpp"         // exports parallel_invoke
 #include "async/parallel_reduce.hpp"         // exports parallel_reduce
 #include "async/queue.hpp"                   // exports queue
+#include "async/select.hpp"                  // exports select, on_pop, on_push, on_ready, after, otherwise
 #include "async/task.hpp"                    // exports task
 #include "async/task_group.hpp"              // exports task_group
 #include "async/threadpool.hpp"              // for threadpool
 #include "async/threadpool_options.hpp"      // exports threadpool_options
 #include "async/time_source.hpp"             // exports time_source
+#include "async/when_all.hpp"                // exports when_all, when_any
 
 namespace async {
 
@@ -27,7 +30,7 @@ namespace detail {
 template <class F, class... Args>
 async_future<F, Args...> post_call(F&& f, Args&&... args) {
   using result = call_result<F, Args...>;
-  return call_in_pool<true, result>(threadpool::shared().core(), std::forward<F>(f), std::forward<Args>(args)...);
+  return call_in_pool<result>(threadpool::shared().core(), std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 }  // namespace detail

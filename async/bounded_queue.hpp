@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds
+#include <chrono>       // for duration
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <optional>     // for optional
-#include <type_traits>  // for is_assignable_v
+#include <type_traits>  // for decay_t, is_assignable_v, is_constructible_v
 #include <utility>      // for declval, forward, move
 
-#include "async/detail/base/atomics.hpp"        // for wait_clock
-#include "async/detail/base/backoff.hpp"        // for backoff
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
-#include "async/detail/queue/bounded_ring.hpp"  // for bounded_ring, ring_result
-#include "async/detail/queue/event_count.hpp"   // for event_count
+#include "async/detail/queue/bounded_ring.hpp"   // for bounded_ring
+#include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push
+#include "async/detail/queue/queue_result.hpp"   // for queue_result
+#include "async/detail/queue/queue_wait.hpp"     // for wait_in_queue, queue_deadline
 
 namespace async {
 
@@ -39,19 +38,35 @@ struct bounded_queue_traits {
 /// Waiting     a blocking call spins for a few microseconds, then sleeps without using the CPU. It takes no place in
 ///             the queue while it waits, so a call that times out leaves nothing behind. Sleepers are woken first come,
 ///             first served, one for each element or free place. A thread that does not sleep may get it before them.
-/// Closing     close() refuses further elements and makes all waiting calls return. The elements inside come out, then
-///             calls that take return false. Exactly the elements that were accepted before close() took effect went
-///             in.
+///             In a task of a pool whose workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and
+///             the worker itself turns loops, with their flows, that wait for it: hold no lock that these need. In a
+///             step or another callback of an event loop they block the loop: use asi.await(queue) there.
+/// Coroutines  `co_await queue.pop()` and `co_await queue.push(args...)` suspend while the queue is empty, or full. The
+///             coroutine resumes inside the call that enqueues, dequeues or closes, on its thread; as a step
+///             (steps::interop::co) on its flow's loop. Coroutines are served first come, first served. An element
+///             stays in the queue until the coroutine that takes it resumes, and enters as the one that adds it
+///             resumes: a coroutine that is destroyed before loses and adds none. Do not hold a lock during a call
+///             that a waiting coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that
+///             wake each other resume one after the other, without recursion.
+/// Closing     close() refuses further elements and makes all waiting calls return. Dequeues still take the elements
+///             inside, and return false when none is left. Each element whose enqueue returned true can be dequeued.
 /// Threads     any thread may call any member, except construction and destruction. No other call may be running then;
-///             a call that has handed over its element but has not returned is still running.
+///             a call that has handed over its element but has not returned is still running. A coroutine that waits
+///             may be destroyed by the thread that would resume it, or while no other thread uses the queue. The queue
+///             outlives the coroutines that wait for it.
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it delays the threads that
 ///             need that slot; they wait for it. All other operations do not wait. Constructors, assignments and
 ///             destructors of T, and iterators of bulks, run in that window and must not use the queue.
-/// Exceptions  a throwing constructor: nothing is enqueued. Its slot, and those of elements that a bulk had still to
-///             construct, count as taken until all before them have been dequeued. A throwing assignment on the way
-///             out: the element is gone, and the exception passes. Arguments are moved from only by a call that
-///             succeeds or throws. A call that waits throws only what T throws.
-/// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after.
+/// Exceptions  a constructor that throws: nothing is enqueued, and there is as much room as before. The constructor
+///             runs before the call claims a slot if T's move constructor does not throw and the arguments are
+///             constants other than scalars, or a T that is copied. Otherwise, and in bulks, it runs in the claimed
+///             slot. When it throws there, its slot and those that a bulk had still to fill are free again at once. The
+///             exception: if another producer has claimed a slot behind them, they count as taken until all elements
+///             before them have been dequeued. An assignment that throws in a dequeue: the element is gone, and the
+///             exception passes. Only a call that succeeds or throws moves from its arguments. A call that waits throws
+///             only what T throws; co_await also std::bad_alloc, without effects.
+/// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after. A
+///             coroutine that waits takes one recycled block.
 /// Example     test/example/queue.cpp
 template <class T, class Traits = bounded_queue_traits>
 class bounded_queue {
@@ -60,7 +75,7 @@ class bounded_queue {
 
   /// Makes room for at least `capacity` elements, rounded up to a power of two. Throws std::invalid_argument for 0,
   /// std::length_error for a capacity that cannot be addressed, std::bad_alloc.
-  explicit bounded_queue(std::size_t capacity) : ring_(capacity) {}
+  explicit bounded_queue(std::size_t capacity) : core_(capacity) {}
   /// Destroys the remaining elements. No other call may be running or waiting.
   ~bounded_queue() = default;
   bounded_queue(const bounded_queue&) = delete;
@@ -70,21 +85,21 @@ class bounded_queue {
   template <class... Args>
     requires std::constructible_from<T, Args...>
   bool enqueue(Args&&... args) {
-    return ring_.enqueue(std::forward<Args>(args)...) == result::done;
+    return try_put(std::forward<Args>(args)...) == result::done;
   }
 
   /// Moves the oldest element to `out`, of any type that T&& can be assigned to. False: empty.
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue(U& out) {
-    return ring_.dequeue(assign_to(out)) == result::done;
+    return core_.take(assign_to(out)) == result::done;
   }
   /// Takes the oldest element; nullopt: empty.
   std::optional<T> dequeue()
     requires std::move_constructible<T>
   {
     std::optional<T> out;
-    ring_.dequeue([&out](T&& element) { out.emplace(std::move(element)); });
+    core_.take([&out](T&& element) { out.emplace(std::move(element)); });
     return out;
   }
 
@@ -109,7 +124,8 @@ class bounded_queue {
     const deadline until(limit);
     return wait_for_room(&until, std::forward<Args>(args)...);
   }
-  /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained.
+  /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained. If
+  /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin.
   template <class U, class Rep, class Period>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
@@ -126,7 +142,7 @@ class bounded_queue {
     std::size_t total = 0;
     while (total != count) {
       std::size_t taken = 0;
-      if (ring_.bulk_enqueue(first, total != 0, count - total, taken) != result::done) break;
+      if (core_.put_run(first, total != 0, count - total, taken) != result::done) break;
       total += taken;
     }
     return total;
@@ -140,56 +156,51 @@ class bounded_queue {
     std::size_t taken = 0;
     if (max == 0) return 0;
     if constexpr (noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
-      ring_.bulk_dequeue(out, max, taken);
+      core_.take_run(out, max, taken);
     } else {
       const auto sink = [&out](T&& element) {
         *out = std::move(element);
         ++out;
       };
-      while (taken != max && ring_.dequeue(sink) == result::done) ++taken;
+      while (taken != max && core_.take(sink) == result::done) ++taken;
     }
     return taken;
   }
 
+  /// `co_await queue.pop()` waits while the queue is empty, then takes the oldest element; nullopt: closed and drained.
+  /// Does not suspend if there is an element. Await it at once, and once only.
+  auto pop() noexcept
+    requires std::is_move_constructible_v<T>
+  {
+    return detail::make_pop(*this);
+  }
+  /// `co_await queue.push(args...)` waits while the queue is full, then constructs an element at the end from copies of
+  /// `args`. False: closed.
+  /// g++ before 13 destroys an aggregate such as point{"x", 1} twice if it is made in that expression: name it before.
+  template <class... Args>
+    requires std::is_constructible_v<T, std::decay_t<Args>&&...>
+  auto push(Args&&... args) {
+    return detail::make_push(*this, std::forward<Args>(args)...);
+  }
+
   /// Closes the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. May be
   /// called any number of times.
-  void close() noexcept { ring_.close(); }
+  void close() noexcept { core_.close(); }
   /// True once close() has been called; elements may still be inside.
-  bool is_closed() const noexcept { return ring_.is_closed(); }
+  bool is_closed() const noexcept { return core_.is_closed(); }
 
   /// The number of elements that it has room for.
-  std::size_t capacity() const noexcept { return ring_.capacity(); }
+  std::size_t capacity() const noexcept { return core_.capacity(); }
   /// The number of elements at about this moment, including unfinished ones and slots of elements whose constructor
   /// threw (see Exceptions).
-  std::size_t approx_size() const noexcept { return ring_.approx_size(); }
+  std::size_t approx_size() const noexcept { return core_.approx_size(); }
   /// True: at some instant during the call there was no element, finished or unfinished.
-  bool empty() const noexcept { return ring_.empty(); }
+  bool empty() const noexcept { return core_.empty(); }
 
  private:
-  using result = detail::ring_result;
-
-  /// A time point on the steady clock; never, for limits of decades.
-  class deadline {
-   public:
-    template <class Rep, class Period>
-    explicit deadline(std::chrono::duration<Rep, Period> limit) {
-      const std::chrono::nanoseconds time = detail::to_nanoseconds(limit);
-      if (time >= std::chrono::seconds(1'000'000'000)) {
-        is_never_ = true;
-      } else if (time > time.zero()) {
-        at_ = detail::later(detail::wait_clock::now(), time);
-      } else {
-        has_passed_ = true;  // also not-a-number
-      }
-    }
-    const detail::wait_clock::time_point* time() const noexcept { return is_never_ ? nullptr : &at_; }
-    bool has_passed() const noexcept { return has_passed_ || (!is_never_ && detail::wait_clock::now() >= at_); }
-
-   private:
-    detail::wait_clock::time_point at_{};
-    bool is_never_ = false;
-    bool has_passed_ = false;
-  };
+  friend struct detail::queue_access;
+  using result = detail::queue_result;
+  using deadline = detail::queue_deadline;
 
   template <class U>
   static auto assign_to(U& out) noexcept {
@@ -197,42 +208,21 @@ class bounded_queue {
   }
 
   template <class... Args>
+  result try_put(Args&&... args) {
+    return core_.put(std::forward<Args>(args)...);
+  }
+  template <class... Args>
   bool wait_for_room(const deadline* until, Args&&... args) {
-    return wait(
-        ring_.room(), until, [&] { return ring_.enqueue(std::forward<Args>(args)...); },
-        [this] { return ring_.may_enqueue(); });
+    return detail::wait_in_queue(
+        core_.room(), until, [&] { return try_put(std::forward<Args>(args)...); }, [this] { return core_.may_put(); });
   }
   template <class Sink>
   bool wait_for_item(const deadline* until, Sink sink) {
-    return wait(ring_.items(), until, [&] { return ring_.dequeue(sink); }, [this] { return ring_.may_dequeue(); });
+    return detail::wait_in_queue(
+        core_.items(), until, [&] { return core_.take(sink); }, [this] { return core_.may_take(); });
   }
 
-  /// Spins for a few microseconds. False: it is time to sleep.
-  template <class Hint>
-  static bool worth_another_try(const deadline* until, Hint hint) {
-    if constexpr (!detail::under_model) {
-      for (detail::backoff look; !look.exhausted(); look.wait()) {
-        if (hint()) return true;
-        if (until != nullptr && until->has_passed()) return true;
-      }
-    }
-    return false;
-  }
-
-  /// Tries, spins for a while, then announces the sleep, tries again and sleeps, until there is something to return.
-  template <class Attempt, class Hint>
-  bool wait(detail::event_count& events, const deadline* until, Attempt attempt, Hint hint) {
-    for (;;) {
-      if (const result r = attempt(); r != result::blocked) return r == result::done;
-      if (until != nullptr && until->has_passed()) return false;
-      if (worth_another_try(until, hint)) continue;
-      detail::event_count::announcement here(events);
-      if (const result r = attempt(); r != result::blocked) return r == result::done;
-      here.sleep(until != nullptr ? until->time() : nullptr);
-    }
-  }
-
-  detail::bounded_ring<T, Traits> ring_;
+  detail::bounded_ring<T, Traits> core_;
 };
 
 }  // namespace async

@@ -278,6 +278,7 @@ class task_group {
   void help() {
     const detail::working_visit here(*pool_);
     const detail::work_in_wait others;
+    const detail::wait_in_turn allowed;
     detail::participant& part = here.part();
     while (detail::has_stack_room()) {
       const detail::job_deque::element next = part.own.pop_if(&scope_);

@@ -10,15 +10,24 @@
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move
+#include <version>      // for __cpp_lib_jthread
+#if defined(__cpp_lib_jthread)
+#include <stop_token>  // for stop_token
+#endif
 
 #include "async/detail/base/block_cache.hpp"     // for trim_blocks
-#include "async/detail/call/call_state.hpp"      // for call_in_pool, wait_for_call
+#include "async/detail/base/platform.hpp"        // for return_free_memory
+#include "async/detail/call/call_result.hpp"     // for submit_call, call_kind
+#include "async/detail/call/call_state.hpp"      // for wait_for_call
+#include "async/detail/call/future_access.hpp"   // for future_access
 #include "async/detail/future/future_watch.hpp"  // for is_ready
 #include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/pool/seat.hpp"            // for pool_registry
 #include "async/detail/pool/worker_role.hpp"     // exports pool_core
 #include "async/detail/wait/pool_wait.hpp"       // for wait_until
 #include "async/detail/wait/visit.hpp"           // for visit
+#include "async/future.hpp"                      // for future
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options, threadpool_stats
 
@@ -45,6 +54,24 @@ struct async_result<F, Args...> {
 };
 template <class F, class... Args>
 using async_future = std::future<typename async_result<F, Args...>::type>;
+
+/// The same for a call in a pool, whose first parameter may be a std::stop_token.
+template <class F, class... Args>
+concept stoppable_callable =
+#if defined(__cpp_lib_jthread)
+    !async_callable<F, Args...> && async_callable<F, std::stop_token, Args...>;
+#else
+    false;
+#endif
+template <class F, class... Args>
+struct posted_future {
+  using type = void;
+};
+template <class F, class... Args>
+  requires(async_callable<F, Args...> || stoppable_callable<F, Args...>)
+struct posted_future<F, Args...> {
+  using type = future<typename call_kind<std::decay_t<F>, std::decay_t<Args>...>::type>;
+};
 
 }  // namespace detail
 
@@ -97,14 +124,15 @@ class threadpool {
     core_.stop();
   }
 
-  /// Runs f(arguments...) on a worker, with copies of both as std::async makes them. Returns the future of its result,
-  /// whose destructor does not wait. The captures of f are destroyed before the future is ready. Throws stopped,
-  /// queue_full (see threadpool_options), std::bad_alloc and what copying throws; nothing has been posted then.
+  /// Runs f(arguments...) on a worker, with copies of both as std::async makes them. If f takes a std::stop_token
+  /// before the arguments, it gets one that future::cancel() stops. Returns the future of its result, whose destructor
+  /// does not wait; it converts to std::future. The captures of f are destroyed before the future is ready. Throws
+  /// stopped, queue_full (see threadpool_options), std::bad_alloc and what copying throws; nothing has been posted
+  /// then.
   template <class F, class... A>
-    requires async_callable<F, A...>
-  detail::async_future<F, A...> post(F&& f, A&&... arguments) {
-    using result = detail::call_result<F, A...>;
-    return detail::call_in_pool<false, result>(core_, std::forward<F>(f), std::forward<A>(arguments)...);
+    requires(async_callable<F, A...> || detail::stoppable_callable<F, A...>)
+  typename detail::posted_future<F, A...>::type post(F&& f, A&&... arguments) {
+    return detail::future_access::make(detail::submit_call(core_, std::forward<F>(f), std::forward<A>(arguments)...));
   }
 
   /// The same without a result: an exception that leaves f goes to on_unhandled. The cheapest way to run a task.
@@ -161,17 +189,26 @@ class threadpool {
   /// of this pool is noticed within 8 ms. Do not call it in a callback of an event loop, such as a step of a flow,
   /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
-  T wait(std::future<T>& future) {
-    if (core_.is_inside() && !detail::wait_for_call(future)) {
+  T wait(future<T>& awaited) {
+    if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
+    return awaited.get();
+  }
+  template <class T>
+  T wait(std::future<T>& awaited) {
+    if (core_.is_inside() && !detail::wait_for_call(awaited)) {
       const detail::visit here(core_);
-      core_.wait_until(here.part(), detail::wait_scope(), [&future] { return detail::is_ready(future); });
+      core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
     }
-    return future.get();
+    return awaited.get();
   }
   /// The same for a temporary, as in wait(post(…)).
   template <class T>
-  T wait(std::future<T>&& future) {
-    return wait(future);
+  T wait(future<T>&& awaited) {
+    return wait(awaited);
+  }
+  template <class T>
+  T wait(std::future<T>&& awaited) {
+    return wait(awaited);
   }
 
   /// Refuses further tasks from outside, runs every accepted task and the tasks that these post, and joins the threads.
@@ -184,9 +221,25 @@ class threadpool {
   /// Counters since the pool was made. Each is exact at some moment of the call, not all at the same moment.
   stats_t stats() const { return core_.stats(); }
 
-  /// Returns the process's recycled blocks that no thread holds to the system, and says how many bytes that were. For
-  /// use after a peak. The memory of the pool's queue stays until the pool's end.
-  static std::size_t trim() noexcept { return detail::trim_blocks(); }
+  /// Returns unused memory to the system: that of all pools' queues, and the process's recycled blocks that are in no
+  /// thread's cache. Use it after a peak. Any thread may call it at any time, also in a task, while pools go on. It
+  /// takes about 30 ms for each 100 MB.
+  ///
+  /// The result is the number of bytes, without those that go back in two other ways. Workers return the memory of
+  /// their deques themselves, soon after: between two tasks, or woken for it. And the call ends with malloc_trim(0) of
+  /// glibc, which returns all free pages of the process's heap, not only the library's.
+  ///
+  /// The event loops of flows stay until the pool's end: about 700 bytes for each flow that waited at the same time.
+  /// With glibc about 1.7 KB stay resident for each, because the free blocks between the loops are too small to return.
+  /// Without glibc the allocator decides what it keeps. On systems other than Linux the memory of pools' queues stays
+  /// until the pools' ends.
+  static std::size_t trim() noexcept {
+    std::size_t freed = 0;
+    detail::pool_registry::instance().for_each([&freed](detail::pool_core& pool) noexcept { freed += pool.trim(); });
+    freed += detail::trim_blocks();
+    detail::return_free_memory();
+    return freed;
+  }
 
   /// The pool whose task or hook the calling thread runs, or null.
   static threadpool* current() noexcept {

@@ -93,7 +93,7 @@ TEST_CASE("a queue that cannot be made leaves nothing behind") {
     CHECK(wide::live() == 0);
     if (!failing.has_failed()) break;
   }
-  CHECK(injected >= 10);
+  CHECK(injected >= 4);  // slabs of 1, 2, 4 and 8 segments
 }
 
 TEST_CASE("enqueue without memory throws and changes nothing") {
@@ -153,7 +153,7 @@ TEST_CASE("numbers of segments are not used up by allocations that fail") {
   for (int i = 0; i < 125; ++i) q.enqueue(i);
   std::size_t refused = 0;
   for (int i = 0; i < 10'000; ++i) {
-    fail_alloc failing(1);  // not the segment, but the table that it does not fit in
+    fail_alloc failing(i == 5000 ? 1 : 0);  // the table that the next segment does not fit in; from 5000 on its slab
     try {
       q.enqueue(-1);
       q.dequeue();
@@ -169,14 +169,14 @@ TEST_CASE("numbers of segments are not used up by allocations that fail") {
   CHECK(last == 1199);
 }
 
-TEST_CASE("trim without memory throws and changes nothing") {
+TEST_CASE("trim needs no memory") {
   async::queue<wide, small> q;
   for (int i = 0; i < 100; ++i) q.enqueue(i);
   for (int i = 0; i < 90; ++i) q.dequeue();
   {
     fail_alloc failing(0);
-    CHECK_THROWS_AS(q.trim(), std::bad_alloc);
-    ++injected;
+    q.trim();
+    CHECK_FALSE(failing.has_failed());
   }
   CHECK(drain(q).size() == 10);
   q.trim();

@@ -64,7 +64,7 @@ TEST_CASE("a post without memory throws, and nothing is posted") {
   const auto token = std::make_shared<int>(0);
   each_allocation([&](std::size_t k) {
     std::atomic<int> ran{0};
-    std::vector<std::future<int>> results;
+    std::vector<async::future<int>> results;  // a std::future needs memory after the post
     results.reserve(20);
     int accepted = 0;
     fail_alloc failing(k);

@@ -63,19 +63,17 @@ class comparison {
         for (unsigned i = 0; i < 64; ++i) enqueue();
         return;
       case 6:
-        if constexpr (requires { queue_.trim(); }) {
-          queue_.trim();
+        if constexpr (is_bounded) {
+          close();
         } else {
-          queue_.close();
-          closed_ = true;
+          queue_.trim();
         }
         return;
       default:
-        if constexpr (is_bounded) {
-          element got(0U);
-          const bool found = queue_.dequeue_for(got, std::chrono::seconds(0));
-          return take(found ? std::optional<element>(std::move(got)) : std::nullopt);
-        }
+        if (!is_bounded && input.below(64) == 0) return close();
+        element got(0U);
+        const bool found = queue_.dequeue_for(got, std::chrono::seconds(0));
+        return take(found ? std::optional<element>(std::move(got)) : std::nullopt);
     }
   }
 
@@ -85,8 +83,13 @@ class comparison {
   }
 
  private:
-  static constexpr bool is_bounded = requires(Queue& q, element& out) { q.dequeue_for(out, std::chrono::seconds(0)); };
+  static constexpr bool is_bounded = requires(Queue& q) { q.capacity(); };
 
+  void close() {
+    queue_.close();
+    closed_ = true;
+    demand(queue_.is_closed(), "a queue that was closed is closed");
+  }
   bool has_room() const { return !closed_ && wanted_.size() < capacity_; }
   unsigned next() { return number_ = (number_ + 1) % 251; }
 
@@ -95,14 +98,10 @@ class comparison {
     const unsigned number = next();
     bool in = true;
     try {
-      if constexpr (requires { static_cast<bool>(queue_.enqueue(number)); }) {
-        in = queue_.enqueue(number);
-      } else {
-        queue_.enqueue(number);
-      }
+      in = queue_.enqueue(number);
     } catch (unsigned thrown) {
       demand(room && thrown == element::bad && number == element::bad, "only what a constructor throws comes out");
-      return note_throw(1);
+      return note_throw();
     }
     demand(in == room, "enqueue fails only when the queue is full or closed");
     if (in) {
@@ -120,22 +119,11 @@ class comparison {
   void take(const element& got) {
     demand(!wanted_.empty() && *got.value == wanted_.front(), "elements come in the order that they went in");
     wanted_.pop_front();
-    pass_over_places();
   }
 
-  /// Places whose constructor has thrown: those of a bounded queue are given back when what is before them has gone,
-  /// those of an unbounded one when a dequeue comes by.
-  void note_throw(std::size_t places) {
-    if constexpr (is_bounded) {
-      wanted_.insert(wanted_.end(), places, element::bad);
-      pass_over_places();
-    } else {
-      exact_ = false;
-    }
-  }
-  void pass_over_places() {
-    while (!wanted_.empty() && wanted_.front() == element::bad) wanted_.pop_front();
-  }
+  /// Places whose constructor has thrown: a bounded queue gives them back at once, an unbounded one when a dequeue
+  /// comes by.
+  void note_throw() { exact_ = exact_ && is_bounded; }
 
   void bulk_enqueue(unsigned count) {
     std::array<unsigned, 256> numbers{};
@@ -146,18 +134,14 @@ class comparison {
     std::size_t in = count;
     bool thrown = false;
     try {
-      if constexpr (is_bounded) {
-        in = queue_.bulk_enqueue(numbers.begin(), count);
-      } else {
-        queue_.bulk_enqueue(numbers.begin(), count);
-      }
+      in = queue_.bulk_enqueue(numbers.begin(), count);
     } catch (unsigned) {
       thrown = true;
     }
     demand(thrown == (good != fit), "what a constructor throws comes out of a bulk");
     demand(thrown || in == fit, "a bulk takes what there is room for");
     for (std::size_t i = 0; i < good; ++i) wanted_.push_back(numbers[i]);
-    if (thrown) note_throw(fit - good);
+    if (thrown) note_throw();
   }
 
   void bulk_dequeue(unsigned most) {

@@ -4,79 +4,61 @@
 // histories for an order that explains them.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <barrier>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "async/bounded_queue.hpp"
 #include "async/queue.hpp"
 #include "support/fifo_history.hpp"
+#include "support/fifo_study.hpp"
 #include "support/scale.hpp"
-#include "support/start_line.hpp"
 
 using namespace testing;
-using clock_type = std::chrono::steady_clock;
 
 namespace {
 
-unsigned next_random() {
-  thread_local std::uint64_t state = testing::seed() + std::hash<std::thread::id>{}(std::this_thread::get_id());
-  state = state * 6364136223846793005U + 1442695040888963407U;
-  return static_cast<unsigned>(state >> 33);
-}
-/// Often yields in the middle of an operation.
-void maybe_yield() noexcept {
-  if (next_random() % 16 == 0) std::this_thread::yield();
-}
-
-struct unbounded_traits : async::queue_traits {
-  static constexpr unsigned slot_bits = 2;
-  static constexpr std::size_t segment_bytes = 1;
-  static constexpr unsigned stall_rounds = 1;
-  static void claimed() noexcept { maybe_yield(); }
-  static void published() noexcept { maybe_yield(); }
-  static void marking() noexcept { maybe_yield(); }
-  static void passing() noexcept { maybe_yield(); }
-};
-struct bounded_traits : async::bounded_queue_traits {
-  static constexpr std::uint64_t first_ticket = (std::uint64_t{1} << 30) - 3;
-  static void claimed() noexcept { maybe_yield(); }
-};
-
-/// Too strictly aligned to share a cache line: a segment has two slots.
-struct alignas(128) wide {
-  char value;
-};
-
 struct unbounded {
   static constexpr std::size_t capacity = 0;
-  bool enqueue(char value) {
-    queue.enqueue(wide{value});
-    return true;
-  }
+  bool enqueue(char value) { return queue.enqueue(wide{value}); }
   bool dequeue(char& value) {
-    const auto out = queue.dequeue();
-    if (out) value = out->value;
-    return out.has_value();
+    receiver out{value};
+    return queue.dequeue(out);
   }
   async::queue<wide, unbounded_traits> queue;
 };
 template <std::size_t Capacity>
 struct bounded {
   static constexpr std::size_t capacity = Capacity;
-  bool enqueue(char value) { return queue.enqueue(value); }
-  bool dequeue(char& value) { return queue.dequeue(value); }
-  async::bounded_queue<char, bounded_traits> queue{Capacity};
+  bool enqueue(char value) { return queue.enqueue(wide{value}); }
+  bool dequeue(char& value) {
+    receiver out{value};
+    return queue.dequeue(out);
+  }
+  async::bounded_queue<wide, bounded_traits> queue{Capacity};
+};
+
+/// Also waits, and may be closed at any time.
+template <class Base>
+struct closable : Base {
+  bool dequeue(char& value) {
+    receiver out{value};
+    return next_random() % 2 == 0 ? this->queue.dequeue(out)
+                                  : this->queue.dequeue_for(out, std::chrono::microseconds(5));
+  }
+  bool blocking_dequeue(char& value) {
+    receiver out{value};
+    return this->queue.blocking_dequeue(out);
+  }
+  void close() { this->queue.close(); }
+  bool is_closed() const { return this->queue.is_closed(); }
+};
+/// Its end is not final.
+struct early_end : closable<unbounded> {
+  bool blocking_dequeue(char& value) { return next_random() % 4 != 0 && closable<unbounded>::blocking_dequeue(value); }
 };
 /// Occasionally hands out the second element.
 struct out_of_order {
@@ -109,59 +91,28 @@ struct busy_is_empty : out_of_order {
   }
 };
 
-struct findings {
-  std::size_t histories = 0;
-  std::size_t overlapping = 0;  // have calls of different threads at the same time
-  std::size_t empty = 0;        // have a dequeue that found nothing
-  std::size_t full = 0;
-  std::size_t broken = 0;  // explained by no order
-  std::string first_broken;
-
-  void add(std::vector<queue_call> calls, std::size_t capacity) {
-    ++histories;
-    const auto some = [&calls](auto is) { return std::any_of(calls.begin(), calls.end(), is) ? 1U : 0U; };
-    empty += some([](const queue_call& c) { return c.what == queue_call::dequeue && !c.succeeded; });
-    full += some([](const queue_call& c) { return c.what == queue_call::enqueue && !c.succeeded; });
-    overlapping += some([&](const queue_call& a) {
-      return some([&a](const queue_call& b) { return a.thread != b.thread && a.start <= b.end && b.start <= a.end; });
-    });
-    fifo_history history(std::move(calls), capacity);
-    if (!history.is_linearizable() && broken++ == 0) first_broken = history.explanation();
-  }
-};
-
-/// Histories of random calls by some threads on a new queue each.
+/// Calls at random, on queues that may be closed or not.
 template <class Queue>
 findings study(std::size_t threads, std::size_t calls, std::size_t histories) {
-  findings found;
-  std::vector<std::vector<queue_call>> seen(threads);
-  std::optional<Queue> queue;
-  queue.emplace();
-  const auto between = [&]() noexcept {
-    std::vector<queue_call> all;
-    for (auto& part : seen) {
-      all.insert(all.end(), part.begin(), part.end());
-      part.clear();
-    }
-    found.add(std::move(all), Queue::capacity);
-    queue.emplace();
-  };
-  std::barrier round(static_cast<std::ptrdiff_t>(threads), between);
-  run_threads(threads, [&](std::size_t thread) {
-    for (std::size_t i = 0; i < histories; ++i) {
-      for (std::size_t call = 0; call < calls; ++call) {
-        char value = static_cast<char>('a' + thread * calls + call);
-        const bool enqueues = next_random() % 2 == 0;
-        const auto start = clock_type::now();
-        const bool succeeded = enqueues ? queue->enqueue(value) : queue->dequeue(value);
-        const auto end = clock_type::now();
-        seen[thread].push_back(
-            {enqueues ? queue_call::enqueue : queue_call::dequeue, succeeded, value, start, end, thread});
+  return study_histories<Queue>(threads, calls, histories, [](Queue& queue, char value, const auto& record) {
+    if constexpr (requires { queue.close(); }) {
+      const unsigned choice = next_random() % 16;
+      if (choice == 0) {
+        record(queue_call::close, value, [&] { return queue.close(), true; });
+        return;
       }
-      round.arrive_and_wait();
+      // Without a limit only where it ends for certain.
+      if (choice < 7 && record(queue_call::is_closed, value, [&] { return queue.is_closed(); })) {
+        record(queue_call::blocking_dequeue, value, [&] { return queue.blocking_dequeue(value); });
+        return;
+      }
+    }
+    if (next_random() % 2 == 0) {
+      record(queue_call::enqueue, value, [&] { return queue.enqueue(value); });
+    } else {
+      record(queue_call::dequeue, value, [&] { return queue.dequeue(value); });
     }
   });
-  return found;
 }
 
 template <class Queue>
@@ -172,6 +123,7 @@ void check_histories(std::size_t histories) {
                                                   << found.first_broken);
     CHECK(found.empty > found.histories / 10);
     CHECK((found.full > found.histories / 10 || Queue::capacity == 0));
+    if constexpr (requires(Queue& q) { q.close(); }) CHECK(found.ended > found.histories / 10);
     std::printf("count: %zu histories\ncount: %zu with calls that overlap\n", found.histories, found.overlapping);
     std::printf("count: %zu where it is empty\ncount: %zu where it is full\n", found.empty, found.full);
   }
@@ -202,9 +154,24 @@ TEST_CASE("the search accepts exactly what a queue may do") {
   CHECK_FALSE(explains({out('a')}, 0, true));
 }
 
+TEST_CASE("the search accepts exactly what a queue that is closed may do") {
+  const queue_call close{queue_call::close, true, '-', {}, {}};
+  const queue_call closed{queue_call::is_closed, true, '-', {}, {}};
+  const queue_call open{queue_call::is_closed, false, '-', {}, {}};
+  const queue_call end{queue_call::blocking_dequeue, false, '-', {}, {}};
+  CHECK(explains({open, in('a'), close, closed, in('b', false), out('a'), end, close, end}, 0, false));
+  CHECK_FALSE(explains({in('a'), close, end, out('a')}, 0, false));
+  CHECK(explains({in('a'), close, end, out('a')}, 0, true));
+  CHECK_FALSE(explains({close, in('a')}, 0, false));
+  CHECK_FALSE(explains({close, open}, 0, false));
+  CHECK_FALSE(explains({closed}, 0, true));
+  CHECK_FALSE(explains({end}, 0, true));
+}
+
 TEST_CASE("the search detects broken queues") {
   CHECK(study<out_of_order>(3, 6, 2000).broken > 0);
   CHECK(study<busy_is_empty>(3, 6, 2000).broken > 0);
+  CHECK(study<early_end>(3, 6, 2000).broken > 0);
 }
 
 TEST_CASE("a history that no order explains is shown on a line for each thread") {
@@ -223,3 +190,9 @@ TEST_CASE("a history that no order explains is shown on a line for each thread")
 TEST_CASE("histories of the queue are linearizable") { check_histories<unbounded>(40'000); }
 TEST_CASE("histories of a bounded queue are linearizable") { check_histories<bounded<2>>(40'000); }
 TEST_CASE("histories of a bounded queue of one slot are linearizable") { check_histories<bounded<1>>(10'000); }
+TEST_CASE("histories of a queue that is waited for and closed are linearizable") {
+  check_histories<closable<unbounded>>(20'000);
+}
+TEST_CASE("histories of a bounded queue that is waited for and closed are linearizable") {
+  check_histories<closable<bounded<2>>>(20'000);
+}

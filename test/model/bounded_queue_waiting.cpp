@@ -170,20 +170,80 @@ struct close_with_sleepers : rl::test_suite<close_with_sleepers, 3> {
 
 // --- constructors that throw -----------------------------------------------------------------------------------------
 
+struct maker {
+  unsigned value;
+};
+/// Made from a constant maker before a slot is claimed, from another one or a number afterwards.
 struct throwing {
   explicit throwing(unsigned v) : value(v) {
     if (v == 0) throw 0;
   }
+  explicit throwing(maker m) : throwing(m.value) {}
   element value;
 };
 using throwing_ring = ring<1, throwing>;
 
 void put_nothing(auto& queue) {
   try {
-    queue.enqueue(0U);
+    queue.enqueue(maker{0});
   } catch (int) {
   }
 }
+
+/// An element that is made before the claim never takes the last slot.
+struct no_slot_for_failure : rl::test_suite<no_slot_for_failure, 2> {
+  throwing_ring queue{1};
+  void thread(unsigned index) {
+    const maker constant{index};
+    if (index == 1) return model::check(queue.enqueue(constant), "there is room");
+    try {
+      queue.enqueue(constant);
+    } catch (int) {
+    }
+  }
+  void after() { model::check(queue.approx_size() == 1 && queue.dequeue()->value.value() == 1, "one is in"); }
+};
+
+/// A slot is given back while another producer takes it, and a consumer waits for its element.
+struct slot_given_back : rl::test_suite<slot_given_back, 3> {
+  ring<2, throwing> queue{2};
+  unsigned got = 0;
+  void thread(unsigned index) {
+    if (index == 0) {
+      put_nothing(queue);
+    } else if (index == 1) {
+      model::check(queue.blocking_enqueue(maker{1}) && queue.blocking_enqueue(maker{2}), "it is open");
+    } else {
+      std::optional<throwing> out;
+      model::check(queue.blocking_dequeue(out), "it is open");
+      got = out->value.value();
+    }
+  }
+  void after() {
+    model::check(got == 1 && queue.dequeue()->value.value() == 2 && queue.empty(), "each comes out once");
+    model::check(queue.enqueue(1U) && queue.enqueue(2U) && !queue.enqueue(3U), "all slots are there");
+  }
+};
+
+/// A bulk gives back the slots that it could not fill, also of a queue that is closed meanwhile.
+struct bulk_given_back : rl::test_suite<bulk_given_back, 2> {
+  ring<4, throwing> queue{4};
+  unsigned got = 0;
+  void thread(unsigned index) {
+    if (index == 1) {
+      queue.close();
+      std::optional<throwing> out;
+      while (queue.blocking_dequeue(out)) got += out->value.value();
+      return;
+    }
+    const unsigned values[] = {1, 0, 2};
+    try {
+      queue.bulk_enqueue(values, 3);
+    } catch (int) {
+    }
+  }
+  void after() { model::check(got <= 1 && queue.is_closed() && queue.empty(), "the end is the end"); }
+};
 
 /// An element whose constructor throws leaves its slot to a producer that sleeps.
 struct void_slot_makes_room : rl::test_suite<void_slot_makes_room, 2> {
@@ -192,7 +252,7 @@ struct void_slot_makes_room : rl::test_suite<void_slot_makes_room, 2> {
     if (index == 0) {
       put_nothing(queue);
     } else {
-      model::check(queue.blocking_enqueue(1U), "it is open");
+      model::check(queue.blocking_enqueue(maker{1}), "it is open");
     }
   }
   void after() { model::check(queue.approx_size() == 1, "one is in"); }
@@ -202,7 +262,7 @@ struct void_slot_makes_room : rl::test_suite<void_slot_makes_room, 2> {
 struct void_slot_behind : rl::test_suite<void_slot_behind, 3> {
   ring<2, throwing> queue{2};
   unsigned got = 0;
-  void before() { queue.enqueue(1U); }
+  void before() { queue.enqueue(maker{1}); }
   void thread(unsigned index) {
     if (index == 0) {
       put_nothing(queue);
@@ -213,8 +273,8 @@ struct void_slot_behind : rl::test_suite<void_slot_behind, 3> {
         got += out->value.value();
       }
     } else {
-      model::check(queue.blocking_enqueue(2U), "it is open");
-      model::check(queue.blocking_enqueue(4U), "it is open");
+      model::check(queue.blocking_enqueue(maker{2}), "it is open");
+      model::check(queue.blocking_enqueue(maker{4}), "it is open");
     }
   }
   void after() {
@@ -227,11 +287,11 @@ struct void_slot_behind : rl::test_suite<void_slot_behind, 3> {
 /// The last of two threads frees the void slot: its producer or the consumer of the element before it.
 struct void_slot_and_consumer : rl::test_suite<void_slot_and_consumer, 2> {
   ring<2, throwing> queue{2};
-  void before() { queue.enqueue(1U); }
+  void before() { queue.enqueue(maker{1}); }
   void thread(unsigned index) {
     if (index == 0) {
       put_nothing(queue);
-      model::check(queue.blocking_enqueue(2U) && queue.blocking_enqueue(3U), "it is open");
+      model::check(queue.blocking_enqueue(maker{2}) && queue.blocking_enqueue(maker{3}), "it is open");
     } else {
       model::check(queue.dequeue().has_value(), "there is one");
     }
@@ -244,10 +304,10 @@ struct void_slots : rl::test_suite<void_slots, 3> {
   ring<2, throwing> queue{2};
   void thread(unsigned index) {
     if (index == 2) {
-      model::check(queue.blocking_enqueue(2U) && queue.blocking_enqueue(3U), "it is open");
+      model::check(queue.blocking_enqueue(maker{2}) && queue.blocking_enqueue(maker{3}), "it is open");
     } else {
       put_nothing(queue);
-      if (index == 0) model::check(queue.blocking_enqueue(4U), "it is open");
+      if (index == 0) model::check(queue.blocking_enqueue(maker{4}), "it is open");
       if (index == 1) {
         std::optional<throwing> out;
         model::check(queue.blocking_dequeue(out), "it is open");
@@ -264,7 +324,7 @@ struct void_slot_before : rl::test_suite<void_slot_before, 3> {
     if (index == 0) {
       put_nothing(queue);
     } else if (index == 1) {
-      queue.blocking_enqueue(1U);
+      queue.blocking_enqueue(maker{1});
     } else {
       std::optional<throwing> out;
       model::check(queue.blocking_dequeue(out) && out->value.value() == 1, "it comes out");
@@ -276,19 +336,24 @@ struct void_slot_before : rl::test_suite<void_slot_before, 3> {
 
 int main(int argc, char** argv) {
   model::runner run("bounded_queue_waiting", argc, argv);
+  // More schedules than a search gets through: chance finds more than the first of them.
+  const model::effort vast{.at_most = 60'000, .random = 100'000};
   run.check<waiting>("both sides wait");
   run.check<waiting_consumers>("two consumers wait");
   run.check<waiting_producers>("two producers wait");
   run.check<waiting_for_bulk>("two consumers wait for a bulk");
-  run.check<waiting_in_time>("one consumer times out, one waits");
+  run.check<waiting_in_time>("one consumer times out, one waits", vast);
   run.check<room_in_time>("a producer times out");
   run.check<close_wakes>("close wakes both sides");
   run.check<close_loses_nothing>("close loses nothing that was accepted");
   run.check<close_with_sleepers>("close with two consumers");
+  run.check<no_slot_for_failure>("an element that is made early takes no slot");
+  run.check<slot_given_back>("a slot is given back");
+  run.check<bulk_given_back>("a bulk gives slots back");
   run.check<void_slot_makes_room>("a void slot makes room");
   run.check<void_slot_behind>("a void slot behind an element");
   run.check<void_slot_and_consumer>("the last thread passes over a void slot");
-  run.check<void_slots>("two void slots");
+  run.check<void_slots>("two void slots", vast);
   run.check<void_slot_before>("a void slot before an element");
   return run.result();
 }

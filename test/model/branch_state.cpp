@@ -52,20 +52,30 @@ struct join : rl::test_suite<join<Asks>, 3> {
     }
     if (how != branch_state::binding::wanted) return;
     b.memory.set(1);
-    const bool told = b.message.load(std::memory_order_acquire) != 0;  // asked before its end
-    if (word.end(told, false)) return count_down(thread);
-    while (b.message.load(std::memory_order_acquire) == 0) yield_thread();
-    check(word.has_ended(), "the message comes to a branch that has ended");
+    bool told = b.message.load(std::memory_order_acquire) != 0;
+    if (told) count_down(thread);  // asked before its end
+    word.end();
     b.memory.set(2);
     count_down(thread);
+    while (!told && over.load(std::memory_order_acquire) == 0) {
+      told = b.message.load(std::memory_order_acquire) != 0;
+      if (told) {
+        check(word.has_ended(), "the message comes to a branch that has ended");
+        b.memory.set(3);
+        count_down(thread);
+      }
+      yield_thread();
+    }
   }
   void thread(unsigned index) {
     if (index != 0) return run(index, branches[index - 1]);
-    for (unsigned i = 0; Asks && i != 2; ++i) {
+    const bool asks = Asks && left.try_add();
+    for (unsigned i = 0; asks && i != 2; ++i) {
       branch& b = branches[i];
       switch (branch_state(b.word).ask_to_end()) {
         case branch_state::request::send:
           check(b.core.get() == i + 1, "the loop of a branch that is told to end is known");
+          left.add();
           b.message.store(1, std::memory_order_release);
           break;
         case branch_state::request::dispose:
@@ -81,6 +91,7 @@ struct join : rl::test_suite<join<Asks>, 3> {
           break;
       }
     }
+    if (asks) count_down(0);
     while (over.load(std::memory_order_acquire) == 0) yield_thread();
     for (branch& b : branches) {
       if (!b.disposed) b.memory.set(9);  // freed

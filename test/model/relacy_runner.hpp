@@ -105,16 +105,54 @@ class element {
 /// Makes the model's program repeatable and counts its executions: base of every suite that runs.
 struct execution {
   static inline unsigned long long count = 0;
+  static inline unsigned long long last = 0;  // the execution after which the search ends, 0: none
 
   execution() {
     now = std::chrono::nanoseconds(0);
     storage::forget();
     ++count;
   }
-  ~execution() {
+  execution(const execution&) = delete;
+  execution& operator=(const execution&) = delete;
+  virtual ~execution() {
     check(storage::is_empty(), "an element is left behind");
     storage::clear();
   }
+
+  virtual void before() = 0;
+  virtual void thread(unsigned index) = 0;
+  virtual void after() = 0;
+};
+
+/// An execution of one suite.
+template <class Suite>
+struct execution_of final : execution {
+  static execution* make() {
+    alignas(execution_of) static std::byte room[sizeof(execution_of)];
+    return ::new (static_cast<void*>(room)) execution_of;
+  }
+  void before() override { suite.before(); }
+  void thread(unsigned index) override { suite.thread(index); }
+  void after() override { suite.after(); }
+
+  Suite suite;
+};
+
+/// The suite that Relacy knows: any one with this number of threads. So its templates, which take most of a model's
+/// time to compile, are instantiated once for each number of threads, not for each suite.
+template <rl::thread_id_t Threads>
+struct any_suite : rl::test_suite<any_suite<Threads>, Threads> {
+  static inline execution* (*make)() = nullptr;
+
+  ~any_suite() { running->~execution(); }
+  void before() { running->before(); }
+  void thread(unsigned index) { running->thread(index); }
+  void after() {
+    running->after();
+    if (execution::last != 0 && execution::count >= execution::last) rl::ctx().rl_until("enough", rl::debug_info());
+  }
+
+  execution* running = make();
 };
 
 /// How much is tried of one suite.
@@ -164,31 +202,22 @@ class runner {
   }
 
  private:
-  template <class Suite>
-  struct counted : execution, Suite {
-    static inline unsigned long long last = 0;
-    void after() {
-      Suite::after();
-      if (last != 0 && execution::count >= last) rl::ctx().rl_until("enough", rl::debug_info());
-    }
-  };
-
   static constexpr unsigned long long unset = (std::numeric_limits<unsigned long long>::max)();
   static unsigned long long number(const char* text) { return std::strtoull(text, nullptr, 10); }
 
-  template <class Suite, class Scheduler>
+  template <rl::thread_id_t Threads, class Scheduler>
   rl::test_result_e search(rl::test_params& params, rl::ostringstream& said) {
     rl::ostringstream state;
     params.output_stream = params.progress_stream = &said;
     execution::count = 0;
-    const rl::test_result_e found = rl::run_test<counted<Suite>, Scheduler>(params, state, false);
+    const rl::test_result_e found = rl::run_test<any_suite<Threads>, Scheduler>(params, state, false);
     found_after_ = execution::count;
     executions_ += found_after_;
     if (found == rl::test_result_success || found == rl::test_result_until_condition_hit) return found;
-    counted<Suite>::last = 0;
+    execution::last = 0;
     params.initial_state = state.str();  // once more, recording
     params.collect_history = true;
-    rl::run_test<counted<Suite>, Scheduler>(params, state, true);
+    rl::run_test<any_suite<Threads>, Scheduler>(params, state, true);
     return found;
   }
 
@@ -198,6 +227,7 @@ class runner {
     ++suites_;
     constexpr rl::thread_id_t threads = Suite::params::thread_count;
     static_assert(threads <= most_threads);
+    any_suite<threads>::make = &execution_of<Suite>::make;
     std::printf("%s: ", what);
     rl::ostringstream said;
     rl::test_result_e found = rl::test_result_success;
@@ -207,8 +237,8 @@ class runner {
       params.search_type = rl::sched_bound;
       params.context_bound = bound;
       params.execution_depth_limit = e.depth;
-      counted<Suite>::last = e.at_most * testing::scale() * testing::scale();
-      found = search<Suite, rl::context_bound_scheduler<threads>>(params, said);
+      execution::last = e.at_most * testing::scale() * testing::scale();
+      found = search<threads, rl::context_bound_scheduler<threads>>(params, said);
       std::printf("%llu executions (%s to %u switches)", found_after_,
                   found == rl::test_result_until_condition_hit ? "cut short" : "complete", bound);
       if (found == rl::test_result_until_condition_hit) found = rl::test_result_success;
@@ -220,8 +250,8 @@ class runner {
       params.initial_state = std::to_string(seed_).c_str();
       params.iteration_count = seed_ + random - 1;
       params.execution_depth_limit = e.depth;
-      counted<Suite>::last = 0;
-      found = search<Suite, rl::random_scheduler<threads>>(params, said);
+      execution::last = 0;
+      found = search<threads, rl::random_scheduler<threads>>(params, said);
       std::printf("%s%llu at random", bound != 0 ? ", " : "", found_after_);
     }
     const bool passed = (found != rl::test_result_success) == must_fail;
@@ -258,3 +288,15 @@ class runner {
 };
 
 }  // namespace model
+
+// Relacy's searches with the usual numbers of threads; CMake compiles them once for all models.
+#ifdef MODEL_SEARCHES_ELSEWHERE
+#define MODEL_SEARCHES(Threads)                                                                                    \
+  extern template rl::test_result_e rl::run_test<model::any_suite<Threads>, rl::context_bound_scheduler<Threads>>( \
+      rl::test_params&, std::ostream&, bool);                                                                      \
+  extern template rl::test_result_e rl::run_test<model::any_suite<Threads>, rl::random_scheduler<Threads>>(        \
+      rl::test_params&, std::ostream&, bool)
+MODEL_SEARCHES(2);
+MODEL_SEARCHES(3);
+#undef MODEL_SEARCHES
+#endif

@@ -59,6 +59,8 @@ struct waiter : steps::detail::sync_waiter_base<waiter, loop> {
   void wake() { woken = true; }
   static void destroy(waiter& t) { delete &t; }
   bool woken = false;
+  waiter* behind = nullptr;
+  waiter* before = nullptr;
 };
 
 void deliver(message* chain, delivery how) {

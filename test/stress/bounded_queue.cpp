@@ -126,7 +126,7 @@ TEST_CASE("so does every element when threads stall in the middle of operations 
 }
 
 TEST_CASE("exactly the elements that were accepted before a close come out, whenever the close comes") {
-  const std::size_t closes = testing::rounds(1000);
+  const std::size_t closes = testing::rounds(300);
   for (std::size_t round = 0; round < closes; ++round) {
     async::bounded_queue<std::uint64_t> q(1 + round % 4);
     std::atomic<std::uint64_t> in{0};

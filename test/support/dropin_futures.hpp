@@ -64,7 +64,8 @@ struct with_async {
 #define DROPIN_NEEDS_TIMED_WAITS() \
   if constexpr (!use::tells_truth) return
 
-/// A test case for each of them, which its text knows as `use`.
+/// A test case for each of them, which its text knows as `use`; for async::async alone where CMake says so, because
+/// std::async is the same as in another build.
 #if defined(DROPIN_WITHOUT_STD)
 #define DROPIN_CASE(name) TEST_CASE_TEMPLATE(name, use, dropin::with_async)
 #else

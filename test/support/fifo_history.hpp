@@ -15,21 +15,25 @@ using moment = std::chrono::steady_clock::time_point;
 
 /// One call of a queue, as its caller saw it.
 struct queue_call {
-  enum kind { enqueue, dequeue };
+  enum kind { enqueue, dequeue, blocking_enqueue, blocking_dequeue, close, is_closed };
   kind what;
-  bool succeeded;  // false: full, or empty
+  bool succeeded;  // false: full or closed; empty; closed; closed and drained; -; open
   char value;
   moment start;
   moment end;
   std::size_t thread = 0;
+  bool withdrawn = false;  // ended a wait: it was full, or empty, and open
 };
 
 inline std::string to_string(const queue_call& call) {
-  const bool enqueues = call.what == queue_call::enqueue;
+  if (call.what == queue_call::close) return "close";
+  if (call.what == queue_call::is_closed) return call.succeeded ? "is closed" : "is open";
+  const bool enqueues = call.what == queue_call::enqueue || call.what == queue_call::blocking_enqueue;
+  const bool waits = call.what == queue_call::blocking_enqueue || call.what == queue_call::blocking_dequeue;
   std::string text = enqueues ? "in" : "out";
   if (enqueues || call.succeeded) text += std::string(" ") + call.value;
-  if (!call.succeeded) text += enqueues ? ": full" : ": empty";
-  return text;
+  if (call.succeeded) return text;
+  return text + (call.withdrawn ? ": withdrawn" : waits ? ": end" : enqueues ? ": full" : ": empty");
 }
 
 /// Calls as a person reads them: a line for each thread, time runs to the right, a bar reaches from a call to its
@@ -84,8 +88,8 @@ inline std::string timeline(const std::vector<queue_call>& calls) {
 }
 
 /// Whether calls could have taken effect one by one, each at a moment between its start and end, on a FIFO queue of
-/// `capacity` elements (0: without limit). Wing and Gong's search, with states that were seen left out; for up to 64
-/// calls that overlap little, or about 20 that all overlap.
+/// `capacity` elements (0: without limit) that may be closed. Wing and Gong's search, with states that were seen left
+/// out; for up to 64 calls that overlap little, or about 20 that all overlap.
 class fifo_history {
  public:
   explicit fifo_history(std::vector<queue_call> calls, std::size_t capacity = 0)
@@ -95,7 +99,7 @@ class fifo_history {
     seen_.clear();
     path_.clear();
     longest_.clear();
-    return search(0, "");
+    return search(0, {});
   }
 
   /// After is_linearizable() was false: the calls as a timeline, and how far an order explains them.
@@ -109,11 +113,17 @@ class fifo_history {
  private:
   using mask = std::uint64_t;
 
-  bool search(mask done, const std::string& content) {
+  struct state {
+    std::string content;
+    bool closed = false;
+  };
+
+  bool search(mask done, const state& before) {
     if (done == all()) return true;
     if (path_.size() > longest_.size()) longest_ = path_;
     std::string key(reinterpret_cast<const char*>(&done), sizeof(done));
-    if (!seen_.insert(key + content).second) return false;
+    key += before.closed ? 'c' : 'o';
+    if (!seen_.insert(key + before.content).second) return false;
     moment first_end = (moment::max)();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if ((done >> i & 1) == 0) first_end = (std::min)(first_end, calls_[i].end);
@@ -121,7 +131,7 @@ class fifo_history {
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       const queue_call& call = calls_[i];
       if ((done >> i & 1) != 0 || call.start > first_end) continue;
-      std::string after = content;
+      state after = before;
       if (!takes_effect(call, after)) continue;
       path_.push_back(i);
       if (search(done | mask{1} << i, after)) return true;
@@ -129,13 +139,19 @@ class fifo_history {
     }
     return false;
   }
-  bool takes_effect(const queue_call& call, std::string& content) const {
-    if (call.what == queue_call::enqueue) {
+  bool takes_effect(const queue_call& call, state& now) const {
+    std::string& content = now.content;
+    if (call.what == queue_call::close) return now.closed = true;
+    if (call.what == queue_call::is_closed) return now.closed == call.succeeded;
+    if (call.what == queue_call::enqueue || call.what == queue_call::blocking_enqueue) {
       const bool is_full = capacity_ != 0 && content.size() == capacity_;
-      if (call.succeeded) content.push_back(call.value);
-      return is_full != call.succeeded;
+      if (call.withdrawn) return is_full && !now.closed;
+      if (!call.succeeded) return now.closed || (is_full && call.what == queue_call::enqueue);
+      content.push_back(call.value);
+      return !is_full && !now.closed;
     }
-    if (!call.succeeded) return content.empty();
+    if (call.withdrawn) return content.empty() && !now.closed;
+    if (!call.succeeded) return content.empty() && (now.closed || call.what == queue_call::dequeue);
     if (content.empty() || content.front() != call.value) return false;
     content.erase(0, 1);
     return true;

@@ -50,6 +50,7 @@ struct run_faults {
 ///
 ///   queue.put(n)   false: full, try again
 ///   queue.take(n)  false: empty
+///   queue.end()    optional; called after the last put()
 template <class Queue>
 run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, std::size_t each) {
   using clock = std::chrono::steady_clock;
@@ -64,7 +65,10 @@ run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, 
       while (!queue.put(i)) std::this_thread::yield();
       passages[i].in_end = clock::now();  // read after all threads have ended
     }
-    producing.fetch_sub(1, std::memory_order_release);
+    const bool is_last = producing.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    if constexpr (requires { queue.end(); }) {
+      if (is_last) queue.end();
+    }
   };
   const auto consume = [&] {
     std::vector<std::size_t> next(producers);

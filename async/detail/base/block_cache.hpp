@@ -189,8 +189,9 @@ constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
 
 }  // namespace blocks
 
-/// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc.
-inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
+/// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc. Inlined, since callers know the size.
+[[gnu::always_inline]] inline void* allocate_block(std::size_t bytes,
+                                                   std::size_t alignment = alignof(std::max_align_t)) {
   if (!blocks::is_cached(bytes, alignment)) {
     if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().allocate(bytes);
     return ::operator new(bytes, std::align_val_t{alignment});
@@ -209,7 +210,8 @@ inline void* allocate_block(std::size_t bytes, std::size_t alignment = alignof(s
 }
 
 /// Frees what allocate_block() returned, with the same size and alignment.
-inline void free_block(void* block, std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) noexcept {
+[[gnu::always_inline]] inline void free_block(void* block, std::size_t bytes,
+                                              std::size_t alignment = alignof(std::max_align_t)) noexcept {
   if (!blocks::is_cached(bytes, alignment)) {
     if (large_blocks::is_kept(bytes, alignment)) return large_blocks::instance().free(block, bytes);
     return ::operator delete(block, std::align_val_t{alignment});

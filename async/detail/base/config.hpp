@@ -46,9 +46,9 @@
 #endif
 #endif
 
-/// ASYNC_CALL_STATE: how the futures of async::async and threadpool::post are made, see call_state.hpp. 1: with the
-/// shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only. Define it as
-/// 0, for a whole program, to choose the last.
+/// ASYNC_CALL_STATE: how the std::futures of async::async and of async::future are made, see call_state.hpp. 1: with
+/// the shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only. Define
+/// it as 0, for a whole program, to choose the last.
 #ifndef ASYNC_CALL_STATE
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
 #define ASYNC_CALL_STATE 1

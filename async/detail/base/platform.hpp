@@ -22,6 +22,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -435,5 +436,23 @@ inline void return_free_memory() noexcept {
   ::_heapmin();
 #endif
 }
+
+#if defined(__linux__)
+inline constexpr bool can_discard_pages = true;
+
+/// Returns the whole pages between `begin` and `begin + bytes` to the system; the addresses stay valid. Later
+/// reads find zeros, or the old contents where the system keeps a page. Best effort; returns the number of bytes.
+inline std::size_t discard_pages(void* begin, std::size_t bytes) noexcept {
+  static const std::uintptr_t page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t first = (at + page - 1) / page * page;
+  const std::uintptr_t end = (at + bytes) / page * page;
+  if (first >= end || ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED) != 0) return 0;
+  return end - first;
+}
+#else
+inline constexpr bool can_discard_pages = false;
+inline std::size_t discard_pages(void*, std::size_t) noexcept { return 0; }
+#endif
 
 }  // namespace async::detail

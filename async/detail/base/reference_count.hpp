@@ -17,6 +17,16 @@ class reference_count {
   /// Adds a reference. The caller holds one, so that the count cannot reach 0 meanwhile.
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// Adds a reference unless there is none left. For a caller that keeps the count itself from going.
+  bool try_add() noexcept {
+    std::uint32_t count = count_.load(std::memory_order_relaxed);
+    // relaxed, both: nothing is published, and nothing received
+    while (count != 0 &&
+           !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
+    }
+    return count != 0;
+  }
+
   /// Gives a reference back. True: it was the last, and the caller destroys the object.
   bool drop() noexcept {
     // [T7] acq_rel, pairs with itself and [T8]: everything that other holders did happens before the end

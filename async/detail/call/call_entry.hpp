@@ -49,6 +49,13 @@ class call_entry : public job {
     }
   }
 
+  /// The same for a call of another maker, who calls run() once. `pool` null: none.
+  void hand_in(pool_core* pool, const operations& how) noexcept {
+    pool_ = pool;
+    operations_ = &how;
+    stage_.hand_in();
+  }
+
   void* state = nullptr;  // the future's shared state, of the type that the operations know
 
   bool is_done() const noexcept { return stage_.is_done(); }

@@ -141,10 +141,10 @@ class call_state final : public call_state_of<R> {
 template <bool Joins, class R, class... Call>
 const call_entry::operations call_state<Joins, R, Call...>::how{&call_state::make, &call_state::refuse};
 
-/// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
-/// pool_core::submit() throws: then nothing was called.
-template <bool Joins, class R, class... Parts>
-std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+/// A future of a call, which submit(entry, operations) hands to the code that will make it. Throws what copying and
+/// submit() throw, and std::bad_alloc: then nothing was called.
+template <bool Joins, class R, class Submit, class... Parts>
+std::future<R> future_of_call(Submit submit, Parts&&... parts) {
   using state_type = call_state<Joins, R, std::decay_t<Parts>...>;
   const call_memory<state_type> memory;
   struct unused {
@@ -163,8 +163,16 @@ std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
   std::memcpy(static_cast<void*>(std::addressof(made)), &address, sizeof address);
   if constexpr (!Joins) state->__add_shared();
   if constexpr (Joins) state->is_submitted = true;  // a call that submit() refuses is ready
-  memory.entry->submit(pool, state_type::how);
+  submit(*memory.entry, state_type::how);
   return made;
+}
+
+/// The same for a call that a pool makes. Throws what pool_core::submit() throws, too.
+template <class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  return future_of_call<true, R>(
+      [&pool](call_entry& entry, const call_entry::operations& how) { entry.submit(pool, how); },
+      std::forward<Parts>(parts)...);
 }
 
 /// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().

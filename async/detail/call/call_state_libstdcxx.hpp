@@ -153,10 +153,10 @@ struct future_opener : std::__basic_future<R> {
   }
 };
 
-/// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
-/// pool_core::submit() throws: then nothing was called.
-template <bool Joins, class R, class... Parts>
-std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+/// A future of a call, which submit(entry, operations) hands to the code that will make it. Throws what copying and
+/// submit() throw, and std::bad_alloc: then nothing was called.
+template <bool Joins, class R, class Submit, class... Parts>
+std::future<R> future_of_call(Submit submit, Parts&&... parts) {
   using state_type = call_state<Joins, R, std::decay_t<Parts>...>;
   call_entry* entry = nullptr;
   std::shared_ptr<state_type> owned =
@@ -173,8 +173,16 @@ std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
   }
   // Last, because from here on the state lies in the cache of the thread that makes the call. If this throws, the
   // future is broken, and its destructor waits for nothing.
-  entry->submit(pool, state_type::how);
+  submit(*entry, state_type::how);
   return made;
+}
+
+/// The same for a call that a pool makes. Throws what pool_core::submit() throws, too.
+template <class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  return future_of_call<true, R>(
+      [&pool](call_entry& entry, const call_entry::operations& how) { entry.submit(pool, how); },
+      std::forward<Parts>(parts)...);
 }
 
 /// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().

@@ -10,15 +10,14 @@
 #include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
 #include "async/detail/call/call_entry.hpp"      // for call_entry
 #include "async/detail/call/call_memory.hpp"     // for call_memory
-#include "async/detail/future/pending_call.hpp"  // for make_call, pending_call
+#include "async/detail/future/pending_call.hpp"  // for pending_call
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 
 #if ASYNC_CALL_STATE == 0
 
 /// Futures of calls, from public parts of the standard library only. The future of async::async is deferred: its wait
-/// calls a function of this library, and its destructor destroys that function. Three differences remain: timed waits
-/// return std::future_status::deferred until a thread has waited, the call itself runs in the pool all the same, and
-/// get() of a future of threadpool::post blocks the thread, in a task, too.
+/// calls a function of this library, and its destructor destroys that function. One difference remains: timed waits
+/// return std::future_status::deferred until a thread has waited, although the call itself runs in the pool.
 namespace async::detail {
 
 /// A call in the pool, and the future that it makes ready.
@@ -86,17 +85,9 @@ class joined_call {
 
 /// Hands the call to the pool and returns its future. Throws what copying throws, std::bad_alloc and what
 /// pool_core::submit() throws: then nothing was called.
-template <bool Joins, class R, class... Parts>
+template <class R, class... Parts>
 std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
-  if constexpr (Joins) {
-    return std::async(std::launch::deferred,
-                      joined_call<R, std::decay_t<Parts>...>(pool, std::forward<Parts>(parts)...));
-  } else {
-    auto call = make_call(std::forward<Parts>(parts)...);
-    std::future<R> future = call.get_future();
-    pool.submit(std::move(call));
-    return future;
-  }
+  return std::async(std::launch::deferred, joined_call<R, std::decay_t<Parts>...>(pool, std::forward<Parts>(parts)...));
 }
 
 /// False: which call a future belongs to is not known.

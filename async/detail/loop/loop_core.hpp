@@ -11,8 +11,10 @@
 #include <utility>    // for move, exchange
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/base/config.hpp"           // for cache_line
 #include "async/detail/base/durations.hpp"        // for later, time_between
 #include "async/detail/base/parker.hpp"           // for parker
+#include "async/detail/base/platform.hpp"         // for prefetch_for_write
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/base/unhandled.hpp"        // for unhandled_hook, terminate_for
 #include "async/detail/loop/biased_lock.hpp"      // for biased_lock
@@ -144,6 +146,14 @@ class loop_core {
   void set_unhandled(std::shared_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
 
   // --- for the thread that drives the loop ---
+
+  /// Asks for the memory of a turn.
+  void prefetch() const noexcept {
+    const auto* const first = reinterpret_cast<const char*>(this);
+    const auto* const own = reinterpret_cast<const char*>(&around_);
+    prefetch_for_write(first);
+    for (const char* line = own; line < first + sizeof(*this); line += cache_line) prefetch_for_write(line);
+  }
 
   /// Makes the calling thread the owner, between turns.
   void adopt() noexcept { owner_.leave(owner_.enter(thread_token())); }

@@ -71,6 +71,8 @@ class loop_host {
       if (core.timers_.has_fresh()) core.settle_timers();
       return core.timers_.next_deadline();
     }
+    /// The first timer, for a prefetch; null: there is none, or it is not known without a search.
+    const void* first_timer() const noexcept { return scope_.core.timers_.first(); }
 
     // --- the end: by a thread that has stopped all workers ---
 

@@ -126,6 +126,11 @@ class timer_queue {
   /// Fires up to `most` of the timers that collect() or arm_now() has made ready; returns how many. Timers that
   /// callbacks arm wait for the next call.
   std::size_t fire(std::size_t most) {
+    return take_due(most, [](timer_node& node) { node.fire(node); });
+  }
+  /// The same, with f(timer_node&) instead of the timers' functions.
+  template <class F>
+  std::size_t take_due(std::size_t most, F f) {
     if (!is_empty(due)) {
       splice(head_of(due), head_of(firing));
       summary_ = (summary_ & ~bit_of(due)) | bit_of(firing);
@@ -135,7 +140,7 @@ class timer_queue {
       timer_node& node = static_cast<timer_node&>(*head_of(firing).next);
       unlink(node);
       if (is_empty(firing)) summary_ &= ~bit_of(firing);
-      node.fire(node);
+      f(node);
     }
     return count;
   }
@@ -161,6 +166,10 @@ class timer_queue {
     for (const std::size_t index : {waiting, fresh, due, firing}) let_go_of(index);
   }
 
+  /// The timer that fires next, if it is known without a search: of a queue without wheels. Else null.
+  const timer_link* first() const noexcept {
+    return wheels_ == nullptr && !is_empty(waiting) ? head_of(waiting).next : nullptr;
+  }
   /// Whether fire() would fire a timer.
   bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
   /// Whether no timer waits for time to pass.

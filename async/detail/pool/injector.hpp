@@ -60,6 +60,9 @@ class injector {
   }
   std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
+  /// Returns unused memory of the unbounded queue to the system; says how many bytes that were.
+  std::size_t trim() noexcept { return unbounded_.trim(); }
+
   /// Makes a bounded injector refuse tasks; threads that wait for room get stopped.
   void close() noexcept {
     if (bounded_ != nullptr) bounded_->close();

@@ -16,6 +16,7 @@
 #include "async/detail/pool/flow_watch.hpp"      // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/injector.hpp"        // for injector
+#include "async/detail/pool/loop_slot.hpp"       // for loop_slot
 #include "async/detail/pool/loop_watch.hpp"      // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
 #include "async/detail/pool/pool_timers.hpp"     // for pool_timers
@@ -234,6 +235,11 @@ class pool_core {
 
   /// By a task that polls for the result of another task of the pool: lets a stand-in start if no thread is free.
   void stand_in_for_poller() noexcept;
+  /// By a task that polls: lets its worker turn a loop that no other thread turns, as in wait_until(). False: there is
+  /// none, or the calling thread is no worker.
+  bool turn_for_poller() noexcept;
+  /// Both, for the pool of the calling thread; see sleep_in_naps(). In a turn of a loop neither.
+  static bool look_after_own() noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.
   guest& take_seat() {
@@ -296,6 +302,29 @@ class pool_core {
     const bool is_own = own != nullptr && own->index == index;
     if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
     return crew_.loop(index).loop;
+  }
+
+  /// Returns unused memory of the pool's queue and of deques to the system; says how many bytes that were. Workers
+  /// trim their deques themselves, later, and are woken for it. Any thread, at any time.
+  std::size_t trim() noexcept {
+    std::size_t freed = injector_.trim();
+    participant* const mine = own_part();
+    if (mine != nullptr) freed += mine->own.trim();
+    crew_.any_of(0, [this, mine](worker& w) noexcept {
+      if (&w != mine && w.own.is_trimmable()) {
+        w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
+        sleepers_.wake(w.parking_slot);
+      }
+      return false;
+    });
+    guests_.any_of(0, [mine, &freed](guest& g) noexcept {
+      if (&g != mine && g.own.is_trimmable() && g.take()) {
+        freed += g.own.trim();
+        g.leave();
+      }
+      return false;
+    });
+    return freed;
   }
 
   std::size_t size() const noexcept { return crew_.size(); }
@@ -423,7 +452,8 @@ class pool_core {
 
   class loop_turn;
   static void schedule(hosted_loop& h) noexcept;
-  void enqueue(hosted_loop& h) noexcept;
+  void enqueue(loop_slot& s) noexcept;
+  void fetch_ahead(worker& w) noexcept;
   hosted_loop* take_spare(worker* w) noexcept;
   void review_loops() noexcept;
   void make_spare(worker* w, hosted_loop& h) noexcept;
@@ -431,6 +461,7 @@ class pool_core {
   void put_down(worker& w) noexcept;
   void end_possession(hosted_loop& h, bool has_work) noexcept;
   hosted_loop* take_loop(worker& w) noexcept;
+  loop_slot* take_from_backlog(worker& w) noexcept;
   bool has_loops_for(const worker& w) const noexcept;
   hosted_loop* steal_loop(worker& w) noexcept;
   void run_loop(worker* w, hosted_loop& h) noexcept;
@@ -519,14 +550,14 @@ class pool_core {
   quiescence quiescence_;  // counts the threads, and helpers from outside
   idle_condition idle_;
   std::mutex stop_mutex_;  // one stop() at a time
-  pool_registry::entry registered_;
+  pool_registry::entry registered_{*this};
   published_list<guest> guests_;  // written under guests_mutex_
   std::mutex guests_mutex_;
   std::vector<std::unique_ptr<guest>> guest_memory_;  // guarded by guests_mutex_
   atomic<std::uint32_t> blocked_workers_{0};          // workers that sleep in a wait, or poll
   atomic<std::uint32_t> blocked_stand_ins_{0};        // likewise
   stand_ins stand_ins_;
-  backlog<hosted_loop> backlog_;
+  backlog<loop_slot> backlog_;
   flow_loops flow_loops_;
   pool_timers timers_{wait_clock::now()};
   loop_watch watch_;

@@ -2,10 +2,11 @@
 #pragma once
 #include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
-#include <cstdint>    // for int64_t, uint64_t
+#include <cstdint>    // for int64_t, uint32_t, uint64_t
 #include <exception>  // for current_exception
 #include <utility>    // for exchange
 
+#include "async/detail/base/platform.hpp"       // for prefetch_for_write
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
 #include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
 
@@ -25,51 +26,63 @@ inline constinit task_scope loop_waits{};
 // --- queues -------------------------------------------------------------------------------------------------------
 
 inline void pool_core::schedule(hosted_loop& h) noexcept {
-  if (h.word.schedule()) h.pool.enqueue(h);
+  if (h.slot.word.schedule()) h.pool.enqueue(h.slot);
 }
 
 /// Queues a loop that this thread has scheduled.
-inline void pool_core::enqueue(hosted_loop& h) noexcept {
+inline void pool_core::enqueue(loop_slot& s) noexcept {
   worker* const w = own_worker();
   if (w == nullptr) {
-    backlog_.push(h);
+    backlog_.push(s);
   } else {
-    if (!w->ready.push(h)) [[unlikely]] {
-      hosted_loop* first = nullptr;
-      hosted_loop* last = nullptr;
+    if (!w->ready.push(s)) [[unlikely]] {
+      loop_slot* first = nullptr;
+      loop_slot* last = nullptr;
       std::size_t count = 0;
-      w->ready.spill([&](hosted_loop& older) noexcept {
+      w->ready.spill([&](loop_slot& older) noexcept {
         (last != nullptr ? last->behind : first) = &older;
         last = &older;
         ++count;
       });
       if (count != 0) backlog_.push_all(first, last, count);
-      if (!w->ready.push(h)) backlog_.push(h);
+      if (!w->ready.push(s)) backlog_.push(s);
     }
     if (w->ready.size() == 1 && watch_.is_on()) return;
   }
   sleepers_.notify(&loop_waits);
 }
 
+/// Asks for the memory of the loops that this worker turns next: with many flows, little of it is in the cache.
+inline void pool_core::fetch_ahead(worker& w) noexcept {
+  if (w.ready.empty()) return;
+  if (const loop_slot* const s = w.ready.look(2)) prefetch_for_write(s->loop);
+  if (const loop_slot* const s = w.ready.look(1)) s->loop->core().prefetch();
+  if (const loop_slot* const s = w.ready.look(0)) s->loop->prefetch_flow();
+}
+
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
 inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
   const bool backlog_first = ++w.turn % worker::injector_share == 0;
-  if (!backlog_first) {
-    if (hosted_loop* const h = w.ready.take()) return h;
-  }
-  constexpr std::size_t most = run_queue<hosted_loop>::capacity / 2;
+  loop_slot* next = backlog_first ? nullptr : w.ready.take();
+  if (next == nullptr) next = take_from_backlog(w);
+  if (next == nullptr && backlog_first) next = w.ready.take();
+  if (next == nullptr) return nullptr;
+  fetch_ahead(w);
+  return next->loop;
+}
+/// Takes a share of the backlog: returns the oldest loop, and queues the others here.
+inline loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
+  constexpr std::size_t most = run_queue<loop_slot>::capacity / 2;
   const std::size_t share = backlog_.size() / (std::max)(quiescence_.threads(), std::size_t{1}) + 1;
-  if (hosted_loop* const h = backlog_.take((std::min)(share, most))) {
-    hosted_loop* rest = std::exchange(h->behind, nullptr);
-    while (rest != nullptr) {
-      hosted_loop& next = *std::exchange(rest, rest->behind);
-      if (!w.ready.push(next)) [[unlikely]]
-        backlog_.push(next);
-    }
-    if (!w.ready.empty()) sleepers_.notify(&loop_waits);
-    return h;
+  loop_slot* const oldest = backlog_.take((std::min)(share, most));
+  if (oldest == nullptr) return nullptr;
+  for (loop_slot* rest = std::exchange(oldest->behind, nullptr); rest != nullptr;) {
+    loop_slot& next = *std::exchange(rest, rest->behind);
+    if (!w.ready.push(next)) [[unlikely]]
+      backlog_.push(next);
   }
-  return backlog_first ? w.ready.take() : nullptr;
+  if (!w.ready.empty()) sleepers_.notify(&loop_waits);
+  return oldest;
 }
 
 /// Whether a worker that waits in a task has a loop to turn.
@@ -79,18 +92,17 @@ inline bool pool_core::has_loops_for(const worker& w) const noexcept {
 
 /// Takes half of another worker's loops. Null: there is none.
 inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
-  hosted_loop* stolen = nullptr;
+  loop_slot* stolen = nullptr;
   crew_.any_of(w.next_random(), [&w, &stolen](worker& victim) noexcept {
     if (&victim == &w || victim.ready.empty()) return false;
     stolen = w.ready.steal_half(victim.ready);
     return stolen != nullptr;
   });
-  if (stolen != nullptr) {
-    participant::count(w.steals);
-    ASYNC_TRACE_INSTANT(steal, "steal", trace_id(stolen));
-    if (!w.ready.empty()) sleepers_.notify(&loop_waits);
-  }
-  return stolen;
+  if (stolen == nullptr) return nullptr;
+  participant::count(w.steals);
+  ASYNC_TRACE_INSTANT(steal, "steal", trace_id(stolen->loop));
+  if (!w.ready.empty()) sleepers_.notify(&loop_waits);
+  return stolen->loop;
 }
 
 // --- loops for flows ----------------------------------------------------------------------------------------------
@@ -106,21 +118,21 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
       h = flow_loops_.take();
     }
     if (h == nullptr) break;
-    if (h->word.try_begin()) {
+    if (h->slot.word.try_begin()) {
       h->is_spare = false;
       return h;
     }
     flow_loops_.give(*h);  // a message to its last flow has come late
   }
   h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
-  return h != nullptr && h->word.try_begin() ? h : nullptr;
+  return h != nullptr && h->slot.word.try_begin() ? h : nullptr;
 }
 
 /// Makes the loops spare whose tenants have gone since their last turns.
 inline void pool_core::review_loops() noexcept {
   std::size_t in_use = 0;
   flow_loops_.for_each([this, &in_use](hosted_loop& h) {
-    if (h.core().has_tenant() || !h.word.try_begin()) {
+    if (h.core().has_tenant() || !h.slot.word.try_begin()) {
       ++in_use;
       return;
     }
@@ -154,7 +166,8 @@ class pool_core::loop_turn {
   loop_turn(pool_core& pool, worker* w, hosted_loop& h) : has_{pool, w, h}, in_(h.host), at_end_{has_, in_} {
     if (w == nullptr) return;
     participant::count(w->turns);
-    if (const void* const before = std::exchange(h.ran_on, w); before != w && before != nullptr) {
+    const auto me = static_cast<std::uint32_t>(w->index + 1);
+    if (const std::uint32_t before = std::exchange(h.ran_on, me); before != me && before != 0) {
       participant::count(w->moves);
       ASYNC_TRACE_INSTANT(steal, "move", trace_id(&h));
     }
@@ -164,8 +177,8 @@ class pool_core::loop_turn {
 
   void run() {
     // relaxed: the word has published it
-    const bool look = has_.loop.is_due.load(std::memory_order_relaxed);
-    if (look) has_.loop.is_due.store(false, std::memory_order_relaxed);
+    const bool look = has_.loop.slot.is_due.load(std::memory_order_relaxed);
+    if (look) has_.loop.slot.is_due.store(false, std::memory_order_relaxed);
     in_.run(look);
   }
 
@@ -192,24 +205,25 @@ class pool_core::loop_turn {
 inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
   if (in.has_work()) return true;
   const pool_timers::time_point deadline = in.next_deadline();
-  if (deadline < h.alarm.at()) {
-    timers_.arm(h.alarm, deadline);
+  h.set_first_timer(in.first_timer());
+  if (deadline < h.slot.at()) {
+    timers_.arm(h.slot, deadline);
   } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.vacate(loops_unhandled_)) {
-    if (h.alarm.at() != pool_timers::never) timers_.disarm(h.alarm);
+    if (h.slot.at() != pool_timers::never) timers_.disarm(h.slot);
     make_spare(w, h);
   }
   return false;
 }
 /// Lets the loop rest, or queues it. By the thread that has it.
 inline void pool_core::end_possession(hosted_loop& h, bool has_work) noexcept {
-  if (!has_work && h.word.end()) return;
-  h.word.requeue();
-  enqueue(h);
+  if (!has_work && h.slot.word.end()) return;
+  h.slot.word.requeue();
+  enqueue(h.slot);
 }
 
 /// Runs a turn of a loop from a queue.
 inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
-  h.word.begin();
+  h.slot.word.begin();
   const std::int64_t before = w != nullptr ? w->own.position() : 0;
   const std::int64_t made_from = w != nullptr ? std::exchange(w->made_from, before) : 0;
   try {
@@ -239,7 +253,8 @@ class pool_core::flow_place {
   ~flow_place() {
     if (!has_it_) return;
     if (here) loop_.host.unbias();
-    if (!loop_.word.is_scheduled() && !loop_.host.has_messages()) pool_.make_spare(worker_, loop_);  // no flow was sent
+    if (!loop_.slot.word.is_scheduled() && !loop_.host.has_messages())
+      pool_.make_spare(worker_, loop_);  // no flow was sent
     pool_.end_possession(loop_, false);
   }
   flow_place(const flow_place&) = delete;
@@ -298,7 +313,7 @@ inline pool_core::flow_place pool_core::place_for_flow() noexcept {
   hosted_loop* h = std::exchange(w->in_hand, nullptr);
   if (h == nullptr && (h = take_spare(w)) != nullptr) {
     h->host.bias();
-    h->ran_on = w;
+    h->ran_on = static_cast<std::uint32_t>(w->index + 1);
   }
   return {*this, w, h, w->own_loop, h != nullptr};
 }
@@ -321,11 +336,12 @@ inline void pool_core::fire_timers(worker& w) noexcept {
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
-  timers_.fire(now, &w, [](pool_timers::alarm& a) noexcept {
-    hosted_loop& h = hosted_loop::of(a);
-    h.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
-    schedule(h);
+  const bool are_more = timers_.fire(now, &w, [this](pool_timers::alarm& a) noexcept {
+    auto& s = static_cast<loop_slot&>(a);
+    s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
+    if (s.word.schedule()) enqueue(s);
   });
+  if (are_more) w.looks.hurry();
 }
 
 /// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for milliseconds
+#include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
 #include <mutex>    // for mutex, lock_guard
@@ -24,35 +25,27 @@ class pool_timers {
   using time_point = wait_clock::time_point;
   static constexpr time_point never = (time_point::max)();
   static constexpr time_point fired_already = (time_point::min)();
+  static constexpr std::size_t batch = 64;  // other workers see to the rest meanwhile, and no run_queue overflows
 
   /// A loop's place here.
   struct alarm : timer_node {
-    alarm() noexcept : timer_node(&fired) {}
-    static void fired(timer_node& node) noexcept {
-      auto& self = static_cast<alarm&>(node);
-      self.set_at(fired_already);
-      self.next_fired = nullptr;
-      **self.list_end = &self;
-      *self.list_end = &self.next_fired;
-    }
+    alarm() noexcept : timer_node(nullptr) {}
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
     /// so that nobody arms it meanwhile. Relaxed: a guess, arm() and disarm() ask has_fired() under the lock.
     time_point at() const noexcept { return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed))); }
     void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
 
-    /// Whether it is in a list of those that have fired, and schedule() is about to be called.
+    /// Whether it has fired, and schedule() is about to be called.
     bool has_fired() const noexcept {
-      // [PT1] acquire, pairs with [PT2]: it may be linked into another list
+      // [PT1] acquire, pairs with [PT2]: it may be armed again
       return at_.load(std::memory_order_acquire) == fired_already.time_since_epoch().count();
     }
-    /// It has left the list.
     void forget_firing() noexcept {
-      // [PT2] release, pairs with [PT1]: this thread has read the link
+      // [PT2] release, pairs with [PT1]: this thread has taken it from the queue
       at_.store(never.time_since_epoch().count(), std::memory_order_release);
     }
 
-    alarm* next_fired = nullptr;
-    alarm*** list_end = nullptr;  // while it is armed: the end of the pool's list of those that fire
+   private:
     atomic<std::int64_t> at_{(std::numeric_limits<std::int64_t>::max)()};
   };
 
@@ -70,7 +63,6 @@ class pool_timers {
     const std::lock_guard lock(mutex_);
     if (a.has_fired()) return;  // while this thread waited for the lock: the next turn follows, and arms it
     queue_.disarm(a);
-    a.list_end = &end_of_fired_;
     queue_.arm(a, deadline);
     a.set_at(deadline);
     publish_next();
@@ -83,23 +75,28 @@ class pool_timers {
     publish_next();
   }
 
-  /// Calls schedule(alarm&) for each loop whose deadline has come. `by`: the calling worker.
+  /// Calls schedule(alarm&) for up to `batch` loops whose deadlines have come. `by`: the calling worker. True: there
+  /// are more.
   template <class F>
-  void fire(time_point now, const void* by, F schedule) noexcept {
-    alarm* fired = nullptr;
+  bool fire(time_point now, const void* by, F schedule) noexcept {
+    alarm* fired[batch];
+    std::size_t count = 0;
     {
       const std::lock_guard lock(mutex_);
-      end_of_fired_ = &fired;
-      static_cast<void>(queue_.expire(now));
+      queue_.collect(now);
+      count = queue_.take_due(batch, [at = &fired[0]](timer_node& node) mutable noexcept {
+        auto& a = static_cast<alarm&>(node);
+        a.set_at(fired_already);
+        *at++ = &a;
+      });
       publish_next();
     }
-    if (fired != nullptr) last_fired_by_.store(by, std::memory_order_relaxed);  // relaxed: a hint
-    while (fired != nullptr) {
-      alarm& a = *fired;
-      fired = a.next_fired;
-      a.forget_firing();  // from here on the loop's thread may arm it again
-      schedule(a);
+    if (count != 0) last_fired_by_.store(by, std::memory_order_relaxed);  // relaxed: a hint
+    for (std::size_t i = 0; i != count; ++i) {
+      fired[i]->forget_firing();  // from here on the loop's thread may arm it again
+      schedule(*fired[i]);
     }
+    return count == batch;
   }
   /// Relaxed: a hint.
   const void* last_fired_by() const noexcept { return last_fired_by_.load(std::memory_order_relaxed); }
@@ -116,8 +113,7 @@ class pool_timers {
   void publish_next() noexcept { cover_.publish(to_ticks(queue_.next_deadline())); }
 
   std::mutex mutex_;
-  timer_queue<wait_clock> queue_;   // guarded by the mutex
-  alarm** end_of_fired_ = nullptr;  // likewise
+  timer_queue<wait_clock> queue_;  // guarded by the mutex
   atomic<const void*> last_fired_by_{nullptr};
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };

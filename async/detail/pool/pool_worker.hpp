@@ -12,6 +12,7 @@
 #include "async/detail/base/block_cache.hpp"  // for allocate_block
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
 #include "async/detail/pool/job.hpp"          // for job
+#include "async/detail/pool/loop_slot.hpp"    // for loop_slot
 #include "async/detail/pool/participant.hpp"  // for participant, job_deque
 #include "async/detail/pool/run_queue.hpp"    // for run_queue
 #include "async/detail/pool/sleepers.hpp"     // for sleepers
@@ -76,7 +77,7 @@ class clock_look {
 struct worker : participant {
   worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers,
          void (*wake)(hosted_loop&) noexcept)
-      : participant(owner, number, this, s), own_loop(owner, timers, false, wake) {}
+      : participant(owner, number, this, s), own_loop(owner, own_slot, timers, false, wake) {}
 
   /// Own thread only: whether the crew asks the thread to end.
   bool is_exit_requested() const noexcept {
@@ -92,12 +93,14 @@ struct worker : participant {
   static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
 
   std::uint32_t turn = 0;                // own thread only: counts takes
+  atomic<bool> trim_requested{false};    // set by any thread; the own thread trims its deque and clears it
   atomic<bool> exit_requested{false};    // written under the crew's mutex, read by the own thread
   wait_clock::time_point flows_since{};  // own thread only: see flow_watch
   atomic<bool> is_in_task{false};        // written by the own thread
   adaptive_spin searches;                // own thread only
+  loop_slot own_slot;                    // of own_loop
   hosted_loop own_loop;                  // what pool.loop(index) names; any worker runs it
-  run_queue<hosted_loop> ready;          // loops that have work; others take from it, too
+  run_queue<loop_slot> ready;            // loops that have work; others take from it, too
   spare_loops spares;                    // own thread only
   hosted_loop* in_hand = nullptr;        // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock

@@ -103,6 +103,11 @@ class run_queue {
     for (std::uint64_t i = 0; i != capacity / 2; ++i) f(*slot(head + i).load(std::memory_order_relaxed));
   }
 
+  /// Owner: the element with `ahead` others ahead of it, as a guess; null: there is none.
+  T* look(std::uint32_t ahead) noexcept {
+    const std::uint64_t at = head_.load(std::memory_order_relaxed) + ahead;  // relaxed, all: a guess
+    return at < tail_.load(std::memory_order_relaxed) ? slot(at).load(std::memory_order_relaxed) : nullptr;
+  }
   /// Any thread: a guess; exact for the owner while no other thread takes.
   std::uint32_t size() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);  // relaxed, both: a guess

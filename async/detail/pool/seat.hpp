@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uint64_t
-#include <mutex>    // for mutex, lock_guard
+#include <condition_variable>  // for condition_variable
+#include <cstdint>             // for uint32_t, uint64_t
+#include <mutex>               // for mutex, lock_guard, unique_lock
 
 #include "async/detail/pool/participant.hpp"  // for guest, participant
 
@@ -24,7 +25,10 @@ inline constinit thread_local participant* this_home = nullptr;
 class pool_registry {
  public:
   struct entry {
+    explicit entry(pool_core& p) noexcept : pool(p) {}
+    pool_core& pool;
     std::uint64_t number = 0;
+    std::uint32_t visitors = 0;  // calls of for_each() that are in it
     entry* next = nullptr;
     entry** link = nullptr;
   };
@@ -40,10 +44,26 @@ class pool_registry {
     if (first != nullptr) first->link = &e.next;
     first = &e;
   }
+  /// Waits until no for_each() is in the pool.
   void remove(entry& e) noexcept {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    left.wait(lock, [&e] { return e.visitors == 0; });
     *e.link = e.next;
     if (e.next != nullptr) e.next->link = e.link;
+  }
+  /// Calls f(pool_core&) for each pool that existed before the call. f must not destroy a pool.
+  template <class F>
+  void for_each(F f) noexcept {
+    std::unique_lock lock(mutex);
+    for (entry* e = first; e != nullptr;) {
+      ++e->visitors;
+      lock.unlock();
+      f(e->pool);
+      lock.lock();
+      entry* const done = e;
+      e = e->next;
+      if (--done->visitors == 0) left.notify_all();
+    }
   }
   /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
   bool vacate(seat& s) noexcept {
@@ -69,7 +89,8 @@ class pool_registry {
     return false;
   }
 
-  std::mutex mutex;  // guards the list
+  std::mutex mutex;              // guards the list
+  std::condition_variable left;  // a pool has no visitors
   entry* first = nullptr;
   std::uint64_t latest = 0;
 };

@@ -4,10 +4,12 @@
 #include <cstddef>    // for size_t
 #include <memory>     // for shared_ptr
 #include <mutex>      // for mutex, lock_guard
+#include <new>        // for nothrow
 #include <utility>    // for exchange
 
 #include "async/detail/base/unhandled.hpp"    // for unhandled_hook
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
+#include "async/detail/pool/loop_slot.hpp"    // for loop_slot
 
 namespace async::detail {
 
@@ -47,6 +49,7 @@ class flow_loops {
   flow_loops& operator=(const flow_loops&) = delete;
   ~flow_loops() {
     while (all_ != nullptr) delete std::exchange(all_, all_->next_of_all);
+    while (blocks_ != nullptr) delete std::exchange(blocks_, blocks_->next);
   }
 
   /// A loop without a flow, oldest first; null: there is none.
@@ -64,12 +67,13 @@ class flow_loops {
     *end_of_spare_ = &h;
     end_of_spare_ = &h.next_spare;
   }
-  /// A new one, which rests. Null: there is no memory, or close() has
-  /// been called.
+  /// A new one, which rests. Null: there is no memory, or close() has been called.
   hosted_loop* make(pool_core& pool, const pool_timers& timers, void (*wake)(hosted_loop&) noexcept,
                     const std::shared_ptr<unhandled_hook>& hook) noexcept {
+    loop_slot* const slot = take_slot();
+    if (slot == nullptr) return nullptr;
     try {
-      auto* const made = new hosted_loop(pool, timers, true, wake);
+      auto* const made = new hosted_loop(pool, *slot, timers, true, wake);
       made->core().set_unhandled(hook);
       const std::lock_guard lock(mutex_);
       if (is_closed_) {
@@ -80,6 +84,7 @@ class flow_loops {
       ++made_;
       return made;
     } catch (...) {
+      give_slot(*slot);
       return nullptr;
     }
   }
@@ -116,11 +121,36 @@ class flow_loops {
  private:
   static constexpr std::size_t least_to_review = 64;
 
+  struct block_of_slots {
+    static constexpr std::size_t count = 64;
+    loop_slot places[count];
+    block_of_slots* next = nullptr;
+  };
+
+  /// Null: there is no memory.
+  loop_slot* take_slot() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (free_slots_ == nullptr) {
+      auto* const block = new (std::nothrow) block_of_slots;
+      if (block == nullptr) return nullptr;
+      block->next = std::exchange(blocks_, block);
+      for (std::size_t i = block_of_slots::count; i != 0; --i) link(block->places[i - 1]);
+    }
+    return std::exchange(free_slots_, free_slots_->behind);
+  }
+  void give_slot(loop_slot& slot) noexcept {
+    const std::lock_guard lock(mutex_);
+    link(slot);
+  }
+  void link(loop_slot& slot) noexcept { slot.behind = std::exchange(free_slots_, &slot); }
+
   std::mutex mutex_;
   bool is_closed_ = false;  // guarded by the mutex, as is what follows
   std::size_t made_ = 0;
   std::size_t next_review_ = least_to_review;
   hosted_loop* all_ = nullptr;
+  block_of_slots* blocks_ = nullptr;
+  loop_slot* free_slots_ = nullptr;
   hosted_loop* first_spare_ = nullptr;
   hosted_loop** end_of_spare_ = &first_spare_;
 };

@@ -3,8 +3,9 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t, uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
-#include "async/detail/base/config.hpp"   // for no_sharing
+#include "async/detail/base/atomics.hpp"   // for atomic, light_fence, heavy_fence, under_model
+#include "async/detail/base/config.hpp"    // for no_sharing
+#include "async/detail/base/platform.hpp"  // for discard_pages
 
 namespace async::detail {
 
@@ -35,11 +36,17 @@ namespace async::detail {
 ///    thieves took the last element from it, it raises the guard again before the next pop.
 /// 3. The owner pops t as a shared element: Chase and Lev.
 ///
-/// Threads     push and pop by the owner only; steal and empty by any thread.
+/// Why trim() loses no element. It discards slots of the ring in use below top_ and from bottom_ on. Later pushes may
+/// write these slots as well, and thieves that read them fail for the same reason. It also discards outgrown rings,
+/// where a late thief would find a living element otherwise. A slot that is discarded has a null item, or its old
+/// contents: a thief looks again when the item is null, and reads the item after the tag, so that both are old if the
+/// item is.
+///
+/// Threads     push, pop and trim by the owner only; steal and empty by any thread.
 /// Progress    push and pop are wait-free except for growth; a failing steal means that another one succeeded.
 /// Exceptions  push throws std::bad_alloc when it must grow and cannot: nothing is pushed.
 /// Memory      grows by doubling; outgrown rings are kept until destruction, since a thief may still read one: together
-///             less than the ring in use.
+///             less than the ring in use. trim() returns their memory and that of unused slots to the system.
 /// Invariants  I1 top_ only grows. I2 the elements are ring[top_ .. bottom_). I3 an element belongs to the thread that
 ///             moves top_ over it; only the owner takes one from the bottom, without a CAS unless it is the last.
 ///             I4 top_ is never above the guard, and is at the guard when a thief raises it. I5 Each time the guard is
@@ -106,6 +113,31 @@ class stealing_deque {
   /// Owner: takes the newest element if it is this one.
   bool pop_this(const T* item) noexcept { return newest_slot().item == item && pop(); }
 
+  /// Owner: returns the memory of unused slots to the system; says how many bytes that were.
+  std::size_t trim() noexcept {
+    if (!is_trimmable()) return 0;
+    is_trimmable_.store(false, std::memory_order_relaxed);                // relaxed: a hint for others
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed, both: only the owner writes them
+    const ring* const r = ring_.load(std::memory_order_relaxed);
+    // [D1] acquire, pairs with [D5]: as for slots that are written again; not modelled: see there
+    const std::int64_t top = top_.load(std::memory_order_acquire);
+    const std::size_t first = static_cast<std::size_t>(top) & r->mask;
+    const std::size_t end = static_cast<std::size_t>(bottom) & r->mask;
+    std::size_t freed = 0;
+    if (top >= bottom) {
+      freed += r->discard(0, r->mask + 1);
+    } else if (first < end) {
+      freed += r->discard(0, first) + r->discard(end, r->mask + 1);
+    } else {
+      freed += r->discard(end, first);
+    }
+    for (const ring* old = r->outgrown; old != nullptr; old = old->outgrown) freed += old->discard(0, old->mask + 1);
+    limit_ = bottom;  // find_room() notes the next push
+    return freed;
+  }
+  /// Any thread: whether trim() may have something to do. A hint.
+  bool is_trimmable() const noexcept { return is_trimmable_.load(std::memory_order_relaxed); }
+
   /// Owner: the position of the bottom. Later pushes go to this position or above it.
   std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }  // relaxed: own
 
@@ -141,9 +173,11 @@ class stealing_deque {
       // [D4] seq_cst, pairs with [D2], [D3] and [D16]
       const std::int64_t bottom = bottom_.load(std::memory_order_seq_cst);
       if (top >= bottom) return {};
-      ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]
+      const ring* const r = ring_.load(std::memory_order_acquire);  // [D10] acquire, pairs with [D9]
       // [D4] made the slot visible; what is read counts only if the CAS succeeds
       const element oldest = r->slot(top).get();
+      if (!oldest) [[unlikely]]
+        continue;  // the ring has been outgrown and trimmed, or the top has moved
       if (!fits(oldest.tag)) return {};
       if ((guard & ready) == 0 || is_private(top, guard)) {
         raise_guard(guard, top);
@@ -161,10 +195,8 @@ class stealing_deque {
   bool any_fits(Fits fits) const noexcept {
     const std::int64_t top = top_.load(std::memory_order_relaxed);  // relaxed, both: a hint
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);
-    const ring* const r =
-        ring_.load(std::memory_order_acquire);  // [D14] acquire, pairs with [D9]; not modelled: as [D11], for each slot
     for (std::int64_t i = top; i < bottom; ++i) {
-      if (fits(r->slot(i).get().tag)) return true;
+      if (fits(look_at(i).tag)) return true;
     }
     return false;
   }
@@ -174,7 +206,7 @@ class stealing_deque {
   bool oldest_fits(Fits fits) const noexcept {
     const std::int64_t top = top_.load(std::memory_order_relaxed);  // relaxed, both: as in empty()
     if (top >= bottom_.load(std::memory_order_relaxed)) return false;
-    return fits(ring_.load(std::memory_order_acquire)->slot(top).get().tag);  // [D11] acquire, pairs with [D9]
+    return fits(look_at(top).tag);
   }
 
   /// Any thread: true if it was empty at some moment of the call.
@@ -188,8 +220,9 @@ class stealing_deque {
     // relaxed, both of the items: a slot is published by [D2] or [D9]; a thief's read counts only if its CAS succeeds
     element get() const noexcept {
       // [D12] acquire, pairs with [D13]: a thief reads what a tag points to before its CAS. The tag may be that of an
-      // element pushed meanwhile, after the bottom_ that this thief has read
-      return {item.load(std::memory_order_relaxed), tag.load(std::memory_order_acquire)};
+      // element pushed meanwhile, after the bottom_ that this thief has read. The tag first: see trim()
+      Tag* const t = tag.load(std::memory_order_acquire);
+      return {item.load(std::memory_order_relaxed), t};
     }
     void put(T* i, Tag* t) noexcept {
       item.store(i, std::memory_order_relaxed);
@@ -204,6 +237,13 @@ class stealing_deque {
     ring(const ring&) = delete;
     ring& operator=(const ring&) = delete;
     ring_slot& slot(std::int64_t at) const noexcept { return places[static_cast<std::size_t>(at) & mask]; }
+    /// Discards the slots' pages; on a model checker's memory, what they hold.
+    std::size_t discard(std::size_t first, std::size_t end) const noexcept {
+      if constexpr (!under_model)
+        return first < end ? discard_pages(places + first, (end - first) * sizeof(ring_slot)) : 0;
+      for (; first < end; ++first) places[first].put(nullptr, nullptr);
+      return 0;
+    }
     const std::size_t mask;
     ring* const outgrown;
     ring_slot* const places;
@@ -216,6 +256,18 @@ class stealing_deque {
   static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
   static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept {
     return guard_at(at) + ready >= guard;  // ready or not
+  }
+
+  /// Any thread: the slot at `position`, a hint. Not one of an outgrown ring that has been trimmed.
+  element look_at(std::int64_t position) const noexcept {
+    const ring* r = ring_.load(std::memory_order_acquire);  // [D11] acquire, pairs with [D9]
+    for (;;) {
+      const element found = r->slot(position).get();
+      if (found) return found;
+      const ring* const now = ring_.load(std::memory_order_acquire);  // [D14] acquire, pairs with [D9]
+      if (now == r) return found;
+      r = now;
+    }
   }
 
   /// Owner: the slot of the newest element, or one that held an element before, if there is none.
@@ -316,6 +368,8 @@ class stealing_deque {
     ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
     limit_ = top + static_cast<std::int64_t>(r->mask) + 1;
+    // relaxed: a hint for others
+    if (r->mask >= (under_model ? 2 : 4095)) is_trimmable_.store(true, std::memory_order_relaxed);
   }
 
   ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {
@@ -336,6 +390,7 @@ class stealing_deque {
   std::int64_t limit_ = FirstCapacity;                  // owner only: there is room below this position
   std::int64_t last_top_ = 0;                           // owner only: top_ as last seen or moved by pop_shared()
   std::uint32_t unchallenged_ = 0;                      // owner only: pops of shared elements since last_top_ changed
+  atomic<bool> is_trimmable_{false};                    // written by the owner: slots were used since the last trim()
   const bool may_be_private_ = under_model || light_fence_is_free();
 };
 

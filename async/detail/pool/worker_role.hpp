@@ -6,6 +6,7 @@
 #include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
+#include "async/detail/base/naps.hpp"        // for look_after_pool
 #include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
@@ -21,6 +22,7 @@ class pool_core::worker_attendance {
     this_worker = &w;
     this_home = &w;
     this_pool = &w.pool;
+    look_after_pool = &look_after_own;
     worker_loop = &w.own_loop.core();
     w.pool.hooks_.started(w.index);
   }
@@ -29,6 +31,7 @@ class pool_core::worker_attendance {
     pool.put_down(worker_);  // if the thread ends inside a task
     this_worker = nullptr;
     this_home = nullptr;
+    look_after_pool = nullptr;
     worker_loop = nullptr;
     pool.sleepers_.notify();  // for what is left in its deque
     pool.idle_.notify();
@@ -51,7 +54,7 @@ class pool_core::worker_role {
 
   void maintain() noexcept {
     pool_.fire_timers(worker_);
-    if (worker_.in_hand != nullptr && worker_.in_hand->word.is_scheduled()) [[unlikely]]
+    if (worker_.in_hand != nullptr && worker_.in_hand->slot.word.is_scheduled()) [[unlikely]]
       pool_.put_down(worker_);
   }
 
@@ -65,6 +68,7 @@ class pool_core::worker_role {
   bool run_next() {
     if (++rounds_ == worker::injector_share) {  // also beside endless tasks
       rounds_ = 0;
+      trim_if_asked();
       if (run_loop(pool_.steal_loop(worker_))) return true;
     }
     loops_are_next_ = !loops_are_next_;
@@ -87,6 +91,7 @@ class pool_core::worker_role {
   void park() noexcept {
     constexpr auto never = (wait_clock::time_point::max)();
     pool_.put_down(worker_);
+    trim_if_asked();
     worker_.flows_since = {};
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
@@ -102,7 +107,15 @@ class pool_core::worker_role {
  private:
   static constexpr unsigned tasks_per_turn = 16;
 
-  bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested(); }
+  bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested() || is_trim_requested(); }
+  // relaxed, all: ordered by the sleepers' lock, else seen in time
+  bool is_trim_requested() const noexcept { return worker_.trim_requested.load(std::memory_order_relaxed); }
+  void trim_if_asked() noexcept {
+    if (!is_trim_requested()) [[likely]]
+      return;
+    worker_.trim_requested.store(false, std::memory_order_relaxed);
+    worker_.own.trim();
+  }
   void end_search() noexcept {
     if (std::exchange(searching_, false)) pool_.end_search();
   }

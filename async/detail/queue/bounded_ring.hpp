@@ -16,15 +16,11 @@
 #include "async/detail/base/config.hpp"             // for no_sharing
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
 #include "async/detail/queue/event_count.hpp"       // for event_count
+#include "async/detail/queue/made_early.hpp"        // for made_early
+#include "async/detail/queue/queue_result.hpp"      // for queue_result
+#include "async/detail/queue/resume_list.hpp"       // for resume_scope
 
 namespace async::detail {
-
-/// The result of an attempt on a ring.
-enum class ring_result : unsigned char {
-  done,
-  blocked,  // enqueue: full; dequeue: empty
-  closed,   // enqueue: closed; dequeue: closed and drained
-};
 
 /// The ring under bounded_queue: claims, slots and closing. It never sleeps, but wakes sleepers.
 ///
@@ -34,11 +30,14 @@ enum class ring_result : unsigned char {
 ///             Turns do, but while a thread's claim can succeed, its slot is at most one capacity behind.
 /// Invariants  I1 head_ <= tail_ <= head_ + capacity, by ticket. I2 a ticket has one producer and one consumer: the
 ///             compare-exchange of tail_ and of head_. I3 between claim and turn only the claimer touches the element.
+/// Failures    a producer whose constructor throws gives its slots back if no slot behind them is claimed. So the tail
+///             may go back, but never behind an element. Otherwise they become void.
 /// Linearization  an enqueue at its claim of tail_, a dequeue at its claim of head_, close at its fetch_or of tail_;
 ///             "full" at its load of head_ and "empty" at its load of tail_. All are seq_cst, so that all threads see
 ///             what one thread does to several queues in one order.
-/// Void        a slot whose element could not be constructed. It counts as an element until all before it are taken.
-///             Then its producer or the consumer before it, whichever comes first, moves head_ over it.
+/// Void        a slot whose element could not be constructed, and that could not be given back. It counts as an element
+///             until all before it are taken. Then its producer or the consumer before it, whichever comes first,
+///             moves head_ over it.
 template <class T, class Traits>
 class bounded_ring {
   static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,
@@ -78,6 +77,7 @@ class bounded_ring {
   bool is_closed() const noexcept { return is_closed(tail_.load(std::memory_order_seq_cst)); }  // [B5]
 
   void close() noexcept {
+    const resume_scope all_at_the_end;
     tail_.fetch_or(closed_bit, std::memory_order_seq_cst);  // [B4]
     items_.wake(event_count::everyone);
     room_.wake(event_count::everyone);
@@ -85,12 +85,14 @@ class bounded_ring {
 
   /// Constructs an element from `args` in the next free slot. They are untouched unless the result is `done`.
   template <class... Args>
-  ring_result enqueue(Args&&... args) {
+  queue_result put(Args&&... args) {
     std::uint64_t t = tail_.load(std::memory_order_relaxed);
+    [[maybe_unused]] made_early<T, Args...> early;
     for (;;) {
       slot& s = at(t);
       // [B1] acquire, pairs with [B3]: the last consumer has left the slot
       if (s.turn.load(std::memory_order_acquire) == turn_of(t) && !is_closed(t)) [[likely]] {
+        if constexpr (early.is_used) early.make(std::forward<Args>(args)...);
         std::uint64_t expected = t;
         // [B4] seq_cst, pairs with [B5]; failure is relaxed: the next slot's turn is acquired anew
         if (tail_.compare_exchange_strong(expected, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed)) {
@@ -98,12 +100,15 @@ class bounded_ring {
           if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
             std::construct_at(s.value(), std::forward<Args>(args)...);
             publish(s, t);
+          } else if constexpr (early.is_used) {
+            std::construct_at(s.value(), early.take());
+            publish(s, t);
           } else {
             filling here{*this, t, 1};
             std::construct_at(s.value(), std::forward<Args>(args)...);
             here.publish_next();
           }
-          return ring_result::done;
+          return queue_result::done;
         }
         t = after_contention(tail_);
       } else if (const look l = look_for_room(t); l.outcome == look::retry) {
@@ -114,14 +119,15 @@ class bounded_ring {
     }
   }
 
-  /// Hands the oldest element, as an rvalue, to `sink`. An exception of `sink` passes; the element is gone then.
-  template <class Sink>
-  ring_result dequeue(Sink&& sink) {
+  /// Hands the oldest element, as an rvalue, to `sink`. An exception of `sink` passes; the element is gone then. Polls:
+  /// the caller has nothing else to do where there is none.
+  template <bool Polls = true, class Sink>
+  queue_result take(Sink&& sink) {
     std::uint64_t h = head_.load(std::memory_order_relaxed);
     // A consumer that polls leaves the slot's line to the producer that is going to write it.
     if (long_empty_.load(std::memory_order_relaxed) == h) [[unlikely]] {
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);  // [B5]
-      if (ticket(t) <= h) return is_closed(t) ? ring_result::closed : ring_result::blocked;
+      if (ticket(t) <= h) return is_closed(t) ? queue_result::closed : queue_result::blocked;
     }
     for (;;) {
       slot& s = at(h);
@@ -133,9 +139,11 @@ class bounded_ring {
           Traits::claimed();
           const emptying here{*this, s, h};
           sink(std::move(*s.value()));
-          return ring_result::done;
+          return queue_result::done;
         }
         h = after_contention(head_);
+      } else if (!Polls && tail_.load(std::memory_order_seq_cst) <= h) {  // [B5]
+        return queue_result::blocked;
       } else if (const look l = look_for_item(h); l.outcome == look::retry) {
         h = l.ticket;
       } else {
@@ -147,7 +155,7 @@ class bounded_ring {
   /// Constructs up to `count` elements from *first, *++first, …; if `used`, from *++first on. `first` is not advanced
   /// beyond the last one taken: a stream would lose an element, or wait for one. `done`: at least one.
   template <class It>
-  ring_result bulk_enqueue(It& first, bool used, std::size_t count, std::size_t& taken) {
+  queue_result put_run(It& first, bool used, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
     std::uint64_t t = tail_.load(std::memory_order_relaxed);
     for (;;) {
@@ -159,6 +167,7 @@ class bounded_ring {
         // [B4]
         if (tail_.compare_exchange_strong(expected, t + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
+          const resume_scope after_all;  // a coroutine would wait for the rest of the claim
           filling here{*this, t, ready};
           if (used) ++first;
           for (;; ++first) {
@@ -166,7 +175,7 @@ class bounded_ring {
             here.publish_next();
             if (++taken == ready) break;
           }
-          return ring_result::done;
+          return queue_result::done;
         }
         t = after_contention(tail_);
       } else if (const look l = look_for_room(t); l.outcome == look::retry) {
@@ -179,7 +188,7 @@ class bounded_ring {
 
   /// Moves up to `count` elements to *out, *++out, … `done`: at least one. No assignment may throw.
   template <class Out>
-  ring_result bulk_dequeue(Out& out, std::size_t count, std::size_t& taken) {
+  queue_result take_run(Out& out, std::size_t count, std::size_t& taken) {
     const std::size_t most = (std::min)(count, capacity());
     std::uint64_t h = head_.load(std::memory_order_relaxed);
     for (;;) {
@@ -198,7 +207,7 @@ class bounded_ring {
             set_free(s, h + taken);
           }
           wake_producers(ready);
-          return ring_result::done;
+          return queue_result::done;
         }
         h = after_contention(head_);
       } else if (const look l = look_for_item(h); l.outcome == look::retry) {
@@ -210,11 +219,11 @@ class bounded_ring {
   }
 
   /// Cheap hints for a thread that is about to sleep: whether an attempt is worthwhile.
-  bool may_enqueue() const noexcept {
+  bool may_put() const noexcept {
     const std::uint64_t t = tail_.load(std::memory_order_relaxed);
     return at(t).turn.load(std::memory_order_relaxed) == turn_of(t) || is_closed(t);
   }
-  bool may_dequeue() const noexcept {
+  bool may_take() const noexcept {
     const std::uint64_t h = head_.load(std::memory_order_relaxed);
     const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
     return turn == (turn_of(h) | full) || turn == (turn_of(h) | voided);
@@ -254,7 +263,7 @@ class bounded_ring {
 
   // --- between claim and turn ---
 
-  /// Claimed slots of a producer. Those that are not published when the scope ends become void.
+  /// Claimed slots of a producer. Those that are not published when the scope ends are given back, or become void.
   struct filling {
     bounded_ring& ring;
     std::uint64_t next;
@@ -266,6 +275,9 @@ class bounded_ring {
       ++next;
     }
     ~filling() {
+      if (left == 0) return;
+      const resume_scope after_all;
+      if (ring.give_back(next, left)) return;
       for (; left != 0; --left) ring.set_void(next++);
     }
   };
@@ -303,6 +315,20 @@ class bounded_ring {
     if (voids_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       skip_voids();
     room_.wake(static_cast<std::uint32_t>(count));
+  }
+
+  /// Gives the last `count` slots of a claim back, from ticket `t` on. False: another producer has claimed the slot
+  /// behind them. At this tail no claim is open behind them, whatever happened meanwhile.
+  [[gnu::noinline]] bool give_back(std::uint64_t t, std::uint64_t count) noexcept {
+    std::uint64_t w = tail_.load(std::memory_order_relaxed);
+    do {
+      if (ticket(w) != t + count) return false;
+      // [B4] seq_cst, pairs with [B5]: sees that there is room, unless this producer sees it asleep. And release, pairs
+      // with the next claim: the unfinished elements are gone
+    } while (
+        !tail_.compare_exchange_strong(w, t | (w & closed_bit), std::memory_order_seq_cst, std::memory_order_relaxed));
+    room_.wake(static_cast<std::uint32_t>(count));
+    return true;
   }
 
   // --- void slots ---
@@ -345,7 +371,7 @@ class bounded_ring {
 
     /// The result for a caller that does not retry. It is never `done`, which compilers see: so none warns of an
     /// unwritten `out` in the caller.
-    ring_result result() const noexcept { return outcome == closed ? ring_result::closed : ring_result::blocked; }
+    queue_result result() const noexcept { return outcome == closed ? queue_result::closed : queue_result::blocked; }
   };
 
   /// Waits for a consumer that has claimed the slot's element and is about to leave.

@@ -1,35 +1,52 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uint32_t
+#include <algorithm>  // for min
+#include <cstdint>    // for uint32_t
+#include <limits>     // for numeric_limits
+#include <mutex>      // for lock_guard
+#include <utility>    // for exchange
 
-#include "async/detail/base/atomics.hpp"  // for atomic, wait_on_word, wake_one, wake_all, wait_clock, yield_thread
+#include "async/detail/base/atomics.hpp"       // for atomic, wait_on_word, wake_one, wake_all, wait_clock, yield_thread
+#include "async/detail/base/spin_lock.hpp"     // for spin_lock
+#include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
+#include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
+#include "async/detail/queue/resume_list.hpp"   // for resume_scope
 
 namespace async::detail {
 
 /// An event count: threads sleep until a condition that they test themselves may have changed. A wake-up takes one
-/// system call for each sleeper, none without sleepers.
+/// system call for each sleeper, none without sleepers. Waiters that do not sleep here are notified instead.
 ///
 ///   waiter:  event_count::announcement here(events);      publisher:  make the condition true (seq_cst)
 ///            if (test the condition (seq_cst)) done;              events.wake(1);
 ///            here.sleep(deadline);
 ///            test again from the start
 ///
+///   other waiters:  events.add(waiter, false); test the condition (seq_cst); done: if (!events.remove(waiter)) see
+///                   queue_waiter; else return: notify() will come, then test again from the start.
+///
 /// Use it for any number of waiting threads that look at one lock-free structure. Do not use it for one known thread
 /// (parker). No wake-up is lost if the publisher's last step and the waiter's test are sequentially consistent
 /// operations: either the test sees that step, or wake() sees the announcement.
 ///
-/// Word        waiting:16 | permits:16. Waiting: announced, and not chosen by a waker. A waker turns waiting into
-///             permits in one step. A sleeper ends by taking any permit.
+/// Word        listed:1 | waiting:15 | permits:16. Waiting: announced, and not chosen by a waker. A waker turns waiting
+///             into permits in one step. A sleeper ends by taking any permit. Listed: other waiters are in the
+///             list, or have been.
 /// Invariant   waiting + permits = announced waiters that have neither taken a permit nor left. A waiter that leaves
 ///             (found its condition true, or timed out) takes a place among the waiting, if there is one, else a
 ///             permit. So each sleeper is either seen by the next waker, or has a permit that its waker's wake_one()
 ///             follows.
-/// Order       sleepers are woken in the kernel's order: first come, first served among equal priorities.
-/// Progress    wake is wait-free without waiters. All calls are lock-free for up to 65,535 waiters; more spin.
+/// Mixed       where threads sleep and other waiters are listed, a wake-up is for as many of both: a sleeper that
+///             leaves with an element may take the permit for another one along. Those that find nothing wait again.
+/// Order       sleepers are woken in the kernel's order: first come, first served among equal priorities; listed
+///             waiters in the order of the list. Of those that come again in front, the last one is first.
+/// Progress    wake is wait-free without waiters. With sleepers all calls are lock-free for up to 32,767 of them; more
+///             spin. The list has a lock, and a thread that stops in wake() delays the listed waiters that it has
+///             chosen.
 /// Lifetime    must outlive every call of wake(), also the one that woke the last sleeper.
 class event_count {
  public:
-  static constexpr std::uint32_t everyone = 0xffffU;
+  static constexpr std::uint32_t everyone = (std::numeric_limits<std::uint32_t>::max)();
 
   event_count() = default;
   event_count(const event_count&) = delete;
@@ -45,8 +62,8 @@ class event_count {
     announcement(const announcement&) = delete;
     announcement& operator=(const announcement&) = delete;
 
-    /// Sleeps until woken, at most until `deadline` (null: no limit). False: the deadline has passed. Call it once
-    /// only.
+    /// Sleeps until woken, at most until `deadline` (null: no limit). False: the deadline has passed; it may be
+    /// called again.
     bool sleep(const wait_clock::time_point* deadline) noexcept {
       for (;;) {
         std::uint32_t seen = events_.word_.load(std::memory_order_relaxed);
@@ -64,15 +81,34 @@ class event_count {
 
   /// Wakes `count` waiters, or all if there are fewer.
   void wake(std::uint32_t count) noexcept {
-    // [B21] seq_cst, pairs with [B20]
+    // [B21] seq_cst, pairs with [B20] and [B22]
     const std::uint32_t seen = word_.load(std::memory_order_seq_cst);
-    if (waiting(seen) != 0) [[unlikely]]
+    if (seen >= one_waiting) [[unlikely]]
       choose(seen, count);
+  }
+
+  /// Lists a waiter, behind the others or in front of them. The caller tests its condition after that.
+  void add(queue_waiter& w, bool in_front) noexcept {
+    const std::lock_guard here(lock_);
+    in_front ? list_.push_front(w) : list_.push(w);
+    // relaxed: the bit changes under the lock only. Where it is set, the waker that has not seen it was before the
+    // waiter that set it, who had the lock before.
+    if ((word_.load(std::memory_order_relaxed) & listed) == 0) {
+      // [B22] seq_cst, pairs with [B21]: as [B20]
+      word_.fetch_or(listed, std::memory_order_seq_cst);
+    }
+  }
+  /// False: the waiter has been chosen.
+  bool remove(queue_waiter& w) noexcept {
+    const std::lock_guard here(lock_);
+    return list_.remove(w);
   }
 
  private:
   static constexpr std::uint32_t one_waiting = 0x10000U;
-  static std::uint32_t waiting(std::uint32_t word) noexcept { return word / one_waiting; }
+  static constexpr std::uint32_t most_waiting = 0x7fffU;
+  static constexpr std::uint32_t listed = 0x80000000U;
+  static std::uint32_t waiting(std::uint32_t word) noexcept { return (word & ~listed) / one_waiting; }
   static std::uint32_t permits(std::uint32_t word) noexcept { return word % one_waiting; }
 
   /// Relaxed: a permit only means that it is time to test again, and the test has its own order.
@@ -81,6 +117,11 @@ class event_count {
   }
 
   [[gnu::noinline]] void choose(std::uint32_t seen, std::uint32_t count) noexcept {
+    const bool is_listed = (seen & listed) != 0;
+    choose_sleepers(seen, count);
+    if (is_listed) notify(count);  // last: coroutines may run
+  }
+  void choose_sleepers(std::uint32_t seen, std::uint32_t count) noexcept {
     std::uint32_t chosen = 0;
     do {
       if (waiting(seen) == 0) return;
@@ -93,10 +134,41 @@ class event_count {
     }
   }
 
+  /// Up to 32 waiters at a time, so that the lock is held for a short while only.
+  void notify(std::uint32_t count) noexcept {
+    const resume_scope all_at_the_end;
+    while (count != 0) {
+      queue_waiter* first = unlist((std::min)(count, 32U));
+      if (first == nullptr) return;
+      while (first != nullptr) {
+        queue_waiter& chosen = *first;
+        first = std::exchange(chosen.behind, nullptr);
+        chosen.notify();
+        if (count != everyone) --count;
+      }
+    }
+  }
+  /// Unlinks up to `most` waiters. They are chained by `behind`.
+  queue_waiter* unlist(std::uint32_t most) noexcept {
+    queue_waiter* first = nullptr;
+    queue_waiter** end = &first;
+    const std::lock_guard here(lock_);
+    // The bit stays when the last waiter goes, since another one often follows soon. The next waker clears it.
+    // relaxed: under the lock, under which the bit is also set
+    if (list_.size() == 0) word_.fetch_and(~listed, std::memory_order_relaxed);
+    for (; most != 0; --most) {
+      queue_waiter* const w = list_.pop();
+      if (w == nullptr) break;
+      *end = w;
+      end = &w->behind;
+    }
+    return first;
+  }
+
   void enter() noexcept {
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
-      if (waiting(seen) + permits(seen) == everyone) {
+      if (waiting(seen) + permits(seen) >= most_waiting) {
         yield_thread();
         seen = word_.load(std::memory_order_relaxed);
         // [B20] seq_cst, pairs with [B21]: one of them sees the other's announcement, or the other's condition
@@ -114,6 +186,8 @@ class event_count {
   }
 
   atomic<std::uint32_t> word_{0};
+  spin_lock lock_;
+  waiter_queue<queue_waiter> list_;  // guarded by lock_
 };
 
 }  // namespace async::detail

@@ -3,16 +3,20 @@
 #include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
+#include <iterator>     // for contiguous_iterator, iter_reference_t
 #include <memory>       // for addressof, destroy_at
 #include <new>          // for placement new, bad_alloc
-#include <type_traits>  // for is_nothrow_move_constructible_v
+#include <type_traits>  // for conditional_t, is_nothrow_move_constructible_v
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/atomics.hpp"            // for atomic, yield_thread
 #include "async/detail/base/backoff.hpp"            // for pause_for
 #include "async/detail/base/config.hpp"             // for no_sharing
-#include "async/detail/base/platform.hpp"           // for prefetch_for_write, return_free_memory
+#include "async/detail/base/platform.hpp"           // for prefetch_for_write
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
+#include "async/detail/queue/event_count.hpp"       // for event_count
+#include "async/detail/queue/queue_result.hpp"      // for queue_result
+#include "async/detail/queue/resume_list.hpp"       // for resume_scope
 #include "async/detail/queue/segment.hpp"           // for segment, slot_layout, slot_word
 #include "async/detail/queue/segment_store.hpp"     // for segment_store
 #include "async/detail/queue/skip_marks.hpp"        // for skip_state
@@ -26,30 +30,43 @@ namespace async::detail {
 ///
 /// A producer that runs off a segment links the next one; a consumer that does so retires its segment to the free list.
 ///
-/// Words       tail_, head_: [ version | phase | segment index | slot ], see slot_word. Each use of a segment has a
-///             version and a phase of its own. The phase tells this use's state bytes from the last one's, so that
-///             nothing is ever reset.
-/// States      a slot's byte in a use of phase p: p: ready; p|4: done; p|6: void; any byte of another phase: empty.
-///             A void slot was claimed and given up without a value. Consumers move the head past it.
+/// Words       tail_, head_: [ version | phase | segment index | closed | slot ], see slot_word. Each use of a segment
+///             has a version and a phase. The phase tells this use's state bytes from the last one's, so that nothing
+///             is ever reset. Only the tail is ever closed, and stays so.
+/// States      a slot's byte in a use of phase p: p: ready; p|4: done; p|2: void; p|6: void and done; any byte of
+///             another phase: empty. A void slot was claimed and given up without a value. Consumers move the head past
+///             it.
 /// Invariants  I1 the tail's segment is the head's or a later one. I2 a slot of a use is claimed by one producer and
 ///             left by one consumer: the winners of one CAS each. I3 a slot's value belongs to its producer until the
 ///             slot is ready, then to its consumer. The value of a skipped slot stays its producer's. I4 a segment is
 ///             pooled only after the head has left it, and used again only when every slot is done. The last thread in
 ///             a slot says so.
+/// Closing     an enqueue whose claim precedes the closing of the tail is in. If consumers have passed over it, its
+///             producer still moves its value to the closed tail. passed_over_ counts these values: while there are
+///             any, a dequeue waits instead of reporting "closed and drained".
+/// Sleepers    consumers sleep on items_. A producer's seq_cst step is its claim, the sleeper's test is the load of the
+///             tail. After it has published, a producer wakes a sleeper. If there is none, that is a load.
 template <class T, class Traits>
 class queue_core {
-  using word = slot_word<Traits::version_bits, Traits::index_bits, Traits::slot_bits>;
+  static_assert(Traits::version_bits + 1 + Traits::index_bits + Traits::slot_bits <= 64,
+                "async::queue: the parts of a word must fit into 64 bits");
+  // One bit is for "closed".
+  static constexpr unsigned version_bits =
+      (std::min)(unsigned{Traits::version_bits}, 62U - Traits::index_bits - Traits::slot_bits);
+  using word = slot_word<version_bits, Traits::index_bits, Traits::slot_bits>;
   using layout = slot_layout<T>;
   static constexpr std::size_t lines = [] {
     const std::size_t most = ((std::size_t{1} << Traits::slot_bits) - 1) >> layout::shift;
-    const std::size_t wanted = Traits::segment_bytes / sizeof(typename layout::line);
+    constexpr std::size_t body =
+        Traits::segment_bytes > segment_header<T> ? Traits::segment_bytes - segment_header<T> : 0;
+    const std::size_t wanted = body / sizeof(typename layout::line);
     return wanted < 2 ? std::size_t{2} : wanted < most ? wanted : most;
   }();
   static_assert(lines != 0 && lines << layout::shift <= word::slot_mask,
                 "async::queue: Traits::slot_bits are too few for a segment of T");
 
   using segment = detail::segment<T, lines>;
-  static constexpr unsigned done = 4, void_and_done = 6;
+  static constexpr unsigned voided = 2, done = 4;
   /// The slot whose producer links the next segment, before it is needed.
   static constexpr std::uint32_t pre_link_slot = static_cast<std::uint32_t>(lines / 2) << layout::shift;
   static constexpr bool can_skip = std::is_nothrow_move_constructible_v<T>;
@@ -60,7 +77,7 @@ class queue_core {
   queue_core() {
     segment& first = segments_.obtain();
     first.clean.set(false);
-    first.next.store(0, std::memory_order_relaxed);  // relaxed, all three: no other thread is here yet
+    first.next.store(unlinked(0), std::memory_order_relaxed);  // relaxed, all three: no other thread is here yet
     const std::uint64_t w = word::make(0, first.phase.get(), first.index, 0);
     head_.store(w, std::memory_order_relaxed);
     tail_.store(w, std::memory_order_relaxed);
@@ -68,68 +85,91 @@ class queue_core {
   queue_core(const queue_core&) = delete;
   queue_core& operator=(const queue_core&) = delete;
   ~queue_core() {
-    while (take([](T&) noexcept {})) {
+    while (take([](T&) noexcept {}) == queue_result::done) {
     }
   }
 
-  /// Adds an element: construct(memory) makes it in the next free slot. If that throws, nothing is added.
+  /// Adds an element: construct(memory) makes it in the next free slot. If that throws, nothing is added. False: the
+  /// queue is closed, and `construct` was not called.
   template <class Construct>
-  [[gnu::always_inline]] void put(Construct construct) {
-    const claim mine = claim_slots(1);
+  [[gnu::always_inline]] bool put(Construct construct) {
+    const claim mine = claim_slots<false>(1);
+    if (mine.home == nullptr) [[unlikely]]
+      return false;
     filling here{*this, mine};
     construct(here.storage());
     here.publish_next();
+    items_.wake(1);
     if (mine.slot == pre_link_slot) pre_link(*mine.home, mine.word);
+    return true;
   }
 
   /// Adds `count` elements made from *first, *++first, …, with one claim for each segment that they touch. `first` is
-  /// not advanced beyond the last one: a stream would wait for more.
+  /// not advanced beyond the last one: a stream would wait for more, or lose one. Returns how many it has added; fewer:
+  /// the queue is closed.
   template <class It>
-  void put_all(It first, std::size_t count) {
-    while (count != 0) {
-      const claim mine = claim_slots(count);
+  std::size_t put_all(It first, std::size_t count) {
+    // An iterator or constructor that may take long must not keep sleepers from the elements before.
+    constexpr bool is_quick =
+        std::contiguous_iterator<It> && std::is_nothrow_constructible_v<T, std::iter_reference_t<It>>;
+    std::size_t left = count;
+    while (left != 0) {
+      const claim mine = claim_slots<false>(left);
+      if (mine.home == nullptr) [[unlikely]]
+        break;
+      const waking at_the_end{items_, is_quick ? mine.count : 0};
+      // A coroutine that runs before the end could wait for the rest of the claim.
+      [[maybe_unused]] const std::conditional_t<is_quick, nothing, resume_scope> after_all;
       filling here{*this, mine};
-      while (here.left != 0) {
+      if (left != count) ++first;
+      for (;; ++first) {
         ::new (here.storage()) T(*first);
-        --count;
+        --left;
         here.publish_next();
-        if (count != 0) ++first;
+        if constexpr (!is_quick) items_.wake(1);
+        if (here.left == 0) break;
       }
       if (mine.slot <= pre_link_slot && pre_link_slot < here.slot) pre_link(*mine.home, mine.word);
     }
+    return count - left;
   }
 
-  /// Hands the oldest element to `receive`. False: the queue was empty.
-  template <class Receive>
-  bool take(Receive receive) {
-    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+  /// Hands the oldest element to `receive`. Polls: the caller has nothing else to do where there is none.
+  template <bool Polls = true, class Receive>
+  queue_result take(Receive receive) {
+    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
     // A consumer that polls leaves the slot's line to the producer that is going to write it.
     // [Q7] seq_cst, pairs with [Q2] and [Q3]: the head is never beyond the tail, so both stood at `h`
-    if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) return false;
-    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13]
+    if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) {
+      return queue_result::blocked;
+    }
+    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13] and [Q30]
       const std::uint32_t slot = word::slot(h);
       const unsigned phase = word::phase(h);
       segment& g = segments_.find(word::index(h));
       // [Q8] acquire, pairs with [Q6]
       if (slot >= segment::slot_count || g.state(slot).load(std::memory_order_acquire) != phase) {
-        if (!take_slow(h)) return false;
+        // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
+        if (!Polls && tail_.load(std::memory_order_seq_cst) == h) return queue_result::blocked;
+        if (const queue_result verdict = take_slow(h); verdict != queue_result::done) return verdict;
         continue;
       }
-      const bool is_kept = !can_skip || g.marks.is_kept(slot, word::version(h));
-      if (!advance(h, h - slot + segment::after(slot))) {
-        pause_for(Traits::lost_race_pauses);
-      } else if (is_kept) {
+      if (can_skip && !g.marks.is_kept(slot, word::version(h))) [[unlikely]] {
+        leave_unused(h);  // a skipped slot, whose value is its producer's
+      } else if (advance(h, h - slot + segment::after(slot))) {
         const emptying here{g, slot, phase};
         receive(g.value(slot));
-        return true;
-      }  // else the head has left a skipped slot, whose value is its producer's
+        return queue_result::done;
+      } else {
+        pause_for(Traits::lost_race_pauses);
+      }
     }
   }
 
   /// Hands over a run of ready elements, at most `most`, with one claim. Returns how many; 0: ask take().
   template <class Receive>
   std::size_t take_run(Receive& receive, std::size_t most) noexcept {
-    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
     const std::uint32_t first = word::slot(h);
     if (first >= segment::slot_count) return 0;
     segment& g = segments_.find(word::index(h));
@@ -151,6 +191,18 @@ class queue_core {
     return count;
   }
 
+  /// Whether take() may find something: a cheap look of a thread that is about to sleep.
+  bool may_take() const noexcept {
+    return head_.load(std::memory_order_relaxed) != tail_.load(std::memory_order_relaxed);
+  }
+  event_count& items() noexcept { return items_; }  // consumers sleep here
+
+  void close() noexcept {
+    tail_.fetch_or(word::closed, std::memory_order_seq_cst);  // [Q2]
+    items_.wake(event_count::everyone);
+  }
+  bool is_closed() const noexcept { return word::is_closed(tail_.load(std::memory_order_seq_cst)); }  // [Q7]
+
   /// Makes room for `elements` elements. Throws std::bad_alloc.
   void reserve(std::size_t elements) {
     if (elements / segment::capacity > word::index_mask) throw std::bad_alloc();
@@ -159,10 +211,8 @@ class queue_core {
       segments_.release(segments_.allocate());
     }
   }
-  void trim() {
-    segments_.trim();
-    return_free_memory();
-  }
+  /// Returns the number of bytes in segments that went back to the system.
+  std::size_t trim() noexcept { return segments_.trim(); }
 
   /// The number of elements, counting unfinished enqueues, and void slots behind an element.
   std::size_t approx_size() const noexcept {
@@ -185,12 +235,15 @@ class queue_core {
     std::size_t count;
   };
 
-  /// Claims the next free slots of one segment, at most `most`. Throws std::bad_alloc, when a segment is needed.
+  /// Claims the next free slots of one segment, at most `most`. No home: the queue is closed, unless the claim is for a
+  /// value that is `admitted` already. Throws std::bad_alloc, when a segment is needed.
+  template <bool Admitted>
   [[gnu::always_inline]] claim claim_slots(std::size_t most) {
     for (;;) {
       std::uint64_t w = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
-      const std::uint32_t slot = word::slot(w);
-      if (slot >= segment::slot_count) {
+      const std::uint32_t slot = Admitted ? word::slot(w) : word::open_slot(w);
+      if (slot >= segment::slot_count) [[unlikely]] {
+        if (!Admitted && word::is_closed(w)) return {nullptr, w, slot, 0};
         advance_tail(w);
         continue;
       }
@@ -206,6 +259,18 @@ class queue_core {
       pause_for(Traits::lost_race_pauses);
     }
   }
+
+  struct nothing {};
+
+  /// Wakes a sleeper for each element when the scope ends, also by an exception.
+  struct waking {
+    event_count& events;
+    const std::size_t elements;
+    ~waking() {
+      constexpr std::size_t everyone = event_count::everyone;
+      if (elements != 0) events.wake(static_cast<std::uint32_t>((std::min)(elements, everyone)));
+    }
+  };
 
   /// The slots of a claim while they are filled. Those that are not published when the scope ends become void.
   /// Always inline, so that the compiler keeps it in registers.
@@ -261,10 +326,18 @@ class queue_core {
 
   claim move_to_new_slot(const claim& old) {
     const emptying here{*old.home, old.slot, word::phase(old.word)};
-    const claim at = claim_slots(1);
+    const finding_a_place value{passed_over_};
+    const claim at = claim_slots<true>(1);
     ::new (at.home->storage(at.slot)) T(std::move(old.home->value(old.slot)));
     return at;
   }
+
+  /// A value that was passed over. At the end of the scope it has a place, or is gone.
+  struct finding_a_place {
+    atomic<std::uint32_t>& count;
+    // [Q28] release, pairs with [Q29]: the claim of the new place
+    ~finding_a_place() { count.fetch_sub(1, std::memory_order_release); }
+  };
 
   // --- take ----------------------------------------------------------------------------------------------------------
 
@@ -283,47 +356,77 @@ class queue_core {
   struct backoff_tag {};
   using consumer_backoff = detail::consumer_backoff<backoff_tag, 0>;
 
-  /// There is no ready slot at the head `h`. True: look again. False: the queue was empty.
-  [[gnu::noinline]] bool take_slow(const std::uint64_t h) noexcept {
+  /// There is no ready slot at the head `h`. `done`: look again.
+  [[gnu::noinline]] queue_result take_slow(const std::uint64_t h) noexcept {
+    constexpr queue_result look_again = queue_result::done;
     const std::uint32_t slot = word::slot(h);
-    if (slot >= segment::slot_count) return advance_head(h);
-    segment& g = segments_.find(word::index(h));
-    if (head_.load(std::memory_order_relaxed) != h) return true;  // relaxed: only whether the view is stale
-    if (is_void(h)) {  // also when it was skipped and its value taken back: its skipper may have stopped
-      advance(h, h - slot + segment::after(slot));
-      return true;
+    if (slot >= segment::slot_count) {
+      if (advance_head(h)) return look_again;
+      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);  // [Q7]
+      return is_at(h, t) ? verdict_at(t) : look_again;
     }
-    if (consumer_backoff::wait(this, word::version(h) << Traits::slot_bits | slot)) return true;
-    // Empty if every claimed slot was taken; the head is never beyond the tail.
+    segment& g = segments_.find(word::index(h));
+    if (head_.load(std::memory_order_relaxed) != h) return look_again;  // relaxed: only whether the view is stale
+    if (is_void(h)) {  // also when it was skipped and its value taken back: its skipper may have stopped
+      leave_unused(h);
+      return look_again;
+    }
+    if (consumer_backoff::wait(this, word::version(h) << Traits::slot_bits | slot)) return look_again;
     // [Q7] seq_cst, pairs with [Q2] and [Q3]
     const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
-    if (word::use(t) == word::use(h) && word::slot(t) <= slot) {
-      if (consumer_backoff::is_long()) long_empty_.store(h, std::memory_order_relaxed);  // relaxed: a hint
-      return false;
+    if (!is_at(h, t)) {
+      pass_over_stalled(g, h);
+      return look_again;
     }
-    pass_over_stalled(g, h);
-    return true;
+    if (!word::is_closed(t) && consumer_backoff::is_long()) {
+      long_empty_.store(h, std::memory_order_relaxed);  // relaxed: a hint
+    }
+    return verdict_at(t);
+  }
+
+  /// Whether the head `h` is at the tail `t`: every claimed slot was taken. The head is never beyond the tail.
+  static bool is_at(std::uint64_t h, std::uint64_t t) noexcept {
+    return word::use(t) == word::use(h) && word::slot(t) <= word::slot(h);
+  }
+
+  /// The head is at the tail `t`: the queue is empty, or closed and drained. `done`: look again, since a value that was
+  /// passed over has no place yet.
+  queue_result verdict_at(const std::uint64_t t) noexcept {
+    if (!word::is_closed(t)) return queue_result::blocked;
+    if constexpr (can_skip) {
+      // [Q29] acquire, pairs with [Q28]: this thread sees the tail beyond the places that were found
+      const bool is_complete = passed_over_.load(std::memory_order_acquire) == 0;
+      if (!is_complete || tail_.load(std::memory_order_relaxed) != t) {  // relaxed: follows [Q29]
+        yield_thread();
+        return queue_result::done;
+      }
+    }
+    return queue_result::closed;
   }
 
   /// The slot at the head is claimed: waits for its producer and, if it has stalled, moves the head past the slot.
   void pass_over_stalled(segment& g, const std::uint64_t h) noexcept {
     const std::uint32_t slot = word::slot(h);
     const auto is_empty = [&g, slot, phase = word::phase(h)] {
-      // relaxed: the value is not touched
-      return ((g.state(slot).load(std::memory_order_relaxed) ^ phase) & 1) != 0;
+      // [Q32] acquire, pairs with [Q6] and [G15]: a thread that sees a state of a later use also sees that the head has
+      // moved. not modelled: see [Q24]
+      return ((g.state(slot).load(std::memory_order_acquire) ^ phase) & 1) != 0;
     };
     for (unsigned round = 0; round < patience; ++round) {
       if (!is_empty()) return;
       pause_for(round < 6 ? 1U << round : 64U);
     }
     if constexpr (can_skip) {
-      if (!g.marks.allocate(segment::slot_count)) return yield_thread();
       Traits::marking();
-      // relaxed: see [Q24] of skip_marks.hpp
-      const auto is_at_head = [this, h] { return head_.load(std::memory_order_relaxed) == h; };
-      if (g.marks.decide(slot, word::version(h), is_at_head, is_empty) == skip_state::skipped) {
+      const auto is_at_head = [this, h] {
+        const bool is = head_.load(std::memory_order_relaxed) == h;  // relaxed: see [Q24] of skip_marks.hpp, and [Q32]
+        Traits::looked();
+        return is;
+      };
+      if (g.marks.decide(slot, word::version(h), segment::slot_count, is_at_head, is_empty, passed_over_,
+                         [] { yield_thread(); }) == skip_state::skipped) {
         Traits::passing();
-        advance(h, h - slot + segment::after(slot));
+        leave_unused(h);
       }
     } else {
       yield_thread();
@@ -335,29 +438,46 @@ class queue_core {
     return head_.compare_exchange_strong(h, next, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
+  /// Moves the head `h` past a void or skipped slot.
+  void leave_unused(std::uint64_t h) noexcept {
+    const std::uint32_t slot = word::slot(h);
+    // [Q30] release, pairs with [Q14]: that passed_over_ counts the slot if it was skipped. not modelled: see [Q26] of
+    // skip_marks.hpp
+    head_.compare_exchange_strong(h, h - slot + segment::after(slot), std::memory_order_release,
+                                  std::memory_order_relaxed);
+  }
+
   // --- states of slots -----------------------------------------------------------------------------------------------
 
   static void set_state(segment& g, std::uint32_t slot, unsigned value) noexcept {
-    // [Q6] release, pairs with [Q8] and with [G1] of segment_store.hpp: publishes the value, or that this thread has
-    // left the slot
+    // [Q6] release, pairs with [Q8], [Q31], [Q32] and with [G1] of segment_store.hpp: publishes the value, or that this
+    // thread has left the slot
     g.state(slot).store(static_cast<std::uint8_t>(value), std::memory_order_release);
   }
 
   bool is_void(std::uint64_t w) const noexcept {
-    // relaxed: nothing is received
-    const unsigned state = segments_.find(word::index(w)).state(word::slot(w)).load(std::memory_order_relaxed);
-    return (state & (done | 1)) == (done | word::phase(w));
+    // [Q31] acquire, pairs with [Q6]: what passed_over_ counts. not modelled: see [Q26] of skip_marks.hpp
+    const unsigned state = segments_.find(word::index(w)).state(word::slot(w)).load(std::memory_order_acquire);
+    return (state & 1) == word::phase(w) && (state & (voided | done)) != 0;
   }
 
   /// Makes `count` claimed slots void. Also moves the head over void slots, so that they do not pile up without
   /// dequeues.
   void give_up(segment& g, std::uint32_t from, std::size_t count, std::uint64_t w) noexcept {
-    for (; count != 0; --count, from = segment::after(from)) set_state(g, from, word::phase(w) | void_and_done);
+    for (; count != 0; --count, from = segment::after(from)) {
+      if constexpr (can_skip) {
+        set_state(g, from, word::phase(w) | voided);
+        Traits::published();
+        // Not done yet: in a later use of the segment, nobody could tell whether the slot was skipped.
+        if (!g.marks.is_kept(from, word::version(w))) const finding_a_place none{passed_over_};
+      }
+      set_state(g, from, word::phase(w) | voided | done);
+    }
     for (;;) {
-      const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13]
+      const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
       const std::uint32_t slot = word::slot(h);
       if (slot >= segment::slot_count ? !advance_head(h) : !is_void(h)) return;
-      if (slot < segment::slot_count) advance(h, h - slot + segment::after(slot));
+      if (slot < segment::slot_count) leave_unused(h);
     }
   }
 
@@ -385,17 +505,17 @@ class queue_core {
   /// The successor of `g` in the use `w`, made if there is none; 0: the use is over. Throws std::bad_alloc.
   std::uint64_t link(segment& g, std::uint64_t w) {
     std::uint64_t n = g.next.load(std::memory_order_acquire);  // [Q10] acquire, pairs with [Q11]
-    if (word::version(n) != word::version(w)) return 0;
+    if (n == 0 || word::version(n) != word::version(w)) return 0;
     if (word::index(n) != 0) return n;
     segment& fresh = segments_.obtain();
-    fresh.next.store(word::make(word::version(w) + 1, 0, 0, 0), std::memory_order_relaxed);  // relaxed: see [Q11]
+    fresh.next.store(unlinked(word::version(w) + 1), std::memory_order_relaxed);  // relaxed: see [Q11]
     fresh.clean.set(false);
     const std::uint64_t linked = word::make(word::version(w), fresh.phase.get(), fresh.index, 0);
     // [Q11] release, pairs with [Q10]: publishes the fresh segment; failure: receives the other thread's
     if (g.next.compare_exchange_strong(n, linked, std::memory_order_release, std::memory_order_acquire)) return linked;
     fresh.clean.set(true);
     segments_.release(fresh);
-    return word::version(n) == word::version(w) ? n : 0;
+    return word::version(n) == word::version(w) ? n : 0;  // 0 also when n is
   }
 
   /// Links the successor before it is needed. Without memory the first producer that needs it tries again.
@@ -406,6 +526,9 @@ class queue_core {
     }
   }
 
+  /// What `next` holds in a use until the segment has a successor. Not 0, as which a discarded page reads.
+  static std::uint64_t unlinked(std::uint64_t version) noexcept { return word::make(version, 0, 0, 1); }
+
   static std::uint64_t start_of(std::uint64_t link) noexcept {
     return word::make(word::version(link) + 1, word::phase(link), word::index(link), 0);
   }
@@ -414,16 +537,17 @@ class queue_core {
   [[gnu::noinline]] void advance_tail(std::uint64_t w) {
     const std::uint64_t n = link(segments_.find(word::index(w)), w);
     if (n == 0) return;
+    const std::uint64_t next = start_of(n) | (w & word::closed);
     // [Q3] release, pairs with [Q1] and [Q7]: publishes the segment; failure: another thread did
-    tail_.compare_exchange_strong(w, start_of(n), std::memory_order_release, std::memory_order_relaxed);
+    tail_.compare_exchange_strong(w, next, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  /// The head `h` is at the end of its segment. False: the queue is empty.
+  /// The head `h` is at the end of its segment. False: so is the tail.
   bool advance_head(std::uint64_t h) noexcept {
     // The tail first: a successor that is only linked ahead must not let the head leave the tail's segment.
     // [Q7] seq_cst, pairs with [Q2] and [Q3]
     const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
-    if (word::use(t) == word::use(h)) return t != h;
+    if (word::use(t) == word::use(h)) return word::slot(t) != word::slot(h);
     segment& g = segments_.find(word::index(h));
     const std::uint64_t n = g.next.load(std::memory_order_relaxed);  // relaxed: the tail has been there
     if (word::version(n) != word::version(h) || word::index(n) == 0) return true;
@@ -436,7 +560,9 @@ class queue_core {
 
   alignas(no_sharing) atomic<std::uint64_t> tail_{0};  // the next slot to claim; written by producers
   alignas(no_sharing) atomic<std::uint64_t> head_{0};  // the next slot to take; written by consumers
-  atomic<std::uint64_t> long_empty_{0};  // a head_ at which a consumer has polled for long: what to look at first
+  atomic<std::uint64_t> long_empty_{0};    // a head_ at which a consumer has polled for long: what to look at first
+  alignas(no_sharing) event_count items_;  // read by producers, written by sleepers and those that wake them
+  atomic<std::uint32_t> passed_over_{0};   // skipped values that have no new place yet
   // mutable: approx_size() finds, and only reads, segments
   alignas(no_sharing) mutable segment_store<segment, Traits::index_bits> segments_;
 };

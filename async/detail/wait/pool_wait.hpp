@@ -8,6 +8,7 @@
 #include <utility>    // for exchange
 #include <vector>     // for vector
 
+#include "async/detail/base/naps.hpp"        // for look_after_pool
 #include "async/detail/base/platform.hpp"    // for has_stack_room
 #include "async/detail/pool/drive.hpp"       // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"   // for pool_core
@@ -23,6 +24,22 @@
 /// to as many stand-ins run the tasks, see stand_ins. The same holds for a thread whose stack has little room left, see
 /// has_stack_room(): it runs no more tasks.
 namespace async::detail {
+
+/// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
+inline constinit thread_local const loop_core* loop_of_wait = nullptr;
+
+/// While it lives, the calling thread runs tasks inside a wait. If the wait is in the turn of a loop, these tasks may
+/// wait, too: the loop stands still already.
+class wait_in_turn {
+ public:
+  wait_in_turn() noexcept : before_(std::exchange(loop_of_wait, current_loop)) {}
+  ~wait_in_turn() { loop_of_wait = before_; }
+  wait_in_turn(const wait_in_turn&) = delete;
+  wait_in_turn& operator=(const wait_in_turn&) = delete;
+
+ private:
+  const loop_core* const before_;
+};
 
 /// Takes a job that the wait may run: the newest own one, else the oldest of another thread, else an own one below
 /// others. In a paused pool also one that lies above others in the deque of another thread.
@@ -259,6 +276,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const Ready& ready_;
   blocked_in_wait blocked_;
   const work_in_wait others_;
+  const wait_in_turn allowed_;
   bool is_done_ = false;
   bool may_run_ = true;
   bool owes_look_ = false;  // it has covered a deadline or watched in a sleep since the last leave()
@@ -295,6 +313,28 @@ inline void pool_core::stand_in_for_poller() noexcept {
   static_cast<void>(call_stand_in(*p, true));
 }
 
+inline bool pool_core::turn_for_poller() noexcept {
+  worker* const w = own_worker();
+  if (w == nullptr || current_loop != nullptr || !has_stack_room()) return false;
+  if (w->in_hand != nullptr) put_down(*w);
+  if (loops_may_be_due(*w)) fire_timers(*w);
+  hosted_loop* h = take_loop(*w);
+  if (h == nullptr && idle() == 0) h = steal_loop(*w);
+  if (h != nullptr) {
+    const work_in_wait others;
+    const wait_in_turn allowed;
+    run_loop(w, *h);
+  }
+  before_functions();
+  return h != nullptr;
+}
+
+inline bool pool_core::look_after_own() noexcept {
+  if (this_pool == nullptr || current_loop != nullptr) return false;
+  this_pool->stand_in_for_poller();
+  return this_pool->turn_for_poller();
+}
+
 /// The life of a stand-in's thread: runs tasks until there are none or it is surplus, rests, and starts again when it
 /// is called. `index`: the worker that it stands for.
 inline void pool_core::run_stand_in(std::size_t index) {
@@ -309,6 +349,7 @@ inline void pool_core::run_stand_in(std::size_t index) {
   place->is_stand_in = true;
   this_seat = {number(), place, 1};
   this_home = place;
+  look_after_pool = &look_after_own;
   const struct end {
     pool_core& pool;
     guest* place;
@@ -317,6 +358,7 @@ inline void pool_core::run_stand_in(std::size_t index) {
       pool.hooks_.stopping(index);
       this_seat = {};
       this_home = nullptr;
+      look_after_pool = nullptr;
       place->is_stand_in = false;
       place->leave();
     }

@@ -15,10 +15,13 @@
 #include "async/bounded_queue.hpp"
 #include "support/process_cpu_time.hpp"
 #include "support/wait_while.hpp"
+#include "support/watched_thread.hpp"
 
 using async::bounded_queue;
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
+
+using testing::watched_thread;
 
 namespace {
 
@@ -53,30 +56,13 @@ class stopped_within {
   std::thread thread_;
 };
 
-/// A thread whose end can be asked for.
-class watched {
- public:
-  template <class Call>
-  explicit watched(Call call)
-      : thread_([this, call] {
-          call();
-          done_.store(true);
-        }) {}
-  bool is_done() const { return done_.load(); }
-  void join() { thread_.join(); }
-
- private:
-  std::atomic<bool> done_{false};
-  std::thread thread_;
-};
-
 }  // namespace
 
 TEST_CASE("blocking_dequeue waits for an element") {
   bounded_queue<int> q(4);
   int value = 0;
   bool result = false;
-  watched consumer([&] { result = q.blocking_dequeue(value); });
+  watched_thread consumer([&] { result = q.blocking_dequeue(value); });
   std::this_thread::sleep_for(20ms);
   CHECK_FALSE(consumer.is_done());
   q.enqueue(7);
@@ -89,7 +75,7 @@ TEST_CASE("blocking_enqueue waits for room") {
   bounded_queue<std::unique_ptr<int>> q(1);
   q.enqueue(std::make_unique<int>(1));
   bool result = false;
-  watched producer([&] { result = q.blocking_enqueue(std::make_unique<int>(2)); });
+  watched_thread producer([&] { result = q.blocking_enqueue(std::make_unique<int>(2)); });
   std::this_thread::sleep_for(20ms);
   CHECK_FALSE(producer.is_done());
   CHECK(**q.dequeue() == 1);
@@ -148,14 +134,14 @@ TEST_CASE("a timed call returns with an element that comes in time") {
   bounded_queue<int> q(1);
   int value = 0;
   bool result = false;
-  watched consumer([&] { result = q.dequeue_for(value, 60s); });
+  watched_thread consumer([&] { result = q.dequeue_for(value, 60s); });
   std::this_thread::sleep_for(10ms);
   q.enqueue(7);
   consumer.join();
   CHECK(result);
   CHECK(value == 7);
   q.enqueue(8);
-  watched producer([&] { result = q.enqueue_for(60s, 9); });
+  watched_thread producer([&] { result = q.enqueue_for(60s, 9); });
   std::this_thread::sleep_for(10ms);
   CHECK(q.dequeue() == 8);
   producer.join();
@@ -172,7 +158,7 @@ TEST_CASE("limits that are negative, not a number, or beyond the end of time are
   CHECK_FALSE(q.dequeue_for(value, std::chrono::duration<float>(0.001F)));
   CHECK_FALSE(q.dequeue_for(value, std::chrono::duration<long long, std::pico>(1)));
   const auto wait = [&](auto limit) {
-    watched consumer([&q, limit] {
+    watched_thread consumer([&q, limit] {
       int got = 0;
       CHECK(q.dequeue_for(got, limit));
     });
@@ -291,7 +277,7 @@ TEST_CASE("empty is not reported behind a producer that has not finished, when l
   stopped_within slow([&] { q.enqueue(1); });
   CHECK(q.enqueue(2));
   int value = 0;
-  watched consumer([&] {
+  watched_thread consumer([&] {
     CHECK(q.dequeue(value));  // waits for the first: 2 is in, so "empty" would be untrue
     CHECK(value == 1);
   });
@@ -309,7 +295,7 @@ TEST_CASE("full is not reported behind a consumer that has not finished, when la
   q.enqueue(2);
   stopped_within slow([&] { CHECK(q.dequeue() == 1); });
   CHECK(q.dequeue() == 2);
-  watched producer([&] { CHECK(q.enqueue(3)); });
+  watched_thread producer([&] { CHECK(q.enqueue(3)); });
   std::this_thread::sleep_for(10ms);
   CHECK_FALSE(producer.is_done());
   slow.release();
@@ -322,7 +308,7 @@ TEST_CASE("elements under way when the queue is closed still come out") {
   stopped_within slow([&] { CHECK(q.enqueue(1)); });
   q.close();
   int value = 0;
-  watched consumer([&] {
+  watched_thread consumer([&] {
     CHECK(q.blocking_dequeue(value));
     CHECK_FALSE(q.blocking_dequeue(value));
   });

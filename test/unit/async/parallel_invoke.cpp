@@ -359,23 +359,9 @@ TEST_CASE("a thread outside calls in several pools, one inside the other, and ou
 TEST_CASE("it does not call operator new once it is warm, inside the pool and outside") {
   for (const std::size_t threads : {0U, 1U, 2U}) {
     threadpool pool(threads);
-    std::size_t fewest = 1'000'000;
-    for (int i = 0; i < 50; ++i) {
-      const testing::alloc_counter counter;
-      CHECK(fibonacci(pool, 14) == 377);
-      fewest = (std::min)(fewest, counter.calls());
-    }
-    CHECK(fewest == 0);
+    const auto work = [&pool] { CHECK(fibonacci(pool, 14) == 377); };
+    CHECK(testing::fewest_calls(work) == 0);
     if (threads == 0) continue;
-    fewest = 1'000'000;
-    for (int i = 0; i < 50; ++i) {
-      fewest = (std::min)(fewest, pool.post([&pool] {
-                                        const testing::alloc_counter counter;
-                                        static_cast<void>(fibonacci(pool, 14));
-                                        return counter.calls();
-                                      })
-                                      .get());
-    }
-    CHECK(fewest == 0);
+    CHECK(pool.post([&work] { return testing::fewest_calls(work); }).get() == 0);
   }
 }

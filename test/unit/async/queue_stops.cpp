@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -21,7 +22,7 @@ using testing::stopped_thread;
 
 namespace {
 
-enum place { claimed, published, marking, passing, assigned };
+enum place { claimed, published, marking, looked, passing, assigned };
 
 /// Segments of two slots: nothing shares a line with these elements.
 struct stops : async::queue_traits {
@@ -31,6 +32,7 @@ struct stops : async::queue_traits {
   static void claimed() noexcept { stopped_thread::stop_here(place::claimed); }
   static void published() noexcept { stopped_thread::stop_here(place::published); }
   static void marking() noexcept { stopped_thread::stop_here(place::marking); }
+  static void looked() noexcept { stopped_thread::stop_here(place::looked); }
   static void passing() noexcept { stopped_thread::stop_here(place::passing); }
 };
 
@@ -45,6 +47,73 @@ struct alignas(128) item : testing::live_count<item> {
   int value;
 };
 using queue = async::queue<item, stops>;
+
+/// A thread that enqueues 1 and stops twice: when it has claimed its slot, and when it has published or, if the
+/// constructor throws, given the slot up.
+class twice_stopped {
+ public:
+  struct traits : stops {
+    static void claimed() noexcept { stop(1); }
+    static void published() noexcept { stop(2); }
+  };
+  using queue = async::queue<item, traits>;
+
+  template <class T>
+  explicit twice_stopped(async::queue<T, traits>& q)
+      : thread_((reset(), [&q] {
+          here = true;
+          try {
+            q.enqueue(1);
+          } catch (const std::runtime_error&) {
+          }
+        })) {
+    wait_for(1);
+  }
+  twice_stopped(const twice_stopped&) = delete;
+  twice_stopped& operator=(const twice_stopped&) = delete;
+  ~twice_stopped() { thread_.join(); }
+  /// Lets it publish, or give up.
+  void go_on() {
+    may_pass_.store(1);
+    wait_for(2);
+  }
+  /// Lets it look for a mark, and waits for its end.
+  void end() {
+    may_pass_.store(2);
+    thread_.join();
+    thread_ = std::thread([] {});
+  }
+
+ private:
+  static void reset() noexcept {
+    at_.store(0);
+    may_pass_.store(0);
+  }
+  static void stop(int place) noexcept {
+    if (!here) return;
+    at_.store(place);
+    while (may_pass_.load() < place) std::this_thread::yield();
+  }
+  static void wait_for(int place) noexcept {
+    while (at_.load() != place) std::this_thread::yield();
+  }
+  static inline thread_local bool here = false;
+  static inline std::atomic<int> at_{0};
+  static inline std::atomic<int> may_pass_{0};
+  std::thread thread_;
+};
+/// 1 cannot be made.
+struct alignas(128) fallible {
+  explicit fallible(int v) : value(v) {
+    if (v == 1) throw std::runtime_error("1");
+  }
+  int value;
+};
+/// Segments of whole pages, which trim() discards.
+struct alignas(4096) page {
+  explicit page(int v) noexcept : value(v) {}
+  int value;
+};
 
 std::vector<int> drain(queue& q) {
   std::vector<int> out;
@@ -112,6 +181,87 @@ TEST_CASE("a consumer that stops before it marks a stalled producer's slot undoe
   late.release();
   second.release();
   CHECK(drain(q) == words{2});
+}
+
+TEST_CASE("a late mark in a segment's later use does not make the producer of an earlier one enqueue again") {
+  twice_stopped::queue q;
+  const auto pair = [&q](int value) {
+    q.enqueue(value);
+    CHECK(q.dequeue()->value == value);
+  };
+  twice_stopped early(q);
+  stopped_thread late(looked, [&q] { CHECK(q.dequeue()->value == 2); });
+  REQUIRE(late.is_stopped());  // has seen the slot of `early` at the head, and empty
+  early.go_on();
+  CHECK(q.dequeue()->value == 1);
+  pair(-1);  // the other slot
+  pair(-2);
+  pair(-2);
+  q.enqueue(2);  // in the slot of `early`, in the segment's second use
+  late.release();
+  early.end();
+  CHECK(q.empty());
+  CHECK_FALSE(q.dequeue());
+}
+
+TEST_CASE("an enqueue that was passed over and has failed is not waited for once the queue is closed") {
+  async::queue<fallible, twice_stopped::traits> q;
+  twice_stopped early(q);
+  q.enqueue(2);
+  CHECK(q.dequeue()->value == 2);  // has passed over `early`
+  early.go_on();                   // the slot has been given up
+  for (int i = 0; i < 6; ++i) {    // the segment is used again, unless `early` is still inside
+    q.enqueue(3);
+    REQUIRE(q.dequeue()->value == 3);
+  }
+  early.end();
+  q.close();
+  std::atomic<bool> done{false};
+  std::thread consumer([&] {
+    CHECK_FALSE(q.dequeue());
+    done = true;
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!done && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  REQUIRE_MESSAGE(done, "the dequeue does not end");
+  consumer.join();
+}
+
+TEST_CASE("threads that stop in a segment go on when it has been trimmed meanwhile") {
+  async::queue<page, stops> q;
+  const int each = 20;
+  const auto cycle = [&q] {
+    for (int i = 0; i < each; ++i) q.enqueue(i);
+    for (int i = 0; i < each; ++i) REQUIRE(q.dequeue()->value == i);
+  };
+  SUBCASE("a producer that has published") {
+    stopped_thread early(published, [&q] { q.enqueue(1); });
+    CHECK(q.dequeue()->value == 1);
+    cycle();
+    if (async::detail::can_discard_pages) CHECK(q.trim() > 0);
+  }
+  SUBCASE("a consumer that is about to mark a stalled producer's slot, or has not looked at the head again") {
+    for (const place where : {marking, looked}) {
+      stopped_thread early(claimed, [&q] { q.enqueue(1); });
+      stopped_thread late(where, [&q] { q.dequeue(); });
+      REQUIRE(late.is_stopped());
+      early.release();
+      CHECK(q.dequeue()->value == 1);
+      cycle();
+      q.trim();
+      late.release();
+    }
+  }
+  SUBCASE("a producer that is about to construct: its segment is left alone") {
+    stopped_thread early(claimed, [&q] { q.enqueue(1); });
+    CHECK_FALSE(q.dequeue());  // passes over it
+    cycle();
+    q.trim();
+    early.release();
+    CHECK(q.dequeue()->value == 1);
+  }
+  cycle();
+  CHECK_FALSE(q.dequeue());
 }
 
 TEST_CASE("a consumer that stops before it passes over a stalled producer blocks no other thread") {

@@ -73,6 +73,23 @@ TEST_CASE("run queue: gives what it was given, oldest first") {
   CHECK(queue.take() == nullptr);
 }
 
+TEST_CASE("run queue: the owner can look ahead of what it takes next") {
+  source from;
+  small_queue queue;
+  CHECK(queue.look(0) == nullptr);
+  for (std::uint32_t round = 0; round < 20; ++round) {  // also across the end of the ring
+    from.fill(queue, 0, 3);
+    CHECK(queue.look(0) == &from.items[0]);
+    CHECK(queue.look(2) == &from.items[2]);
+    CHECK(queue.look(3) == nullptr);
+    CHECK(queue.take() == &from.items[0]);
+    CHECK(queue.look(0) == &from.items[1]);
+    CHECK(queue.look(2) == nullptr);
+    CHECK(drained(queue) == from_to(1, 3));
+    CHECK(queue.look(0) == nullptr);
+  }
+}
+
 TEST_CASE("run queue: is full at its capacity, wherever it starts in its ring") {
   source from;
   run_queue<numbered> queue;

@@ -244,6 +244,33 @@ TEST_CASE("fire takes no more than the given number and keeps the rest due") {
   CHECK(fired == list{0, 1, 2, 3, 4, 6, 7, 8, 9});
 }
 
+TEST_CASE("take_due hands over timers that are due instead of firing them") {
+  list fired;
+  timer_queue timers(start);
+  timer first(fired, 1), second(fired, 2), later(fired, 3);
+  timers.arm(second, start + 2ms);
+  timers.arm(first, start + 1ms);
+  timers.arm(later, start + 1s);
+  timers.collect(start + 10ms);
+  std::vector<const void*> taken;
+  const auto take = [&taken](auto& node) { taken.push_back(&node); };
+  CHECK(timers.take_due(1, take) == 1);
+  CHECK(timers.take_due(64, take) == 1);
+  CHECK(taken == std::vector<const void*>{&first, &second});
+  CHECK(fired.empty());
+}
+
+TEST_CASE("the first timer is known while there are no wheels") {
+  list fired;
+  timer_queue timers(start);
+  timer early(fired, 1), late(fired, 2);
+  timers.arm(late, start + 2s);
+  timers.arm(early, start + 1s);
+  CHECK(timers.first() == &early);
+  timers.make_wheels();
+  CHECK(timers.first() == nullptr);
+}
+
 TEST_CASE("clear hands over each timer once") {
   list fired;
   timer_queue timers(start);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for min
+#include <chrono>     // for microseconds
+
+#include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
+
+namespace async::detail {
+
+/// What a thread of a pool does now and then while a task of it sleeps: lets the pool's other tasks and loops go on,
+/// since one of them may be what the task waits for. True: it has turned a loop. Null on all other threads.
+using pool_look = bool (*)() noexcept;
+inline constinit thread_local pool_look look_after_pool = nullptr;
+
+/// Calls sleep(deadline), which returns true when it was woken, and false at the deadline (null: no limit). On a thread
+/// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. Returns what sleep() does.
+template <class Sleep>
+bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
+  if constexpr (!under_model) {
+    constexpr std::chrono::microseconds first(250), longest(8000);
+    if (look_after_pool != nullptr) {
+      bool has_turned = false;
+      for (std::chrono::microseconds nap = first;; nap = has_turned ? first : (std::min)(2 * nap, longest)) {
+        const wait_clock::time_point next = has_turned ? wait_clock::now() : wait_clock::now() + nap;
+        if (deadline != nullptr && *deadline <= next) break;
+        if (sleep(&next)) return true;
+        has_turned = look_after_pool();
+      }
+    }
+  }
+  return sleep(deadline);
+}
+
+}  // namespace async::detail

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <condition_variable>  // for condition_variable
+#include <future>              // for future
+#include <memory>              // for unique_ptr, make_unique
+#include <mutex>               // for mutex, lock_guard, unique_lock
+#include <thread>              // for thread
+#include <utility>             // for exchange, move
+
+#include "async/detail/call/call_result.hpp"     // for make_state, promised_result
+#include "async/detail/call/result_state.hpp"    // for result
+#include "async/detail/future/future_watch.hpp"  // for look_interval, is_ready
+#include "async/detail/future/result_word.hpp"   // for run_all
+
+/// Makes a result of this library of a std::future.
+namespace async::detail {
+
+/// A std::future that is waited for. Owned by the list of foreign_futures.
+struct foreign_wait {
+  foreign_wait() = default;
+  foreign_wait(const foreign_wait&) = delete;
+  foreign_wait& operator=(const foreign_wait&) = delete;
+  virtual ~foreign_wait() = default;
+  /// True: it was ready, and has been passed on.
+  virtual bool look() noexcept = 0;
+
+  std::unique_ptr<foreign_wait> next;
+};
+
+/// The std::futures of the process that are waited for. A std::future cannot tell when it is ready, so a thread looks
+/// at them: at once, after 50 us, then at growing intervals of at most 10 ms. The thread ends when there are none left.
+class foreign_futures {
+ public:
+  static foreign_futures& instance() {
+    static foreign_futures* const immortal = new foreign_futures;  // used by a thread that may outlive static objects
+    return *immortal;
+  }
+
+  /// Throws std::system_error if the thread cannot start; `one` is as before then.
+  void add(std::unique_ptr<foreign_wait>& one) {
+    const std::lock_guard lock(mutex_);
+    if (!is_running_) {
+      std::thread([this] { run(); }).detach();
+      is_running_ = true;
+    }
+    one->next = std::exchange(fresh_, nullptr);
+    fresh_ = std::move(one);
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_ptr<foreign_wait> waiting;
+    look_interval interval;
+    for (std::unique_lock lock(mutex_);;) {
+      if (fresh_ != nullptr) interval = {};
+      while (fresh_ != nullptr) put(waiting, take(fresh_));
+      if (waiting == nullptr) {
+        is_running_ = false;
+        return;
+      }
+      lock.unlock();
+      std::unique_ptr<foreign_wait> all = std::exchange(waiting, nullptr);
+      while (all != nullptr) {
+        std::unique_ptr<foreign_wait> one = take(all);
+        if (!one->look()) put(waiting, std::move(one));
+      }
+      lock.lock();
+      if (waiting != nullptr && fresh_ == nullptr) changed_.wait_for(lock, interval.next());
+    }
+  }
+  static std::unique_ptr<foreign_wait> take(std::unique_ptr<foreign_wait>& list) noexcept {
+    std::unique_ptr<foreign_wait> first = std::move(list);
+    list = std::move(first->next);
+    return first;
+  }
+  static void put(std::unique_ptr<foreign_wait>& list, std::unique_ptr<foreign_wait> one) noexcept {
+    one->next = std::move(list);
+    list = std::move(one);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<foreign_wait> fresh_;  // these are guarded by the mutex
+  bool is_running_ = false;
+};
+
+template <class T>
+struct foreign_future final : foreign_wait {
+  explicit foreign_future(std::future<T>&& f) : state(make_state<promised_result<T>>()), from(std::move(f)) {}
+  ~foreign_future() override { state->release(); }
+
+  bool look() noexcept override {
+    if (!is_ready(from)) return false;
+    pass_on();
+    return true;
+  }
+  void pass_on() noexcept {
+    state->word.take();
+    state->keep([this]() -> decltype(auto) { return from.get(); });
+    run_all(state->publish());
+  }
+
+  promised_result<T>* const state;
+  std::future<T> from;
+};
+
+/// The result of a future with a state, with a reference for the caller. A deferred call is made at once. Throws
+/// std::bad_alloc and std::system_error; the future is as before then.
+template <class T>
+result<T>* from_std_future(std::future<T>& f) {
+  auto wait = std::make_unique<foreign_future<T>>(std::move(f));
+  result<T>* const state = wait->state;
+  if (wait->look()) return state;
+  std::unique_ptr<foreign_wait> one = std::move(wait);
+  struct undo {
+    std::unique_ptr<foreign_wait>& one;
+    std::future<T>& f;
+    ~undo() {
+      if (one == nullptr) return;
+      auto& own = static_cast<foreign_future<T>&>(*one);
+      f = std::move(own.from);
+      own.state->release();  // the caller's
+    }
+  } const at_end{one, f};
+  foreign_futures::instance().add(one);
+  return state;
+}
+
+}  // namespace async::detail

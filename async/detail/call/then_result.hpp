@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <optional>     // for optional
+#include <type_traits>  // for conditional_t, invoke_result_t
+#include <utility>      // for forward, in_place, move
+
+#include "async/detail/call/call_memory.hpp"    // for stored_call
+#include "async/detail/call/call_result.hpp"    // for free_state
+#include "async/detail/call/future_access.hpp"  // for future_access, is_own_future
+#include "async/detail/call/result_state.hpp"   // for result, result_state, broken_promise
+#include "async/detail/future/result_word.hpp"  // for continuation, run_all
+#include "async/detail/pool/pool_core.hpp"      // for pool_core
+
+namespace async::detail {
+
+/// The value of a future that f returns, else what it returns.
+template <class T>
+struct unwrapped {
+  using type = T;
+};
+template <class T>
+struct unwrapped<future<T>> {
+  using type = T;
+};
+template <class T>
+struct unwrapped<shared_future<T>> {
+  using type = T;
+};
+
+/// The result of then(): f is called with the future `Source` when that is ready, by the thread that makes it ready or
+/// as a task of a pool. If f returns a future, its result becomes this one.
+template <class Source, class F>
+class then_result final : public result<typename unwrapped<std::invoke_result_t<F, Source>>::type>,
+                          private continuation {
+  using returned = std::invoke_result_t<F, Source>;
+  using value_type = typename unwrapped<returned>::type;
+  static constexpr bool unwraps = is_own_future<returned>;
+  struct nothing {};
+
+ public:
+  /// `pool` null: the thread that makes `source` ready. `of_source`: its state.
+  template <class G>
+  explicit then_result(pool_core* pool, G&& f, Source&& source, result_state& of_source)
+      : result<value_type>(how, pool),
+        continuation(&arrived),
+        source_(of_source),
+        call_(std::in_place, std::forward<G>(f), std::move(source)) {}
+
+  /// To be called once, after construction. Uses the maker's reference.
+  void begin() noexcept {
+    continuation& self = *this;
+    if (!source_.word.add(self)) run_all(arrived(self));
+  }
+
+ private:
+  static then_result& of(result_state& s) noexcept { return static_cast<then_result&>(s); }
+
+  /// The source is ready.
+  static continuation* arrived(continuation& c) noexcept {
+    auto& self = static_cast<then_result&>(c);
+    if (self.pool() != nullptr && !self.word.is_taken()) return self.submit_or_break();
+    continuation* const more = self.word.take() ? self.make_now() : nullptr;
+    self.release();
+    return more;
+  }
+
+  static bool make(result_state& s) {
+    then_result& self = of(s);
+    self.source_.wait_anywhere();  // it is ready, unless a task waits for this result
+    if constexpr (!unwraps) {
+      self.keep([&self]() -> decltype(auto) { return self.call_(); });
+      return true;
+    } else {
+      if (!self.guard([&self] { self.inner_.emplace(self.call_()); })) return true;
+      auto* const inner = future_access::state(*self.inner_);
+      if (inner == nullptr) {
+        self.error = broken_promise();
+        return true;
+      }
+      self.add_reference();
+      self.continuation::run = &inner_arrived;
+      if (inner->word.add(self)) return false;
+      self.take_inner();
+      self.release();
+      return true;
+    }
+  }
+
+  /// The future that f has returned is ready.
+  static continuation* inner_arrived(continuation& c) noexcept {
+    auto& self = static_cast<then_result&>(c);
+    self.take_inner();
+    continuation* const more = self.word.publish();
+    self.release();
+    return more;
+  }
+  void take_inner() noexcept {
+    if constexpr (is_unique_future<returned>) {
+      this->keep([this]() -> decltype(auto) { return future_access::state(*inner_)->take(); });
+      inner_.reset();
+    } else if constexpr (unwraps) {
+      this->keep([this]() -> decltype(auto) { return future_access::state(*inner_)->get(); });
+      inner_.reset();
+    }
+  }
+
+  static void drop(result_state& s) noexcept { of(s).call_.drop(); }
+  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>, true};
+
+  result_state& source_;  // valid until call_ is made or dropped
+  stored_call<F, Source> call_;
+  [[no_unique_address]] std::conditional_t<unwraps, std::optional<returned>, nothing> inner_;
+};
+
+}  // namespace async::detail

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <future>   // for future, promise
+#include <utility>  // for exchange, move
+
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/call/call_result.hpp"     // for make_state
+#include "async/detail/call/call_state.hpp"      // for future_of_call
+#include "async/detail/call/result_state.hpp"    // for result
+#include "async/detail/future/fulfil.hpp"        // for fulfil
+#include "async/detail/future/future_watch.hpp"  // for shared_state_of, tell_watchers_of
+#include "async/detail/future/pending_call.hpp"  // for make_promise, refuse
+#include "async/detail/future/result_word.hpp"   // for continuation, run_all
+
+/// Makes a std::future of a result of this library.
+namespace async::detail {
+
+/// A reference to a result, and the call that waits for it and returns it.
+template <class T>
+class taken_result {
+ public:
+  explicit taken_result(result<T>& s) noexcept : state_(&s) {}
+  taken_result(taken_result&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  taken_result& operator=(taken_result&&) = delete;
+  ~taken_result() {
+    if (state_ != nullptr) state_->release();
+  }
+  /// Leaves the reference to the caller.
+  void let_go() noexcept { state_ = nullptr; }
+  T operator()() {
+    state_->wait_anywhere();
+    return state_->take();
+  }
+
+ private:
+  result<T>* state_;
+};
+
+#if ASYNC_CALL_STATE != 0
+/// Makes a call when a result is ready, unless a thread that waits for the call has made it.
+class call_on_ready : continuation {
+ public:
+  /// Throws std::bad_alloc.
+  static call_on_ready* make() { return ::new (allocate_block(sizeof(call_on_ready))) call_on_ready; }
+
+  void begin(result_word& word, call_entry& entry) noexcept {
+    entry_ = &entry;
+    if (!word.add(*this)) run_all(arrived(*this));
+  }
+  void destroy() noexcept { free_block(this, sizeof(call_on_ready)); }
+
+ private:
+  call_on_ready() noexcept : continuation(&arrived) {}
+  static continuation* arrived(continuation& c) noexcept {
+    auto& self = static_cast<call_on_ready&>(c);
+    job* const call = self.entry_;
+    self.destroy();
+    call->run(call);
+    return nullptr;
+  }
+
+  call_entry* entry_ = nullptr;
+};
+
+/// Takes over a reference to the result, unless it throws std::bad_alloc. In a task the future's waits help, as those
+/// of the futures of async::async do.
+template <class T>
+std::future<T> to_std_future(result<T>& state) {
+  taken_result<T> call(state);
+  result_word& word = state.word;
+  pool_core* const pool = state.pool();
+  call_on_ready* alarm = nullptr;
+  try {
+    alarm = call_on_ready::make();
+    // The state is there when begin() returns: if it is not ready, its maker has a reference.
+    return future_of_call<false, T>(
+        [&word, pool, alarm](call_entry& entry, const call_entry::operations& how) noexcept {
+          entry.hand_in(pool, how);
+          alarm->begin(word, entry);
+        },
+        std::move(call));
+  } catch (...) {
+    call.let_go();
+    if (alarm != nullptr) alarm->destroy();
+    throw;
+  }
+}
+#else
+/// Makes a std::future ready when a result is.
+template <class T>
+class promise_on_ready : continuation {
+ public:
+  explicit promise_on_ready(taken_result<T>&& call) noexcept : continuation(&arrived), call_(std::move(call)) {}
+
+  std::future<T> begin(result_word& word) {
+    std::future<T> made = promise_.get_future();
+    if (!word.add(*this)) run_all(arrived(*this));
+    return made;
+  }
+
+ private:
+  static continuation* arrived(continuation& c) noexcept {
+    auto& self = static_cast<promise_on_ready&>(c);
+    std::promise<T> promise = std::move(self.promise_);
+    taken_result<T> call = std::move(self.call_);
+    std::destroy_at(&self);
+    free_block(&self, sizeof(promise_on_ready), alignof(promise_on_ready));
+    const void* const of = shared_state_of(promise);
+    std::exception_ptr error;
+    try {
+      if constexpr (std::is_void_v<T>) {
+        call();
+        fulfil(promise);
+      } else {
+        fulfil(promise, call());
+      }
+      tell_watchers_of(of);
+      return nullptr;
+    } catch (...) {
+      error = std::current_exception();
+    }
+    refuse(std::move(promise), std::move(error));
+    return nullptr;
+  }
+
+  std::promise<T> promise_ = make_promise<T>();
+  taken_result<T> call_;
+};
+
+/// Takes over a reference to the result, unless it throws std::bad_alloc.
+template <class T>
+std::future<T> to_std_future(result<T>& state) {
+  taken_result<T> call(state);
+  promise_on_ready<T>* alarm = nullptr;
+  try {
+    alarm = make_state<promise_on_ready<T>>(std::move(call));
+  } catch (...) {
+    call.let_go();
+    throw;
+  }
+  return alarm->begin(state.word);
+}
+#endif
+
+}  // namespace async::detail

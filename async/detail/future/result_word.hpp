@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uintptr_t
+#include <utility>  // for exchange
+
+#include "async/detail/base/atomics.hpp"  // for atomic, cell
+#include "async/detail/base/backoff.hpp"  // for backoff
+
+namespace async::detail {
+
+/// An action that a result has ready: wakes a thread, runs a continuation, resumes a coroutine. run(c) is called once,
+/// by the thread that makes the result ready, unless the action has been removed before. It may free `c`. It returns
+/// further actions, those of a result that it has made ready itself; so a chain of results needs no recursion.
+struct alignas(8) continuation {
+  explicit continuation(continuation* (*f)(continuation&) noexcept) noexcept : run(f) {}
+  continuation(const continuation&) = delete;
+  continuation& operator=(const continuation&) = delete;
+
+  continuation* (*run)(continuation&) noexcept;
+  cell<continuation*> next{nullptr};  // of the list that it is in
+};
+
+/// Runs a list of actions, and those that they return.
+inline void run_all(continuation* list) noexcept {
+  while (list != nullptr) {
+    continuation& first = *list;
+    list = first.next.get();
+    continuation* more = first.run(first);
+    while (more != nullptr) {
+      continuation* const rest = more->next.get();
+      more->next.set(list);
+      list = std::exchange(more, rest);
+    }
+  }
+}
+
+/// The state of a result: one word, [ first action | locked | ready | taken ].
+///
+/// | transition | from | to | by |
+/// |---|---|---|---|
+/// | take | not taken | taken | the thread that makes the result: runs the call, sets the promise, or cancels |
+/// | give_back | taken | not taken | the same thread, when the constructor of a value has thrown |
+/// | publish | taken, not locked | ready, no actions | the same thread; it runs the actions |
+/// | add | not ready, not locked | one action more | a thread that waits or continues |
+/// | remove | not ready, not locked | locked, then one action less | a thread that stops waiting |
+///
+/// Threads     any.
+/// Progress    take(), give_back() and is_ready() are wait-free. The others are lock-free except while a remove() walks
+///             the list of actions, for which they spin.
+class result_word {
+ public:
+  /// True: the caller makes the result, and calls publish() or give_back().
+  bool take() noexcept {
+    // [K1] acquire, pairs with [K2]: a value that was constructed in part has been destroyed
+    return (word_.fetch_or(taken, std::memory_order_acquire) & taken) == 0;
+  }
+  void give_back() noexcept {
+    word_.fetch_and(~taken, std::memory_order_release);  // [K2] release, pairs with [K1]
+  }
+  bool is_taken() const noexcept { return (word_.load(std::memory_order_relaxed) & taken) != 0; }  // relaxed: a hint
+  bool is_ready() const noexcept {
+    return (word_.load(std::memory_order_acquire) & ready) != 0;  // [K3] acquire, pairs with [K4]
+  }
+
+  /// Makes the result ready. Returns the actions that wait for it, for run_all().
+  continuation* publish() noexcept {
+    std::uintptr_t word = taken;
+    backoff pause;
+    // [K4] acq_rel, pairs with [K3], [K5], [K7] and itself: publishes the result, and the actions are complete
+    while (!word_.compare_exchange_weak(word, taken | ready, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      pass_lock(word, pause);
+    }
+    return first_of(word);
+  }
+
+  /// False: the result is ready, and the action has not been added.
+  bool add(continuation& c) noexcept {
+    std::uintptr_t word = word_.load(std::memory_order_acquire);  // [K3]
+    backoff pause;
+    do {
+      pass_lock(word, pause);
+      if ((word & ready) != 0) return false;
+      c.next.set(first_of(word));
+      // [K5] release, pairs with [K4] and [K6]: publishes the action. Acquire on failure, pairs with [K4]: as [K3]
+    } while (!word_.compare_exchange_weak(word, (word & flags) | reinterpret_cast<std::uintptr_t>(&c),
+                                          std::memory_order_release, std::memory_order_acquire));
+    return true;
+  }
+
+  /// True: the action was in the list, and will not be run.
+  bool remove(continuation& c) noexcept {
+    std::uintptr_t word = word_.load(std::memory_order_relaxed);  // relaxed: the exchange below orders
+    backoff pause;
+    do {
+      pass_lock(word, pause);
+      if ((word & ready) != 0) return false;
+      // [K6] acquire, pairs with [K5] and [K7]: the actions are complete, and so is the list
+    } while (!word_.compare_exchange_weak(word, word | locked, std::memory_order_acquire, std::memory_order_relaxed));
+    continuation* const first = first_of(word);
+    continuation* before = nullptr;
+    continuation* found = first;
+    while (found != nullptr && found != &c) found = (before = found)->next.get();
+    std::uintptr_t change = locked;
+    if (found != nullptr) {
+      if (before != nullptr) {
+        before->next.set(c.next.get());
+      } else {
+        change |= reinterpret_cast<std::uintptr_t>(first) ^ reinterpret_cast<std::uintptr_t>(c.next.get());
+      }
+    }
+    word_.fetch_xor(change, std::memory_order_release);  // [K7] release, pairs with [K6] and [K4]: the list
+    return found != nullptr;
+  }
+
+ private:
+  static constexpr std::uintptr_t taken = 1;
+  static constexpr std::uintptr_t ready = 2;
+  static constexpr std::uintptr_t locked = 4;
+  static constexpr std::uintptr_t flags = taken | ready | locked;
+
+  static continuation* first_of(std::uintptr_t word) noexcept { return reinterpret_cast<continuation*>(word & ~flags); }
+
+  void pass_lock(std::uintptr_t& word, backoff& pause) const noexcept {
+    for (; (word & locked) != 0; word = word_.load(std::memory_order_acquire)) pause.wait();  // [K3]
+  }
+
+  atomic<std::uintptr_t> word_{0};
+};
+
+}  // namespace async::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>  // for duration, nanoseconds, time_point
+
+#include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
+#include "async/detail/base/backoff.hpp"        // for backoff
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
+#include "async/detail/base/naps.hpp"           // for sleep_in_naps
+#include "async/detail/queue/event_count.hpp"   // for event_count
+#include "async/detail/queue/queue_result.hpp"  // for queue_result
+
+/// The blocking and timed calls of the queues.
+namespace async::detail {
+
+/// The end of a timed call, on the steady clock; never, for limits of decades.
+class queue_deadline {
+ public:
+  template <class Rep, class Period>
+  explicit queue_deadline(std::chrono::duration<Rep, Period> limit) {
+    const std::chrono::nanoseconds time = to_nanoseconds(limit);
+    if (time >= std::chrono::seconds(1'000'000'000)) {
+      is_never_ = true;
+    } else if (time > time.zero()) {
+      at_ = later(wait_clock::now(), time);
+    } else {
+      has_passed_ = true;  // also not-a-number
+    }
+  }
+  const wait_clock::time_point* time() const noexcept { return is_never_ ? nullptr : &at_; }
+  bool has_passed() const noexcept { return has_passed_ || (!is_never_ && wait_clock::now() >= at_); }
+
+ private:
+  wait_clock::time_point at_{};
+  bool is_never_ = false;
+  bool has_passed_ = false;
+};
+
+/// Spins for a few microseconds. False: it is time to sleep.
+template <class Hint>
+bool is_worth_another_try(const queue_deadline* until, Hint hint) {
+  if constexpr (!under_model) {
+    for (backoff look; !look.exhausted(); look.wait()) {
+      if (hint()) return true;
+      if (until != nullptr && until->has_passed()) return true;
+    }
+  }
+  return false;
+}
+
+/// Tries, spins for a while, then announces the sleep, tries again and sleeps, until there is something to return.
+/// False: closed, or `until` (null: no limit) has passed.
+///
+/// No wake-up is lost if `attempt` reports "blocked" by a seq_cst load of the word that the other side changes with a
+/// seq_cst operation before it calls `events.wake()`.
+template <class Attempt, class Hint>
+bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt attempt, Hint hint) {
+  for (;;) {
+    if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
+    if (until != nullptr && until->has_passed()) return false;
+    if (is_worth_another_try(until, hint)) continue;
+    event_count::announcement here(events);
+    if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
+    const auto sleep = [&here](const wait_clock::time_point* deadline) noexcept { return here.sleep(deadline); };
+    static_cast<void>(sleep_in_naps(until != nullptr ? until->time() : nullptr, sleep));
+  }
+}
+
+}  // namespace async::detail

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>       // for duration
+#include <concepts>     // for constructible_from, move_constructible
+#include <cstddef>      // for size_t
+#include <type_traits>  // for decay_t, is_invocable_v, is_lvalue_reference_v, remove_const_t, remove_reference_t
+#include <utility>      // for forward, in_place
+
+#include "async/detail/call/future_access.hpp"   // for is_own_future
+#include "async/detail/queue/queue_access.hpp"   // for any_queue, queue_access
+#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline
+#include "async/detail/select/select_case.hpp"   // for pop_case, push_case, ready_case, limit_case, otherwise_case
+#include "async/detail/select/select_sleep.hpp"  // for sleep_in_select, require_thread
+#include "async/detail/select/selection.hpp"     // for selection
+#include "async/future.hpp"                      // exports future, shared_future
+
+namespace async {
+
+/// What select() returns when no case is left that can take effect.
+inline constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
+
+/// A case of select() that takes an element out of a queue or bounded_queue, and calls f(element) with an rvalue.
+///
+/// When the queue is closed and drained, the case is passed over; with a third argument, it takes effect and calls
+/// closed(). f may call any function of the queue.
+template <class Queue, class F, class Closed = detail::passed_over>
+auto on_pop(Queue& queue, F&& f, Closed&& closed = {}) {
+  static_assert(detail::any_queue<Queue>, "on_pop(queue, f) takes an async::queue or an async::bounded_queue");
+  if constexpr (detail::any_queue<Queue>) {
+    using element = typename Queue::value_type;
+    static_assert(std::move_constructible<element>, "on_pop(queue, f) moves the element out of the queue");
+    static_assert(std::is_invocable_v<std::decay_t<F>&, element>,
+                  "on_pop(queue, f) calls f(element), with an rvalue: take it by value, by && or by const &");
+    static_assert(std::is_invocable_v<std::decay_t<Closed>&>, "on_pop(queue, f, closed) calls closed()");
+    return detail::pop_case<Queue, std::decay_t<F>, std::decay_t<Closed>>(queue, std::forward<F>(f),
+                                                                          std::forward<Closed>(closed));
+  }
+}
+
+/// A case of select() that enqueues an element made of `item` in a bounded_queue, and calls f().
+///
+/// `item` is untouched unless the case takes effect, so that std::move(item) may be tried again and again. When the
+/// queue is closed, the case is passed over; with a fourth argument, it takes effect and calls closed().
+template <class Queue, class Item, class F = detail::no_handler, class Closed = detail::passed_over>
+auto on_push(Queue& queue, Item&& item, F&& f = {}, Closed&& closed = {}) {
+  constexpr bool is_bounded = detail::queue_access::is_bounded<Queue>;
+  static_assert(is_bounded, "on_push(queue, item, f) takes an async::bounded_queue; async::queue is never full");
+  if constexpr (is_bounded) {
+    static_assert(std::constructible_from<typename Queue::value_type, Item>,
+                  "on_push(queue, item, f) makes an element of item");
+    static_assert(std::is_invocable_v<std::decay_t<F>&>, "on_push(queue, item, f) calls f()");
+    static_assert(std::is_invocable_v<std::decay_t<Closed>&>, "on_push(queue, item, f, closed) calls closed()");
+    return detail::push_case<Queue, Item, std::decay_t<F>, std::decay_t<Closed>>(
+        queue, std::forward<Item>(item), std::forward<F>(f), std::forward<Closed>(closed));
+  }
+}
+
+/// A case of select() that takes effect when a future or shared_future is ready, and calls f(future). The future stays
+/// the caller's: get() in f does not wait. A future without a state is passed over, so a loop takes each result once.
+template <class Future, class F = detail::no_handler>
+auto on_ready(Future&& future, F&& f = {}) {
+  using future_type = std::remove_reference_t<Future>;
+  constexpr bool is_future = detail::is_own_future<std::remove_const_t<future_type>>;
+  static_assert(is_future, "on_ready(future, f) takes an async::future or an async::shared_future");
+  if constexpr (is_future) {
+    static_assert(std::is_lvalue_reference_v<Future>, "on_ready(future, f) leaves the future to the caller: name it");
+    static_assert(std::is_invocable_v<std::decay_t<F>&, future_type&>,
+                  "on_ready(future, f) calls f(future), with an lvalue: take it by reference");
+    return detail::ready_case<future_type, std::decay_t<F>>(future, std::forward<F>(f));
+  }
+}
+
+/// A case of select() that takes effect after a time, from this call on (steady clock), and calls f(). Limits of 0 and
+/// below have passed at once, limits of decades never do.
+template <class Rep, class Period, class F = detail::no_handler>
+auto after(std::chrono::duration<Rep, Period> limit, F&& f = {}) {
+  static_assert(std::is_invocable_v<std::decay_t<F>&>, "after(limit, f) calls f()");
+  return detail::limit_case<std::decay_t<F>>(detail::queue_deadline(limit), std::forward<F>(f));
+}
+
+/// A case of select() that takes effect if no other one does at once, wherever it stands, and calls f(). With it
+/// select() does not wait.
+template <class F = detail::no_handler>
+auto otherwise(F&& f = {}) {
+  static_assert(std::is_invocable_v<std::decay_t<F>&>, "otherwise(f) calls f()");
+  return detail::otherwise_case<std::decay_t<F>>(std::in_place, std::forward<F>(f));
+}
+
+/// Waits for the first of several queues, futures and time limits. Exactly one case takes effect: its handler is called
+/// on this thread, and its index is returned.
+///
+///   std::size_t which = async::select(
+///       async::on_pop(orders, [&](order o) { ... }),
+///       async::on_ready(stop, [&](async::future<void>&) { ... }),
+///       async::after(10ms, [&] { ... }));
+///
+/// Use it in a thread that serves several sources. Do not use it for one source (blocking_dequeue(), get()), for
+/// futures alone that a continuation can take (when_any()), or in steps of flows and coroutines, which must not block.
+///
+/// Cases       on_pop, on_push, on_ready, after, otherwise; any number, made in the call.
+/// Order       that of the cases is their priority: when several are ready, the first one takes effect. A first case
+///             that is always ready starves the others; rotate them where that matters.
+/// Elements    an element stays in its queue until this thread takes it. Cases that do not take effect change nothing.
+/// Closing     cases of closed and drained queues, and futures without a state, are passed over. When no other case is
+///             left than after() and otherwise(), select() returns nothing_left at once and calls no handler, so that
+///             `while (select(...) != nothing_left)` ends when all queues are closed. With after() alone it sleeps.
+/// Waiting     spins for a few microseconds, then sleeps without using the CPU. In a task of a pool whose workers are
+///             all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker itself turns loops, with
+///             their flows, that wait for it: hold no lock that these need. No thread does so while the pool has none.
+///             Throws std::system_error (resource_deadlock_would_occur) in a callback of an event loop instead of
+///             sleeping.
+/// Fairness    waiters of a queue are woken first come, first served; a thread that does not sleep may get the element
+///             before them.
+/// Threads     any number may select on the same queues, beside threads that use them directly. A future as its
+///             members: one thread at a time.
+/// Exceptions  what the handler throws: its case has taken effect, and an element that it has not kept is gone.
+///             What T's constructor throws, as from dequeue() and enqueue(): an element that was being taken is gone.
+///             std::bad_alloc when it has to sleep: nothing was taken. No handler is called after the last two.
+/// Lifetime    queues and futures must live until it returns.
+/// Progress    the calls that it makes on a queue are those of the queue. Other threads pay for a waiter as for one of
+///             blocking_dequeue(), and take the lock of a list.
+/// Memory      one recycled block while it sleeps.
+/// Example     test/example/select.cpp
+template <class... Cases>
+std::size_t select(Cases&&... cases) {
+  constexpr bool are_cases = (detail::is_select_case<Cases> && ...) && sizeof...(Cases) != 0;
+  static_assert(are_cases, "select() takes cases that are made in the call: on_pop(), on_push(), on_ready(), ...");
+  if constexpr (are_cases) {
+    detail::selection<Cases...> all(cases...);
+    std::size_t found = all.try_all();
+    if (found == all.pending) {
+      detail::require_thread();
+      found = all.wait(detail::sleep_in_select);
+    }
+    all.finish(found);
+    return found;
+  }
+}
+
+}  // namespace async

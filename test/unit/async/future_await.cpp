@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// co_await of async::future in coroutines of any kind.
+#include <doctest/doctest.h>
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "async/async.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+/// A coroutine that runs until its first wait, and goes on when it is resumed. Its handle destroys it.
+struct walker {
+  struct promise_type {
+    walker get_return_object() { return walker{std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  explicit walker(std::coroutine_handle<promise_type> h) : handle(h) {}
+  walker(walker&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
+  ~walker() {
+    if (handle) handle.destroy();
+  }
+  std::coroutine_handle<promise_type> handle;
+};
+
+walker add(async::future<int> future, int& to) { to += co_await std::move(future); }
+
+walker add_shared(async::shared_future<int> future, int& to) {
+  to += co_await future;
+  to += co_await future;
+}
+
+walker catches(async::future<void> future, bool& caught) {
+  try {
+    co_await std::move(future);
+  } catch (const std::runtime_error&) {
+    caught = true;
+  }
+}
+
+walker holds(async::future<int> future, std::shared_ptr<int> value, int& to) {
+  to = *value + co_await std::move(future);
+}
+
+}  // namespace
+
+TEST_CASE("co_await: a coroutine resumes with the value, in the call that makes the future ready") {
+  async::promise<int> promise;
+  int sum = 1;
+  const walker one = add(promise.get_future(), sum);
+  CHECK(sum == 1);
+  promise.set_value(2);
+  CHECK(sum == 3);
+  CHECK(one.handle.done());
+  const walker two = add(async::make_ready_future(4), sum);
+  CHECK(sum == 7);
+}
+
+TEST_CASE("co_await: exceptions are thrown in the coroutine") {
+  bool caught = false;
+  async::promise<void> promise;
+  const walker one = catches(promise.get_future(), caught);
+  promise.set_exception(std::make_exception_ptr(std::runtime_error("why")));
+  CHECK(caught);
+}
+
+TEST_CASE("co_await: several coroutines await a shared future, each more than once") {
+  async::promise<int> promise;
+  const async::shared_future<int> shared = promise.get_future().share();
+  int sum = 0;
+  const walker one = add_shared(shared, sum);
+  const walker two = add_shared(shared, sum);
+  promise.set_value(3);
+  CHECK(sum == 12);
+}
+
+TEST_CASE("co_await: a coroutine that is destroyed while it waits is not resumed, and drops the future") {
+  async::promise<int> promise;
+  const auto value = std::make_shared<int>(1);
+  int sum = 0;
+  {
+    const walker one = holds(promise.get_future(), value, sum);
+    CHECK(value.use_count() == 2);
+  }
+  CHECK(value.use_count() == 1);
+  promise.set_value(3);
+  CHECK(sum == 0);
+}
+
+TEST_CASE("co_await: of calls in a pool") {
+  async::threadpool pool(2);
+  for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {
+    int sum = 1;
+    async::future<int> call = pool.post([] { return 2; });
+    const walker one = add(std::move(call), sum);
+    pool.wait_idle();
+    REQUIRE(sum == 3);
+  }
+}

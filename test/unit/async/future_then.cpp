@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Continuations of async::future, and futures that are cancelled.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "async/async.hpp"
+#include "support/live_count.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class T>
+bool is_broken(async::future<T> future) {
+  try {
+    future.get();
+  } catch (const std::future_error& e) {
+    return e.code() == std::future_errc::broken_promise;
+  }
+  return false;
+}
+
+/// A worker that is busy while this lives.
+class busy_worker {
+ public:
+  explicit busy_worker(async::threadpool& pool) {
+    std::promise<void> begun;
+    std::future<void> has_begun = begun.get_future();
+    pool.execute([until = go_.get_future(), begun = std::move(begun)]() mutable {
+      begun.set_value();
+      until.wait();
+    });
+    has_begun.wait();
+  }
+  ~busy_worker() { go_.set_value(); }
+
+ private:
+  std::promise<void> go_;
+};
+
+}  // namespace
+
+TEST_CASE("then: f gets the ready future, on the thread that makes it ready") {
+  async::promise<int> promise;
+  std::thread::id where;
+  async::future<std::string> text = promise.get_future().then([&where](async::future<int> ready) {
+    where = std::this_thread::get_id();
+    CHECK(ready.is_ready());
+    return std::to_string(ready.get());
+  });
+  CHECK_FALSE(text.is_ready());
+  std::thread setter([&promise] { promise.set_value(7); });
+  const std::thread::id other = setter.get_id();
+  setter.join();
+  CHECK(where == other);
+  CHECK(text.get() == "7");
+}
+
+TEST_CASE("then: of a ready future, f runs at once") {
+  const std::thread::id here = std::this_thread::get_id();
+  async::future<int> future = async::make_ready_future(1);
+  async::future<bool> same =
+      std::move(future).then([here](async::future<int>) { return std::this_thread::get_id() == here; });
+  CHECK_FALSE(future.valid());
+  CHECK(same.is_ready());
+  CHECK(same.get());
+}
+
+TEST_CASE("then: exceptions go to f, and those of f to its future") {
+  async::future<int> failed = async::make_exceptional_future<int>(std::make_exception_ptr(std::runtime_error("one")));
+  async::future<std::string> text = std::move(failed).then([](async::future<int> f) {
+    try {
+      f.get();
+    } catch (const std::runtime_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  });
+  CHECK(text.get() == "one");
+  async::future<void> thrown =
+      async::make_ready_future().then([](async::future<void>) { throw std::logic_error("two"); });
+  CHECK_THROWS_WITH_AS(thrown.get(), "two", std::logic_error);
+  async::promise<int> promise;
+  async::future<int> broken = promise.get_future().then([](async::future<int> f) { return f.get(); });
+  promise = {};
+  CHECK(is_broken(std::move(broken)));
+}
+
+TEST_CASE("then: takes void, references and move-only values and functions") {
+  int number = 1;
+  async::promise<int&> reference;
+  async::future<int&> same = reference.get_future().then([](async::future<int&> f) -> int& { return f.get(); });
+  reference.set_value(number);
+  CHECK(&same.get() == &number);
+  async::future<std::unique_ptr<int>> owned = async::make_ready_future().then(
+      [two = std::make_unique<int>(2)](async::future<void>) mutable { return std::move(two); });
+  CHECK(*owned.get() == 2);
+}
+
+TEST_CASE("then: a future that f returns is unwrapped") {
+  async::promise<int> outer;
+  async::promise<std::string> inner;
+  auto text = outer.get_future().then([&inner](async::future<int>) { return inner.get_future(); });
+  static_assert(std::is_same_v<decltype(text), async::future<std::string>>);
+  outer.set_value(1);
+  CHECK_FALSE(text.is_ready());
+  inner.set_value("later");
+  CHECK(text.is_ready());
+  CHECK(text.get() == "later");
+
+  auto failed = async::make_ready_future().then([](async::future<void>) {
+    return async::make_exceptional_future<int>(std::make_exception_ptr(std::runtime_error("inner")));
+  });
+  CHECK_THROWS_WITH_AS(failed.get(), "inner", std::runtime_error);
+  auto thrown = async::make_ready_future().then(
+      [](async::future<void>) -> async::future<int> { throw std::runtime_error("no future"); });
+  CHECK_THROWS_WITH_AS(thrown.get(), "no future", std::runtime_error);
+  CHECK(is_broken(async::make_ready_future().then([](async::future<void>) { return async::future<int>(); })));
+  auto shared =
+      async::make_ready_future().then([](async::future<void>) { return async::make_ready_future(5).share(); });
+  static_assert(std::is_same_v<decltype(shared), async::future<int>>);
+  CHECK(shared.get() == 5);
+}
+
+TEST_CASE("then: a shared future has any number of continuations") {
+  async::promise<int> promise;
+  const async::shared_future<int> shared = promise.get_future().share();
+  std::vector<async::future<int>> all;
+  for (int i = 0; i < 10; ++i) {
+    all.push_back(shared.then([i](const async::shared_future<int>& f) { return f.get() + i; }));
+  }
+  promise.set_value(100);
+  for (int i = 0; i < 10; ++i) CHECK(all[static_cast<std::size_t>(i)].get() == 100 + i);
+}
+
+TEST_CASE("then: in a pool, f runs there as a task") {
+  async::threadpool pool(1);
+  async::promise<int> promise;
+  async::future<bool> inside = promise.get_future().then(
+      pool, [&pool](async::future<int> f) { return f.get() == 3 && async::threadpool::current() == &pool; });
+  promise.set_value(3);
+  CHECK(inside.get());
+  async::future<int> sum = pool.post([] { return 1; })
+                               .then(pool, [](async::future<int> f) { return f.get() + 1; })
+                               .then([](async::future<int> f) { return f.get() + 1; });
+  CHECK(sum.get() == 3);
+}
+
+TEST_CASE("then: a pool that has stopped breaks the promise") {
+  async::threadpool pool(1);
+  async::promise<int> promise;
+  async::future<int> late = promise.get_future().then(pool, [](async::future<int> f) { return f.get(); });
+  pool.stop();
+  promise.set_value(1);
+  CHECK(is_broken(std::move(late)));
+}
+
+TEST_CASE("then: a chain of a million needs no stack, made before, made after, or dropped") {
+  struct counted : testing::live_count<counted> {};
+  const std::size_t length = testing::rounds(1'000'000);
+  const auto next = [c = counted()](async::future<std::size_t> f) { return f.get() + 1; };
+  const int before = counted::live();
+  for (const bool is_ready_first : {true, false}) {
+    async::promise<std::size_t> promise;
+    async::future<std::size_t> last = promise.get_future();
+    if (is_ready_first) promise.set_value(0);
+    for (std::size_t i = 0; i < length; ++i) last = std::move(last).then(next);
+    if (!is_ready_first) promise.set_value(0);
+    CHECK(last.get() == length);
+    CHECK(counted::live() == before);
+  }
+  {  // dropped: the futures have gone, and then the promise
+    async::promise<std::size_t> promise;
+    {
+      async::future<std::size_t> last = promise.get_future();
+      for (std::size_t i = 0; i < length; ++i) last = std::move(last).then(next);
+    }
+    CHECK(counted::live() == before + static_cast<int>(length));
+  }
+  CHECK(counted::live() == before);
+}
+
+TEST_CASE("then: a chain of a million on a pool that has stopped needs no stack") {
+  struct counted : testing::live_count<counted> {};
+  const int before = counted::live();
+  async::threadpool pool(1);
+  pool.stop();
+  async::promise<int> promise;
+  async::future<int> last = promise.get_future();
+  for (std::size_t i = 0; i < testing::rounds(1'000'000); ++i) {
+    last = std::move(last).then(pool, [c = counted()](async::future<int> f) { return f.get() + 1; });
+  }
+  promise.set_value(1);
+  CHECK(is_broken(std::move(last)));
+  CHECK(counted::live() == before);
+}
+
+TEST_CASE("then: a chain on a pool, and one of futures that are unwrapped") {
+  async::threadpool pool(2);
+  const std::size_t length = testing::rounds(10'000);
+  async::future<std::size_t> last = pool.post([] { return std::size_t{0}; });
+  for (std::size_t i = 0; i < length; ++i) {
+    last = i % 2 == 0 ? std::move(last).then(pool, [](async::future<std::size_t> f) { return f.get() + 1; })
+                      : std::move(last).then([&pool](async::future<std::size_t> f) {
+                          return pool.post([n = f.get()] { return n + 1; });
+                        });
+  }
+  CHECK(last.get() == length);
+}
+
+TEST_CASE("cancel: drops a call that has not begun, with its captures") {
+  async::threadpool pool(1);
+  std::atomic<bool> was_called{false};
+  const auto value = std::make_shared<int>(1);
+  async::future<void> future;
+  {
+    const busy_worker busy(pool);
+    future = pool.post([&was_called, value] { was_called = true; });
+    CHECK(future.cancel());
+    CHECK(value.use_count() == 1);
+    CHECK(future.is_ready());
+    CHECK_FALSE(future.cancel());
+  }
+  CHECK(is_broken(std::move(future)));
+  pool.wait_idle();
+  CHECK_FALSE(was_called);
+}
+
+TEST_CASE("cancel: leaves calls that have begun, results and promises alone") {
+  async::threadpool pool(1);
+  async::future<int> done = pool.post([] { return 1; });
+  done.wait();
+  CHECK_FALSE(done.cancel());
+  CHECK(done.get() == 1);
+  async::promise<int> promise;
+  async::future<int> future = promise.get_future();
+  CHECK_FALSE(future.cancel());
+  promise.set_value(2);
+  CHECK(future.get() == 2);
+}
+
+TEST_CASE("cancel: of a continuation, f is not called, and continuations of it see that") {
+  async::promise<int> promise;
+  bool was_called = false;
+  const auto value = std::make_shared<int>(1);
+  async::future<void> next = promise.get_future().then([&was_called, value](async::future<int>) { was_called = true; });
+  CHECK(next.cancel());
+  CHECK(value.use_count() == 1);
+  async::future<bool> last = std::move(next).then([](async::future<void> f) { return is_broken(std::move(f)); });
+  CHECK(last.get());
+  promise.set_value(1);
+  CHECK_FALSE(was_called);
+}
+
+TEST_CASE("cancel: a call and the thread that takes it agree") {
+  async::threadpool pool(1);
+  for (std::size_t i = 0; i < testing::rounds(20'000); ++i) {
+    std::atomic<bool> was_called{false};
+    async::future<int> future = pool.post([&was_called] {
+      was_called = true;
+      return 1;
+    });
+    const bool dropped = future.cancel();
+    if (dropped) {
+      REQUIRE(is_broken(std::move(future)));
+    } else {
+      REQUIRE(future.get() == 1);
+    }
+    REQUIRE(was_called == !dropped);
+  }
+}
+
+#if defined(__cpp_lib_jthread)
+TEST_CASE("cancel: a running call with a std::stop_token is requested to stop") {
+  async::threadpool pool(1);
+  std::atomic<bool> has_begun{false};
+  async::future<int> future = pool.post(
+      [&has_begun](std::stop_token token, int n) {
+        has_begun = true;
+        while (!token.stop_requested()) std::this_thread::yield();
+        return n;
+      },
+      5);
+  while (!has_begun) std::this_thread::yield();
+  CHECK_FALSE(future.cancel());
+  CHECK(future.get() == 5);
+  // A call that needs no token gets none.
+  CHECK(pool.post([](auto... all) { return sizeof...(all); }, 1, 2).get() == 2);
+}
+#endif
+
+TEST_CASE("futures that are destroyed before their calls are made, and while these run") {
+  const auto value = std::make_shared<int>(1);
+  std::atomic<int> calls{0};
+  {
+    async::threadpool pool(2);
+    for (std::size_t i = 0; i < testing::rounds(2'000); ++i) {
+      pool.post([value, &calls] { ++calls; });
+      static_cast<void>(
+          pool.post([value, &calls] { return ++calls; }).then([value](async::future<int> f) { f.get(); }));
+    }
+  }
+  CHECK(calls == 2 * static_cast<int>(testing::rounds(2'000)));
+  CHECK(value.use_count() == 1);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Tasks that wait for a queue, or for a limited time for a future, in a pool whose only worker they take.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <type_traits>
+
+#include "async/bounded_queue.hpp"
+#include "async/future.hpp"
+#include "async/queue.hpp"
+#include "async/threadpool.hpp"
+
+using namespace std::chrono_literals;
+
+TEST_CASE_TEMPLATE("in a task, calls of queues that wait let the pool's tasks and loops go on", Queue,
+                   async::queue<int>, async::bounded_queue<int>) {
+  async::threadpool pool(1);
+  constexpr bool is_bounded = std::is_same_v<Queue, async::bounded_queue<int>>;
+  const auto q = std::make_unique<Queue>(1);  // room for one element, at least
+  int got = 0;
+  pool.post([&] {
+        int n = 0;
+        pool.execute([&q] { q->enqueue(1); });
+        CHECK(q->blocking_dequeue(n));
+        got += n;
+        pool.execute([&q] { q->enqueue(2); });
+        CHECK(q->dequeue_for(n, 1h));
+        got += n;
+        pool.loop(0).post([&q] { q->enqueue(3); });
+        CHECK(q->blocking_dequeue(n));
+        got += n;
+        pool.loop(0).deferred(1ms, [&q] { q->enqueue(4); });
+        CHECK(q->dequeue_for(n, 1h));
+        got += n;
+        CHECK_FALSE(q->dequeue_for(n, 1ms));
+        if constexpr (is_bounded) {
+          q->enqueue(5);
+          pool.execute([&q] { q->dequeue(); });
+          CHECK(q->blocking_enqueue(6));
+          pool.loop(0).post([&q] { q->dequeue(); });
+          CHECK(q->enqueue_for(1h, 7));
+        }
+      })
+      .get();
+  CHECK(got == 10);
+}
+
+TEST_CASE("in a task, a timed wait for a future lets the pool's loops go on") {
+  async::threadpool pool(1);
+  async::promise<int> p;
+  const int got = pool.post([&] {
+                        async::future<int> f = p.get_future();
+                        pool.loop(0).deferred(1ms, [&p] { p.set_value(3); });
+                        return f.wait_for(1h) == std::future_status::ready ? f.get() : 0;
+                      })
+                      .get();
+  CHECK(got == 3);
+}
