@@ -18,7 +18,7 @@ namespace steps {
 ///   async::event_loop loop;
 ///   steps::AsyncSteps flow{loop};
 ///   flow.add([](steps::IAsyncSteps& asi) { asi.success(42); });
-///   std::future<int> answer = flow.promise<int>();
+///   async::future<int> answer = flow.promise<int>();
 ///
 /// On a threadpool in place of a loop, any worker that is free starts the flow and goes on with it after each wait. One
 /// thread at a time runs the flow, and each step sees what the steps before have done; a thread_local object may be

@@ -21,8 +21,8 @@ class completion;
 
 namespace detail {
 
-template <class Face, class... Call>
-struct pool_call_step;
+template <class R>
+struct result_wait;
 
 template <class... T>
 struct result_block final : wait_block {
@@ -137,8 +137,8 @@ class completion {
 
  private:
   friend class IAsyncSteps;
-  template <class Face, class... Call>
-  friend struct detail::pool_call_step;
+  template <class R>
+  friend struct detail::result_wait;
   using block = detail::result_block<detail::stored_t<T>...>;
 
   explicit completion(block& b) noexcept : block_(&b) {}

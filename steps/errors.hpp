@@ -157,6 +157,7 @@ inline constexpr ErrorCode DefenseRejected{"DefenseRejected"};  ///< A queue or 
 inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller has to authenticate anew.
 inline constexpr ErrorCode SecurityError{"SecurityError"};      ///< A request is not as secured as it says.
 inline constexpr ErrorCode Timeout{"Timeout"};                  ///< asi.setTimeout() has expired.
+inline constexpr ErrorCode QueueClosed{"QueueClosed"};          ///< The queue of await() or enqueue() is closed.
 inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< Seen by handlers between breakLoop() and its loop.
 inline constexpr ErrorCode LoopCont{"LoopCont"};                ///< The same for continueLoop().
 }  // namespace errors

@@ -14,15 +14,18 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
-#include "async/event_loop.hpp"          // for event_loop
-#include "async/threadpool.hpp"          // for threadpool
-#include "steps/completion.hpp"          // for completion
-#include "steps/detail/calls.hpp"        // for set_cancel, make_object, make_wait
-#include "steps/detail/pool_call.hpp"    // for pool_call_step
-#include "steps/detail/wait/future.hpp"  // for await_step, execute_with_promise
-#include "steps/errors.hpp"              // for ErrorCode
-#include "steps/isync.hpp"               // for ISync, sync_step
-#include "steps/state.hpp"               // for State
+#include "async/event_loop.hpp"              // for event_loop
+#include "async/future.hpp"                  // for future, shared_future
+#include "async/threadpool.hpp"              // for threadpool
+#include "steps/completion.hpp"              // for completion
+#include "steps/detail/calls.hpp"            // for set_cancel, make_object, make_wait, execute_with_promise
+#include "steps/detail/future_step.hpp"      // for future_step
+#include "steps/detail/pool_call.hpp"        // for pool_call_step
+#include "steps/detail/wait/future.hpp"      // for await_step
+#include "steps/detail/wait/queue_wait.hpp"  // for dequeue_step, enqueue_step
+#include "steps/errors.hpp"                  // for ErrorCode
+#include "steps/isync.hpp"                   // for ISync, sync_step
+#include "steps/state.hpp"                   // for State
 
 namespace steps {
 
@@ -79,11 +82,28 @@ class IAsyncSteps : public detail::step {
   /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
   /// would, on any worker that is free, at the same time as the others. A branch without siblings stays on its flow's
   /// loop. The branches of a NitroSteps share its fixed memory, and stay on its loop.
-  IAsyncSteps& parallel() { return add_parallel(detail::no_handler(), 0); }
+  IAsyncSteps& parallel() { return add_group<detail::parallel_step>(detail::no_handler(), 0); }
   template <class E>
   IAsyncSteps& parallel(E&& e) {
     static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_parallel(std::forward<E>(e), detail::record_flag::handler);
+    return add_group<detail::parallel_step>(std::forward<E>(e), detail::record_flag::handler);
+  }
+
+  /// Adds a step that runs branches until one of them succeeds; the next step gets the results of this one. Branches
+  /// are made and run as those of parallel().
+  ///
+  /// The first branch that succeeds cancels the others: their cancel handlers run, and all have ended before the next
+  /// step begins. An error in a branch is dropped while others run. When all fail, the last error goes to the handler.
+  /// Without branches the step ends at once. Branches that run at the same time may both succeed: one wins, and the
+  /// results of the other are destroyed.
+  ///
+  /// Use it to ask several sources for the same, or for a wait that something else may end. Do not use it where each
+  /// branch has to do its work (parallel()).
+  IAsyncSteps& race() { return add_group<detail::race_step>(detail::no_handler(), 0); }
+  template <class E>
+  IAsyncSteps& race(E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_group<detail::race_step>(std::forward<E>(e), detail::record_flag::handler);
   }
 
   /// Adds a step that, with its sub-steps, has a place in `object` while it runs. Results pass in and out as with
@@ -109,10 +129,29 @@ class IAsyncSteps : public detail::step {
     return *this;
   }
 
-  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. A future of this
-  /// library (threadpool::post(), async::async(), promise() and post() of flows) notifies the flow when it is ready.
-  /// Other futures are polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred one is run
-  /// on the loop.
+  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. The thread that
+  /// makes the future ready notifies the flow. When the step ends before that, the future is dropped.
+  template <class T>
+  IAsyncSteps& await(async::future<T>&& f) {
+    return add_result(std::move(f), detail::no_handler(), 0);
+  }
+  template <class T, class E>
+  IAsyncSteps& await(async::future<T>&& f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_result(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+  template <class T>
+  IAsyncSteps& await(async::shared_future<T> f) {
+    return add_result(std::move(f), detail::no_handler(), 0);
+  }
+  template <class T, class E>
+  IAsyncSteps& await(async::shared_future<T> f, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_result(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  }
+  /// The same for a std::future. One of this library (of async::async(), or made of an async::future) notifies the flow
+  /// when it is ready. Others are polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred
+  /// one is run on the loop.
   template <class T>
   IAsyncSteps& await(std::future<T>&& f) {
     return add_await(std::move(f), detail::no_handler(), 0);
@@ -143,6 +182,34 @@ class IAsyncSteps : public detail::step {
         "await(pool, f, arguments...) calls f(arguments...) with copies of them, as std::async does: without asi");
     using kind = detail::pool_call_step<IAsyncSteps, std::decay_t<F>, std::decay_t<A>...>;
     return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
+  }
+
+  /// Adds a step that waits while an async::queue or async::bounded_queue is empty, takes the oldest element, and
+  /// passes it on. QueueClosed: the queue is closed and drained. Waiting flows are served first come, first served; a
+  /// flow or thread that does not wait may take an element before them. The element stays in the queue until the step
+  /// takes it: a flow that ends before loses none. The queue outlives the flow.
+  template <class Queue>
+    requires async::detail::any_queue<Queue>
+  IAsyncSteps& await(Queue&& queue) {
+    return add_dequeue<Queue>(queue, detail::no_handler(), 0);
+  }
+  template <class Queue, class E>
+    requires async::detail::any_queue<Queue>
+  IAsyncSteps& await(Queue&& queue, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_dequeue<Queue>(queue, std::forward<E>(e), detail::record_flag::handler);
+  }
+  /// Adds a step that enqueues an element made from `arguments`, of which it keeps copies until then. It waits while an
+  /// async::bounded_queue is full, served as above, and never for an async::queue. QueueClosed: the queue is closed. A
+  /// flow that ends before has enqueued nothing. The queue outlives the flow.
+  template <class Queue, class... A>
+    requires async::detail::any_queue<Queue>
+  IAsyncSteps& enqueue(Queue&& queue, A&&... arguments) {
+    using type = std::remove_reference_t<Queue>;
+    if constexpr (detail::is_queue_of_flows<Queue> && detail::makes_element<type, A...>) {
+      append<detail::enqueue_step<IAsyncSteps, type, std::decay_t<A>...>>(0, queue, std::forward<A>(arguments)...);
+    }
+    return *this;
   }
 
   /// Adds a loop: the step f(IAsyncSteps&, results...) runs again and again until breakLoop() or an error. Results pass
@@ -330,9 +397,10 @@ class IAsyncSteps : public detail::step {
     if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }
   /// Starts the flow and returns a future of the last step's result or of the error. After cancel() it is a broken
-  /// promise.
+  /// promise. What then() adds to the future runs on the loop's thread when the execution has ended, and may destroy
+  /// the flow. Throws as execute() does.
   template <class T = void>
-  std::future<T> promise() {
+  async::future<T> promise() {
     static_assert(detail::is_future_type<T>);
     return detail::execute_with_promise<T>(*this);
   }
@@ -374,9 +442,9 @@ class IAsyncSteps : public detail::step {
     using kind = detail::function_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
     return append<kind>(flags, std::forward<F>(f), std::forward<E>(e));
   }
-  template <class E>
-  IAsyncSteps& add_parallel(E&& e, std::uint16_t flags) {
-    using kind = detail::parallel_step<IAsyncSteps, std::decay_t<E>>;
+  template <template <class, class> class Group, class E>
+  IAsyncSteps& add_group(E&& e, std::uint16_t flags) {
+    using kind = Group<IAsyncSteps, std::decay_t<E>>;
     detail::step* const parent = level();
     if (parent == nullptr) return *this;
     kind* const made = detail::append_step<kind>(
@@ -393,6 +461,19 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps& add_await(Future&& f, E&& e, std::uint16_t flags) {
     using kind = detail::await_step<IAsyncSteps, std::decay_t<Future>, std::decay_t<E>>;
     return append<kind>(flags, std::move(f), std::forward<E>(e));
+  }
+  template <class Future, class E>
+  IAsyncSteps& add_result(Future&& f, E&& e, std::uint16_t flags) {
+    using kind = detail::future_step<IAsyncSteps, std::decay_t<Future>, std::decay_t<E>>;
+    return append<kind>(flags, std::move(f), std::forward<E>(e));
+  }
+  template <class Queue, class E>
+  IAsyncSteps& add_dequeue(std::remove_reference_t<Queue>& queue, E&& e, std::uint16_t flags) {
+    using type = std::remove_reference_t<Queue>;
+    if constexpr (detail::is_queue_of_flows<Queue> && detail::are_results<typename type::value_type>) {
+      append<detail::dequeue_step<IAsyncSteps, type, std::decay_t<E>>>(flags, queue, std::forward<E>(e));
+    }
+    return *this;
   }
   template <class Body, class... A>
   IAsyncSteps& add_loop(LoopLabel label, A&&... args) {

@@ -32,6 +32,8 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
     async::detail::free_block(&t, sizeof(sync_waiter));
   }
 
+  sync_waiter* behind = nullptr;
+  sync_waiter* before = nullptr;
   unsigned stage = 0;
   sync_waiter* ring_next = nullptr;  // null: in no ring
   sync_waiter* ring_prev = nullptr;

@@ -1,71 +1,121 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>    // for current_exception
-#include <future>       // for future, promise
+#include <mutex>        // for lock_guard
+#include <optional>     // for optional
 #include <type_traits>  // for decay_t, is_invocable_v
-#include <utility>      // for forward, move
+#include <utility>      // for exchange, forward, in_place, move
 
-#include "async/detail/future/future_watch.hpp"  // for shared_state_of
-#include "async/detail/future/pending_call.hpp"  // for make_promise, refuse, abandon
-#include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/threadpool.hpp"                  // for threadpool
-#include "steps/detail/root/pooled_flow.hpp"     // for pooled_flow
-#include "steps/detail/wait/future.hpp"          // for flow_promise
-#include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
+#include "async/detail/base/spin_lock.hpp"      // for spin_lock
+#include "async/detail/call/call_result.hpp"    // for make_state, submitted, free_state
+#include "async/detail/call/future_access.hpp"  // for future_access
+#include "async/detail/pool/pool_core.hpp"      // for pool_core
+#include "async/future.hpp"                     // for future
+#include "async/threadpool.hpp"                 // for threadpool
+#include "steps/detail/root/pooled_flow.hpp"    // for pooled_flow
+#include "steps/detail/wait/flow_result.hpp"    // for flow_result
+#include "steps/iasyncsteps.hpp"                // for IAsyncSteps
 
 namespace steps {
 
 namespace detail {
 
-/// The task that makes a flow of one step, and starts it on the worker that takes the task.
+/// A flow of one step that waits in a pool's queue for the thread that makes and starts it; then its result.
 template <class T, class F>
-class spawn_task {
+class posted_flow final : public flow_result<T>, async::detail::message {
+  using result_state = async::detail::result_state;
+  using delivery = async::detail::delivery;
+
  public:
   template <class G>
-  explicit spawn_task(async::detail::pool_core& pool, std::promise<T>&& p, G&& body)
-      : pool_(pool), promise_(std::move(p)), body_(std::forward<G>(body)) {}
-  spawn_task(spawn_task&&) = default;
-  spawn_task& operator=(spawn_task&&) = delete;
-  ~spawn_task() {
-    if (async::detail::shared_state_of(promise_) != nullptr) async::detail::abandon(std::move(promise_));
-  }
+  explicit posted_flow(async::detail::pool_core& pool, G&& body)
+      : flow_result<T>(how, &pool), message(&cancel_arrived), body_(std::in_place, std::forward<G>(body)) {}
 
-  void operator()() {
-    auto place = pool_.place_for_flow();
-    flow* const f = make(place.core());
-    if (f == nullptr) return;
-    if (place.here) {
-      place.visit([f] { start_here(*f); });
-    } else if (!place.core().push(*f)) {
-      begin(*f, async::detail::delivery::dropped);
-    }
+  void end(flow& f, bool failed) override {
+    leave();
+    flow_result<T>::end(f, failed);
+  }
+  void cancelled() noexcept override {
+    leave();
+    flow_result<T>::cancelled();
   }
 
  private:
-  flow* make(async::detail::loop_core& core) noexcept {
-    flow_promise<T>* end = nullptr;
+  static posted_flow& of(result_state& s) noexcept { return static_cast<posted_flow&>(s); }
+
+  static bool make(result_state& s) {
+    posted_flow& self = of(s);
+    auto place = self.pool()->place_for_flow();
+    flow* const f = self.make_flow(place.core());
+    if (f == nullptr) return true;
+    if (!self.enter(*f)) {
+      begin(*f, delivery::dropped);
+    } else if (place.here) {
+      place.visit([f] { start_here(*f); });
+    } else if (!place.core().push(*f)) {
+      begin(*f, delivery::dropped);
+    }
+    return false;
+  }
+  /// Null: there is an error.
+  flow* make_flow(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;
-    try {
-      end = flow_promise<T>::make(std::move(promise_));
+    const bool is_made = this->guard([&] {
       f = pooled_flow::make(&core);
-      append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(body_),
+      append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(*body_),
                                                              no_handler());
-    } catch (...) {
+    });
+    body_.reset();
+    if (!is_made) {
       if (f != nullptr) pooled_flow::release(*f);
-      async::detail::refuse(end != nullptr ? end->into_promise() : std::move(promise_), std::current_exception());
       return nullptr;
     }
-    f->promise = end;
-    f->pool = &pool_;
+    this->add_reference();
+    f->promise = this;
+    f->pool = this->pool();
     f->detach();
     f->cur = &f->root;
     f->active.set_unseen();  // published with the message, if there is one
     return f;
   }
 
-  async::detail::pool_core& pool_;
-  std::promise<T> promise_;
-  F body_;
+  static void drop(result_state& s) noexcept { of(s).body_.reset(); }
+
+  /// From here on the flow can be cancelled. False: it has been.
+  bool enter(flow& f) noexcept {
+    flow_ = &f;
+    const std::lock_guard here(lock_);
+    if (is_cancelled_) return false;
+    core_ = f.core;
+    return true;
+  }
+  /// The flow ends. Its loop may go when this has returned.
+  void leave() noexcept {
+    flow_ = nullptr;
+    const std::lock_guard here(lock_);
+    core_ = nullptr;
+  }
+  /// cancel() of the future: sends this object to the flow's loop, once.
+  static void request_stop(result_state& s) noexcept {
+    posted_flow& self = of(s);
+    const std::lock_guard here(self.lock_);
+    if (std::exchange(self.is_cancelled_, true) || self.core_ == nullptr) return;
+    self.add_reference();
+    if (!self.core_->push(self)) self.release();  // the loop cancels its flows; the future has a reference
+  }
+  static void cancel_arrived(async::detail::message& m, delivery kind) {
+    auto& self = static_cast<posted_flow&>(m);
+    if (kind == delivery::on_loop && self.flow_ != nullptr) cancel_on_loop(*self.flow_);
+    self.release();
+  }
+
+  static constexpr result_state::operations how{&make, &drop, &request_stop, &async::detail::free_state<posted_flow>,
+                                                false};
+
+  std::optional<F> body_;
+  flow* flow_ = nullptr;  // of the thread that starts the flow, then of its loop's
+  async::detail::spin_lock lock_;
+  bool is_cancelled_ = false;                 // these are guarded by the lock
+  async::detail::loop_core* core_ = nullptr;  // null: the flow has not started, or has ended
 };
 
 }  // namespace detail
@@ -73,28 +123,28 @@ class spawn_task {
 /// Hands a flow to a pool, which owns it from then on. body(IAsyncSteps&) is its first step, and adds the others. The
 /// last result, or the error, goes to the future.
 ///
-///   std::future<int> answer = steps::post<int>(pool, [](steps::IAsyncSteps& asi) { asi.success(42); });
+///   async::future<int> answer = steps::post<int>(pool, [](steps::IAsyncSteps& asi) { asi.success(42); });
 ///
-/// Use it for logic that needs no owner: requests, jobs. Do not use it where the flow may have to be cancelled from
-/// outside (AsyncSteps), nor for a plain function (threadpool::post).
+/// Use it for logic that needs no owner: requests, jobs. Do not use it for a flow that is executed again (AsyncSteps),
+/// nor for a plain function (threadpool::post).
 ///
 /// Order       flows start in the order of the pool's tasks. From then on as an AsyncSteps on the pool: any worker that
 ///             is free goes on with the flow, one thread at a time.
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. The future throws an error of the flow: Error, or the exception that caused it.
+/// Cancel      cancel() of the future drops a flow that has not started, and returns true. One that has started is
+///             cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken promise then.
 /// Shutdown    a pool that stops and has run out of tasks cancels the flows that have not ended: broken promise.
-/// Memory      recycled blocks: two for the future when it is posted, one for the flow and one for its end when it
-///             starts.
+/// Memory      recycled blocks: one for the body and the future, and one for the flow when it starts.
 template <class T = void, class F>
-std::future<T> post(async::threadpool& pool, F&& body) {
+async::future<T> post(async::threadpool& pool, F&& body) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
                 "the body of a flow is called as body(IAsyncSteps&)");
   static_assert(detail::is_future_type<T>);
-  auto promise = async::detail::make_promise<T>();
-  std::future<T> result = promise.get_future();
-  pool.core().submit(detail::spawn_task<T, std::decay_t<F>>(pool.core(), std::move(promise), std::forward<F>(body)));
-  return result;
+  using state = detail::posted_flow<T, std::decay_t<F>>;
+  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body));
+  return async::detail::future_access::make<T>(async::detail::submitted(made));
 }
 
 }  // namespace steps

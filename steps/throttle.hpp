@@ -4,12 +4,12 @@
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/base/spin_lock.hpp"    // for spin_lock
-#include "async/detail/loop/loop_core.hpp"    // for current_loop, loop_core
-#include "async/event_loop.hpp"               // for event_loop
-#include "steps/detail/wait/sync_waiter.hpp"  // for waiter_queue
-#include "steps/detail/wait/timeout.hpp"      // for to_nanoseconds
-#include "steps/isync.hpp"                    // for ISync
+#include "async/detail/base/spin_lock.hpp"     // for spin_lock
+#include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
+#include "async/detail/loop/loop_core.hpp"     // for current_loop, loop_core
+#include "async/event_loop.hpp"                // for event_loop
+#include "steps/detail/wait/timeout.hpp"       // for to_nanoseconds
+#include "steps/isync.hpp"                     // for ISync
 
 namespace steps {
 
@@ -150,7 +150,7 @@ class Throttle final : public ISync {
   async::detail::spin_lock lock_;
   std::size_t count_ = 0;                 // entries of this period; guarded by lock_, as all that follows
   time_point end_ = (time_point::min)();  // of this period
-  detail::waiter_queue<detail::sync_waiter> waiting_;
+  async::detail::waiter_queue<detail::sync_waiter> waiting_;
 };
 
 }  // namespace steps

@@ -2,24 +2,26 @@
 #pragma once
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uintptr_t
-#include <future>       // for future
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
 #include <utility>      // for exchange, forward
 
-#include "async/detail/future/pending_call.hpp"  // for make_promise
-#include "steps/completion.hpp"                  // for wait_scope
-#include "steps/detail/engine/limit_claim.hpp"   // for limit_claim, has_room
-#include "steps/detail/engine/loop_step.hpp"     // for find_loop
-#include "steps/detail/engine/scopes.hpp"        // for make_scope, cancel_scope
-#include "steps/detail/parallel/branches.hpp"    // for group_step
-#include "steps/detail/wait/future.hpp"          // for flow_promise
-#include "steps/detail/wait/timeout.hpp"         // for may_wait
+#include "async/detail/call/call_result.hpp"    // for make_state
+#include "async/detail/call/future_access.hpp"  // for future_access
+#include "async/future.hpp"                     // for future
+#include "steps/completion.hpp"                 // for wait_scope
+#include "steps/detail/engine/limit_claim.hpp"  // for limit_claim, has_room
+#include "steps/detail/engine/loop_step.hpp"    // for find_loop
+#include "steps/detail/engine/scopes.hpp"       // for make_scope, cancel_scope
+#include "steps/detail/parallel/branches.hpp"   // for group_step
+#include "steps/detail/wait/flow_result.hpp"    // for promised_flow
+#include "steps/detail/wait/timeout.hpp"        // for may_wait
 
 /// The functions of IAsyncSteps (`Face`) that take more than a line.
 namespace steps::detail {
 
-/// The root of a new branch, for a step that is added to a parallel() step. Null: the mistake is known.
+/// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is
+/// known.
 template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
@@ -27,7 +29,7 @@ template <class Face>
       s.parent_ == &f.root ? !f.is_known_to_execute() && !f.has_remains() : f.run_by == s.parent_ && f.is_open();
   if (building) [[likely]]
     return static_cast<group_step<Face>&>(s).add_branch();
-  misuse_anywhere(f, "add() to a parallel() step outside the function that has made it");
+  misuse_anywhere(f, "add() to a parallel() or race() step outside the function that has made it");
   return nullptr;
 }
 
@@ -209,7 +211,7 @@ inline bool is_root_call(const step& s, std::string_view literal) {
 
 /// promise() of the root.
 template <class T>
-std::future<T> execute_with_promise(step& s) {
+async::future<T> execute_with_promise(step& s) {
   flow& f = *s.flow_;
   if (!is_root_call(s, "promise() of a step that is not the root")) {
     throw unwinding(errors::InternalError, "promise() of a step that is not the root");
@@ -219,9 +221,8 @@ std::future<T> execute_with_promise(step& s) {
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
   if (!begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
-  auto promise = async::detail::make_promise<T>();
-  std::future<T> result = promise.get_future();
-  auto* const end = flow_promise<T>::make(std::move(promise));
+  auto* const end = async::detail::make_state<promised_flow<T>>();
+  auto result = async::detail::future_access::make<T>(end);
   f.promise = end;
   try {
     execute(f);

@@ -3,17 +3,15 @@
 #include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
 #include <exception>    // for exception_ptr
-#include <future>       // for future, promise
+#include <future>       // for future
 #include <optional>     // for optional
 #include <string_view>  // for string_view
 #include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, move
 
 #include "async/detail/base/durations.hpp"          // for to_nanoseconds
-#include "async/detail/future/fulfil.hpp"           // for fulfil, fulfil_or_fail
-#include "async/detail/future/future_watch.hpp"     // for tell_watchers_of
-#include "async/detail/future/pending_call.hpp"     // for make_promise, refuse
 #include "async/event_loop.hpp"                     // for event_loop
+#include "async/future.hpp"                         // for future, promise
 #include "async/threadpool.hpp"                     // for threadpool
 #include "steps/interop/detail/awaiters.hpp"        // for pool_awaiter, flow_awaiter
 #include "steps/interop/detail/step_coroutine.hpp"  // for coroutine_step
@@ -47,9 +45,8 @@ constexpr bool is_destroyed_once() noexcept {
 }
 
 template <class T>
-detached finish_with(std::promise<T> end, task<T> work) {
-  const void* const state = async::detail::shared_state_of(end);
-  std::exception_ptr error;  // published outside the handler, when the coroutine has gone
+detached finish_with(async::promise<T> end, task<T> work) {
+  std::exception_ptr error;  // published outside the handlers, when the coroutine has gone
   std::optional<outcome_t<T>> value;
   try {
     task<T> mine = std::move(work);
@@ -61,17 +58,19 @@ detached finish_with(std::promise<T> end, task<T> work) {
   } catch (...) {
     error = std::current_exception();
   }
-  if (error != nullptr) {
-    async::detail::refuse(std::move(end), std::move(error));
-    co_return;
+  if (error == nullptr) {
+    try {
+      if constexpr (std::is_void_v<T>) {
+        end.set_value();
+      } else {
+        end.set_value(std::move(*value));
+      }
+      co_return;
+    } catch (...) {
+      error = std::current_exception();
+    }
   }
-  if constexpr (std::is_void_v<T>) {
-    async::detail::fulfil(end);
-  } else {
-    std::promise<T> last = std::move(end);
-    async::detail::fulfil_or_fail(last, std::move(*value));
-  }
-  async::detail::tell_watchers_of(state);
+  end.set_exception(std::move(error));
 }
 
 }  // namespace detail
@@ -109,12 +108,18 @@ auto post(async::threadpool& pool, F&& f, A&&... arguments) {
 }
 
 /// Resumes the coroutine in a turn of the loop when the future is ready, with its value or exception. A future of this
-/// library (of a pool's post(), of async::async(), of a flow, of start()) notifies the loop at once. Other futures are
+/// library (of async::async(), or made of an async::future) notifies the loop at once. Other futures are
 /// polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred one is run on the loop. Throws
 /// std::bad_alloc; std::future_error without a shared state, or (broken promise) when the loop has gone. When the
 /// coroutine is destroyed meanwhile, the future is dropped: at once on the loop's thread, else at the next poll.
 template <class T>
 auto when_ready(async::event_loop& loop, std::future<T>&& future) noexcept {
+  return detail::future_awaiter<T>(loop, std::move(future));
+}
+
+/// The same for a future of this library. Throws std::bad_alloc at once, too.
+template <class T>
+auto when_ready(async::event_loop& loop, async::future<T>&& future) {
   return detail::future_awaiter<T>(loop, std::move(future));
 }
 
@@ -127,11 +132,11 @@ auto execute(IAsyncSteps& root) noexcept {
 }
 
 /// Starts a coroutine on this thread, where it runs until its first wait. The future gets its value or exception.
-/// Nothing stops it: give it a std::stop_token, or make it a step.
+/// Nothing stops it, not even cancel() of the future: give it a std::stop_token, or make it a step.
 template <class T>
-std::future<T> start(task<T> work) {
-  auto promise = async::detail::make_promise<T>();
-  std::future<T> result = promise.get_future();
+async::future<T> start(task<T> work) {
+  async::promise<T> promise;
+  async::future<T> result = promise.get_future();
   detail::finish_with(std::move(promise), std::move(work));
   return result;
 }
@@ -159,8 +164,11 @@ std::future<T> start(task<T> work) {
 ///             Adding steps is InternalError: give them to a flow and co_await execute(flow).
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
 ///             another one after each co_await. An awaited operation may end on any thread.
-/// Awaitables  those of this header. Awaitables of other libraries are moved out of the frame and awaited on its
-///             behalf. When the step ends they stay until they resume, so they must not refer to the frame.
+/// Awaitables  those of this header, pop() and push() of queues: the step takes the element in its turn, so that none
+/// is
+///             lost when it is cancelled or times out before. Awaitables of other libraries are moved out of the frame
+///             and awaited on its behalf. When the step ends they stay until they resume, so they must not refer to the
+///             frame.
 /// Memory      as task, and two steps and one stack() object.
 template <class F>
 auto co(F&& f) {

@@ -7,8 +7,9 @@
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
-#include "steps/interop/detail/operation.hpp"   // for operation_awaiter, hosted_promise
-#include "steps/interop/detail/task_state.hpp"  // for task_state
+#include "steps/interop/detail/operation.hpp"    // for operation_awaiter, hosted_promise
+#include "steps/interop/detail/queue_block.hpp"  // for step_queue_awaiter
+#include "steps/interop/detail/task_state.hpp"   // for task_state
 
 namespace steps::interop {
 
@@ -152,6 +153,8 @@ struct task_promise_base : hosted_promise {
                   "post(pool, f) in place of pool.post(f)");
     if constexpr (requires { std::remove_cvref_t<A>::is_task; }) {
       return std::forward<A>(awaitable).operator co_await();
+    } else if constexpr (requires { std::remove_cvref_t<A>::is_queue_awaitable; }) {
+      return step_queue_awaiter<typename std::remove_cvref_t<A>::call>(std::forward<A>(awaitable).take_call());
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else {

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -92,7 +91,7 @@ std::size_t words_in_all(async::threadpool& pool, steps::AsyncTool& tool, const 
 
 std::string error_of_missing(async::threadpool& pool, steps::AsyncTool& tool) {
   // [start]
-  std::future<std::size_t> words = start(words_in(pool, tool, "/no/such/file"));  // without a flow
+  async::future<std::size_t> words = start(words_in(pool, tool, "/no/such/file"));  // without a flow
   // [/start]
   try {
     words.get();

@@ -52,7 +52,7 @@ bool ends_with_the_program(steps::AsyncTool& tool) {
   steps::AsyncSteps flow{tool};
   flow.loop([](steps::IAsyncSteps& asi) { asi.relinquish(); });
   // [cancel_on_stop]
-  std::future<void> end = flow.promise();
+  async::future<void> end = flow.promise();
   const steps::interop::cancel_on_stop link{flow, program.get_token()};  // for as long as it lives
   // [/cancel_on_stop]
   try {

@@ -6,8 +6,11 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "async/async.hpp"
@@ -32,6 +35,30 @@ bool thread_mutex_deque() {
   for (std::string text; queue.blocking_dequeue(text);) sum += std::stoi(text);
   worker.join();
   return sum == 4950;
+}
+
+/// boost::async and create_task with continuations; when_all and when_any of arguments and of vectors.
+bool continuations() {
+  async::threadpool pool(2);
+  const auto half = [](async::future<int> ready) { return ready.get() / 2; };
+  async::future<int> same = pool.post(twice, 21).then(half);
+  async::future<std::string> failing =
+      pool.post([]() -> int { throw std::runtime_error("no luck"); }).then([](async::future<int> ready) {
+        try {
+          return std::to_string(ready.get());
+        } catch (const std::exception& error) {
+          return std::string(error.what());
+        }
+      });
+
+  std::tuple<async::future<int>, async::future<std::string>> both =
+      async::when_all(pool.post(twice, 2), std::move(failing)).get();
+  std::vector<async::future<int>> some;
+  for (int i = 0; i < 10; ++i) some.push_back(pool.post(twice, i));
+  async::when_any_result<std::vector<async::future<int>>> any = async::when_any(std::move(some)).get();
+  const int first = any.futures[any.index].get();
+  return same.get() == 21 && std::get<0>(both).get() == 4 && std::get<1>(both).get() == "no luck" &&
+         first == 2 * static_cast<int>(any.index);
 }
 
 /// task_group, parallel_for, parallel_invoke, parallel_reduce; concurrent_queue.
@@ -78,6 +105,7 @@ int main() {
     bool (*works)();
   } rows[] = {{"std::async", std_async},
               {"thread, mutex, deque", thread_mutex_deque},
+              {"boost::async, create_task", continuations},
               {"PPL", ppl},
               {"d36u9/async", d36u9_async}};
   int wrong = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A request to two services with AsyncSteps: timeouts, retries, parallel calls and a limiter.
+// A request to two services with AsyncSteps: timeouts, retries, parallel calls, a race and a limiter.
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -71,6 +71,16 @@ void page(IAsyncSteps& asi, service& users, service& orders, steps::Limiter& lim
 }
 // [/request]
 
+// [race]
+/// Passes on the answer that comes first. The other requests are given up; one that fails does not end the race.
+void ask_mirrors(IAsyncSteps& asi, std::deque<service>& mirrors, const std::string& what) {
+  auto& requests = asi.race();
+  for (service& mirror : mirrors) {
+    requests.add([&mirror, what](IAsyncSteps& branch) { ask(branch, mirror, what, 1); });
+  }
+}
+// [/race]
+
 }  // namespace
 
 int main() {
@@ -90,20 +100,20 @@ int main() {
     flow.add([&](IAsyncSteps& asi) { page(asi, users, orders, limiter); });
     return flow.promise<std::string>();
   };
-  const auto result_of = [&loop](std::future<std::string>& future) {
+  const auto result_of = [&loop](async::future<std::string>& future) {
     while (future.wait_for(0s) != std::future_status::ready) loop.run_for(1ms);
     return future.get();
   };
 
   users.lose = 2;
-  std::vector<std::future<std::string>> pages;
+  std::vector<async::future<std::string>> pages;
   for (int i = 0; i < 20; ++i) pages.push_back(start());
   int right = 0;
   for (auto& each : pages) right += result_of(each) == "ann's orders's invoices's";
 
   const int calls = users.calls;  // two were lost and repeated
   users.lose = 3;
-  std::future<std::string> unlucky = start();
+  async::future<std::string> unlucky = start();
   std::string why;
   // [outcome]
   try {
@@ -112,6 +122,14 @@ int main() {
     why = error.what();  // the error code; error.error_info() tells more
   }
   // [/outcome]
-  std::printf("%d pages with %d calls, one without: %s\n", right, calls, why.c_str());
-  return right == 20 && calls == 22 && why == "Timeout" ? 0 : 1;
+  std::deque<service> mirrors;
+  for (int i = 0; i < 3; ++i) mirrors.emplace_back(loop).lose = i != 1;  // only one answers
+  steps::AsyncSteps racing{loop};
+  racing.add([&](IAsyncSteps& asi) { ask_mirrors(asi, mirrors, "bob"); });
+  async::future<std::string> first = racing.promise<std::string>();
+  const std::string fastest = result_of(first);
+
+  std::printf("%d pages with %d calls, one without: %s; one mirror of three: %s\n", right, calls, why.c_str(),
+              fastest.c_str());
+  return right == 20 && calls == 22 && why == "Timeout" && fastest == "bob's" ? 0 : 1;
 }

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <numeric>
 #include <vector>
 
@@ -105,7 +104,7 @@ int main(int argc, char** argv) {
 
   const auto begin = std::chrono::steady_clock::now();
   // [clients]
-  std::vector<std::future<void>> done;
+  std::vector<async::future<void>> done;
   for (int i = 0; i < clients; ++i) {
     done.push_back(steps::post(s.pool, [&s, i, requests](IAsyncSteps& asi) { be_client(asi, s, i, requests); }));
   }

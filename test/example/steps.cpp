@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -38,8 +37,8 @@ int setting(async::threadpool& pool, const std::string& path) {
       });
   flow.add([](steps::IAsyncSteps& asi, int number) { asi.success(2 * number); });  // results go to the next step
 
-  std::future<int> result = flow.promise<int>();  // starts the flow
-  return result.get();                            // the last result, or the exception
+  async::future<int> result = flow.promise<int>();  // starts the flow
+  return result.get();                              // the last result, or the exception
   // [/first]
 }
 

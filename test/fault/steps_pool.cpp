@@ -54,7 +54,8 @@ void each_allocation_from_none(Attempt attempt) {
 }
 
 /// The future's value, or -1 when memory ran out.
-int outcome(std::future<int>& result) {
+template <class Future>
+int outcome(Future& result) {
   try {
     return result.get();
   } catch (const std::bad_alloc&) {

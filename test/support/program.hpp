@@ -9,7 +9,7 @@
 namespace testing::program {
 
 /// The kind of step that a node adds to its level.
-enum class kind { step, loop, repeat, for_each, parallel, sync };
+enum class kind { step, loop, repeat, for_each, parallel, sync, race };
 
 /// The last action of the step's function. The `wait` forms are ended from outside after `delay` ticks.
 enum class ending {
@@ -33,11 +33,11 @@ enum class ending {
 /// The action of the step's error handler.
 enum class handler { none, silent, success, error, error_no_throw, add, add_error };
 
-/// One step, loop, parallel or sync, with the functions that belong to it.
+/// One step, loop, group of branches or sync, with the functions that belong to it.
 struct node {
   int id = 0;
   kind what = kind::step;
-  std::vector<node> sub;   ///< sub-steps; of a loop: those of its body; of a parallel: its branches
+  std::vector<node> sub;   ///< sub-steps; of a loop: those of its body; of a group: its branches
   bool takes = false;      ///< the function has a parameter of type int
   int timeout = 0;         ///< ticks given to setTimeout; 0: none
   bool on_cancel = false;  ///< has a cancel handler
@@ -67,6 +67,9 @@ struct tree {
 inline bool is_loop(const node& of) {
   return of.what == kind::loop || of.what == kind::repeat || of.what == kind::for_each;
 }
+
+/// True for a step with branches.
+inline bool is_group(const node& of) { return of.what == kind::parallel || of.what == kind::race; }
 
 inline bool is_wait(ending end) { return end >= ending::wait_success && end <= ending::wait; }
 

@@ -187,9 +187,12 @@ class player {
           });
         }
         return;
-      case kind::parallel: {
+      case kind::parallel:
+      case kind::race: {
         asi_t* branches = nullptr;
-        guarded(of, branch, [&](auto... onerror) { branches = &to.parallel(onerror...); });
+        guarded(of, branch, [&](auto... onerror) {
+          branches = of.what == kind::race ? &to.race(onerror...) : &to.parallel(onerror...);
+        });
         for (const node& first : of.sub) {
           add(*branches, first, kept(names_, (branch == "/" ? branch : branch + "/") + std::to_string(first.id)));
         }
@@ -252,7 +255,7 @@ class player {
   }
 
   void body(asi_t& asi, const node& of, const std::string& branch) {
-    if (of.what != kind::parallel) {
+    if (!is_group(of)) {
       for (const node& sub : of.sub) add(asi, sub, branch);
     }
     if (of.on_cancel) {

@@ -46,7 +46,7 @@ class generator {
     if (dice < 12) return step(depth);
     if (dice < 15) return loop(depth);
     if (dice < 17) return sync(depth);
-    return parallel(depth);
+    return group(depth);
   }
 
   node fresh(kind what) {
@@ -74,8 +74,8 @@ class generator {
     return made;
   }
 
-  node parallel(int depth) {
-    node made = fresh(kind::parallel);
+  node group(int depth) {
+    node made = fresh(one_in(3) ? kind::race : kind::parallel);
     made.sub = level(depth + 1, 4);
     guard(made, depth);
     return made;

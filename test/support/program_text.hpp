@@ -10,7 +10,7 @@
 namespace testing::program {
 
 inline std::string to_string(kind what) {
-  static const char* const names[] = {"add", "loop", "repeat", "forEach", "parallel", "sync"};
+  static const char* const names[] = {"add", "loop", "repeat", "forEach", "parallel", "sync", "race"};
   return names[static_cast<std::size_t>(what)];
 }
 

@@ -28,9 +28,10 @@ class untimed {
       change(each);
       level(each.sub);
       level(each.rescue);
-      if (each.what != kind::parallel) continue;
+      if (!is_group(each)) continue;
       has_branches_ = true;
       if (each.sub.size() < 2) continue;
+      each.what = kind::parallel;  // who wins a race is a matter of timing
       for (node& branch : each.sub) branch = contained(std::move(branch));
     }
   }
@@ -38,7 +39,7 @@ class untimed {
   static void change(node& of) {
     of.timeout = 0;
     of.mutex = 0;  // with two, branches could lock each other out, or not
-    const bool only_waits = of.end == ending::none && of.on_cancel && of.sub.empty() && of.what != kind::parallel;
+    const bool only_waits = of.end == ending::none && of.on_cancel && of.sub.empty() && !is_group(of);
     if (only_waits || of.end == ending::wait) {
       of.end = ending::wait_success;
       of.delay += of.id;

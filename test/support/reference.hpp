@@ -91,7 +91,7 @@ class reference : private reference_state {
   void call(flow& now) {
     frame& top = now.stack.back();
     const node& of = *top.of;
-    if (of.what == kind::parallel) {
+    if (is_group(of)) {
       begin_branches(now, top);
       return;
     }
@@ -225,12 +225,18 @@ class reference : private reference_state {
       write(now, "end");
       return;
     }
-    group& all = *now.parent->stack.back().branches;
-    if (--all.left == 0) {
-      now.parent->complete_top = true;
-      now.parent->slot_state = flow::slot_state::empty;  // [25]
-      queue(*now.parent);
+    flow& parent = *now.parent;
+    frame& top = parent.stack.back();
+    const bool wins = top.of->what == kind::race;
+    if (wins) {  // [36]
+      cancel_branches(top);
+    } else if (--top.branches->left != 0) {
+      return;
     }
+    parent.complete_top = true;
+    parent.slot_state = wins ? now.slot_state : flow::slot_state::empty;  // [25]
+    parent.slot = now.slot;
+    queue(parent);
   }
 
   // ---- errors
@@ -312,7 +318,10 @@ class reference : private reference_state {
       return;
     }
     flow& parent = *now.parent;
-    cancel_branches(parent.stack.back());
+    frame& top = parent.stack.back();
+    const bool is_jump = cause.info.empty() && (cause.code == "LoopBreak" || cause.code == "LoopCont");
+    if (top.of->what == kind::race && --top.branches->left != 0 && !is_jump) return;  // [37]
+    cancel_branches(top);
     parent.raised = cause;
     queue(parent);
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
+#include <cstring>      // for memcpy
 #include <memory>       // for align
 #include <new>          // for placement new
 #include <string_view>  // for string_view
@@ -128,9 +129,10 @@ inline step* next_step(step& s) noexcept {
 
 // --- results ----------------------------------------------------------------------------------------------------
 
-inline void* results_of(flow& f) noexcept {
-  return f.tag->is_boxed() ? *reinterpret_cast<void**>(f.slot) : static_cast<void*>(f.slot);
+inline void* results_in(flow& f, const pack_tag* tag) noexcept {
+  return tag->is_boxed() ? *reinterpret_cast<void**>(f.slot) : static_cast<void*>(f.slot);
 }
+inline void* results_of(flow& f) noexcept { return results_in(f, f.tag); }
 
 /// Memory for results that do not fit into the slot. Throws std::bad_alloc, or Error in a flow with fixed memory.
 inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
@@ -179,6 +181,31 @@ void put_results(flow& f, A&&... args) {
     }
     f.tag = &values::tag;
   }
+}
+
+/// Moves results that `from` has given up to `to`, which has none. Both flows have fixed memory, or neither has. On an
+/// exception the results are destroyed.
+inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
+  void* const values = results_in(from, tag);
+  void* memory = to.slot;
+  if (tag->is_boxed() && to.limit == nullptr) {
+    ::new (memory) void*(values);
+  } else {
+    struct rest {
+      flow& f;
+      const pack_tag* tag;
+      void* values;
+      ~rest() { destroy_taken(f, tag, values); }
+    } const moved{from, tag, values};
+    if (tag->is_boxed()) memory = allocate_box(to, tag->size, tag->align);
+    if (tag->move != nullptr) {
+      tag->move(memory, values);
+    } else {
+      std::memcpy(memory, values, tag->size);
+    }
+    if (tag->is_boxed()) ::new (static_cast<void*>(to.slot)) void*(memory);
+  }
+  to.tag = tag;
 }
 
 }  // namespace steps::detail

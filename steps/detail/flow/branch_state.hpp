@@ -7,15 +7,15 @@
 namespace steps::detail {
 
 /// Handshake between a branch on a loop of its own and its parallel() step: the branch is bound to a loop, is asked to
-/// end, has ended. The order of changes to the word decides who acts.
+/// end, has ended.
 ///
-/// The parent asks for the end once. The request to a bound branch is a message to its loop. Such a branch counts as
-/// ended when it has ended and no message is on its way: both use its memory, which the parent frees when all branches
-/// have ended. A branch that is not bound belongs to the parent from the request on, and the parent disposes of it. The
-/// thread that takes it from a queue later still reads its memory; the later of the two frees it.
+/// The parent asks for the end once. The order of bind() and ask_to_end() decides who has the branch. To a bound branch
+/// the request is a message to its loop, which the parent counts like a branch more: both use the branch's memory,
+/// which the parent frees at a count of zero. So the message may find a branch that has ended. A branch that is not
+/// bound belongs to the parent from the request on, and the parent disposes of it. The thread that takes it from a
+/// queue later still reads its memory; the later of the two frees it.
 ///
-/// Threads     bind(), end(): the thread that runs the branch. ask_to_end(), disposed(): the parent's. `here` says that
-///             these are one thread: no other changes the word, so no read-modify-write is needed.
+/// Threads     bind(), end(), has_ended(): the thread that runs the branch. ask_to_end(), disposed(): the parent's.
 class branch_state {
  public:
   enum class request { none, send, dispose };
@@ -27,6 +27,7 @@ class branch_state {
   void offer() noexcept { word_.store(offered, std::memory_order_relaxed); }  // published with the offer
   /// wanted: the branch runs on the loop whose address has been stored. Else its parent has disposed of it, and the
   /// caller frees it (free) or must not touch it (let_alone).
+  /// `here`: on the parent's loop, so that no other thread changes the word.
   binding bind(bool here) noexcept {
     // [E13] acq_rel, pairs with [E14] and [E16]: publishes the branch's loop; sees what the parent did to the branch
     const std::uint32_t before = here ? set(bound) : word_.fetch_or(bound, std::memory_order_acq_rel);
@@ -36,8 +37,8 @@ class branch_state {
   bool is_bound() const noexcept {
     return (word_.load(std::memory_order_relaxed) & bound) != 0;
   }  // for the thread that binds it
-  /// send: the caller sends a message to the branch's loop. dispose: the branch has no loop, and belongs to the caller
-  /// until disposed().
+  /// none: the branch has ended. send: the caller sends a message to the branch's loop. dispose: the branch has no
+  /// loop, and belongs to the caller until disposed().
   request ask_to_end() noexcept {
     // [E14] acquire, pairs with [E13]
     const std::uint32_t before = word_.fetch_or(asked, std::memory_order_acquire);
@@ -49,13 +50,11 @@ class branch_state {
     // [E16] acq_rel, pairs with [E13]: the later of the two frees the branch as the earlier has left it
     return (word_.fetch_or(is_disposed, std::memory_order_acq_rel) & bound) != 0;
   }
-  /// The branch has ended. `stop_delivered`: no message is still to come. True: the caller counts the branch as ended.
-  /// False: the message on its way does.
-  bool end(bool stop_delivered, bool here) noexcept {
-    // Relaxed: what the branch did is published by the count.
-    return ((here ? set(ended) : word_.fetch_or(ended, std::memory_order_relaxed)) & asked) == 0 || stop_delivered;
+  /// The branch has ended. Not a read-modify-write: if it overwrites `asked`, nobody looks at that any more.
+  void end() noexcept {
+    word_.store(offered | bound | ended, std::memory_order_relaxed);  // the count publishes what the branch did
   }
-  /// For the message, on the branch's loop.
+  /// For the message.
   bool has_ended() const noexcept { return (word_.load(std::memory_order_relaxed) & ended) != 0; }
 
  private:

@@ -239,10 +239,6 @@ class flow_state : public async::detail::runnable {
   /// True: there was one, and the caller gives it back to the queue.
   bool remove_place() noexcept { return std::exchange(has_place_, false); }
 
-  /// A branch on another loop: its parent's request to end has been delivered, or will not be sent.
-  bool is_stop_delivered() const noexcept { return stop_delivered_; }
-  void mark_stop_delivered() noexcept { stop_delivered_ = true; }
-
   /// The root is gone, or there has never been one: the flow is released at its end.
   bool is_detached() const noexcept { return detached_; }
   void detach() noexcept { detached_ = true; }
@@ -261,7 +257,6 @@ class flow_state : public async::detail::runnable {
   run_state state_ = run_state::idle;
   bool has_remains_ = false;
   bool has_place_ = false;
-  bool stop_delivered_ = false;
   bool detached_ = false;
   std::uint8_t end_blockers_ = 0;
 

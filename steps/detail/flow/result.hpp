@@ -66,6 +66,7 @@ struct pack_tag {
   const type_tag* const* types;
   const std::uint32_t* offsets;
   void (*destroy)(void* values) noexcept;  // null: trivial
+  void (*move)(void* to, void* from);      // null: copy the bytes
 
   bool is_boxed() const noexcept;  // too large for the slot inside the flow
 };
@@ -137,12 +138,20 @@ struct pack {
     }(std::index_sequence_for<T...>());
   }
 
+  /// The same from the values at `from`, which are still to be destroyed.
+  static void move(void* memory, void* from) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      construct(memory, std::move(*at<I>(from))...);
+    }(std::index_sequence_for<T...>());
+  }
+
   static constexpr pack_tag tag{static_cast<std::uint32_t>(count),
                                 static_cast<std::uint32_t>(size),
                                 static_cast<std::uint32_t>(align),
                                 types.data(),
                                 offsets.data(),
-                                (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy};
+                                (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy,
+                                (std::is_trivially_copyable_v<T> && ...) ? nullptr : &move};
 };
 
 /// True when values described by `given` begin with those of `wanted`.

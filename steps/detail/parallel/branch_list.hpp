@@ -2,7 +2,7 @@
 #pragma once
 #include "steps/detail/root/root.hpp"  // for cancel_outside_turn, unlist
 
-/// The branches of a parallel() step.
+/// The branches of a parallel() or race() step.
 namespace steps::detail {
 
 /// The branches of a step that have not ended, in the order added.

@@ -9,14 +9,15 @@
 #include "steps/detail/parallel/branch_list.hpp"    // for branch_list, copy_exception
 #include "steps/detail/parallel/pool_branch.hpp"    // for end_branch, report_end, free_branch
 #include "steps/detail/parallel/pool_parallel.hpp"  // for pool_parallel
+#include "steps/detail/parallel/race.hpp"           // for race
 #include "steps/detail/root/destroy_root.hpp"       // for help_branches, end_turn_of
 #include "steps/detail/root/root.hpp"               // for has_extras, destroy_extras, end_execution
 
-/// parallel(): a step that waits for the end of several flows, its branches. They run on the step's own loop, in turn,
-/// or on the loops of a pool: see pool_parallel.hpp.
+/// parallel() and race(): steps that wait for the end of several flows, their branches. They run on the step's own
+/// loop, in turn, or on the loops of a pool: see pool_parallel.hpp. race.hpp has what differs in a race.
 namespace steps::detail {
 
-/// The part of a parallel() step that does not depend on its handler.
+/// The part of a parallel() or race() step that does not depend on its handler.
 template <class Face>
 struct group_step : Face {
   branch_list branches;
@@ -130,6 +131,7 @@ struct group_step : Face {
     limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
   }
   static constexpr flow_ops ops{&end, &release, &message_arrived};
+  static constexpr flow_ops race_ops{&race<group_step>::end, &release, &message_arrived};
 
   /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.
   step* add_branch() {
@@ -164,10 +166,31 @@ struct group_step : Face {
   }
 };
 
+/// A step of parallel(). Face, E: the type of `asi`, the error handler or no_handler.
 template <class Face, class E>
 struct parallel_step final : group_step<Face> {
   template <class H>
   explicit parallel_step(H&& h) : handler(std::forward<H>(h)) {}
+
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  [[no_unique_address]] E handler;
+};
+
+/// A step of race().
+template <class Face, class E>
+struct race_step final : group_step<Face> {
+  template <class H>
+  explicit race_step(H&& h) : handler(std::forward<H>(h)) {}
+
+  static void run(step& s) {
+    for (flow* b = static_cast<race_step&>(s).branches.first; b != nullptr; b = b->list_next) {
+      b->ops = &group_step<Face>::race_ops;
+    }
+    group_step<Face>::run(s);
+  }
 
   void fail(ErrorCode code) {
     if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);

@@ -14,8 +14,8 @@
 #include "steps/detail/root/end_message.hpp"      // for end_message
 #include "steps/detail/root/root.hpp"             // for start_here, cancel_on_loop, end_execution
 
-/// parallel() over a pool, the branch's side: these functions run on the branch's loop, which it has for itself.
-/// pool_parallel.hpp has the parent's side, and draws the messages between the two.
+/// parallel() and race() over a pool, the branch's side: these functions run on the branch's loop, which it has for
+/// itself. pool_parallel.hpp has the parent's side, and draws the messages between the two.
 namespace steps::detail {
 
 /// Size of the block of a branch without fixed memory: the flow and its arena.
@@ -27,10 +27,11 @@ inline void free_branch(flow& b) noexcept {
   async::detail::free_block(&b, branch_block);
 }
 
-/// The part of a parallel() step on a pool that its branches share: they touch the parent by nothing else.
+/// The part of a parallel() or race() step on a pool that its branches share: they touch the parent by nothing else.
 ///
-/// Branches report to it. The first that fails sends the `failed` message, and the last that ends sends `over`; both
-/// lie here, so that a report takes no memory.
+/// Branches report to it. The one that decides how the step ends sends the `decided` message: the first that fails; in
+/// a race the first that succeeds, or the last that fails. The last that ends sends `over`. Both lie here, so that a
+/// report takes no memory.
 ///
 /// Threads     all functions: the branch's loop; count_down() also the parent's. The messages arrive on the parent's.
 class branch_join {
@@ -40,30 +41,46 @@ class branch_join {
     branch_join& join;
   };
 
-  /// `over_arrived` and `failed_arrived` are called on the parent's loop, with a report.
+  /// `over_arrived` and `decided_arrived` are called on the parent's loop, with a report.
   branch_join(flow& f, std::uint32_t branches, void (*over_arrived)(end_message&),
-              void (*failed_arrived)(end_message&)) noexcept
-      : parent(f), over(over_arrived, *this), failed(failed_arrived, *this), left_(branches) {}
+              void (*decided_arrived)(end_message&)) noexcept
+      : parent(f), over(over_arrived, *this), decided(decided_arrived, *this), left_(branches), racers_(branches) {}
 
   bool is_on_parents_loop() const noexcept { return async::detail::current_loop == parent.core; }
 
-  /// The branch ends by an error. The first one's report counts as a branch more until it has arrived.
-  void claim_failure(flow& b) noexcept {
+  /// The branch ends, and decides how the step ends if it is the first to claim that. Its report counts as a branch
+  /// more until it has arrived. False: another one was first.
+  bool claim(flow& b) noexcept {
     flow* first = nullptr;
     // Relaxed, both: until it sends the report, only the branch itself asks whether it was first; the others keep a
     // count.
-    if (first_failed_.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed))
-      left_.add();
+    if (!decider_.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed))
+      return false;
+    left_.add();
+    return true;
   }
+  /// The same for a branch that wins a race: its results stay in its slot.
+  void claim_win(flow& b) noexcept {
+    if (!claim(b)) return;
+    is_won = true;
+    won_results = std::exchange(b.tag, nullptr);
+  }
+  /// A branch of a race fails. True: so have all others.
+  bool racer_failed() noexcept { return racers_.drop(); }
   /// True for the branch that was the first to claim.
   bool has_claimed(const flow& b) const noexcept {
-    return first_failed_.load(std::memory_order_relaxed) == &b;  // relaxed: its own value
+    return decider_.load(std::memory_order_relaxed) == &b;  // relaxed: its own value
   }
-  /// The branch that has failed; for failed_arrived.
-  flow& failed_branch() const noexcept {
-    return *first_failed_.load(std::memory_order_relaxed);  // relaxed: the message has published it
+  /// The branch that has decided; for decided_arrived.
+  flow& deciding_branch() const noexcept {
+    return *decider_.load(std::memory_order_relaxed);  // relaxed: the message has published it
   }
-  /// One branch has ended, or the failure's report has arrived. At zero the parent is told, at once on its loop.
+  /// Keeps the count from zero until count_down(). False: it is zero, and the report is on its way or has arrived.
+  bool hold() noexcept { return left_.try_add(); }
+  /// A request to end goes to a branch. The caller keeps the count from zero.
+  void count_request() noexcept { left_.add(); }
+  /// A branch has ended, or a request to end or the decider's report has arrived. At zero the parent is told, at once
+  /// on its loop.
   void count_down() noexcept {
     if (!left_.drop()) return;
     if (is_on_parents_loop()) {
@@ -75,16 +92,18 @@ class branch_join {
 
   flow& parent;
   report over;
-  report failed;
+  report decided;
+  bool is_won = false;                    // the winner's, and the parent's when the report has arrived
+  const pack_tag* won_results = nullptr;  // likewise
 
  private:
-  async::detail::reference_count left_;  // branches that have not ended
-  async::detail::atomic<flow*> first_failed_{nullptr};
+  async::detail::reference_count left_;    // branches that have not ended, and messages on their way
+  async::detail::reference_count racers_;  // of a race: branches that have not failed
+  async::detail::atomic<flow*> decider_{nullptr};
 };
 
 /// Ends a branch that no loop accepts, without a run.
 inline void end_unbegun(flow& b) noexcept {
-  b.mark_stop_delivered();
   destroy_built_steps(b);
   end_execution(b);
 }
@@ -125,15 +144,26 @@ inline void branch_taken(async::detail::job* j) noexcept {
 inline void branch_message_arrived(branch_join& join, flow& b) {
   branch_state state(b.active.of_branch());
   if (!state.is_bound()) return begin_branch(b, *async::detail::current_loop);
-  b.mark_stop_delivered();
-  if (state.has_ended()) return join.count_down();
-  const branch_turn here(b);
-  cancel_on_loop(b);
+  if (!state.has_ended()) {
+    const branch_turn here(b);
+    cancel_on_loop(b);
+  }
+  join.count_down();
 }
 
 /// The branch has succeeded or failed.
 inline void end_branch(branch_join& join, flow& b) {
-  if (b.is_failing()) join.claim_failure(b);
+  if (b.is_failing()) join.claim(b);
+  end_execution(b);
+}
+
+/// The same in a race. A branch that leaves for a loop around decides, too.
+inline void end_racer(branch_join& join, flow& b) {
+  if (!b.is_failing()) {
+    join.claim_win(b);
+  } else if (b.pending.target != nullptr || join.racer_failed()) {
+    join.claim(b);
+  }
   end_execution(b);
 }
 
@@ -142,8 +172,9 @@ inline void report_end(branch_join& join, flow& b) noexcept {
   end_turn_of(b);
   clear_remains(b);
   detach_control_block(b);
-  if (join.has_claimed(b)) join.parent.core->push(join.failed);
-  if (branch_state(b.active.of_branch()).end(b.is_stop_delivered(), join.is_on_parents_loop())) join.count_down();
+  if (join.has_claimed(b)) join.parent.core->push(join.decided);
+  branch_state(b.active.of_branch()).end();
+  join.count_down();
 }
 
 }  // namespace steps::detail

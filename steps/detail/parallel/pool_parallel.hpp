@@ -13,8 +13,8 @@
 #include "steps/detail/parallel/pool_branch.hpp"  // for branch_join, branch_taken, free_branch
 #include "steps/detail/root/destroy_root.hpp"     // for help_branches, branch_turn, resume_branch
 
-/// parallel() of a flow on a pool, the parent's side: each branch is offered to all workers, and gets a loop of its own
-/// when one takes it.
+/// parallel() and race() of a flow on a pool, the parent's side: each branch is offered to all workers, and gets a loop
+/// of its own when one takes it.
 ///
 /// The life of a branch B of a parent P:
 ///
@@ -23,30 +23,34 @@
 ///     offered      |-- job -------------------------->|                        |   start()
 ///     taken        |                                  |-- B ------------------>|   branch_taken() gets a loop
 ///     begun        |                                                           |   begin_branch() binds B to the loop
-///     failed       |<----------------------------------------------- `failed`--|   report_end(), first that fails
-///                  |   failed_arrived() raises the error at P                  |
+///     decided      |<---------------------------------------------- `decided`--|   report_end(), first that fails
+///                  |   decided_arrived() raises the error at P                 |
 ///     asked to end |-- B ----------------------------------------------------->|   branch_message_arrived() cancels B
 ///     ended        |                                                           |   report_end() counts B down
 ///     over         |<------------------------------------------------- `over`--|   count_down(), the last
 ///                  |   over_arrived() frees the branches; P goes on or ends    |
 ///
-/// Each arrow is one message. Where both ends are one loop, all but `failed` are plain calls. These cases differ:
+/// In a race `decided` comes from the first branch that succeeds: P asks the others to end, and over_arrived() passes
+/// the winner's results on. Or it comes from the last branch that fails, as above.
+///
+/// Each arrow is one message. Where both ends are one loop, all but `decided` are plain calls. These cases differ:
 ///
 /// - The pool refuses the job: P's loop gets B, and runs it.
 /// - B has no loop when it is asked to end: P disposes of it at once and counts it down. The thread that takes the job
 ///   later frees the memory.
-/// - B ends while the request to end is on its way: B is counted down when the request arrives.
+/// - B ends while the request to end is on its way: the request does nothing.
 ///
-/// The `failed` report counts as one branch more. So nothing refers to P when the count is zero, and P may be freed.
+/// The request and the `decided` report count as one branch more each, until they have arrived. So nothing refers to P
+/// when the count is zero, and P may be freed.
 namespace steps::detail {
 
-/// Lies in the flow's arena until all branches have ended; the step waits meanwhile. An error of a branch, a
-/// timeout and a cancel ask the branches to end, and the step waits for the count.
+/// Lies in the flow's arena until all branches have ended; the step waits meanwhile. The deciding branch, a timeout and
+/// a cancel ask the branches to end, and the step waits for the count.
 ///
 /// Threads     all functions but those of branch_join: the parent's loop.
 struct pool_parallel : scope, branch_join {
   pool_parallel(branch_list& list, std::uint32_t count, flow& f) noexcept
-      : branch_join(f, count, &over_arrived, &failed_arrived), branches(list) {}
+      : branch_join(f, count, &over_arrived, &decided_arrived), branches(list) {}
 
   /// Offers the branches of a step. `on_pool` is set before the first can run. Throws std::bad_alloc; nothing has been
   /// offered then.
@@ -71,7 +75,7 @@ struct pool_parallel : scope, branch_join {
       help_branches(*b);
     }
     async::detail::loop_core& core = *parent.core;
-    if (core.retract(failed)) failed_arrived(failed);
+    if (core.retract(decided)) decided_arrived(decided);
     if (core.retract(over)) is_over = true;
     finish_asking();
   }
@@ -124,10 +128,14 @@ struct pool_parallel : scope, branch_join {
   static pool_parallel& of(end_message& m) noexcept {
     return static_cast<pool_parallel&>(static_cast<report&>(m).join);
   }
-  static void failed_arrived(end_message& m) {
+  static void decided_arrived(end_message& m) {
     pool_parallel& self = of(m);
-    flow& b = self.failed_branch();
-    if (raise(self.parent, b.pending.code, info_of(b), b.pending.target)) copy_exception(b, self.parent);
+    flow& b = self.deciding_branch();
+    if (self.is_won) {
+      self.ask_all_to_end();
+    } else if (raise(self.parent, b.pending.code, info_of(b), b.pending.target)) {
+      copy_exception(b, self.parent);
+    }
     self.count_down();  // without which the parent does not end
   }
   /// All branches have ended, and their reports have arrived.
@@ -148,6 +156,7 @@ struct pool_parallel : scope, branch_join {
   /// Asks all branches to end, once.
   ask_outcome ask_all_to_end() noexcept {
     if (std::exchange(has_asked, true)) return is_over ? ask_outcome::all_ended : ask_outcome::still_ending;
+    if (!hold()) return finish_asking();
     is_asking = true;
     for (flow** at = &branches.first; *at != nullptr;) {
       flow& b = **at;
@@ -159,6 +168,7 @@ struct pool_parallel : scope, branch_join {
         count_down();
       }
     }
+    count_down();  // what hold() has added
     return finish_asking();
   }
   /// False: the branch has no loop, and is the caller's.
@@ -167,10 +177,10 @@ struct pool_parallel : scope, branch_join {
     if (how == branch_state::request::dispose) return false;
     if (how != branch_state::request::send) return true;
     if (b.core == parent.core) {
-      b.mark_stop_delivered();
       const branch_turn here(b);
       cancel_on_loop(b);
     } else {
+      count_request();
       b.core->push(b);
     }
     return true;
@@ -199,14 +209,23 @@ struct pool_parallel : scope, branch_join {
     unblock_end(f);  // a cancel handler has cancelled it, or a destructor
     return ask_outcome::parent_ended;
   }
-  /// The exceptions of the branches have destructors, which are users' functions and may cancel the parent: it is held.
+  /// The exceptions and results of the branches have destructors, which are users' functions and may cancel the parent:
+  /// it is held.
   void free_branches() noexcept {
     if (flow& f = parent; !f.is_end_held()) f.block_end();  // else for this end
+    if (won_results != nullptr) pass_on(deciding_branch(), std::exchange(won_results, nullptr));
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
       destroy_state(*b);
       free_branch(*b);
     }
+  }
+
+  /// Passes the winner's results to the next step, unless the parent ends by an error or a cancel.
+  [[gnu::noinline]] void pass_on(flow& winner, const pack_tag* results) noexcept {
+    flow& f = parent;
+    if (!f.is_waiting() || !f.has_no_verdict()) return destroy_taken(winner, results, results_in(winner, results));
+    call_outside(f, [&] { guarded(f, [&] { pass_results(winner, results, f); }); });
   }
 
   static bool holds_error_back(scope& self) noexcept {

@@ -199,10 +199,11 @@ class flow_entry {
   on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
-/// For success() of a waiting step. True: the step is a parallel() step, which is misuse and has been reported.
+/// For success() of a waiting step. True: the step is a parallel() or race() step, which is misuse and has been
+/// reported.
 inline bool refuse_success_of_parallel(flow& f, const step& s) noexcept {
   if ((s.flags_ & record_flag::is_group) == 0) return false;
-  misuse(f, "success() of a parallel() step");
+  misuse(f, "success() of a parallel() or race() step");
   return true;
 }
 

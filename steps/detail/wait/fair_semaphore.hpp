@@ -3,8 +3,9 @@
 #include <cstddef>  // for size_t
 #include <mutex>    // for lock_guard
 
-#include "async/detail/base/spin_lock.hpp"    // for spin_lock
-#include "steps/detail/wait/sync_waiter.hpp"  // for waiter_queue, sync_entry
+#include "async/detail/base/spin_lock.hpp"     // for spin_lock
+#include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
+#include "steps/detail/wait/sync_waiter.hpp"   // for sync_entry
 
 namespace steps::detail {
 
@@ -55,7 +56,7 @@ class fair_semaphore {
   const std::size_t max_queue_;
   async::detail::spin_lock lock_;
   std::size_t inside_ = 0;  // guarded by lock_, as is the queue
-  waiter_queue<Waiter> waiting_;
+  async::detail::waiter_queue<Waiter> waiting_;
 };
 
 }  // namespace steps::detail

@@ -1,95 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>    // for exception_ptr
 #include <functional>   // for ref
-#include <future>       // for future, promise
 #include <memory>       // for destroy_at
-#include <optional>     // for optional
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
-#include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
-#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
-#include "async/detail/future/fulfil.hpp"            // for fulfil, fulfil_or_fail, fail, broken_promise
-#include "async/detail/future/future_watch.hpp"      // for watchers_of, is_ready
-#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
-#include "steps/detail/engine/step_record.hpp"       // for take_results
-#include "steps/detail/flow/promise.hpp"             // for promise_base
-#include "steps/detail/root/flow_control_block.hpp"  // for end_execution
-#include "steps/detail/wait/wait_block.hpp"          // for wait_block
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/future/future_watch.hpp"  // for watchers_of, is_ready
+#include "steps/detail/engine/step_record.hpp"   // for discard_results
+#include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
-/// std::future as a flow's result, by promise(), and as a step, by await().
+/// std::future as a step, by await().
 namespace steps::detail {
-
-template <class T>
-class flow_promise final : public promise_base {
- public:
-  /// Throws std::bad_alloc; the promise is then as before.
-  static flow_promise* make(std::promise<T>&& promise) {
-    return ::new (async::detail::allocate_block(sizeof(flow_promise))) flow_promise(std::move(promise));
-  }
-
-  /// Hands the promise back, where no flow could be made.
-  std::promise<T> into_promise() noexcept {
-    std::promise<T> promise = std::move(promise_);
-    std::destroy_at(this);
-    async::detail::free_block(this, sizeof(flow_promise));
-    return promise;
-  }
-
-  void end(flow& f, bool failed) override {
-    std::exception_ptr error;
-    if constexpr (std::is_void_v<T>) {
-      if (failed) error = exception_of(f);
-      end_execution(f);
-      error == nullptr ? async::detail::fulfil(promise_) : fail(std::move(error));
-    } else {
-      std::optional<T> value;
-      guarded(f, [&] {
-        using wanted = pack<T>;
-        if (failed) return;
-        if (f.tag != nullptr && begins_with(*f.tag, wanted::tag)) {
-          value.emplace(std::get<0>(take_results<wanted>(f)));
-        } else {
-          set_error(f, errors::InternalError, "promise(): the last step has not passed a result of the future's type");
-        }
-      });
-      if (!value.has_value()) error = exception_of(f);
-      end_execution(f);
-      error == nullptr ? async::detail::fulfil_or_fail(promise_, std::move(*value)) : fail(std::move(error));
-    }
-    destroy_and_notify();
-  }
-  void cancelled() noexcept override {
-    fail(async::detail::broken_promise());
-    destroy_and_notify();
-  }
-
- private:
-  explicit flow_promise(std::promise<T>&& promise) noexcept : promise_(std::move(promise)) {}
-
-  /// For a future that is ready.
-  void destroy_and_notify() noexcept {
-    const void* const state = async::detail::shared_state_of(promise_);
-    destroy();
-    async::detail::tell_watchers_of(state);
-    async::detail::free_block(this, sizeof(flow_promise));
-  }
-  void fail(std::exception_ptr&& error) {
-#if ASYNC_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    async::detail::fail(promise_, std::move(error));
-  }
-  void destroy() noexcept {
-#if ASYNC_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    std::destroy_at(this);
-  }
-
-  std::promise<T> promise_;
-};
 
 /// A wait for a std::future. A promise of this library notifies it; since the promise may be another, the step also
 /// looks at the future now and then.
@@ -164,6 +86,19 @@ struct watch_scope : scope, async::detail::timer_node {
   async::detail::look_interval interval;
 };
 
+/// Passes the value of a future that is ready to the next step, or throws its exception.
+template <class Face, class Future>
+void pass_on(Face& asi, Future& ready) {
+  using result = decltype(ready.get());
+  if constexpr (std::is_void_v<result>) {
+    ready.get();
+  } else if constexpr (std::is_lvalue_reference_v<result> && !std::is_const_v<std::remove_reference_t<result>>) {
+    asi.success(std::ref(ready.get()));
+  } else {
+    asi.success(ready.get());
+  }
+}
+
 /// A step of await(std::future) or await(std::shared_future).
 template <class Face, class Future, class E>
 struct await_step final : Face {
@@ -180,14 +115,7 @@ struct await_step final : Face {
       self.watch->arm_again();
       return f.mark_wait();
     }
-    using result = decltype(self.future.get());
-    if constexpr (std::is_void_v<result>) {
-      self.future.get();
-    } else if constexpr (std::is_lvalue_reference_v<result> && !std::is_const_v<std::remove_reference_t<result>>) {
-      static_cast<Face&>(s).success(std::ref(self.future.get()));
-    } else {
-      static_cast<Face&>(s).success(self.future.get());
-    }
+    pass_on(static_cast<Face&>(s), self.future);
   }
   void fail(ErrorCode code) {
     if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);

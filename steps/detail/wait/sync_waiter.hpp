@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t
-
 #include "async/detail/base/atomics.hpp"  // for cell
 #include "async/detail/loop/inbox.hpp"    // for message, delivery
 
@@ -64,6 +62,8 @@ struct sync_waiter_base : async::detail::message {
   }
   /// The flow goes on, and the waiter may be queued again.
   void reset() noexcept { state.set(pending); }
+  /// The message is here, on the flow's loop.
+  bool has_arrived() const noexcept { return state.get() == here; }
 
   static void arrived(message& m, async::detail::delivery how) {
     auto& self = static_cast<Waiter&>(m);
@@ -73,8 +73,6 @@ struct sync_waiter_base : async::detail::message {
     if (how == async::detail::delivery::on_loop) self.wake();
   }
 
-  Waiter* behind = nullptr;  // the object's, while it is in its queue
-  Waiter* before = nullptr;
   Loop* const core;
 
  private:
@@ -84,68 +82,6 @@ struct sync_waiter_base : async::detail::message {
     abandoned  ///< the message is on its way, and the flow does not wait for it
   };
   async::detail::cell<progress> state{pending};
-};
-
-/// The flows that wait for a sync object, first in first out. Guarded by the object's lock.
-template <class Waiter>
-class waiter_queue {
- public:
-  std::size_t size() const noexcept { return size_; }
-
-  void push(Waiter& t) noexcept {
-    t.behind = nullptr;
-    t.before = last_ != nullptr ? last_ : &t;  // never null in a queue
-    (last_ != nullptr ? last_->behind : first_) = &t;
-    last_ = &t;
-    ++size_;
-  }
-
-  /// Unlinks the first waiter, to be granted; null: there is none.
-  Waiter* pop() noexcept {
-    Waiter* const t = first_;
-    if (t != nullptr) {
-      unlink(*t);
-      t->reserve();
-    }
-    return t;
-  }
-
-  /// A waiter of this loop among the last eight; null: there is none.
-  template <class Loop>
-  Waiter* latest_of(const Loop* loop) const noexcept {
-    Waiter* t = last_;
-    for (int looks = 8; t != nullptr && looks != 0; --looks) {
-      if (t->core == loop) return t;
-      t = t->before != t ? t->before : nullptr;
-    }
-    return nullptr;
-  }
-
-  static bool is_in(const Waiter& t) noexcept { return t.before != nullptr; }
-
-  /// Unlinks a waiter, wherever it stands. False: it is not in the queue any more.
-  bool remove(Waiter& t) noexcept {
-    if (!is_in(t)) return false;
-    unlink(t);
-    return true;
-  }
-
- private:
-  void unlink(Waiter& t) noexcept {
-    Waiter* const ahead = t.before == &t ? nullptr : t.before;
-    (ahead != nullptr ? ahead->behind : first_) = t.behind;
-    if (t.behind != nullptr) {
-      t.behind->before = ahead != nullptr ? ahead : t.behind;
-    } else {
-      last_ = ahead;
-    }
-    t.behind = t.before = nullptr;
-    --size_;
-  }
-
-  Waiter* first_ = nullptr;
-  Waiter* last_ = nullptr;
-  std::size_t size_ = 0;
 };
 
 }  // namespace steps::detail

@@ -25,7 +25,11 @@ struct step_frame {
   /// Runs the coroutine until it waits or ends. In the step's function.
   void resume(IAsyncSteps& asi) {
     steps::detail::flow& f = *asi.flow_;
-    if (const std::coroutine_handle<> next = std::exchange(home.next, nullptr)) next.resume();
+    const std::coroutine_handle<> next = std::exchange(home.next, nullptr);
+    if (async::detail::queue_wait* const wait = std::exchange(home.looks_at, nullptr)) {
+      if (!wait->look_again()) return f.mark_wait();
+    }
+    if (next) next.resume();
     if (!coroutine.coroutine_.done()) {
       if (f.current_verdict() == steps::detail::verdict::yield) {
         return steps::detail::misuse(f,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -10,7 +11,9 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/task_group.hpp"
@@ -31,8 +34,8 @@ namespace {
 
 struct held : testing::live_count<held> {};
 
-template <class T>
-bool is_broken(std::future<T>& f) {
+template <class Future>
+bool is_broken(Future& f) {
   try {
     f.get();
   } catch (const std::future_error& e) {
@@ -41,8 +44,8 @@ bool is_broken(std::future<T>& f) {
   return false;
 }
 
-template <class T>
-std::string error_of(std::future<T>& f) {
+template <class Future>
+std::string error_of(Future& f) {
   try {
     f.get();
   } catch (const steps::Error& e) {
@@ -249,6 +252,112 @@ TEST_CASE("flows start on a loop of the pool also when a thread from outside run
   group.wait();  // this thread helps
   paused.configurepool(1);
   CHECK_NOTHROW(result.get());
+}
+
+TEST_CASE("the future of a posted flow that has not started drops it") {
+  threadpool pool(0);
+  bool has_run = false;
+  auto end = steps::post(pool, [&has_run, h = held()](IAsyncSteps&) { has_run = true; });
+  CHECK(held::live() == 1);
+  CHECK(end.cancel());
+  CHECK(held::live() == 0);
+  CHECK(is_broken(end));
+  pool.configurepool(1);
+  pool.wait_idle();
+  CHECK_FALSE(has_run);
+}
+
+TEST_CASE("the future of a posted flow that has started cancels it: cancel handlers run, and the promise is broken") {
+  threadpool pool(2);
+  std::promise<void> waits;
+  bool was_cancelled = false;
+  auto end = steps::post<int>(pool, [&, h = held()](IAsyncSteps& asi) {
+    asi.add([&, inner = held()](IAsyncSteps& step) {
+      step.setCancel([&] { was_cancelled = true; });
+      waits.set_value();
+    });
+  });
+  waits.get_future().wait();
+  CHECK_FALSE(end.cancel());
+  CHECK_FALSE(end.cancel());
+  CHECK(is_broken(end));
+  CHECK(was_cancelled);
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a posted flow that its own step cancels goes no further than that step") {
+  threadpool pool(1);
+  async::promise<async::shared_future<void>> handed;
+  auto mine = handed.get_future();
+  int steps_run = 0;
+  async::shared_future<void> end = steps::post(pool, [&](IAsyncSteps& asi) {
+    asi.await(std::move(mine));
+    asi.add([&](IAsyncSteps& step, const async::shared_future<void>& own) {
+      ++steps_run;
+      CHECK_FALSE(own.cancel());
+      step.waitExternal();
+    });
+    asi.add([&](IAsyncSteps&) { ++steps_run; });
+  });
+  handed.set_value(end);
+  CHECK(is_broken(end));
+  CHECK(steps_run == 1);
+}
+
+TEST_CASE("the future of a posted flow that has ended does nothing, also after the pool's end") {
+  async::shared_future<int> end;
+  {
+    threadpool pool(1);
+    end = steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(1); });
+    CHECK(end.get() == 1);
+    CHECK_FALSE(end.cancel());
+  }
+  CHECK_FALSE(end.cancel());
+  CHECK(end.get() == 1);
+}
+
+TEST_CASE("the future of a flow of AsyncSteps leaves it alone: its owner cancels it") {
+  threadpool pool(1);
+  steps::AsyncSteps flow{pool};
+  async::promise<int> later;
+  flow.await(later.get_future());
+  async::future<int> end = flow.promise<int>();
+  CHECK_FALSE(end.cancel());
+  later.set_value(3);
+  CHECK(end.get() == 3);
+}
+
+TEST_CASE("get() of a flow's future in a step is an error at once, and says what to do") {
+  threadpool pool(2);
+  steps::AsyncSteps other{pool};
+  other.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  auto best = std::chrono::steady_clock::duration::max();  // of several: this machine has other work
+  for (int i = 0; i < 20; ++i) {
+    async::future<void> waits =
+        i % 2 == 0 ? steps::post(pool, [](IAsyncSteps& asi) { asi.waitExternal(); }) : other.promise();
+    std::chrono::steady_clock::duration time{};
+    auto refused = steps::post(pool, [&](IAsyncSteps&) {
+      const struct stop_watch {
+        std::chrono::steady_clock::duration& to;
+        const std::chrono::steady_clock::time_point from = std::chrono::steady_clock::now();
+        ~stop_watch() { to = std::chrono::steady_clock::now() - from; }
+      } at_end{time};
+      waits.get();
+    });
+    try {
+      refused.get();
+      FAIL("no error");
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == std::errc::resource_deadlock_would_occur);
+      CHECK(std::string(e.what()).find("a wait in a callback of an event loop would stop the loop") !=
+            std::string::npos);
+    }
+    best = (std::min)(best, time);
+    i % 2 == 0 ? static_cast<void>(waits.cancel()) : other.cancel();
+    waits.wait();
+    if (i % 2 != 0) other.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  }
+  CHECK(best < 1ms);
 }
 
 TEST_CASE("a flow's end wakes a task that waits for it on another worker") {

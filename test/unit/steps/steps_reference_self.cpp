@@ -219,6 +219,15 @@ TEST_CASE("reference [28]: an error in a branch cancels the others, break reache
         lines{"0 / run 8", "0 /1 run 1", "0 /2 run 2", "5 /1 oncancel 1", "5 / onerror 8 Timeout", "5 / end"});
 }
 
+TEST_CASE("reference [36, 37]: the first branch that succeeds wins a race, the last error is its own") {
+  CHECK(log_of({with(kind::race, 9, {cancelled(step(1)), fails(2), gives(3, 33), step(4)}), takes(step(5))}) ==
+        lines{"0 /1 run 1", "0 /2 run 2", "0 /3 run 3", "0 /1 oncancel 1", "0 / run 5 arg=33", "0 / end"});
+  CHECK(log_of({guarded(with(kind::race, 9, {step(1, {fails(2)}), fails(3)}), handler::success)}) ==
+        lines{"0 /1 run 1", "0 /3 run 3", "0 /1 run 2", "0 / onerror 9 A info 2", "0 / end"});
+  CHECK(log_of({with(kind::repeat, 8, {with(kind::race, 9, {cancelled(step(1)), ends(ending::break_loop, 2)})}, 3)}) ==
+        lines{"0 / run 8 i=0", "0 /1 run 1", "0 /2 run 2", "0 /1 oncancel 1", "0 / end"});
+}
+
 TEST_CASE("reference [29, 30]: sync hands arguments through, admits one flow and is recursive") {
   CHECK(log_of({gives(1, 11), takes(with(kind::sync, 2, {gives(3, 33)})), takes(step(4))}) ==
         lines{"0 / run 1", "0 / run 2 arg=11", "0 / run 3", "0 / run 4 arg=33", "0 / end"});

@@ -21,7 +21,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool is_ready(const std::future<void>& f) { return f.wait_for(0s) == std::future_status::ready; }
+template <class Future>
+bool is_ready(const Future& f) {
+  return f.wait_for(0s) == std::future_status::ready;
+}
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -278,4 +280,28 @@ TEST_CASE("a flow that hands a mutex over and one that cancels another go on bes
     REQUIRE(is_ready_in_time(broken));
     CHECK(place.met() == 2);
   }
+}
+
+TEST_CASE("more timers than fire at a time come due together, and each fires once") {
+  constexpr std::size_t count = 1'000;
+  threadpool pool(3);
+  std::vector<std::atomic<int>> fired(count);
+  std::vector<std::future<void>> flows;
+  const auto due = std::chrono::steady_clock::now() + 50ms;  // for all: each flow has a loop, and so an alarm
+  for (std::size_t i = 0; i < count; ++i) {
+    flows.push_back(steps::post(pool, [&, i](IAsyncSteps& asi) {
+      asi.add(
+          [&](IAsyncSteps& waiting) {
+            waiting.setTimeout(due - std::chrono::steady_clock::now());
+            waiting.waitExternal();
+          },
+          [&, i](IAsyncSteps& over, steps::ErrorCode) {
+            ++fired[i];
+            over.success();
+          });
+    }));
+  }
+  REQUIRE(all_end(flows));
+  CHECK(std::chrono::steady_clock::now() >= due);
+  CHECK(std::all_of(fired.begin(), fired.end(), [](const auto& times) { return times == 1; }));
 }

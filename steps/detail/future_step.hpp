@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <type_traits>  // for is_same_v
+#include <utility>      // for declval, forward, move
+
+#include "async/future.hpp"                  // for future
+#include "steps/detail/calls.hpp"            // for misuse, discard_results
+#include "steps/detail/engine/callable.hpp"  // for no_handler
+#include "steps/detail/result_wait.hpp"      // for result_wait
+#include "steps/detail/wait/future.hpp"      // for pass_on
+
+/// async::future as a step, by await().
+namespace steps::detail {
+
+/// A step of await(async::future) or await(async::shared_future).
+template <class Face, class Future, class E>
+struct future_step final : Face {
+  using result = decltype(std::declval<Future&>().get());
+  using wait = result_wait<result>;
+
+  template <class H>
+  future_step(Future&& f, H&& h) : future(std::move(f)), handler(std::forward<H>(h)) {}
+  ~future_step() {
+    if (listening.valid()) static_cast<void>(listening.cancel());  // drops the future of a wait that has ended early
+  }
+
+  static void run(step& s) {
+    auto& self = static_cast<future_step&>(s);
+    flow& f = *s.flow_;
+    discard_results(f);
+    if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
+    if (!self.future.is_ready()) {
+      self.listening = std::move(self.future).then(teller{wait::begin(s)});
+      return;
+    }
+    pass_on(static_cast<Face&>(s), self.future);
+  }
+  void fail(ErrorCode code) {
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  /// Ends the wait, on the thread that makes the future ready.
+  struct teller {
+    typename wait::token done;
+
+    void operator()(Future ready) noexcept {
+      wait::end(done, [&ready]() -> result { return ready.get(); });
+    }
+  };
+
+  Future future;
+  async::future<void> listening;
+  [[no_unique_address]] E handler;
+};
+
+}  // namespace steps::detail

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <functional>   // for reference_wrapper
+#include <type_traits>  // for is_void_v
+
+#include "steps/completion.hpp"    // for completion
+#include "steps/detail/calls.hpp"  // for make_wait
+
+namespace steps::detail {
+
+/// The completion that hands a result of type R to the next step.
+template <class R>
+struct result_token {
+  using type = completion<R>;
+};
+template <>
+struct result_token<void> {
+  using type = completion<>;
+};
+template <class R>
+struct result_token<R&> {
+  using type = completion<std::reference_wrapper<R>>;
+};
+template <class R>
+struct result_token<const R&> {
+  using type = completion<R>;
+};
+
+/// A step's wait for a result of type R that another thread brings.
+template <class R>
+struct result_wait {
+  using token = typename result_token<R>::type;
+
+  /// Makes the step wait. Throws what make_wait() throws.
+  static token begin(step& s) { return token(make_wait<typename token::block>(s)); }
+
+  /// Ends the wait with what get() returns or throws. Does not call it when the step does not wait any more.
+  template <class Get>
+  static void end(const token& done, Get get) noexcept {
+    if (!done) return;
+    try {
+      if constexpr (std::is_void_v<R>) {
+        get();
+        done.success();
+      } else {
+        done.success(get());
+      }
+    } catch (...) {
+      done.fail();
+    }
+  }
+};
+
+}  // namespace steps::detail
