@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <future>
+#include <utility>
+#include <vector>
 
 #include "async/async.hpp"
 #include "async/parallel_for.hpp"
@@ -47,11 +49,47 @@ void execute(std::size_t times) {
 void post(std::size_t times) {
   inside([times](async::threadpool& pool) {
     for (std::size_t i = 0; i < times; ++i) {
+      async::future<std::size_t> result = pool.post([i] { return i; });
+      static_cast<void>(pool.wait(result));
+    }
+  });
+}
+
+void post_for_std(std::size_t times) {
+  inside([times](async::threadpool& pool) {
+    for (std::size_t i = 0; i < times; ++i) {
       std::future<std::size_t> result = pool.post([i] { return i; });
       static_cast<void>(pool.wait(result));
     }
   });
 }
+
+void then(std::size_t times) {
+  async::promise<std::size_t> first;
+  async::future<std::size_t> last = first.get_future();
+  for (std::size_t i = 0; i < times; ++i) {
+    last = std::move(last).then([](async::future<std::size_t> f) { return f.get() + 1; });
+  }
+  first.set_value(0);
+  if (last.get() != times) std::abort();
+}
+
+/// Posts a thousand calls at a time, and takes all results.
+void post_many(std::size_t times, bool together) {
+  inside([times, together](async::threadpool& pool) {
+    std::size_t sum = 0;
+    for (std::size_t done = 0; done < times; done += 1'000) {
+      std::vector<async::future<std::size_t>> all;
+      all.reserve(1'000);
+      for (std::size_t i = 0; i < 1'000; ++i) all.push_back(pool.post([] { return std::size_t{1}; }));
+      if (together) all = async::when_all(std::move(all)).get();
+      for (auto& each : all) sum += each.get();
+    }
+    if (sum != times) std::abort();
+  });
+}
+void wait_for_each(std::size_t times) { post_many(times, false); }
+void wait_for_all(std::size_t times) { post_many(times, true); }
 
 void fork_join(std::size_t times) {
   inside([times](async::threadpool& pool) {
@@ -118,6 +156,10 @@ int main() {
   return budget::measure({
       {"pool: execute from inside, and the task", 1000, execute},
       {"pool: post from inside, and wait for it", 1000, post},
+      {"pool: post from inside, and wait for its std::future", 1000, post_for_std},
+      {"future: then(), and its call", 1000, then},
+      {"future: one of a thousand, each waited for", 10000, wait_for_each},
+      {"future: one of a thousand, with when_all()", 10000, wait_for_all},
       {"task_group: one task, and wait", 1000, fork_join},
       {"task_group: a task of a hundred", 1000, fork_many},
       {"parallel_invoke: a fork and a join", 1000, invoke},

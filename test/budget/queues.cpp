@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <array>
+#include <coroutine>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 
 #include "async/bounded_queue.hpp"
 #include "async/queue.hpp"
@@ -84,6 +86,42 @@ void bounded_bulk(std::size_t times) {
   bulk(queue, times);
 }
 
+/// Two coroutines that hand an element to and fro: each waits before the other enqueues.
+struct started {
+  struct promise_type {
+    started get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::abort(); }
+  };
+};
+template <class Queue>
+started hand_on(Queue& from, Queue& to, std::size_t times) {
+  while (const std::optional<std::size_t> x = co_await from.pop()) {
+    if (*x == times) co_return to.close();
+    to.enqueue(*x + 1);
+  }
+}
+template <class Queue>
+void ping_pong(Queue& one, Queue& two, std::size_t times) {
+  hand_on(one, two, times);
+  hand_on(two, one, times);
+  one.enqueue(std::size_t{0});
+  require(one.is_closed() || two.is_closed());
+  one.close();
+  two.close();
+}
+
+void queue_awaited(std::size_t times) {
+  async::queue<std::size_t> one, two;
+  ping_pong(one, two, times);
+}
+void bounded_awaited(std::size_t times) {
+  async::bounded_queue<std::size_t> one(64), two(64);
+  ping_pong(one, two, times);
+}
+
 }  // namespace
 
 int main() {
@@ -97,5 +135,7 @@ int main() {
       {"bounded_queue: dequeue when empty", 1000, bounded_empty},
       {"bounded_queue: enqueue when full", 1000, bounded_full},
       {"bounded_queue: bulk_enqueue and bulk_dequeue of 64", 100, bounded_bulk},
+      {"queue: enqueue for a coroutine that waits in pop()", 1000, queue_awaited},
+      {"bounded_queue: enqueue for a coroutine that waits in pop()", 1000, bounded_awaited},
   });
 }

@@ -2,10 +2,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <future>
 
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
+#include "async/threadpool.hpp"
 #include "budget.hpp"
+#include "steps/spawn.hpp"
 #include "steps/steps.hpp"
 
 namespace {
@@ -51,6 +54,42 @@ void create(std::size_t times) {
     drain(loop);
   }
   if (done != times) std::abort();
+}
+
+/// A flow's future, taken by the thread that runs the loop.
+void promise(std::size_t times) {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < times; ++i) {
+    steps::AsyncSteps flow{loop};
+    flow.add([](IAsyncSteps& asi) { asi.success(std::size_t{1}); });
+    auto result = flow.promise<std::size_t>();
+    drain(loop);
+    sum += result.get();
+  }
+  if (sum != times) std::abort();
+}
+
+/// Flows on the only worker of a pool, each of which posts the next one.
+struct posted {
+  async::threadpool& pool;
+  std::size_t left;
+  std::promise<void>& end;
+  void operator()(IAsyncSteps& asi) const {
+    if (left == 0) {
+      end.set_value();
+    } else {
+      static_cast<void>(steps::post<std::size_t>(pool, posted{pool, left - 1, end}));
+    }
+    asi.success(left);
+  }
+};
+void post(std::size_t times) {
+  async::threadpool pool(1);
+  std::promise<void> end;
+  static_cast<void>(steps::post<std::size_t>(pool, posted{pool, times, end}));
+  end.get_future().wait();
 }
 
 /// Nine steps to a flow.
@@ -134,6 +173,7 @@ void parallel(std::size_t times) {
 int main() {
   return budget::measure({
       {"AsyncSteps: create a flow, run its step, destroy it", 300, create<steps::AsyncSteps>},
+      {"AsyncSteps: a flow of one step with promise(), and get()", 300, promise},
       {"AsyncSteps: a step of nine", 900, step<steps::AsyncSteps>},
       {"AsyncSteps: a flow of three nested steps with a result", 300, nested<steps::AsyncSteps>},
       {"AsyncSteps: an iteration", 1000, poll<steps::AsyncSteps>},
@@ -148,5 +188,6 @@ int main() {
       {"NitroSteps: an iteration with setTimeout", 1000, timeout<nitro>},
       {"NitroSteps: a step's errorNoThrow and its handler", 1000, error<nitro>},
       {"NitroSteps: a parallel of eight", 300, parallel<nitro>},
+      {"steps::post: a flow of one step with its future", 300, post},
   });
 }

@@ -33,8 +33,10 @@ class Queue:
         self.element = value.type.strip_typedefs().template_argument(0)
 
     def to_string(self):
-        size = QueueWords(self.core, self.element).size()
-        return f"async::queue of {size} element{'' if size == 1 else 's'}"
+        words = QueueWords(self.core, self.element)
+        size = words.size()
+        closed = ", closed" if words.is_closed() else ""
+        return f"async::queue of {size} element{'' if size == 1 else 's'}{closed}"
 
     def children(self):
         words = QueueWords(self.core, self.element)
@@ -51,7 +53,7 @@ class BoundedQueue:
     """async::bounded_queue<T>."""
 
     def __init__(self, value):
-        self.ring = value["ring_"]
+        self.ring = value["core_"]
         self.head = load(self.ring["head_"])
         tail = load(self.ring["tail_"])
         self.closed = tail >> 63 != 0

@@ -41,6 +41,7 @@ COMMANDS = {
 VARIABLES = {
     "frame function main": [],
     "print numbers": [r"= async::queue of 10 elements = \{4990, 4991, .*, 4999\}$"],
+    "print ended": [r"= async::queue of 1 element, closed = \{1\}$"],
     "print texts": [r'= async::bounded_queue of 2 of 8 = \{"one", "two"\}$'],
     "print closed": [r"= async::bounded_queue of 0 of 4, closed$"],
     "print empty": [r"= async::task, empty$"],

@@ -140,7 +140,7 @@ def describe_pool(core):
     injector = core["injector_"]
     bounded = pointer(injector["bounded_"])
     if bounded:
-        ring = bounded["ring_"]
+        ring = bounded["core_"]
         waiting = (load(ring["tail_"]) & ((1 << 63) - 1)) - load(ring["head_"])
     else:
         queue = injector["unbounded_"]
@@ -338,13 +338,17 @@ class FlowView:
         else:
             callable_ = callable_in(run)
         flags = int(step["flags_"])
-        marks = (["loop"] if flags & IS_LOOP else []) + (["parallel"] if flags & IS_GROUP else []) + self.scopes(step)
+        marks = (["loop"] if flags & IS_LOOP else []) + self.group(flags, kind) + self.scopes(step)
         coming = self.to_come(step)
         text = callable_ + place_of(callable_, int(step["ops_"]["run"])) if callable_ else kind
         return text + (f" [{', '.join(marks)}]" if marks else "") + (f", {coming} to come" if coming else "")
 
+    @staticmethod
+    def group(flags, kind):
+        return [kind.removesuffix("_step")] if flags & IS_GROUP else []
+
     def branches(self, step):
-        """The flows of a parallel() step."""
+        """The flows of a parallel() or race() step."""
         group = gdb.lookup_type("steps::detail::group_step<steps::IAsyncSteps>")
         branch, found = step.cast(group.pointer())["branches"]["first"], []
         while branch and len(found) < 10000:

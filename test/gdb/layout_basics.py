@@ -87,7 +87,9 @@ class QueueWords:
         traits = core.type.strip_typedefs().template_argument(1)
         self.slot_bits = constant(f"'{traits}::slot_bits'", 12)
         self.index_bits = constant(f"'{traits}::index_bits'", 20)
-        self.version_bits = constant(f"'{traits}::version_bits'", 31)
+        version_bits = constant(f"'{traits}::version_bits'", 30)
+        self.version_bits = min(version_bits, 62 - self.index_bits - self.slot_bits)
+        self.field_bits = self.slot_bits + 1  # with the bit "closed"
         fitting = 64 // (element.sizeof + 1) if element.alignof <= 64 else 0
         self.per_line = fitting if fitting >= 2 else 1
         self.shift = (self.per_line - 1).bit_length()
@@ -100,13 +102,16 @@ class QueueWords:
         return word & ((1 << self.slot_bits) - 1)
 
     def phase(self, word):
-        return word >> (self.slot_bits + self.index_bits) & 1
+        return word >> (self.field_bits + self.index_bits) & 1
 
     def index(self, word):
-        return word >> self.slot_bits & ((1 << self.index_bits) - 1)
+        return word >> self.field_bits & ((1 << self.index_bits) - 1)
 
     def version(self, word):
-        return word >> (self.slot_bits + self.index_bits + 1)
+        return word >> (self.field_bits + self.index_bits + 1)
+
+    def is_closed(self):
+        return self.tail >> self.slot_bits & 1 == 1
 
     def before(self, slot):
         return (slot >> self.shift) * self.per_line + (slot & ((1 << self.shift) - 1))
@@ -119,8 +124,17 @@ class QueueWords:
         store = self.core["segments_"]
         if index < 64:
             return load(store["inline_"][index]).dereference()
+        kind = store.type.strip_typedefs().template_argument(0)
+        pointer = kind.pointer()
+        largest = 1 << (26 if pointer.sizeof > 4 else 20)
+        slab_bits = 0
+        while slab_bits < 12 and kind.sizeof << (slab_bits + 1) <= largest:
+            slab_bits += 1
         chunk = (index >> 6).bit_length() - 1
-        return load(load(store["chunks_"][chunk])[index - (64 << chunk)]).dereference()
+        place, shift = index - (64 << chunk), min(chunk + 6, slab_bits)
+        slabs = int(load(store["chunks_"][chunk])) + (8 << chunk)
+        slab = gdb.Value(slabs + (place >> shift) * pointer.sizeof).cast(pointer.pointer()).dereference()
+        return (slab + (place & ((1 << shift) - 1))).dereference()
 
     def elements(self):
         """The finished elements from the head on."""
@@ -140,5 +154,5 @@ class QueueWords:
             if self.index(linked) == 0:
                 return
             uses = self.version(word) + 1
-            word = linked & ((1 << (self.slot_bits + self.index_bits + 1)) - 1) & ~((1 << self.slot_bits) - 1)
-            word |= uses << (self.slot_bits + self.index_bits + 1)
+            word = linked & ((1 << (self.field_bits + self.index_bits + 1)) - 1) & ~((1 << self.field_bits) - 1)
+            word |= uses << (self.field_bits + self.index_bits + 1)

@@ -31,6 +31,10 @@ int main() {
   for (int i = 0; i < 5'000; ++i) numbers.enqueue(i);
   for (int n = 0; n != 4'990;) static_cast<void>(numbers.dequeue(n)), ++n;
 
+  async::queue<int> ended;
+  ended.enqueue(1);
+  ended.close();
+
   async::bounded_queue<std::string> texts(8);
   texts.enqueue("one");
   texts.enqueue("two");

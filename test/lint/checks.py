@@ -20,6 +20,7 @@ ROOMS = {
         "wait": "base future scope pool",
         "fork": "base future scope pool wait",
         "call": "base future scope pool wait task.hpp",
+        "select": "base future queue pool wait call",
     },
     "steps/detail": {
         "flow": "errors.hpp state.hpp",

@@ -294,3 +294,64 @@ TEST_CASE("flows on different loops that lock two mutexes in both orders by turn
   for (auto& d : done) d.get();
   CHECK(passed == static_cast<int>(count));
 }
+
+TEST_CASE("posted flows that two threads cancel at any time end once each, and release what they hold") {
+  threadpool pool(3);
+  std::atomic<int> open{0};
+  std::size_t values = 0, broken = 0, dropped = 0;
+  const std::size_t waves = rounds(40);
+  constexpr std::size_t wave = 300;
+  for (std::size_t w = 0; w < waves; ++w) {
+    std::vector<async::shared_future<int>> ends;
+    for (std::size_t i = 0; i < wave; ++i) {
+      ends.emplace_back(steps::post<int>(pool, [&open, i, h = held()](IAsyncSteps& asi) {
+        asi.add(
+            [&open, i](IAsyncSteps& step) {
+              ++open;
+              step.setCancel([&open] { --open; });
+              step.setTimeout(std::chrono::microseconds(i % 50));
+            },
+            [](IAsyncSteps& step, ErrorCode) { step.success(); });
+        if (i % 2 == 0) asi.add([](IAsyncSteps& step) { step.relinquish(); });
+        asi.add([](IAsyncSteps& step) { step.success(1); });
+      }));
+    }
+    std::size_t there = 0;
+    std::thread other([&there, &ends] {
+      for (std::size_t i = 0; i < wave; i += 2) there += ends[i].cancel() ? 1U : 0U;
+    });
+    for (std::size_t i = 0; i < wave; i += 3) dropped += ends[wave - 1 - i].cancel() ? 1U : 0U;
+    other.join();
+    dropped += there;
+    for (auto& end : ends) {
+      try {
+        values += static_cast<std::size_t>(end.get());
+      } catch (const std::future_error&) {
+        ++broken;
+      }
+    }
+    CHECK(open == 0);
+  }
+  CHECK(values + broken == waves * wave);
+  CHECK(broken >= dropped);
+  std::printf("figures: %zu flows ended, %zu cancelled, %zu before their start\n", values, broken, dropped);
+  pool.wait_idle();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a posted flow is cancelled while its pool stops") {
+  for (std::size_t i = 0; i < rounds(500); ++i) {
+    std::vector<async::shared_future<void>> ends;
+    auto pool = std::make_unique<threadpool>(2);
+    for (int k = 0; k < 8; ++k) {
+      ends.emplace_back(steps::post(*pool, [h = held()](IAsyncSteps& asi) { asi.waitExternal(); }));
+    }
+    std::thread canceller([&ends] {
+      for (auto& end : ends) static_cast<void>(end.cancel());
+    });
+    pool.reset();
+    canceller.join();
+    for (auto& end : ends) CHECK_THROWS_AS(end.get(), std::future_error);
+    CHECK(held::live() == 0);
+  }
+}
