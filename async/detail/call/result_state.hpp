@@ -53,15 +53,16 @@ class result_state : public job {
   }
 
   /// Hands the call to the pool, with the maker's reference. Throws what pool_core::submit() throws: then the call was
-  /// refused, and the promise is broken.
+  /// refused, and the promise is broken. The call may have been made, and the state freed, before this returns.
   void submit() {
+    pool_core& pool = *pool_;
     queued here(*this);
-    if (participant* const p = pool_->part_inside()) {
-      pool_->fork(*p, this, &posted_task);
+    if (participant* const p = pool.part_inside()) {
+      pool.fork(*p, this, &posted_task);
       here.let_go();
-      pool_->posted_inside(*p);
+      pool.posted_inside(*p);
     } else {
-      pool_->submit_from_outside(task(std::move(here)));
+      pool.submit_from_outside(task(std::move(here)));
     }
   }
 

@@ -221,6 +221,22 @@ TEST_CASE("then: a chain on a pool, and one of futures that are unwrapped") {
   CHECK(last.get() == length);
 }
 
+TEST_CASE("then: a continuation without a future may end before its task is posted to the end") {
+  async::threadpool pool(4);
+  const std::size_t length = testing::rounds(100'000);
+  std::atomic<std::size_t> called{0};
+  pool.post([&] {
+        for (std::size_t i = 0; i < length; ++i) {
+          async::promise<void> promise;
+          static_cast<void>(promise.get_future().then(pool, [&called](async::future<void>) { ++called; }));
+          promise.set_value();
+        }
+      })
+      .get();
+  pool.wait_idle();
+  CHECK(called == length);
+}
+
 TEST_CASE("cancel: drops a call that has not begun, with its captures") {
   async::threadpool pool(1);
   std::atomic<bool> was_called{false};
