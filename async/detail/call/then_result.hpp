@@ -37,6 +37,14 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   static constexpr bool unwraps = is_own_future<returned>;
   struct nothing {};
 
+  /// The future that f has returned, and the action that waits for it. Not the action that waits for the source: when a
+  /// task makes the call, the thread that has made the source ready may yet have to run that one.
+  struct inner_wait : continuation {
+    inner_wait(then_result& o, returned&& f) noexcept : continuation(&inner_arrived), owner(o), future(std::move(f)) {}
+    then_result& owner;
+    returned future;
+  };
+
  public:
   /// `pool` null: the thread that makes `source` ready. `of_source`: its state.
   template <class G>
@@ -71,15 +79,14 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
       self.keep([&self]() -> decltype(auto) { return self.call_(); });
       return true;
     } else {
-      if (!self.guard([&self] { self.inner_.emplace(self.call_()); })) return true;
-      auto* const inner = future_access::state(*self.inner_);
+      if (!self.guard([&self] { self.inner_.emplace(self, self.call_()); })) return true;
+      auto* const inner = future_access::state(self.inner_->future);
       if (inner == nullptr) {
         self.error = broken_promise();
         return true;
       }
       self.add_reference();
-      self.continuation::run = &inner_arrived;
-      if (inner->word.add(self)) return false;
+      if (inner->word.add(*self.inner_)) return false;
       self.take_inner();
       self.release();
       return true;
@@ -88,7 +95,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
 
   /// The future that f has returned is ready.
   static continuation* inner_arrived(continuation& c) noexcept {
-    auto& self = static_cast<then_result&>(c);
+    then_result& self = static_cast<inner_wait&>(c).owner;
     self.take_inner();
     continuation* const more = self.word.publish();
     self.release();
@@ -96,10 +103,10 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   }
   void take_inner() noexcept {
     if constexpr (is_unique_future<returned>) {
-      this->keep([this]() -> decltype(auto) { return future_access::state(*inner_)->take(); });
+      this->keep([this]() -> decltype(auto) { return future_access::state(inner_->future)->take(); });
       inner_.reset();
     } else if constexpr (unwraps) {
-      this->keep([this]() -> decltype(auto) { return future_access::state(*inner_)->get(); });
+      this->keep([this]() -> decltype(auto) { return future_access::state(inner_->future)->get(); });
       inner_.reset();
     }
   }
@@ -109,7 +116,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
 
   result_state& source_;  // valid until call_ is made or dropped
   stored_call<F, Source> call_;
-  [[no_unique_address]] std::conditional_t<unwraps, std::optional<returned>, nothing> inner_;
+  [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };
 
 }  // namespace async::detail

@@ -221,6 +221,34 @@ TEST_CASE("then: a chain on a pool, and one of futures that are unwrapped") {
   CHECK(last.get() == length);
 }
 
+TEST_CASE("then: a task makes a call that returns a future while other actions of the source still run") {
+  async::threadpool pool(1);
+  async::promise<int> source, inner;
+  std::atomic<bool> is_called{false};
+  const async::shared_future<int> ready = source.get_future().share();
+  async::future<int> last = ready.then([&](const async::shared_future<int>&) {
+    is_called = true;
+    return inner.get_future();
+  });
+  // The newest action runs first: the call's own comes when the task has made the call.
+  async::future<void> before = ready.then([&](const async::shared_future<int>&) {
+    while (!is_called) std::this_thread::yield();
+    std::this_thread::sleep_for(1ms);  // until the call waits for `inner`, mostly
+  });
+  std::atomic<bool> has_begun{false};
+  async::future<int> got = pool.post([&] {
+    has_begun = true;
+    return last.get();
+  });
+  while (!has_begun) std::this_thread::yield();
+  source.set_value(1);
+  CHECK(is_called);
+  CHECK(before.is_ready());
+  CHECK(got.wait_for(10ms) == std::future_status::timeout);
+  inner.set_value(7);
+  CHECK(got.get() == 7);
+}
+
 TEST_CASE("then: a continuation without a future may end before its task is posted to the end") {
   async::threadpool pool(4);
   const std::size_t length = testing::rounds(100'000);
