@@ -105,7 +105,7 @@ class future : public detail::future_base<T> {
     return base::template continue_with<future>(nullptr, std::move(*this), std::forward<F>(f));
   }
   /// The same, with f as a task of the pool. The returned future is broken if the pool refuses the task (stopped,
-  /// queue_full). The pool must live until this future is ready.
+  /// queue_full). The pool must live until the returned future is ready.
   template <std::same_as<threadpool> Pool, class F>
   auto then(Pool& pool, F&& f) && {
     return base::template continue_with<future>(&pool.core(), std::move(*this), std::forward<F>(f));

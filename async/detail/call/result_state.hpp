@@ -66,8 +66,10 @@ class result_state : public job {
     }
   }
 
-  /// The same for an action: does not throw, and returns the actions to run if the pool refuses the call.
+  /// The same for an action: does not throw, and returns the actions to run if the pool refuses the call. The pool may
+  /// end as soon as the call has been made.
   continuation* submit_or_break() noexcept {
+    const pool_core::stay until_the_end(*pool_);
     refusal here{this, nullptr, refused_here};
     refused_here = &here;
     try {

@@ -16,6 +16,7 @@
 #include "async/detail/pool/flow_watch.hpp"      // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/injector.hpp"        // for injector
+#include "async/detail/pool/late_leavers.hpp"    // for late_leavers
 #include "async/detail/pool/loop_slot.hpp"       // for loop_slot
 #include "async/detail/pool/loop_watch.hpp"      // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
@@ -49,7 +50,10 @@ class pool_core {
  public:
   /// Defined in worker_role.hpp, which has what the workers' threads run.
   inline pool_core(threadpool_options options, threadpool& facade);
-  ~pool_core() { pool_registry::instance().remove(registered_); }
+  ~pool_core() {
+    late_leavers_.wait();
+    pool_registry::instance().remove(registered_);
+  }
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
 
@@ -128,6 +132,23 @@ class pool_core {
     sleepers_.notify();
     if (shutdown_.is_over()) run_left_over();
   }
+
+  /// While it lives, the pool's destructor waits for the calling thread, unless that is inside a task of the pool. For
+  /// a thread that hands in a task whose end may lead to that of the pool, and is not in a call of a user to the pool.
+  class stay {
+   public:
+    explicit stay(pool_core& pool) noexcept : in_(pool.is_inside() ? nullptr : &pool.late_leavers_) {
+      if (in_ != nullptr) in_->come();
+    }
+    ~stay() {
+      if (in_ != nullptr) in_->leave();
+    }
+    stay(const stay&) = delete;
+    stay& operator=(const stay&) = delete;
+
+   private:
+    late_leavers* const in_;
+  };
 
   /// Offers a job to all workers, to the calling one first. The caller calls offered() soon after. False: the calling
   /// thread is no worker, or there is no memory.
@@ -550,6 +571,7 @@ class pool_core {
   quiescence quiescence_;  // counts the threads, and helpers from outside
   idle_condition idle_;
   std::mutex stop_mutex_;  // one stop() at a time
+  late_leavers late_leavers_;
   pool_registry::entry registered_{*this};
   published_list<guest> guests_;  // written under guests_mutex_
   std::mutex guests_mutex_;

@@ -22,6 +22,7 @@ class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter, 
  public:
   explicit pool_awaiter(async::threadpool& pool) noexcept : pool_(pool) {}
   void start(trigger<void> end) {
+    const async::detail::pool_core::stay until_the_end(pool_.core());
     pool_.execute([end = std::move(end)]() mutable { end.run([] {}); });
   }
 
@@ -60,6 +61,7 @@ class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<R
   explicit call_awaiter(async::threadpool& pool, G&& f, B&&... arguments)
       : pool_(pool), bound_{std::forward<G>(f), std::tuple<A...>(std::forward<B>(arguments)...)} {}
   void start(trigger<R> end) {
+    const async::detail::pool_core::stay until_the_end(pool_.core());
     pool_.execute([end = std::move(end), call = std::optional<bound>(std::move(bound_))]() mutable {
       end.run([&call]() -> R {
         struct release {  // function and arguments have gone when the coroutine resumes

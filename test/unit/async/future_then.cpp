@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 
 #include "async/async.hpp"
 #include "support/live_count.hpp"
+#include "support/pause_thread.hpp"
 #include "support/scale.hpp"
 
 namespace {
@@ -263,6 +265,28 @@ TEST_CASE("then: a continuation without a future may end before its task is post
       .get();
   pool.wait_idle();
   CHECK(called == length);
+}
+
+TEST_CASE("then: the pool may end when the returned future is ready, beside the thread that has made the other ready") {
+  for (std::size_t round = testing::rounds(500); round != 0; --round) {
+    std::optional<async::threadpool> pool(1);
+    async::promise<int> promise;
+    std::thread setter;
+    std::atomic<bool> is_there{false};
+    async::future<int> next = promise.get_future().then(*pool, [&setter](async::future<int> ready) {
+      testing::pause_thread(setter);
+      return ready.get() + 1;
+    });
+    setter = std::thread([&] {
+      while (!is_there) std::this_thread::yield();
+      promise.set_value(1);
+    });
+    while (round % 2 == 0 && pool->idlesize() == 0) std::this_thread::yield();  // in each other round the worker sleeps
+    is_there = true;
+    CHECK(next.get() == 2);
+    pool.reset();
+    setter.join();
+  }
 }
 
 TEST_CASE("cancel: drops a call that has not begun, with its captures") {

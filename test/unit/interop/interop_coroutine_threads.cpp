@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -11,12 +13,16 @@
 #include <utility>
 
 #include "async/errors.hpp"
+#include "async/future.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/pause_thread.hpp"
+#include "support/scale.hpp"
 
 // Coroutines as steps that wait for other threads, other libraries, and in branches.
 
@@ -41,6 +47,19 @@ struct foreign {
   void await_suspend(std::coroutine_handle<> handle) const noexcept { *to = handle; }
   int await_resume() const noexcept { return 9; }
 };
+
+/// Goes to the pool, pauses the thread that has sent it there, and tells that it is over.
+testing::other_coroutine visit(async::future<void> start, async::threadpool& pool, bool by_post, std::thread& sender,
+                               async::promise<void>& over) {
+  co_await std::move(start);
+  if (by_post) {
+    co_await steps::interop::post(pool, [](std::thread* t) { testing::pause_thread(*t); }, &sender);
+  } else {
+    co_await steps::interop::schedule(pool);
+    testing::pause_thread(sender);
+  }
+  over.set_value();
+}
 
 }  // namespace
 
@@ -232,4 +251,25 @@ TEST_CASE("flows of a pool can be awaited, and be coroutines") {
     co_return four + co_await work();
   }));
   CHECK(flow.promise<int>().get() == 304);
+}
+
+TEST_CASE("a pool may end when a coroutine has left it, beside the thread that has sent the coroutine there") {
+  for (std::size_t round = testing::rounds(500); round != 0; --round) {
+    std::optional<async::threadpool> pool(1);
+    async::promise<void> start, over;
+    async::future<void> is_over = over.get_future();
+    std::thread sender;
+    const auto visitor = visit(start.get_future(), *pool, round % 4 < 2, sender, over);
+    std::atomic<bool> is_there{false};
+    sender = std::thread([&] {
+      while (!is_there) std::this_thread::yield();
+      start.set_value();
+    });
+    while (round % 2 == 0 && pool->idlesize() == 0) std::this_thread::yield();  // in each other round the worker sleeps
+    is_there = true;
+    is_over.get();
+    pool.reset();
+    sender.join();
+    visitor.handle.destroy();
+  }
 }

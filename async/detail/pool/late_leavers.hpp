@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uint32_t
+
+#include "async/detail/base/atomics.hpp"  // for atomic, yield_thread
+
+namespace async::detail {
+
+/// Counts threads from outside that hand a task to a pool without a call of their user to the pool: by a promise that
+/// has a continuation, or as they resume a coroutine. The task may end, and lead to the end of the pool, before such a
+/// thread has left the pool. So the pool's destructor waits for them.
+///
+/// Threads     any; wait() by the destructor.
+/// Progress    wait-free, except wait().
+class late_leavers {
+ public:
+  void come() noexcept {
+    count_.fetch_add(1, std::memory_order_relaxed);  // relaxed: the task, and so the destructor, knows of it
+  }
+  /// The thread's last access to the pool.
+  void leave() noexcept {
+    // [W27] release, pairs with [W28]: what the thread has done in the pool; not modelled: a count
+    count_.fetch_sub(1, std::memory_order_release);
+  }
+  void wait() const noexcept {
+    // [W28] acquire, pairs with [W27]; not modelled: see there
+    while (count_.load(std::memory_order_acquire) != 0) yield_thread();
+  }
+
+ private:
+  atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace async::detail
