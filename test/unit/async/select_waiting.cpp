@@ -251,11 +251,12 @@ TEST_CASE("in a task a stand-in runs the tasks that the wait needs, on one worke
 }
 
 TEST_CASE("in a task its worker runs the event loop that the wait needs") {
-  async::threadpool pool(1);
   async::queue<int> q, other;
   int got = 0;
   bool is_busy = true;
-  const std::function<void()> again = [&] {
+  std::function<void()> again;
+  async::threadpool pool(1);  // last: its loop may call again() until it ends
+  again = [&] {
     if (is_busy) pool.loop(0).post(again);
   };
   pool.post([&] {
