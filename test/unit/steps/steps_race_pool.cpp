@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
@@ -318,7 +319,7 @@ TEST_CASE("losers that hold a mutex or wait for it, for a pool call or for a com
   });
 }
 
-TEST_CASE("a race stays sound while the pool is resized, paused and stopped") {
+TEST_CASE("a race stays sound while the pool is resized and paused") {
   for (std::size_t round = testing::rounds(10); round != 0; --round) {
     threadpool pool(4);
     std::atomic<bool> stop{false};
@@ -349,4 +350,56 @@ TEST_CASE("a race stays sound while the pool is resized, paused and stopped") {
     resizer.join();
   }
   CHECK(held::live() == 0);
+}
+
+TEST_CASE("stop() amid races: each flow ends with the winner's results, or is cancelled with all branches") {
+  std::size_t won = 0, cancelled = 0;
+  for (std::size_t round = testing::rounds(300); round != 0; --round) {
+    field f;
+    std::atomic<int> begun{0};
+    std::vector<async::future<int>> ends;
+    {
+      threadpool pool(1 + round % 4);
+      for (int i = 0; i < 6; ++i) {
+        const bool has_winner = i % 3 != 2;
+        ends.push_back(steps::post<int>(pool, [&f, &begun, has_winner, h = held()](IAsyncSteps& asi) {
+          auto& race = asi.race();
+          for (int k = 0; k < 5; ++k) {
+            race.add([&f, &begun, has_winner, k, b = held()](IAsyncSteps& branch) {
+              ++begun;
+              if (k == 3) return branch.errorNoThrow("E");
+              if (k != 4 || !has_winner) return f.wait_in(branch);
+              wait(branch, 100us);
+              branch.add([](IAsyncSteps& step) { step.success(7, std::make_unique<held>()); });
+            });
+          }
+          asi.add([](IAsyncSteps& step, int n, const std::unique_ptr<held>& from_winner) {
+            step.success(from_winner != nullptr ? n : -1);
+          });
+        }));
+      }
+      const int wanted = static_cast<int>(round % 30);
+      while (begun < wanted && !ends[0].is_ready()) std::this_thread::yield();
+      if (round % 2 == 0) {
+        pool.stop();
+        CHECK(f.running == 0);
+      }
+    }
+    for (auto& end : ends) {
+      REQUIRE(end.is_ready());
+      try {
+        const int got = end.get();
+        CHECK(got == 7);
+        ++won;
+      } catch (const std::future_error& e) {
+        CHECK(e.code() == std::future_errc::broken_promise);
+        ++cancelled;
+      }
+    }
+    CHECK(f.running == 0);
+    CHECK(f.misplaced == 0);
+    CHECK(held::live() == 0);
+  }
+  CHECK(won != 0);
+  CHECK(cancelled != 0);
 }
