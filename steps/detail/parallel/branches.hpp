@@ -119,7 +119,9 @@ struct group_step : Face {
     free_block_of(b);
     if (is_awaited) unblock_end(parent);
   }
-  static void message_arrived(flow& b) { branch_message_arrived(*of(b).on_pool, b); }
+  static void message_arrived(flow& b) {
+    if (!begins_by_message(b)) ends_by_message(*of(b).on_pool, b);
+  }
   /// Frees a branch that has nothing outside of its block.
   static void free_block_of(flow& b) noexcept {
     if (b.run != &resume) [[unlikely]]

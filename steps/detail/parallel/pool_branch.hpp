@@ -140,11 +140,17 @@ inline void branch_taken(async::detail::job* j) noexcept {
   }
 }
 
-/// The message in the branch has arrived: it asks the branch to begin here or, when it has begun, to end.
-inline void branch_message_arrived(branch_join& join, flow& b) {
-  branch_state state(b.active.of_branch());
-  if (!state.is_bound()) return begin_branch(b, *async::detail::current_loop);
-  if (!state.has_ended()) {
+/// The message in the branch has arrived, and asks the branch to begin here. False: it has begun, and is to end. The
+/// parent of a branch that has not begun may be gone: it has disposed of the branch then.
+inline bool begins_by_message(flow& b) {
+  if (branch_state(b.active.of_branch()).is_bound()) return false;
+  begin_branch(b, *async::detail::current_loop);
+  return true;
+}
+
+/// The other request.
+inline void ends_by_message(branch_join& join, flow& b) {
+  if (!branch_state(b.active.of_branch()).has_ended()) {
     const branch_turn here(b);
     cancel_on_loop(b);
   }

@@ -25,7 +25,7 @@
 ///     begun        |                                                           |   begin_branch() binds B to the loop
 ///     decided      |<---------------------------------------------- `decided`--|   report_end(), first that fails
 ///                  |   decided_arrived() raises the error at P                 |
-///     asked to end |-- B ----------------------------------------------------->|   branch_message_arrived() cancels B
+///     asked to end |-- B ----------------------------------------------------->|   ends_by_message() cancels B
 ///     ended        |                                                           |   report_end() counts B down
 ///     over         |<------------------------------------------------- `over`--|   count_down(), the last
 ///                  |   over_arrived() frees the branches; P goes on or ends    |
@@ -71,7 +71,7 @@ struct pool_parallel : scope, branch_join {
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {
       const loop_entry there(*b->core);
       if (!there) continue;
-      if (b->core->retract(*b)) branch_message_arrived(*this, *b);
+      if (b->core->retract(*b) && !begins_by_message(*b)) ends_by_message(*this, *b);
       help_branches(*b);
     }
     async::detail::loop_core& core = *parent.core;

@@ -277,6 +277,28 @@ TEST_CASE("rule 37: a timeout, a cancel and the destruction of the flow cancel a
   CHECK(held::live() == 0);
 }
 
+TEST_CASE("rule 36: the race may be over, and its flow gone, when a loop gets to a branch") {
+  threadpool pool(1);
+  for (std::size_t round = testing::rounds(2000); round != 0; --round) {
+    // While the worker waits, a stand-in takes the branches, and sends them to loops that the worker turns.
+    const int won =
+        pool.post([&pool] {
+              return steps::post<int>(pool,
+                                      [](IAsyncSteps& asi) {
+                                        auto& race = asi.race();
+                                        for (int i = 1; i <= 64; ++i) {
+                                          race.add([i, h = held()](IAsyncSteps& branch) { branch.success(i); });
+                                        }
+                                      })
+                  .get();
+            })
+            .get();
+    CHECK((1 <= won && won <= 64));
+  }
+  pool.wait_idle();
+  CHECK(held::live() == 0);
+}
+
 TEST_CASE("losers that hold a mutex or wait for it, for a pool call or for a completion, end") {
   threadpool other(1);
   on_pools([&other](threadpool&, IAsyncSteps& flow) {
