@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -129,14 +130,17 @@ TEST_CASE("flows bound to a loop of a pool share plain data, and stay on the loo
 TEST_CASE("callbacks of each loop of a pool keep their order: posts of each thread, immediates, timers") {
   for (const bool resizes : {false, true}) {
     CAPTURE(resizes);
+    using clock = std::chrono::steady_clock;
     constexpr std::size_t loops = 2, senders = 2;
     const std::size_t times = testing::rounds(10'000);
     struct log {
       private_data data;
       std::array<std::size_t, senders> next{};
-      std::size_t next_immediate = 0, last_timer = 0, timers = 0;
+      std::size_t next_immediate = 0;
       bool in_order = true;
+      std::vector<std::size_t> fired;  // the timers, by their milliseconds
       std::promise<void> timed;
+      std::array<clock::time_point, 21> earliest{}, latest{};  // moments at which they may be due; the test's thread's
     };
     std::array<log, loops> logs;
     threadpool pool(loops);
@@ -147,12 +151,13 @@ TEST_CASE("callbacks of each loop of a pool keep their order: posts of each thre
       for (std::size_t i = 0; i < loops; ++i) {
         log& mine = logs[i];
         for (std::size_t ms = 20; ms != 0; --ms) {  // the last one set is due first
+          mine.earliest[ms] = clock::now() + ms * 1ms;
           loop[i]->deferred(ms * 1ms, [&mine, ms] {
             mine.data.use();
-            mine.in_order = mine.in_order && mine.last_timer < ms;
-            mine.last_timer = ms;
-            if (++mine.timers == 20) mine.timed.set_value();
+            mine.fired.push_back(ms);
+            if (mine.fired.size() == 20) mine.timed.set_value();
           });
+          mine.latest[ms] = clock::now() + ms * 1ms;
         }
       }
       std::vector<std::thread> threads;
@@ -179,6 +184,11 @@ TEST_CASE("callbacks of each loop of a pool keep their order: posts of each thre
     for (std::size_t i = 0; i < loops; ++i) {
       auto timed = logs[i].timed.get_future();
       REQUIRE(is_ready_in_time(timed));
+      clock::time_point due{};
+      for (const std::size_t ms : logs[i].fired) {
+        CHECK(logs[i].latest[ms] >= due);
+        due = (std::max)(due, logs[i].earliest[ms]);
+      }
       std::promise<void> last;  // behind the immediates
       auto end = last.get_future();
       loop[i]->post([&last, home = loop[i]] { home->immediate([&last] { last.set_value(); }); });
