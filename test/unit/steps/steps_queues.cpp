@@ -529,3 +529,61 @@ TEST_CASE("rule 40: a flow on another loop that ends when it has been called cal
     REQUIRE(got == (round % 2 == 0 ? 1 : 2));
   }
 }
+
+TEST_CASE("rule 40: stop() of a pool amid waits for queues ends each of its flows and tasks, and doubles no element") {
+  std::size_t passed_on = 0, cancelled = 0;
+  for (std::size_t round = testing::rounds(500); round != 0; --round) {
+    numbers q;
+    ring full(1);
+    full.enqueue(-1);
+    std::vector<async::future<int>> ends;
+    int put = 0;
+    {
+      async::threadpool pool(1 + round % 3);
+      for (int i = 0; i < 8; ++i) {
+        ends.push_back(steps::post<int>(pool, [&q](IAsyncSteps& asi) { asi.await(q); }));
+        ends.push_back(steps::post<int>(pool, [&full](IAsyncSteps& asi) {
+          asi.enqueue(full, -1);  // has no room until the end
+        }));
+        ends.push_back(steps::post<int>(pool, [&q](IAsyncSteps& asi) {
+          auto& race = asi.race();
+          race.add([&q](IAsyncSteps& branch) { branch.await(q); });
+          race.add([](IAsyncSteps& branch) { branch.waitExternal(); });
+        }));
+      }
+      ends.push_back(pool.post([&q] {
+        int got = -1;
+        async::select(async::on_pop(q, [&got](int n) { got = n; }), async::after(200us));
+        return got;
+      }));
+      std::thread feeder([&] {
+        for (; put < 12; ++put) {
+          q.enqueue(put);
+          if (put % 4 == 0) std::this_thread::sleep_for(20us);
+        }
+      });
+      std::this_thread::sleep_for(std::chrono::microseconds(round % 8 * 30));
+      pool.stop();
+      feeder.join();
+    }
+    std::vector<int> times_seen(12);
+    for (auto& end : ends) {
+      REQUIRE(end.is_ready());
+      try {
+        const int n = end.get();
+        if (n >= 0) ++times_seen[static_cast<std::size_t>(n)];
+        ++passed_on;
+      } catch (const std::future_error& e) {
+        CHECK(e.code() == std::future_errc::broken_promise);
+        ++cancelled;
+      }
+    }
+    for (int left = 0; q.dequeue(left);) ++times_seen[static_cast<std::size_t>(left)];
+    for (const int times : times_seen) CHECK(times <= 1);
+    int in_ring = 0, n = 0;
+    while (full.dequeue(n)) ++in_ring;
+    CHECK(in_ring == 1);
+  }
+  CHECK(passed_on != 0);
+  CHECK(cancelled != 0);
+}
