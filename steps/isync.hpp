@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>   // for destroy_at
-#include <utility>  // for forward, exchange
+#include <memory>       // for destroy_at
+#include <string_view>  // for string_view
+#include <utility>      // for forward, exchange
 
 #include "steps/detail/engine/scopes.hpp"       // for make_scope
 #include "steps/detail/engine/step_record.hpp"  // for call_function
@@ -60,6 +61,7 @@ class ISync {
 
   /// entered: the flow has a place, until leave(). must_queue: no place; enqueue() is called next. queued, by enqueue()
   /// only: the object has the waiter, and will grant it. rejected: the queue is full, DefenseRejected at the step.
+  /// over_rate: the same, where explain() tells two queues apart.
   using entry = detail::sync_entry;
 
   /// Asks for a place for a flow. `nested`: it has one already. Never returns `queued`.
@@ -76,6 +78,8 @@ class ISync {
   virtual void leave(bool nested) noexcept = 0;
   /// Removes a waiter from the queue: its flow has been cancelled. False: it has been granted already.
   virtual bool withdraw(detail::sync_waiter& waiter) noexcept = 0;
+  /// The limit that a `rejected` or `over_rate` flow has run into: the error info of its DefenseRejected. A literal.
+  virtual std::string_view explain(entry) const noexcept { return "the queue of the sync object is full"; }
 
  protected:
   ISync() = default;
@@ -145,8 +149,8 @@ inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
     return false;
   }
   if (place->waiter != nullptr) sync_waiter::destroy(*std::exchange(place->waiter, nullptr));
-  if (result == ISync::entry::rejected) {
-    set_error(f, errors::DefenseRejected, "the queue of the sync object is full");
+  if (is_rejection(result)) {
+    set_error(f, errors::DefenseRejected, object.explain(result));
     return false;
   }
   place->entered = true;

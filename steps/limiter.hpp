@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for nanoseconds, seconds
-#include <cstddef>  // for size_t
+#include <chrono>       // for nanoseconds, seconds
+#include <cstddef>      // for size_t
+#include <string_view>  // for string_view
 
 #include "async/event_loop.hpp"  // for event_loop
 #include "steps/mutex.hpp"       // for Mutex
@@ -12,24 +13,31 @@ namespace steps {
 /// Limits how many flows are inside at the same time and how many enter per period: Mutex, then Throttle, in one step
 /// (FTN12 1.11.3).
 ///
-///   steps::Limiter::Params params;
-///   params.concurrent = 10;
-///   params.rate = 1'000;
-///   steps::Limiter limiter{params};   asi.sync(limiter, [](steps::IAsyncSteps& asi) { … });
+///   steps::Limiter limiter{{.concurrent = 10, .max_queue = 100, .rate = 1'000}};
+///   asi.sync(limiter, [](steps::IAsyncSteps& asi) { … });
 ///
-/// Use it in front of a resource that fails under load. Order, recursion, full queues, timers, threads, memory and
-/// lifetime are as those of Mutex and Throttle.
+/// Use it in front of a resource that fails under load. Order, recursion, timers, threads, memory and lifetime are as
+/// those of Mutex and Throttle.
+///
+/// Defaults    a limit that is not set does not exist. So the defaults differ from those of FTN12 2.5, where one flow
+///             is inside, one enters a second, and none waits: futoin::ri::Limiter has these.
+/// Full queue  DefenseRejected at the step of sync(). Its error info names the limits, those of `concurrent` and
+///             `max_queue` or those of `rate` and `burst`.
 class Limiter final : public ISync {
  public:
+  /// No limit, as in Mutex and Throttle.
+  static constexpr std::size_t unlimited = Mutex::unlimited;
+
   /// The limits.
   struct Params {
-    std::size_t concurrent = 1;                                 ///< flows inside at the same time
-    std::size_t max_queue = 0;                                  ///< flows that wait for one of these places
-    std::size_t rate = 1;                                       ///< entries per period
-    std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period
-    std::size_t burst = 0;  ///< flows with a place that may wait for the next period
+    std::size_t concurrent = unlimited;                         ///< flows inside at the same time
+    std::size_t max_queue = unlimited;                          ///< flows that wait for one of these places
+    std::size_t rate = unlimited;                               ///< entries per period
+    std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period; of use with `rate`
+    std::size_t burst = unlimited;  ///< flows with one of `concurrent` places that may wait for the next period
   };
 
+  /// A limiter that lets every flow in.
   Limiter() noexcept : Limiter(Params{}) {}
   /// A limiter with these limits.
   explicit Limiter(const Params& p) noexcept
@@ -40,7 +48,7 @@ class Limiter final : public ISync {
   entry try_enter(bool nested) noexcept override {
     entry result = mutex_.try_enter(nested);
     if (result != entry::entered) return result;
-    result = throttle_.try_enter(nested);
+    result = at_rate(throttle_.try_enter(nested));
     if (result != entry::entered) mutex_.leave(nested);  // also when it must queue: enqueue() begins anew
     return result;
   }
@@ -53,8 +61,8 @@ class Limiter final : public ISync {
   entry go_on(detail::sync_waiter& waiter, bool nested) noexcept override {
     if (waiter.stage != for_place) return entry::entered;
     waiter.stage = nested ? for_rate_nested : for_rate;
-    const entry result = throttle_.enqueue(waiter, nested);
-    if (result == entry::rejected) mutex_.leave(nested);
+    const entry result = at_rate(throttle_.enqueue(waiter, nested));
+    if (result == entry::over_rate) mutex_.leave(nested);
     return result;
   }
   void on_timer(detail::sync_waiter& waiter) noexcept override { throttle_.on_timer(waiter); }
@@ -66,8 +74,15 @@ class Limiter final : public ISync {
     mutex_.leave(waiter.stage == for_rate_nested);
     return true;
   }
+  std::string_view explain(entry why) const noexcept override {
+    return why == entry::over_rate
+               ? "Limiter: `rate` flows have entered in this period, and `burst` flows wait for the next"
+               : "Limiter: `concurrent` flows are inside, and `max_queue` flows wait";
+  }
 
  private:
+  static entry at_rate(entry e) noexcept { return e == entry::rejected ? entry::over_rate : e; }
+
   /// The queue that a waiter is in.
   enum stage : unsigned { for_place, for_rate, for_rate_nested };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t
-#include <limits>   // for numeric_limits
+#include <cstddef>      // for size_t
+#include <limits>       // for numeric_limits
+#include <string_view>  // for string_view
 
 #include "steps/detail/wait/fair_semaphore.hpp"  // for fair_semaphore
 #include "steps/isync.hpp"                       // for ISync
@@ -40,6 +41,9 @@ class Mutex final : public ISync {
     if (!nested) semaphore_.leave();
   }
   bool withdraw(detail::sync_waiter& waiter) noexcept override { return semaphore_.withdraw(waiter); }
+  std::string_view explain(entry) const noexcept override {
+    return "Mutex: `max` flows are inside, and `max_queue` flows wait";
+  }
 
  private:
   detail::fair_semaphore<detail::sync_waiter> semaphore_;

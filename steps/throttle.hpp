@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for duration, nanoseconds, seconds
-#include <cstddef>  // for size_t
-#include <mutex>    // for lock_guard
+#include <chrono>       // for duration, nanoseconds, seconds
+#include <cstddef>      // for size_t
+#include <limits>       // for numeric_limits
+#include <mutex>        // for lock_guard
+#include <string_view>  // for string_view
 
 #include "async/detail/base/spin_lock.hpp"     // for spin_lock
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
@@ -24,7 +26,8 @@ namespace steps {
 ///             limit. The next period follows at once if a flow enters or waits in it, else it begins with an entry.
 /// Order       first come, first served.
 /// Recursion   each entry counts, also of a flow that is inside.
-/// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
+/// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync(). Without `max_queue`, or with
+///             `unlimited`, the queue has no limit: FTN12's null.
 /// Timers      on the loops of the flows that wait: one for waiting flows that have come one after the other from one
 ///             loop. On a pool each waiting flow has its own. An idle Throttle has none.
 /// Threads     flows of any loops, whose clocks should agree. A waiting flow is woken on its own loop; no thread ever
@@ -33,17 +36,20 @@ namespace steps {
 /// Lifetime    outlives the flows that use it.
 class Throttle final : public ISync {
  public:
+  /// max_queue for a queue of any length; max for any number of entries.
+  static constexpr std::size_t unlimited = (std::numeric_limits<std::size_t>::max)();
+
   Throttle() noexcept : Throttle(1) {}
   /// `max` 0 lets no flow in, whatever the period.
   explicit Throttle(std::size_t max) noexcept : Throttle(max, std::chrono::seconds(1)) {}
   template <class Rep, class Period>
-  Throttle(std::size_t max, std::chrono::duration<Rep, Period> period, std::size_t max_queue = 0) noexcept
+  Throttle(std::size_t max, std::chrono::duration<Rep, Period> period, std::size_t max_queue = unlimited) noexcept
       : max_(max), max_queue_(max_queue), period_(detail::to_nanoseconds(period)) {}
   /// Ignores the loop: for code written for implementations that need one.
   explicit Throttle(async::event_loop&, std::size_t max = 1) noexcept : Throttle(max) {}
   template <class Rep, class Period>
   Throttle(async::event_loop&, std::size_t max, std::chrono::duration<Rep, Period> period,
-           std::size_t max_queue = 0) noexcept
+           std::size_t max_queue = unlimited) noexcept
       : Throttle(max, period, max_queue) {}
 
   entry try_enter(bool /*nested*/) noexcept override {
@@ -71,6 +77,9 @@ class Throttle final : public ISync {
   bool withdraw(detail::sync_waiter& waiter) noexcept override {
     const std::lock_guard lock(lock_);
     return waiting_.remove(waiter);
+  }
+  std::string_view explain(entry) const noexcept override {
+    return "Throttle: `max` flows have entered in this period, and `max_queue` flows wait";
   }
 
   /// One flow of each ring looks at the beginning of each period, and lets in the first flows of the queue, of any

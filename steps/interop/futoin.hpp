@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <any>        // for any, any_cast, bad_any_cast
-#include <chrono>     // for milliseconds, seconds
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint32_t
-#include <limits>     // for numeric_limits
-#include <string>     // for string
-#include <tuple>      // for tuple
-#include <utility>    // for move
+#include <algorithm>    // for max
+#include <any>          // for any, any_cast, bad_any_cast
+#include <chrono>       // for milliseconds, nanoseconds, seconds
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <tuple>        // for tuple
+#include <utility>      // for move
 
 #include "async/event_loop.hpp"  // for event_loop
 #include "async/task.hpp"        // for task
@@ -161,33 +161,65 @@ using NitroSteps = typename detail::nitro_steps<std::tuple<>, Limits...>::type;
 
 using Mutex = steps::Mutex;
 using ThreadlessMutex = steps::Mutex;
-using Limiter = steps::Limiter;
-using ThreadlessLimiter = steps::Limiter;
 
-/// A steps::Throttle whose queue has no limit by default.
-class Throttle final : public ISync {
+namespace detail {
+
+/// A sync object of namespace steps under another constructor.
+template <class Object>
+class wrapped : public ISync {
+ public:
+  entry try_enter(bool nested) noexcept final { return object_.try_enter(nested); }
+  entry enqueue(::steps::detail::sync_waiter& waiter, bool nested) noexcept final {
+    return object_.enqueue(waiter, nested);
+  }
+  entry go_on(::steps::detail::sync_waiter& waiter, bool nested) noexcept final {
+    return object_.go_on(waiter, nested);
+  }
+  void on_timer(::steps::detail::sync_waiter& waiter) noexcept final { object_.on_timer(waiter); }
+  void end_wait(::steps::detail::sync_waiter& waiter) noexcept final { object_.end_wait(waiter); }
+  void leave(bool nested) noexcept final { object_.leave(nested); }
+  bool withdraw(::steps::detail::sync_waiter& waiter) noexcept final { return object_.withdraw(waiter); }
+  std::string_view explain(entry why) const noexcept final { return object_.explain(why); }
+
+ protected:
+  template <class... A>
+  explicit wrapped(A... limits) noexcept : object_(limits...) {}
+  ~wrapped() = default;
+
+ private:
+  Object object_;
+};
+
+}  // namespace detail
+
+/// A steps::Limiter with the defaults of FTN12 2.5: one flow inside, one a second, and no queue.
+class Limiter final : public detail::wrapped<steps::Limiter> {
+ public:
+  /// The limits.
+  struct Params {
+    std::size_t concurrent = 1;
+    std::size_t max_queue = 0;
+    std::size_t rate = 1;
+    std::chrono::nanoseconds period = std::chrono::seconds(1);
+    std::size_t burst = 0;
+  };
+
+  Limiter() noexcept : Limiter(Params{}) {}
+  explicit Limiter(const Params& p) noexcept
+      : wrapped(steps::Limiter::Params{p.concurrent, p.max_queue, p.rate, p.period, p.burst}) {}
+  Limiter(IAsyncTool&, const Params& p) noexcept : Limiter(p) {}
+};
+using ThreadlessLimiter = Limiter;
+
+/// A steps::Throttle.
+class Throttle final : public detail::wrapped<steps::Throttle> {
  public:
   using size_type = std::size_t;
   using milliseconds = std::chrono::milliseconds;
 
   Throttle(IAsyncTool&, size_type max, milliseconds period = std::chrono::seconds(1),
-           size_type queue_max = (std::numeric_limits<size_type>::max)()) noexcept
-      : throttle_(max, period, queue_max) {}
-
-  entry try_enter(bool nested) noexcept override { return throttle_.try_enter(nested); }
-  entry enqueue(steps::detail::sync_waiter& waiter, bool nested) noexcept override {
-    return throttle_.enqueue(waiter, nested);
-  }
-  entry go_on(steps::detail::sync_waiter& waiter, bool nested) noexcept override {
-    return throttle_.go_on(waiter, nested);
-  }
-  void on_timer(steps::detail::sync_waiter& waiter) noexcept override { throttle_.on_timer(waiter); }
-  void end_wait(steps::detail::sync_waiter& waiter) noexcept override { throttle_.end_wait(waiter); }
-  void leave(bool nested) noexcept override { throttle_.leave(nested); }
-  bool withdraw(steps::detail::sync_waiter& waiter) noexcept override { return throttle_.withdraw(waiter); }
-
- private:
-  steps::Throttle throttle_;
+           size_type queue_max = steps::Throttle::unlimited) noexcept
+      : wrapped(max, period, queue_max) {}
 };
 using ThreadlessThrottle = Throttle;
 

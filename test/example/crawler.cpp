@@ -75,7 +75,7 @@ class crawler {
   }
 
   site& from_;
-  steps::Limiter limiter_{{.concurrent = 8, .max_queue = 100'000, .rate = 100'000, .burst = 100'000}};
+  steps::Limiter limiter_{{.concurrent = 8}};
   std::mutex mutex_;
   page_list pages_;
 };

@@ -64,11 +64,7 @@ task<std::size_t> words_in(async::threadpool& pool, async::event_loop& loop, fs:
 
 std::size_t words_in_all(async::threadpool& pool, steps::AsyncTool& tool, const std::vector<fs::path>& files) {
   std::size_t sum = 0;
-  steps::Limiter::Params params;
-  params.concurrent = 4;
-  params.max_queue = files.size();
-  params.rate = files.size() + 1;
-  steps::Limiter limiter(params);
+  steps::Limiter limiter{{.concurrent = 4}};
   steps::AsyncSteps flow{tool};
   flow.add([&](steps::IAsyncSteps& all) {
     all.setTimeout(30s);

@@ -41,7 +41,7 @@ struct services {
 struct server {
   explicit server(int threads) : pool(static_cast<std::size_t>(threads)) {}
   services back_ends;
-  steps::Limiter limiter{{.concurrent = 100, .max_queue = 2'000, .rate = 1'000'000, .burst = 2'000}};
+  steps::Limiter limiter{{.concurrent = 100, .max_queue = 2'000}};
   std::atomic<int> full{0}, partial{0}, refused{0};
   async::threadpool pool;
 };

@@ -10,8 +10,11 @@ enum class sync_entry {
   entered,     ///< the flow has a place, until leave()
   must_queue,  ///< no place: enqueue() is called next
   queued,      ///< enqueue() only: the object has the waiter, and will grant it a place
-  rejected     ///< the queue is full: DefenseRejected at the step
+  rejected,    ///< the queue is full: DefenseRejected at the step
+  over_rate    ///< the same, of the second queue of an object that has two: the one for the next period
 };
+
+constexpr bool is_rejection(sync_entry e) noexcept { return e == sync_entry::rejected || e == sync_entry::over_rate; }
 
 /// A flow in the queue of a sync object and, when it has been granted a place, the message to the flow's loop.
 ///

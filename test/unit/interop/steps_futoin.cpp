@@ -216,6 +216,29 @@ TEST_CASE("a limiter is made from its parameters") {
   CHECK(code == "DefenseRejected");
 }
 
+TEST_CASE("a limiter without parameters lets one flow in a second, and none waits") {
+  ri::AsyncTool at{[]() {}};
+  ri::Limiter limiter(at, {});
+  ri::ThreadlessLimiter other;
+  for (futoin::ISync* object : {static_cast<futoin::ISync*>(&limiter), static_cast<futoin::ISync*>(&other)}) {
+    int passed = 0;
+    std::string why;
+    std::deque<ri::AsyncSteps> flows;
+    for (int i = 0; i < 3; ++i) {
+      flows.emplace_back(at);
+      flows.back().add([&](IAsyncSteps& asi) { asi.sync(*object, [&](IAsyncSteps&) { ++passed; }); },
+                       [&](IAsyncSteps& asi, ErrorCode) {
+                         why = asi.state().error_info();
+                         asi();
+                       });
+      flows.back().execute();
+    }
+    drain(at);
+    CHECK(passed == 1);
+    CHECK(why == "Limiter: `rate` flows have entered in this period, and `burst` flows wait for the next");
+  }
+}
+
 TEST_CASE("errors are thrown, compared and caught") {
   ri::AsyncTool at;
   const auto fail = [&](auto raise) {

@@ -221,7 +221,7 @@ TEST_CASE_TEMPLATE("rule 31: a throttle lets in its number of flows per period, 
 
 TEST_CASE_TEMPLATE("rule 31: a throttle counts each entry of a recursion", Flow, STEPS_FLOWS) {
   bench b;
-  Throttle throttle(2, 100ms);
+  Throttle throttle(2, 100ms, 0);
   lines seen;
   Flow flow{b.loop};
   flow.sync(throttle, [&](IAsyncSteps& one) {
@@ -289,6 +289,7 @@ TEST_CASE_TEMPLATE("a limiter whose rate is used up rejects, and keeps no place"
   params.concurrent = 1;
   params.rate = 1;
   params.period = 100ms;
+  params.burst = 0;
   Limiter limiter(params);
   crowd<Flow> c(b);
   for (int i = 0; i < 3; ++i) {
@@ -300,6 +301,82 @@ TEST_CASE_TEMPLATE("a limiter whose rate is used up rejects, and keeps no place"
   b.drain();
   CHECK(c.seen ==
         lines{"0: 0 in", "0: 0 out", "0: 1 DefenseRejected", "0: 2 DefenseRejected", "100: 3 in", "100: 3 out"});
+}
+
+TEST_CASE_TEMPLATE("rule 31: a limit of a limiter that is not set does not exist", Flow, STEPS_FLOWS) {
+  const auto entered = [](const Limiter::Params& params) {
+    bench b;
+    Limiter limiter(params);
+    crowd<Flow> c(b);
+    for (int i = 0; i < 20; ++i) c.add(limiter, 10ms);
+    b.pass(500ms);
+    std::vector<long> counts;
+    for (const char* when : {"0: ", "10: ", "20: ", "100: "}) {
+      counts.push_back(std::count_if(c.seen.begin(), c.seen.end(), [when](const std::string& line) {
+        return line.starts_with(when) && line.ends_with(" in");
+      }));
+    }
+    counts.push_back(std::count_if(c.seen.begin(), c.seen.end(),
+                                   [](const std::string& line) { return line.ends_with("DefenseRejected"); }));
+    return counts;
+  };
+  using counts = std::vector<long>;
+  CHECK(entered({}) == counts{20, 0, 0, 0, 0});
+  CHECK(entered({.concurrent = 2, .max_queue = 20}) == counts{2, 2, 2, 0, 0});
+  CHECK(entered({.concurrent = 2}) == counts{2, 2, 2, 0, 0});
+  CHECK(entered({.concurrent = 2, .max_queue = 3}) == counts{2, 2, 1, 0, 15});
+  CHECK(entered({.rate = 3, .period = 100ms}) == counts{3, 0, 0, 3, 0});
+  CHECK(entered({.rate = 3, .period = 100ms, .burst = 5}) == counts{3, 0, 0, 3, 12});
+}
+
+TEST_CASE_TEMPLATE("rule 31: every flow that comes to a throttle waits when no length of the queue is given", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Throttle throttle(1, 100ms);
+  crowd<Flow> c(b);
+  for (int i = 0; i < 4; ++i) c.add(throttle);
+  b.pass(350ms);
+  CHECK(c.seen ==
+        lines{"0: 0 in", "0: 0 out", "100: 1 in", "100: 1 out", "200: 2 in", "200: 2 out", "300: 3 in", "300: 3 out"});
+}
+
+TEST_CASE_TEMPLATE("a rejection names the limits that are used up", Flow, STEPS_FLOWS) {
+  bench b;
+  const auto info_of_second = [&b](steps::ISync& object) {
+    lines seen;
+    Flow first{b.loop};
+    Flow second{b.loop};
+    for (Flow* flow : {&first, &second}) {
+      flow->add([&object](IAsyncSteps& asi) { asi.sync(object, [](IAsyncSteps& inside) { inside.waitExternal(); }); },
+                testing::noting(seen));
+      flow->execute();
+    }
+    b.drain();
+    return seen;
+  };
+  Mutex mutex(1, 0);
+  CHECK(info_of_second(mutex) == lines{"DefenseRejected: Mutex: `max` flows are inside, and `max_queue` flows wait"});
+  Throttle throttle(1, 1s, 0);
+  CHECK(info_of_second(throttle) ==
+        lines{"DefenseRejected: Throttle: `max` flows have entered in this period, and `max_queue` flows wait"});
+  Limiter full({.concurrent = 1, .max_queue = 0});
+  CHECK(info_of_second(full) ==
+        lines{"DefenseRejected: Limiter: `concurrent` flows are inside, and `max_queue` flows wait"});
+  const lines over_rate{
+      "DefenseRejected: Limiter: `rate` flows have entered in this period, and `burst` flows wait for the next"};
+  Limiter fast({.rate = 1, .burst = 0});
+  CHECK(info_of_second(fast) == over_rate);
+  Limiter late({.concurrent = 1, .rate = 1, .burst = 0});  // the second flow waits for the first one's place before
+  lines seen;
+  Flow first{b.loop};
+  Flow second{b.loop};
+  for (Flow* flow : {&first, &second}) {
+    flow->add([&](IAsyncSteps& asi) { asi.sync(late, [](IAsyncSteps& inside) { inside.relinquish(); }); },
+              testing::noting(seen));
+    flow->execute();
+  }
+  b.drain();
+  CHECK(seen == over_rate);
 }
 
 TEST_CASE_TEMPLATE("flows that wait for a limiter can be cancelled at each stage", Flow, STEPS_FLOWS) {

@@ -211,7 +211,7 @@ TEST_CASE_TEMPLATE("rule 29: a rejection goes to the enclosing handler, not to t
                    STEPS_FLOWS) {
   bench b;
   Mutex mutex(0, 0);
-  Throttle throttle(0, 10ms);
+  Throttle throttle(0, 10ms, 0);
   Limiter limiter([] {
     Limiter::Params p = two_at_a_time();
     p.concurrent = 0;
