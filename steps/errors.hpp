@@ -142,7 +142,8 @@ class ErrorInfo : public std::string_view {
   std::string copy_;
 };
 
-/// The codes of FTN3 and FTN12. Further codes are any literals; programs may add theirs to this namespace.
+/// The codes of FTN3 and FTN12, and those of what flows wait for: pools, futures, queues. Further codes are any
+/// literals; programs may add theirs to this namespace.
 namespace errors {
 inline constexpr ErrorCode ConnectError{"ConnectError"};  ///< The connection failed before the request was sent.
 inline constexpr ErrorCode CommError{"CommError"};        ///< Communication failed after that.
@@ -158,6 +159,9 @@ inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller 
 inline constexpr ErrorCode SecurityError{"SecurityError"};      ///< A request is not as secured as it says.
 inline constexpr ErrorCode Timeout{"Timeout"};                  ///< asi.setTimeout() has expired.
 inline constexpr ErrorCode QueueClosed{"QueueClosed"};          ///< The queue of await() or enqueue() is closed.
+inline constexpr ErrorCode Stopped{"Stopped"};                  ///< async::stopped: the pool takes no more work.
+inline constexpr ErrorCode QueueFull{"QueueFull"};              ///< async::queue_full: the pool's queue is full.
+inline constexpr ErrorCode BrokenPromise{"BrokenPromise"};      ///< The awaited future will never get a value.
 inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< Seen by handlers between breakLoop() and its loop.
 inline constexpr ErrorCode LoopCont{"LoopCont"};                ///< The same for continueLoop().
 }  // namespace errors

@@ -129,8 +129,9 @@ class IAsyncSteps : public detail::step {
     return *this;
   }
 
-  /// Adds a step that waits for a future and passes its value on; its exception is the step's error. The thread that
-  /// makes the future ready notifies the flow. When the step ends before that, the future is dropped.
+  /// Adds a step that waits for a future and passes its value on; its exception is the step's error, BrokenPromise
+  /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step ends
+  /// before that, the future is dropped.
   template <class T>
   IAsyncSteps& await(async::future<T>&& f) {
     return add_result(std::move(f), detail::no_handler(), 0);
@@ -173,8 +174,8 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step for a call that blocks or takes long: a worker of `pool` calls f(arguments...), with copies of both,
   /// and the step passes the result on. The flow's loop runs other flows meanwhile. An exception of f is the step's
-  /// error, and so is what the pool's queue throws (stopped, queue_full). When the step ends before the call, by a
-  /// timeout or cancel(), a call that has not begun is not made, and the result of a running one is dropped.
+  /// error. Stopped, QueueFull: the pool has not taken the call. When the step ends before the call, by a timeout or
+  /// cancel(), a call that has not begun is not made, and the result of a running one is dropped.
   template <class F, class... A>
   IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
     static_assert(

@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdio>       // for fprintf
 #include <exception>    // for exception_ptr, current_exception
+#include <future>       // for future_error, future_errc
 #include <memory>       // for destroy_at
 #include <string_view>  // for string_view
 
+#include "async/errors.hpp"             // for stopped, queue_full
 #include "steps/detail/flow/arena.hpp"  // for clear_results
 #include "steps/detail/flow/flow.hpp"   // for flow, pending_error
 #include "steps/state.hpp"              // for State, state_access
@@ -98,6 +100,10 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
   }
 }
 
+inline bool is_broken_promise(const std::future_error& e) noexcept {
+  return e.code() == std::future_errc::broken_promise;
+}
+
 /// The conversion of the exception that is being handled to the flow's error. Out of line, which keeps the frame of the
 /// function that runs steps small.
 [[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
@@ -115,6 +121,15 @@ void keep_exception(flow& f, const E* known, bool own) noexcept {
   set_error(f, e.what());
   keep_exception(f, &e, true);
 }
+/// An exception of pools and futures, which has a code of its own; its text is the info.
+[[gnu::noinline]] inline void catch_known(flow& f, ErrorCode code, const std::exception& e) noexcept {
+  if (f.is_cancelled()) return;
+  set_error(f, code, e.what());
+  keep_exception(f, &e, true);
+}
+[[gnu::noinline]] inline void catch_future_error(flow& f, const std::future_error& e) noexcept {
+  is_broken_promise(e) ? catch_known(f, errors::BrokenPromise, e) : catch_exception(f, e);
+}
 [[gnu::noinline]] inline void catch_other(flow& f) noexcept {
   if (f.is_cancelled()) return;
   set_error(f, errors::InternalError, "an exception that is no std::exception");
@@ -130,6 +145,12 @@ void guarded(flow& f, F&& call) noexcept {
     catch_unwinding(f, e);
   } catch (const Error& e) {
     catch_error(f, e);
+  } catch (const async::stopped& e) {
+    catch_known(f, errors::Stopped, e);
+  } catch (const async::queue_full& e) {
+    catch_known(f, errors::QueueFull, e);
+  } catch (const std::future_error& e) {
+    catch_future_error(f, e);
   } catch (const std::exception& e) {
     catch_exception(f, e);
   } catch (...) {
@@ -181,6 +202,12 @@ inline void report_exception(flow& f, bool to_hook) noexcept {
           std::rethrow_exception(error);
         } catch (const Error& e) {
           return unhandled(e.code());
+        } catch (const async::stopped&) {
+          return unhandled(errors::Stopped);
+        } catch (const async::queue_full&) {
+          return unhandled(errors::QueueFull);
+        } catch (const std::future_error& e) {
+          return unhandled(is_broken_promise(e) ? errors::BrokenPromise : ErrorCode(e.what()));
         } catch (const std::exception& e) {
           return unhandled(e.what());
         } catch (...) {

@@ -129,7 +129,7 @@ TEST_CASE("await(pool, ...) of a pool that refuses the call is an error of the s
     asi.add([&gone](IAsyncSteps& step) { step.await(gone, [h = held()] {}); },
             [](IAsyncSteps& step, ErrorCode code) { step.success(std::string(code.c_str())); });
   });
-  CHECK(result.get() == async::stopped().what());
+  CHECK(result.get() == "Stopped");
   CHECK(held::live() == 0);
 }
 
