@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <exception>  // for boost: 1.74 forgets to include it
-#include <utility>    // for forward, move, boost: 1.74 forgets to include it
+#include <utility>    // for declval, forward, move, boost: 1.74 forgets to include it
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/dispatch.hpp>
@@ -22,6 +22,8 @@
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 
 /// Boost.Asio 1.70 or newer: its operations as waits of steps, and event loops that run inside an io_context.
+/// The <boost/asio.hpp> of Boost 1.74 lacks an #include <utility>: with g++ 11 and newer it does not compile as the
+/// first header of a file. Include this header, or <utility>, before.
 /// Boost before 1.79 uses std::result_of, which libc++ lacks in C++20: compile with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT
 /// there.
 namespace steps {
@@ -56,20 +58,80 @@ namespace interop {
 
 namespace detail {
 
-/// State that an operation shares with the step that waits for it. Only the object's executor touches `ended`.
+/// State that an operation shares with the step that waits for it. Only the object's executor touches what changes.
 template <class Object>
 struct asio_wait {
-  Object object;  // a pointer of any kind
-  bool ended = false;
+  using executor_type = std::decay_t<decltype(std::declval<Object&>()->get_executor())>;
+
+  asio_wait(Object o, std::shared_ptr<const void> k)
+      : object(std::move(o)), executor(object->get_executor()), keep_alive(std::move(k)) {}
+
+  /// The step has ended before the operation.
+  void give_up() {
+    is_given_up = true;
+    if (!has_ended) cancel();
+  }
 #if BOOST_ASIO_VERSION >= 101900
-  boost::asio::cancellation_signal signal;
   void cancel() { signal.emit(boost::asio::cancellation_type::all); }
+
+  boost::asio::cancellation_signal signal;
 #else
   void cancel() { object->cancel(); }
+  /// An operation of several parts has ended one. That it has not ended shows that it has begun another one, which
+  /// only a further cancel() reaches. The object exists then.
+  void part_has_ended() {
+    if (is_given_up && !has_ended) cancel();
+  }
 #endif
+
+  Object object;  // a pointer of any kind
+  const executor_type executor;
+  const std::shared_ptr<const void> keep_alive;
+  bool is_given_up = false;
+  bool has_ended = false;
 };
 
-template <class Object, class... T>
+#if BOOST_ASIO_VERSION < 101900
+/// The object's executor for the handlers of an operation, also for those between its parts.
+template <class Object>
+class asio_part_executor {
+ public:
+  explicit asio_part_executor(std::shared_ptr<asio_wait<Object>> w) noexcept : wait_(std::move(w)) {}
+
+  boost::asio::execution_context& context() const noexcept { return wait_->executor.context(); }
+  void on_work_started() const noexcept {}  // the operation counts itself
+  void on_work_finished() const noexcept {}
+  template <class F, class A>
+  void dispatch(F&& f, const A&) const {
+    boost::asio::dispatch(wait_->executor, part<std::decay_t<F>>{std::forward<F>(f), wait_});
+  }
+  template <class F, class A>
+  void post(F&& f, const A&) const {
+    boost::asio::post(wait_->executor, part<std::decay_t<F>>{std::forward<F>(f), wait_});
+  }
+  template <class F, class A>
+  void defer(F&& f, const A& allocator) const {
+    post(std::forward<F>(f), allocator);
+  }
+  friend bool operator==(const asio_part_executor&, const asio_part_executor&) = default;
+
+ private:
+  template <class F>
+  struct part {
+    F function;
+    std::shared_ptr<asio_wait<Object>> wait;
+
+    void operator()() {
+      function();
+      wait->part_has_ended();
+    }
+  };
+
+  std::shared_ptr<asio_wait<Object>> wait_;
+};
+#endif
+
+template <class Object, bool PassesCode, class... T>
 class asio_handler {
  public:
   asio_handler(std::shared_ptr<asio_wait<Object>> w, steps::completion<T...> d) noexcept
@@ -77,13 +139,13 @@ class asio_handler {
 
   template <class... A>
   void operator()(A&&... results) const {
-    end();
+    wait_->has_ended = true;
     done_.success(std::forward<A>(results)...);
   }
   template <class E, class... A>
-    requires std::is_same_v<std::decay_t<E>, boost::system::error_code>  // lvalues as well, as of composed operations
+    requires(!PassesCode && std::is_same_v<std::decay_t<E>, boost::system::error_code>)  // lvalues as well
   void operator()(E&& error, A&&... results) const {
-    end();
+    wait_->has_ended = true;
     if (!error) {
       done_.success(std::forward<A>(results)...);
     } else {
@@ -94,35 +156,44 @@ class asio_handler {
 #if BOOST_ASIO_VERSION >= 101900
   using cancellation_slot_type = boost::asio::cancellation_slot;
   cancellation_slot_type get_cancellation_slot() const noexcept { return wait_->signal.slot(); }
+
+  using executor_type = typename asio_wait<Object>::executor_type;
+  executor_type get_executor() const noexcept { return wait_->executor; }
+#else
+  using executor_type = asio_part_executor<Object>;
+  executor_type get_executor() const noexcept { return executor_type(wait_); }
 #endif
 
  private:
-  void end() const noexcept { wait_->ended = true; }
-
   std::shared_ptr<asio_wait<Object>> wait_;
   steps::completion<T...> done_;
 };
 
-/// The results of a signature without its error_code.
-template <class Signature>
+/// The handler for a signature, whose results go to the step: with the error_code, or without.
+template <bool PassesCode, class Signature>
 struct asio_results;
-template <class... A>
-struct asio_results<void(A...)> {
+template <bool PassesCode, class... A>
+struct asio_results<PassesCode, void(A...)> {
   template <class Object>
-  using handler = asio_handler<Object, std::decay_t<A>...>;
+  using handler = asio_handler<Object, PassesCode, std::decay_t<A>...>;
 };
 template <class... A>
-struct asio_results<void(boost::system::error_code, A...)> : asio_results<void(A...)> {};
+struct asio_results<false, void(boost::system::error_code, A...)> : asio_results<false, void(A...)> {};
 template <class... A>
-struct asio_results<void(const boost::system::error_code&, A...)> : asio_results<void(A...)> {};
+struct asio_results<false, void(const boost::system::error_code&, A...)> : asio_results<false, void(A...)> {};
 
 }  // namespace detail
 
-/// See asio_token().
-template <class Object>
+/// See asio_token(). `PassesCode`: the error_code is a result.
+template <class Object, bool PassesCode = false>
 struct [[nodiscard]] asio_token_of {
-  IAsyncSteps& asi;  ///< the step that waits
-  Object object;     ///< a pointer of any kind to the object that the operation belongs to
+  IAsyncSteps& asi;                             ///< the step that waits
+  Object object;                                ///< a pointer of any kind to the object that the operation belongs to
+  std::shared_ptr<const void> keep_alive = {};  ///< what the operation uses, for as long as it runs
+
+  /// The same token for an operation whose error_code is the first result, and no error of the step: the next step is
+  /// (asi, boost::system::error_code, results...). A convention of Asio's as_tuple().
+  asio_token_of<Object, true> with_error_code() && { return {asi, std::move(object), std::move(keep_alive)}; }
 };
 
 /// A completion token for an operation of `object` (a socket, timer, acceptor, resolver) inside a step function: the
@@ -130,29 +201,36 @@ struct [[nodiscard]] asio_token_of {
 ///
 ///   flow.add([&](steps::IAsyncSteps& asi) {
 ///     asi.setTimeout(5s);
-///     boost::asio::async_read_until(socket, input, '\n', steps::interop::asio_token(asi, socket));
+///     auto input = std::make_shared<std::string>();
+///     boost::asio::async_read_until(socket, boost::asio::dynamic_buffer(*input), '\n',
+///                                   steps::interop::asio_token(asi, socket, input));
 ///   }).add([](steps::IAsyncSteps& asi, std::size_t bytes) { … });
 ///
 /// Error       an error_code is the step's error: its message() is the code ("End of file"), its category and value the
 ///             info ("asio.misc:2"). It is the code of the exception that Asio would throw. Partial results are
-///             dropped.
+///             dropped. asio_token(...).with_error_code() passes the error_code and all results on instead.
 /// Cancel      when the step ends by a timeout, an error or cancel(), the operation is cancelled on the object's
 ///             executor. From Boost 1.77 on, which has cancellation slots, only this operation; before, all operations
-///             of the object.
+///             of the object. There a composed operation (async_read, async_read_until) goes on while it finds data,
+///             and ends when it would have to wait: what it has read is lost. Close the object if what follows must
+///             not be lost.
 /// Threads     the loop may run anywhere. Inside the io_context (asio_loop) the operation is cancelled as the step
 ///             ends. From a loop on another thread the cancel is dispatched to the object's executor.
-/// Lifetime    buffers and object must live until the operation has ended, as always with Asio. stack() is right for
-///             them if the loop runs inside the io_context and this has one thread; else give a std::shared_ptr of the
-///             object.
+/// Lifetime    an operation ends after a step that has given it up, also on one thread. Object and buffers must live
+///             until then. So a buffer in stack() is wrong for an operation that may be given up: pass its owner, a
+///             std::shared_ptr, as `keep_alive`, which the operation holds. The object may be a std::shared_ptr, too.
+///             An object in stack() is right if the loop runs inside the io_context, this has one thread, and the
+///             operation is not composed.
 /// Exceptions  std::bad_alloc, and what the operation's start throws.
 /// Memory      two blocks, besides Asio's.
 template <class T>
-asio_token_of<T*> asio_token(IAsyncSteps& asi, T& object) noexcept {
-  return {asi, &object};
+asio_token_of<T*> asio_token(IAsyncSteps& asi, T& object, std::shared_ptr<const void> keep_alive = {}) noexcept {
+  return {asi, &object, std::move(keep_alive)};
 }
 template <class T>
-asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T> object) noexcept {
-  return {asi, std::move(object)};
+asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T> object,
+                                             std::shared_ptr<const void> keep_alive = {}) noexcept {
+  return {asi, std::move(object), std::move(keep_alive)};
 }
 
 /// An event_loop that an io_context drives: flows and socket handlers run on the same threads.
@@ -226,34 +304,31 @@ class asio_loop : public async::event_loop {
 namespace boost::asio {
 
 /// How Asio starts an operation with an asio_token().
-template <class Object, class Signature>
-class async_result<steps::interop::asio_token_of<Object>, Signature> {
+template <class Object, bool PassesCode, class Signature>
+class async_result<steps::interop::asio_token_of<Object, PassesCode>, Signature> {
+  using token_type = steps::interop::asio_token_of<Object, PassesCode>;
+  using results = steps::interop::detail::asio_results<PassesCode, Signature>;
+
  public:
   using return_type = void;
 
   template <class Initiation, class... Args>
-  static void initiate(Initiation&& start, steps::interop::asio_token_of<Object> token, Args&&... args) {
+  static void initiate(Initiation&& start, token_type token, Args&&... args) {
     initiate(std::forward<Initiation>(start), token, static_cast<typename results::template handler<Object>*>(nullptr),
              std::forward<Args>(args)...);
   }
 
  private:
-  using results = steps::interop::detail::asio_results<Signature>;
-
   template <class Initiation, class... T, class... Args>
-  static void initiate(Initiation&& start, steps::interop::asio_token_of<Object>& token,
-                       steps::interop::detail::asio_handler<Object, T...>*, Args&&... args) {
+  static void initiate(Initiation&& start, token_type& token,
+                       steps::interop::detail::asio_handler<Object, PassesCode, T...>*, Args&&... args) {
     using wait = steps::interop::detail::asio_wait<Object>;
-    auto shared = std::make_shared<wait>();
-    shared->object = std::move(token.object);
+    auto shared = std::make_shared<wait>(std::move(token.object), std::move(token.keep_alive));
     auto done = token.asi.template completion<T...>();
-    steps::detail::on_abort(token.asi, [shared] {
-      boost::asio::dispatch(shared->object->get_executor(), [shared] {
-        if (!shared->ended) shared->cancel();
-      });
-    });
+    steps::detail::on_abort(token.asi,
+                            [shared] { boost::asio::dispatch(shared->executor, [shared] { shared->give_up(); }); });
     std::forward<Initiation>(start)(
-        steps::interop::detail::asio_handler<Object, T...>(std::move(shared), std::move(done)),
+        steps::interop::detail::asio_handler<Object, PassesCode, T...>(std::move(shared), std::move(done)),
         std::forward<Args>(args)...);
   }
 };

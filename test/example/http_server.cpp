@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <exception>
 #include <list>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ using namespace service;
 
 namespace {
 
-struct connection {
+struct connection : std::enable_shared_from_this<connection> {
   connection(async::event_loop& loop, tcp::socket s) : socket(std::move(s)), work(socket.get_executor()), flow(loop) {}
   tcp::socket socket;
   boost::beast::flat_buffer input;
@@ -52,8 +53,8 @@ class server {
                  failed.add([](IAsyncSteps& asi) { asi.continueLoop(); });
                });
       each.add([this](IAsyncSteps&, tcp::socket socket) {
-        connections_.remove_if([](const connection& c) { return !c.socket.is_open(); });
-        serve(connections_.emplace_back(loop_, std::move(socket)));
+        connections_.remove_if([](const auto& c) { return !c->socket.is_open(); });
+        serve(*connections_.emplace_back(std::make_shared<connection>(loop_, std::move(socket))));
         ++accepted;
       });
     });
@@ -79,7 +80,7 @@ class server {
     asi.add(
         [&c](IAsyncSteps& read) {
           read.setTimeout(3s);  // cancels it, and ends the connection
-          http::async_read(c.socket, c.input, c.asked = {}, asio_token(read, c.socket));
+          http::async_read(c.socket, c.input, c.asked = {}, asio_token(read, c.socket, c.shared_from_this()));
         },
         [&c](IAsyncSteps& failed, ErrorCode code) {
           if (code == "end of stream" || !failed.state().error_info().starts_with("beast.http")) return;
@@ -98,7 +99,7 @@ class server {
       c.told.prepare_payload();
       if (c.asked.method() == http::verb::head) c.told.body().clear();  // its length only
       write.setTimeout(10s);
-      http::async_write(c.socket, c.told, asio_token(write, c.socket));
+      http::async_write(c.socket, c.told, asio_token(write, c.socket, c.shared_from_this()));
     });
     asi.add([&c](IAsyncSteps& end) {
       if (!c.told.keep_alive()) end.breakLoopNoThrow();
@@ -112,7 +113,7 @@ class server {
   bool stopping_ = false;
   service::logic logic_;
   async::threadpool pool_;
-  std::list<connection> connections_;
+  std::list<std::shared_ptr<connection>> connections_;
   steps::AsyncSteps accepting_{loop_};
 };
 

@@ -181,6 +181,176 @@ TEST_CASE("an object of the step's stack() lives until its operation has been ca
   CHECK(seen == lines{"Timeout", ""});
 }
 
+TEST_CASE_TEMPLATE("a composed operation that is given up still has its buffer", Flow, STEPS_FLOWS) {
+  for (int arrived = 0; arrived < 3; ++arrived) {  // bytes of the line
+    asio::io_context io;
+    connection pair(io);
+    asio_loop loop{io};
+    lines seen;
+    std::weak_ptr<std::string> buffer;
+    Flow flow{loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(2ms);
+          const auto input = std::make_shared<std::string>();
+          buffer = input;
+          asio::write(pair.there, asio::buffer("ab", static_cast<std::size_t>(arrived)));
+          asio::async_read_until(pair.here, asio::dynamic_buffer(*input), '\n', asio_token(asi, pair.here, input));
+        },
+        noting(seen));
+    bool had_buffer = false;
+    flow.add([&](IAsyncSteps&) { had_buffer = !buffer.expired(); });  // the aborted handler is still to come
+    flow.execute();
+    io.run();
+    CHECK(seen == lines{"Timeout", ""});
+    CHECK(had_buffer);
+    CHECK(buffer.expired());
+  }
+}
+
+namespace {
+
+/// An operation of two parts, each of which writes to its buffer at the end.
+auto two_parts = [](asio::steady_timer& timer, std::vector<int>& buffer, auto&& token) {
+  return asio::async_compose<decltype(token), void(boost::system::error_code)>(
+      [&timer, &buffer, part = 0](auto& self, boost::system::error_code error = {}) mutable {
+        if (part != 0) buffer.push_back(part);
+        if (error || part == 2) return self.complete(error);
+        ++part;
+        timer.expires_after(1ms);
+        timer.async_wait(std::move(self));
+      },
+      token, timer);
+};
+
+/// Notes that it has gone.
+struct noted_buffer {
+  explicit noted_buffer(lines& l) : seen(l) {}
+  ~noted_buffer() { seen.push_back("gone with " + std::to_string(parts.size())); }
+  lines& seen;
+  std::vector<int> parts;
+};
+
+}  // namespace
+
+TEST_CASE("what an operation keeps alive goes after its last part") {
+  for (const auto limit : {0us, 500us, 1500us, 10'000us}) {
+    asio::io_context io;
+    asio_loop loop{io};
+    lines seen;
+    asio::steady_timer timer(io);
+    steps::AsyncSteps flow{loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(limit);
+          const auto buffer = std::make_shared<noted_buffer>(seen);
+          two_parts(timer, buffer->parts, asio_token(asi, timer, buffer));
+        },
+        [&](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+    flow.execute();
+    io.run();
+    REQUIRE(seen.size() == 1);
+    CHECK((seen[0] == "gone with 1" || seen[0] == "gone with 2"));
+  }
+}
+
+TEST_CASE_TEMPLATE("a composed read that is given up between its parts leaves the next message alone", Flow,
+                   STEPS_FLOWS) {
+  asio::io_context io;
+  connection pair(io);
+  asio_loop loop{io};
+  lines seen;
+  const auto input = std::make_shared<std::string>(8, ' ');
+  asio::write(pair.there, asio::buffer("half", 4));
+  while (pair.here.available() < 4) std::this_thread::yield();
+  Flow flow{loop};
+  auto& branches = flow.parallel(noting(seen));
+  branches.add([&](IAsyncSteps& asi) {  // has its first part at once; the handler of this part is still to come
+    asio::async_read(pair.here, asio::buffer(*input), asio_token(asi, pair.here, input));
+  });
+  branches.add([](IAsyncSteps& asi) { asi.error("Other"); });
+  flow.execute();
+  for (int i = 0; i < 10; ++i) {
+    io.poll();
+    io.restart();
+  }
+  CHECK(seen == lines{"Other", ""});
+  asio::write(pair.there, asio::buffer("next", 4));
+  do {
+    io.restart();
+    io.poll();
+  } while (pair.here.available() == 0 && !input->ends_with("next"));
+  CHECK(pair.here.available() == 4);
+  CHECK(input.use_count() == 1);
+  std::string next(4, ' ');
+  asio::read(pair.here, asio::buffer(next));
+  CHECK(next == "next");
+}
+
+TEST_CASE("composed operations of a strand are given up by a flow of another thread") {
+  steps::AsyncTool tool;
+  running_context context(2);
+  const std::size_t rounds = testing::rounds(200);
+  std::size_t ended = 0;
+  steps::AsyncSteps flow{tool};
+  flow.repeat(rounds, [&](IAsyncSteps& asi, std::size_t i) {
+    const auto plain = context.io.get_executor();
+    tcp::acceptor acceptor(context.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    const auto here = std::make_shared<tcp::socket>(asio::make_strand(plain));
+    const auto there = std::make_shared<tcp::socket>(plain);
+    there->connect(acceptor.local_endpoint());
+    acceptor.accept(*here);
+    asi.add(
+        [here, there, i](IAsyncSteps& read) {
+          read.setTimeout(std::chrono::microseconds(i % 50));
+          const auto input = std::make_shared<asio::streambuf>();
+          asio::async_read_until(*here, *input, '\n', asio_token(read, here, input));
+          for (int k = 0; k < 3; ++k) asio::write(*there, asio::buffer("part", 4));
+        },
+        [&ended](IAsyncSteps& failed, ErrorCode code) {
+          if (code == steps::errors::Timeout) ++ended, failed.success();
+        });
+    asi.add([there](IAsyncSteps&) {});
+  });
+  flow.promise().get();
+  CHECK(ended == rounds);
+}
+
+TEST_CASE_TEMPLATE("with_error_code() passes the error_code and all results on", Flow, STEPS_FLOWS) {
+  asio::io_context io;
+  connection pair(io);
+  asio_loop loop{io};
+  lines seen;
+  std::string input(8, ' ');
+  asio::write(pair.there, asio::buffer("half", 4));
+  pair.there.close();
+  Flow flow{loop};
+  const auto note = [&seen](IAsyncSteps&, boost::system::error_code code, std::size_t bytes) {
+    seen.push_back(code.message() + " " + std::to_string(bytes));
+  };
+  flow.add([&](IAsyncSteps& asi) {
+    asio::async_read(pair.here, asio::buffer(input, 2), asio_token(asi, pair.here).with_error_code());
+  });
+  flow.add(note);
+  flow.add([&](IAsyncSteps& asi) {
+    asio::async_read(pair.here, asio::buffer(input), asio_token(asi, pair.here).with_error_code());
+  });
+  flow.add(note);
+  asio::steady_timer timer(io, 1ms);
+  flow.add([&](IAsyncSteps& asi) { timer.async_wait(asio_token(asi, timer).with_error_code()); });
+  flow.add([&](IAsyncSteps&, boost::system::error_code code) { seen.push_back(code ? "failed" : "waited"); });
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(1ms);
+        timer.expires_after(1h);
+        timer.async_wait(asio_token(asi, timer).with_error_code());
+      },
+      noting(seen));
+  flow.execute();
+  io.run();
+  CHECK(seen == lines{boost::system::error_code().message() + " 2", "End of file 2", "waited", "Timeout", ""});
+}
+
 TEST_CASE("the loop may run on another thread than the io_context") {
   steps::AsyncTool tool;
   running_context context(2);
