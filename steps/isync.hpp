@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <concepts>     // for derived_from
 #include <memory>       // for destroy_at
 #include <string_view>  // for string_view
 #include <utility>      // for forward, exchange
@@ -63,6 +64,17 @@ class ISync {
   /// only: the object has the waiter, and will grant it. rejected: the queue is full, DefenseRejected at the step.
   /// over_rate: the same, where explain() tells two queues apart.
   using entry = detail::sync_entry;
+
+  /// The same as asi.sync(*this, f) and asi.sync(*this, f, onerror): FTN12's interface of such an object, for code that
+  /// is written to it.
+  template <std::derived_from<detail::step> Asi, class F>
+  void sync(Asi& asi, F&& f) {
+    asi.sync(*this, std::forward<F>(f));
+  }
+  template <std::derived_from<detail::step> Asi, class F, class E>
+  void sync(Asi& asi, F&& f, E&& onerror) {
+    asi.sync(*this, std::forward<F>(f), std::forward<E>(onerror));
+  }
 
   /// Asks for a place for a flow. `nested`: it has one already. Never returns `queued`.
   virtual entry try_enter(bool nested) noexcept = 0;

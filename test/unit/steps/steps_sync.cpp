@@ -409,6 +409,37 @@ TEST_CASE_TEMPLATE("a mutex or throttle that lets no flow in, or every flow", Fl
   CHECK(std::count(c.seen.begin(), c.seen.end(), "0: 0 DefenseRejected") == 1);
 }
 
+TEST_CASE_TEMPLATE("rule 29: object.sync(asi, f, onerror) is asi.sync(object, f, onerror)", Flow, STEPS_FLOWS) {
+  bench b;
+  Mutex mutex(1, 0);
+  steps::ISync& object = mutex;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.success(1); });
+  Flow late{b.loop};  // finds the mutex held
+  object.sync(late, [&](IAsyncSteps&) { seen.push_back("never"); });
+  late.state().set_unhandled_error([&](ErrorCode code) { seen.emplace_back(code); });
+  object.sync(flow, [](IAsyncSteps& asi, int one) { asi.success(one + 1); });
+  flow.add([&](IAsyncSteps& asi, int two) {
+    seen.push_back(std::to_string(two));
+    mutex.sync(
+        asi,
+        [&](IAsyncSteps& inside) {
+          seen.push_back("inside");
+          late.execute();
+          b.loop.immediate([done = inside.completion()] { done.error("Mine"); });
+        },
+        [&](IAsyncSteps& failed, ErrorCode code) {
+          seen.emplace_back(code);
+          failed.success("recovered");
+        });
+  });
+  flow.add([&](IAsyncSteps&, const std::string& text) { seen.push_back(text); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"2", "inside", "DefenseRejected", "Mine", "recovered"});
+}
+
 TEST_CASE("destroying a loop withdraws the flows that wait, and the place goes to another loop's") {
   bench b;
   Mutex mutex;
