@@ -22,8 +22,8 @@
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 
 /// Boost.Asio 1.70 or newer: its operations as waits of steps, and event loops that run inside an io_context.
-/// The <boost/asio.hpp> of Boost 1.74 lacks an #include <utility>: with g++ 11 and newer it does not compile as the
-/// first header of a file. Include this header, or <utility>, before.
+/// `boost/asio.hpp` of Boost 1.74 forgets the standard header `utility`: with g++ 11 and newer it does not compile as
+/// the first header of a file. Include this header, or `utility`, before.
 /// Boost before 1.79 uses std::result_of, which libc++ lacks in C++20: compile with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT
 /// there.
 namespace steps {
