@@ -326,6 +326,18 @@ class IAsyncSteps : public detail::step {
                   "a cancel handler is called as f(IAsyncSteps&) or f()");
     detail::set_cancel<IAsyncSteps>(*this, std::forward<F>(f));
   }
+  /// Calls f() when the step has ended, in whatever way: by success, after its error handler, by a timeout or cancel().
+  /// Several functions of a step are called newest first, in turn with the destructors of its stack() objects. The step
+  /// does not wait for it. An exception of f is an unhandled error. In a flow with fixed memory it throws Error when
+  /// there is no room.
+  ///
+  /// Use it to give back what no destructor does. Do not use it to raise errors (setCancel() and error handlers see the
+  /// step).
+  template <class F>
+  void onEnd(F&& f) {
+    static_assert(std::is_invocable_v<std::decay_t<F>&>, "the function of onEnd() is called as f()");
+    detail::make_object<detail::end_call<std::decay_t<F>>>(*this, *flow_, std::forward<F>(f));
+  }
   /// Makes the step wait for success() or error() from outside, unless it has sub-steps.
   void waitExternal() {
     if (detail::may_wait(*this, "waitExternal() outside a step function, or after success()")) {

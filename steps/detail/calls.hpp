@@ -97,6 +97,26 @@ T& make_object(step& s, Args&&... args) {
   return object;
 }
 
+/// An object of stack() that calls a function at its end, for onEnd().
+template <class F>
+struct end_call {
+  template <class G>
+  end_call(flow& of, G&& f) : flow_(of), function_(std::forward<G>(f)) {}
+  end_call(const end_call&) = delete;
+  end_call& operator=(const end_call&) = delete;
+  ~end_call() {
+    try {
+      function_();
+    } catch (...) {
+      report_exception(flow_, true);
+    }
+  }
+
+ private:
+  flow& flow_;
+  F function_;
+};
+
 inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
   if (size > std::size_t{1} << 30) throw std::bad_alloc();
   const std::size_t bytes = memory_scope::bytes_for(size);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "support/flows.hpp"
+
+// onEnd(): functions that are called when a step has ended. Rule 10 of steps/RULES.md.
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using testing::bench;
+using testing::lines;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Notes its end.
+struct noted {
+  noted(lines& l, std::string t) : seen(l), text(std::move(t)) {}
+  noted(const noted&) = delete;
+  noted& operator=(const noted&) = delete;
+  ~noted() { seen.push_back(text); }
+  lines& seen;
+  std::string text;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE(
+    "rule 10: functions of onEnd() are called after a success, newest first, in turn with stack() objects", Flow,
+    STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.onEnd([&] { seen.push_back("first"); });
+    asi.stack<noted>(seen, "object");
+    asi.onEnd([&, owned = std::make_unique<int>(2)] { seen.push_back("second " + std::to_string(*owned)); });
+    asi.add([&](IAsyncSteps& inner) {
+      inner.onEnd([&] { seen.push_back("inner"); });
+      inner.success(7);
+    });
+    asi.add([&](IAsyncSteps& last, int seven) {
+      seen.push_back("last");
+      last.success(seven);
+    });
+  });
+  flow.add([&](IAsyncSteps&, int seven) { seen.push_back("next " + std::to_string(seven)); });
+  flow.add([&](IAsyncSteps& asi) { asi.onEnd([&] { seen.push_back("not held"); }); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"inner", "last", "second 2", "object", "first", "next 7", "not held"});
+  CHECK(bool(flow));
+}
+
+TEST_CASE_TEMPLATE("rule 10: functions of onEnd() are called after cancel and error handlers", Flow, STEPS_FLOWS) {
+  for (const bool by_timeout : {false, true}) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.onEnd([&] { seen.push_back("end"); });
+          asi.setCancel([&] { seen.push_back("cancel"); });
+          if (by_timeout) return asi.setTimeout(1ms);
+          asi.add([&](IAsyncSteps& inner) {
+            inner.onEnd([&] { seen.push_back("inner"); });
+            inner.error("E");
+          });
+        },
+        [&](IAsyncSteps& asi, ErrorCode code) {
+          seen.emplace_back(code);
+          asi.onEnd([&] { seen.push_back("of the handler"); });
+          asi.add([&](IAsyncSteps&) { seen.push_back("instead"); });
+        });
+    flow.add([&](IAsyncSteps&) { seen.push_back("next"); });
+    flow.execute();
+    b.pass(2ms);
+    lines expected{"cancel", by_timeout ? "Timeout" : "E", "instead", "of the handler", "end", "next"};
+    if (!by_timeout) expected.insert(expected.begin(), "inner");
+    CHECK(seen == expected);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 10: cancel() and destruction call the functions of onEnd() of all active steps", Flow,
+                   STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    bench b;
+    lines seen;
+    auto flow = std::make_unique<Flow>(b.loop);
+    flow->add([&](IAsyncSteps& asi) {
+      asi.onEnd([&] { seen.push_back("outer"); });
+      asi.add([&](IAsyncSteps& inner) {
+        inner.onEnd([&] { seen.push_back("inner"); });
+        inner.setCancel([&] { seen.push_back("cancel"); });
+      });
+      asi.add([&](IAsyncSteps& never) { never.onEnd([&] { seen.push_back("never"); }); });
+    });
+    flow->execute();
+    b.drain();
+    CHECK(seen.empty());
+    destroys ? flow.reset() : flow->cancel();
+    CHECK(seen == lines{"cancel", "inner", "outer"});
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 10: each iteration and branch calls its functions of onEnd()", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.repeat(3, [&](IAsyncSteps& asi, std::size_t i) {
+    asi.onEnd([&, i] { seen.push_back(std::to_string(i)); });
+    if (i == 1) asi.breakLoop();
+  });
+  auto& branches = flow.race();
+  for (const char* name : {"a", "b"}) {
+    branches.add([&, name](IAsyncSteps& asi) {
+      asi.onEnd([&, name] { seen.push_back(name); });
+      if (*name == 'a') asi.waitExternal();
+    });
+  }
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"0", "1", "b", "a"});
+}
+
+TEST_CASE_TEMPLATE("an exception of a function of onEnd() is an unhandled error, and the flow goes on", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.onEnd([] { throw std::runtime_error("thrown"); }); },
+           [&](IAsyncSteps&, ErrorCode) { seen.push_back("handler"); });
+  flow.add([&](IAsyncSteps&) { seen.push_back("next"); });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"next"});
+  CHECK(b.unhandled == lines{"thrown"});
+}
+
+TEST_CASE_TEMPLATE("a function of onEnd() cancels or destroys its flow", Flow, STEPS_FLOWS) {
+  for (const bool destroys : {false, true}) {
+    bench b;
+    lines seen;
+    auto flow = std::make_unique<Flow>(b.loop);
+    flow->add([&](IAsyncSteps& asi) {
+      asi.onEnd([&] { seen.push_back("older"); });
+      asi.onEnd([&, object = std::make_shared<int>()] {
+        destroys ? flow.reset() : flow->cancel();
+        seen.push_back(std::to_string(object.use_count()));
+      });
+    });
+    flow->add([&](IAsyncSteps&) { seen.push_back("next"); });
+    flow->execute();
+    b.drain();
+    CHECK(seen == lines{"1", "older"});
+  }
+}
+
+TEST_CASE("a flow with fixed memory has room for as many functions of onEnd() as for stack() objects") {
+  bench b;
+  lines seen;
+  steps::NitroSteps<steps::nitro::MaxStackAllocs<1>> flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.onEnd([&] { seen.push_back("first"); });
+        asi.onEnd([&] { seen.push_back("second"); });
+      },
+      testing::noting(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"InternalError: the flow exceeds nitro::MaxStackAllocs", "first"});
+}
+
+TEST_CASE("functions of onEnd() of a flow on a pool are called once, whatever ends it") {
+  async::threadpool pool(2);
+  std::atomic<int> begun{0};
+  std::atomic<int> calls{0};
+  const auto note = [&](IAsyncSteps& asi) {
+    ++begun;
+    asi.onEnd([&calls] { ++calls; });
+  };
+  std::vector<async::future<void>> ends;
+  for (int i = 0; i < 200; ++i) {
+    ends.push_back(steps::post(pool, [&note, i](IAsyncSteps& asi) {
+      note(asi);
+      auto& branches = asi.parallel();
+      for (int k = 0; k < 3; ++k) {
+        branches.add([&note, i, k](IAsyncSteps& branch) {
+          note(branch);
+          branch.setTimeout(std::chrono::microseconds(i));
+          if (k == 2 && i % 3 == 0) branch.errorNoThrow("E");
+        });
+      }
+    }));
+  }
+  for (auto& end : ends) end.wait();
+  CHECK(begun >= 200);
+  CHECK(calls == begun);
+}
