@@ -20,6 +20,8 @@ namespace detail {
 
 template <class T>
 struct step_frame;
+template <class T>
+class child_task;
 
 /// A coroutine without an awaiting one. Its end destroys the frame.
 struct detached {
@@ -235,6 +237,8 @@ class [[nodiscard]] task {
   friend promise_type;
   template <class>
   friend struct detail::step_frame;
+  template <class>
+  friend class detail::child_task;
 
   struct awaiter {
     bool await_ready() const noexcept { return false; }

@@ -118,6 +118,8 @@ class loop_core {
   /// True on the owner's thread, and on a thread that is in the loop. Between turns this does not exclude other
   /// threads: see loop_entry.
   bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
+  /// True for the loops of pools.
+  bool is_hosted() const noexcept { return hosted_; }
 
   // --- for flows and callbacks, on the owner's thread ---
 

@@ -130,7 +130,11 @@ inline step* abandon_level(flow& f, step& s) noexcept {
 [[gnu::always_inline]] inline step* end_step_inline(flow& f, step& ended) noexcept(false) {
   step* s = &ended;
   for (;;) {
-    if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
+    if (f.scopes != nullptr && f.scopes->holder == s) {
+      if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
+        return s;
+      leave_scopes(f, *s);
+    }
     step* const parent = s->parent_;
     set_top(f, parent->sub_end_);
     std::byte* next = reinterpret_cast<std::byte*>(s) + s->size_;

@@ -30,6 +30,7 @@ struct host {
   steps::detail::step* step;
   std::coroutine_handle<> next;                   // resumed when the step's turn comes
   async::detail::queue_wait* looks_at = nullptr;  // its wait, which looks at a queue before
+  steps::detail::step* group = nullptr;           // its wait for tasks, which are branches of this step
 };
 
 /// The base of promises that know their host.

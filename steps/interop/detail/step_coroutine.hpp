@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <coroutine>    // for coroutine_handle
+#include <cstddef>      // for byte
+#include <cstdint>      // for uint16_t
 #include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for invoke_result_t
@@ -13,6 +15,32 @@
 /// of the coroutine has ended. The frame is a stack() object of that step.
 namespace steps::interop::detail {
 
+/// Runs the coroutine of a step, in the step's function, until it waits or ends. True: it has ended.
+inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<> coroutine) {
+  steps::detail::flow& f = *asi.flow_;
+  const std::coroutine_handle<> next = std::exchange(home.next, nullptr);
+  if (steps::detail::step* const group = std::exchange(home.group, nullptr)) {
+    asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
+    steps::detail::set_top(f, reinterpret_cast<std::byte*>(group));
+  }
+  if (async::detail::queue_wait* const wait = std::exchange(home.looks_at, nullptr)) {
+    if (!wait->look_again()) {
+      f.mark_wait();
+      return false;
+    }
+  }
+  if (next) next.resume();
+  if (coroutine.done()) return true;
+  if (f.current_verdict() == steps::detail::verdict::yield) {
+    steps::detail::misuse(f, "a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())");
+  } else if (f.first != home.group) {
+    steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
+  } else {
+    f.mark_wait();
+  }
+  return false;
+}
+
 /// A coroutine with its step, as a stack() object of the step.
 template <class T>
 struct step_frame {
@@ -24,25 +52,10 @@ struct step_frame {
 
   /// Runs the coroutine until it waits or ends. In the step's function.
   void resume(IAsyncSteps& asi) {
-    steps::detail::flow& f = *asi.flow_;
-    const std::coroutine_handle<> next = std::exchange(home.next, nullptr);
-    if (async::detail::queue_wait* const wait = std::exchange(home.looks_at, nullptr)) {
-      if (!wait->look_again()) return f.mark_wait();
-    }
-    if (next) next.resume();
-    if (!coroutine.coroutine_.done()) {
-      if (f.current_verdict() == steps::detail::verdict::yield) {
-        return steps::detail::misuse(f,
-                                     "a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())");
-      }
-      if (f.first != nullptr) {
-        return steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
-      }
-      return f.mark_wait();
-    }
+    if (!run_until_wait(asi, home, coroutine.coroutine_)) return;
     if constexpr (std::is_void_v<T>) {
       coroutine.coroutine_.promise().get();
-      if (f.may_complete()) asi.success();
+      if (asi.flow_->may_complete()) asi.success();
     } else {
       asi.success(coroutine.coroutine_.promise().get());
     }
