@@ -47,8 +47,8 @@ class tuple_of_tasks : public Base {
   explicit tuple_of_tasks(task<T>&&... tasks) noexcept : children(std::move(tasks)...) {}
 
   template <class F>
-  void each(F&& f) {
-    std::apply([&f](child_task<T>&... child) { (f(child), ...); }, children);
+  void each([[maybe_unused]] F&& f) {
+    std::apply([&](child_task<T>&... child) { (f(child), ...); }, children);
   }
 
  protected:
@@ -113,7 +113,7 @@ class [[nodiscard]] all_of_tuple final : public tuple_of_tasks<group_awaiter<all
     this->collect();
     if (std::exception_ptr* const error = failed_of(*this, true)) this->rethrow(*error);
     return std::apply(
-        [](child_task<T>&... child) { return std::tuple<child_value<T>...>(std::move(*child.value)...); },
+        [](child_task<T>&... child) { return std::tuple<child_value<T>...>(child.take_value()...); },
         this->children);
   }
 };
@@ -129,7 +129,7 @@ class [[nodiscard]] all_of_vector final : public vector_of_tasks<group_awaiter<a
     if constexpr (!std::is_void_v<T>) {
       std::vector<T> values;
       values.reserve(this->children.size());
-      for (child_task<T>& child : this->children) values.push_back(std::move(*child.value));
+      for (child_task<T>& child : this->children) values.push_back(child.take_value());
       return values;
     }
   }
@@ -152,7 +152,7 @@ class [[nodiscard]] any_of_tuple final : public tuple_of_tasks<group_awaiter<any
   when_any_result<value> take(std::size_t winner) {
     if constexpr (I != sizeof...(T)) {
       if (winner != I) return take<I + 1>(winner);
-      return {I, value(std::in_place_index<I>, std::move(*std::get<I>(this->children).value))};
+      return {I, value(std::in_place_index<I>, std::get<I>(this->children).take_value())};
     } else {
       std::exception_ptr none;
       std::exception_ptr* const error = failed_of(*this, false);
@@ -169,7 +169,7 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<group_awaiter<a
   when_any_result<child_value<T>> await_resume() {
     this->collect();
     const std::size_t winner = winner_of(*this);
-    if (winner != this->children.size()) return {winner, std::move(*this->children[winner].value)};
+    if (winner != this->children.size()) return {winner, this->children[winner].take_value()};
     std::exception_ptr none;
     std::exception_ptr* const error = failed_of(*this, false);
     this->rethrow(error != nullptr ? *error : none);

@@ -126,21 +126,28 @@ inline step* abandon_level(flow& f, step& s) noexcept {
   return end;
 }
 
+/// The only sub-step of a step that runs on has ended: releases its memory, and keeps what lies below.
+[[gnu::noinline]] inline step* resume_over(flow& f, step& ended) noexcept {
+  set_top(f, reinterpret_cast<std::byte*>(&ended));
+  return ended.parent_;
+}
+
 /// A step has succeeded. Returns the step to run next; null: the flow has ended, and may be gone.
 [[gnu::always_inline]] inline step* end_step_inline(flow& f, step& ended) noexcept(false) {
   step* s = &ended;
   for (;;) {
     if (f.scopes != nullptr && f.scopes->holder == s) {
       if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
-        return s;
+        return resume_over(f, ended);
       leave_scopes(f, *s);
     }
     step* const parent = s->parent_;
     set_top(f, parent->sub_end_);
     std::byte* next = reinterpret_cast<std::byte*>(s) + s->size_;
-    constexpr std::uint16_t more = record_flag::again | record_flag::destroys | record_flag::counted;
+    constexpr std::uint16_t once_more = record_flag::again | record_flag::resumes;
+    constexpr std::uint16_t more = once_more | record_flag::destroys | record_flag::counted;
     if ((s->flags_ & more) != 0) {
-      if ((s->flags_ & record_flag::again) != 0) return s;
+      if ((s->flags_ & once_more) != 0) return s;
       if ((s->flags_ & record_flag::counted) != 0) ++f.limit->steps;
       if ((s->flags_ & record_flag::destroys) != 0) next = destroy_functors(*s);
     }

@@ -61,7 +61,7 @@ inline constexpr std::uint16_t is_root = 128;   // the root flow's IAsyncSteps, 
 inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
 inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
 inline constexpr std::uint16_t handles = 1024;  // its error handler is running
-inline constexpr std::uint16_t resumes = 2048;  // it runs again after its sub-steps, and keeps its scopes; it has some
+inline constexpr std::uint16_t resumes = 2048;  // it runs again when its only sub-step has ended, and keeps its scopes
 }  // namespace record_flag
 
 struct jump : record {

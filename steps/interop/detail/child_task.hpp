@@ -9,7 +9,7 @@
 #include <variant>      // for monostate
 
 #include "async/detail/base/atomics.hpp"            // for atomic
-#include "async/detail/base/config.hpp"             // for ASYNC_TSAN
+#include "async/detail/base/config.hpp"             // for ASYNC_ASSERT, ASYNC_TSAN
 #include "async/detail/future/pending_call.hpp"     // for unseen_by_tsan
 #include "steps/iasyncsteps.hpp"                    // for IAsyncSteps
 #include "steps/interop/detail/operation.hpp"       // for host
@@ -77,6 +77,11 @@ class child_task {
       }
     }
     place = ended.next();
+  }
+
+  value_type&& take_value() noexcept {
+    ASYNC_ASSERT(value.has_value());
+    return std::move(*value);
   }
 
   std::optional<value_type> value;

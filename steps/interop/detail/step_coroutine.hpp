@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <coroutine>    // for coroutine_handle
-#include <cstddef>      // for byte
 #include <cstdint>      // for uint16_t
 #include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
@@ -19,9 +18,8 @@ namespace steps::interop::detail {
 inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<> coroutine) {
   steps::detail::flow& f = *asi.flow_;
   const std::coroutine_handle<> next = std::exchange(home.next, nullptr);
-  if (steps::detail::step* const group = std::exchange(home.group, nullptr)) {
+  if (std::exchange(home.group, nullptr) != nullptr) {
     asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
-    steps::detail::set_top(f, reinterpret_cast<std::byte*>(group));
   }
   if (async::detail::queue_wait* const wait = std::exchange(home.looks_at, nullptr)) {
     if (!wait->look_again()) {
