@@ -40,9 +40,9 @@ inline constexpr bool never = false;
 template <class A>
 using result_of_task_t = typename result_of_task<std::remove_cvref_t<A>>::type;
 
-/// Tasks of different types. Base is group_awaiter of the awaiter.
-template <class Base, class... T>
-class tuple_of_tasks : public Base {
+/// Tasks of different types. A base in front of group_awaiter, whose flow ends before they are destroyed.
+template <class... T>
+class tuple_of_tasks {
  public:
   explicit tuple_of_tasks(task<T>&&... tasks) noexcept : children(std::move(tasks)...) {}
 
@@ -55,8 +55,8 @@ class tuple_of_tasks : public Base {
   std::tuple<child_task<T>...> children;
 };
 /// Tasks of one type.
-template <class Base, class T>
-class vector_of_tasks : public Base {
+template <class T>
+class vector_of_tasks {
  public:
   explicit vector_of_tasks(std::vector<task<T>>&& tasks) {
     children.reserve(tasks.size());
@@ -104,10 +104,10 @@ std::size_t winner_of(Group& group) {
 }
 
 template <class... T>
-class [[nodiscard]] all_of_tuple final : public tuple_of_tasks<group_awaiter<all_of_tuple<T...>>, T...> {
+class [[nodiscard]] all_of_tuple final : public tuple_of_tasks<T...>, public group_awaiter<all_of_tuple<T...>> {
  public:
   static constexpr bool is_race = false;
-  using tuple_of_tasks<group_awaiter<all_of_tuple>, T...>::tuple_of_tasks;
+  using tuple_of_tasks<T...>::tuple_of_tasks;
 
   std::tuple<child_value<T>...> await_resume() {
     this->collect();
@@ -118,10 +118,10 @@ class [[nodiscard]] all_of_tuple final : public tuple_of_tasks<group_awaiter<all
   }
 };
 template <class T>
-class [[nodiscard]] all_of_vector final : public vector_of_tasks<group_awaiter<all_of_vector<T>>, T> {
+class [[nodiscard]] all_of_vector final : public vector_of_tasks<T>, public group_awaiter<all_of_vector<T>> {
  public:
   static constexpr bool is_race = false;
-  using vector_of_tasks<group_awaiter<all_of_vector>, T>::vector_of_tasks;
+  using vector_of_tasks<T>::vector_of_tasks;
 
   auto await_resume() {
     this->collect();
@@ -136,10 +136,10 @@ class [[nodiscard]] all_of_vector final : public vector_of_tasks<group_awaiter<a
 };
 
 template <class... T>
-class [[nodiscard]] any_of_tuple final : public tuple_of_tasks<group_awaiter<any_of_tuple<T...>>, T...> {
+class [[nodiscard]] any_of_tuple final : public tuple_of_tasks<T...>, public group_awaiter<any_of_tuple<T...>> {
  public:
   static constexpr bool is_race = true;
-  using tuple_of_tasks<group_awaiter<any_of_tuple>, T...>::tuple_of_tasks;
+  using tuple_of_tasks<T...>::tuple_of_tasks;
   using value = std::variant<child_value<T>...>;
 
   when_any_result<value> await_resume() {
@@ -161,10 +161,10 @@ class [[nodiscard]] any_of_tuple final : public tuple_of_tasks<group_awaiter<any
   }
 };
 template <class T>
-class [[nodiscard]] any_of_vector final : public vector_of_tasks<group_awaiter<any_of_vector<T>>, T> {
+class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public group_awaiter<any_of_vector<T>> {
  public:
   static constexpr bool is_race = true;
-  using vector_of_tasks<group_awaiter<any_of_vector>, T>::vector_of_tasks;
+  using vector_of_tasks<T>::vector_of_tasks;
 
   when_any_result<child_value<T>> await_resume() {
     this->collect();
@@ -194,7 +194,8 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<group_awaiter<a
 /// Threads     in a step of an AsyncSteps on a loop, or of a NitroSteps: that loop, where the tasks take turns at their
 ///             waits. In an AsyncSteps on a pool: each task on any free worker, at the same time as the others; they
 ///             guard what they share. In a coroutine that is no step: a flow on the pool whose thread this is or, on a
-///             thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this flow's loop.
+///             thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this flow's loop. While it
+///             waits on a pool it must not be destroyed.
 /// Exceptions  that of the first task that failed. std::bad_alloc, before any task has begun or for the result.
 ///             Error (InternalError): a task has no coroutine, or this thread has no pool and no loop.
 /// Memory      for each task a block as for a branch of parallel(), recycled. In a NitroSteps: MaxParallel branches;
