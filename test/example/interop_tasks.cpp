@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// Coroutines that ask several servers at the same time: a page is made of three answers, and a picture comes from the
+// mirror that answers first.
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "steps/asyncsteps.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "steps/interop/when_all.hpp"
+
+using namespace std::chrono_literals;
+using steps::interop::co;
+using steps::interop::post;
+using steps::interop::sleep_for;
+using steps::interop::task;
+using steps::interop::when_all;
+using steps::interop::when_any;
+
+namespace {
+
+struct servers {
+  async::threadpool& pool;
+
+  task<std::string> name_of(int user) { co_return co_await post(pool, [](int u) { return "u" + std::to_string(u); }, user); }
+  task<int> balance_of(int user) {
+    co_await sleep_for(pool.loop(0), 2ms);
+    co_return user * 100;
+  }
+  task<> count_visit(int) {
+    co_await sleep_for(pool.loop(0), 1ms);
+    ++visits;
+  }
+  task<std::string> picture_at(std::string mirror) {
+    if (mirror == "broken") throw std::runtime_error("NoRoute");
+    co_await sleep_for(pool.loop(0), mirror == "near" ? 1ms : 10min);
+    co_return "picture from " + mirror;
+  }
+
+  // [when_all]
+  task<std::string> page(int user) {
+    auto [name, balance, counted] = co_await when_all(name_of(user), balance_of(user), count_visit(user));
+    static_cast<void>(counted);  // std::monostate: that task has no value
+    co_return name + " has " + std::to_string(balance);
+  }
+  // [/when_all]
+
+  // [when_any]
+  task<std::string> picture(std::vector<std::string> mirrors) {
+    std::vector<task<std::string>> asked;
+    for (const std::string& mirror : mirrors) asked.push_back(picture_at(mirror));
+    auto [index, found] = co_await when_any(std::move(asked));  // the others have been cancelled, and have ended
+    co_return found + " (mirror " + std::to_string(index) + ")";
+  }
+  // [/when_any]
+
+  int visits = 0;
+};
+
+}  // namespace
+
+int main() {
+  async::threadpool pool;
+  servers all{pool};
+  steps::AsyncSteps flow{pool};
+  flow.add(co([&](steps::IAsyncSteps& asi) -> task<std::string> {
+    asi.setTimeout(1min);  // of all that is asked
+    std::vector<std::string> mirrors{"far", "broken", "near"};
+    auto [page, picture] = co_await when_all(all.page(7), all.picture(std::move(mirrors)));
+    co_return page + ", " + picture;
+  }));
+  const std::string text = flow.promise<std::string>().get();
+  std::printf("%s\n", text.c_str());
+  return text == "u7 has 700, picture from near (mirror 2)" && all.visits == 1 ? 0 : 1;
+}
