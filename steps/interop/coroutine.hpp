@@ -164,11 +164,10 @@ async::future<T> start(task<T> work) {
 ///             Adding steps is InternalError: give them to a flow and co_await execute(flow).
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
 ///             another one after each co_await. An awaited operation may end on any thread.
-/// Awaitables  those of this header, pop() and push() of queues: the step takes the element in its turn, so that none
-/// is
-///             lost when it is cancelled or times out before. Awaitables of other libraries are moved out of the frame
-///             and awaited on its behalf. When the step ends they stay until they resume, so they must not refer to the
-///             frame.
+/// Awaitables  those of this header; tasks, and several at once by when_all() and when_any() of when_all.hpp; pop() and
+///             push() of queues: the step takes the element in its turn, so that none is lost when it is cancelled or
+///             times out before. Awaitables of other libraries are moved out of the frame and awaited on its behalf.
+///             When the step ends they stay until they resume, so they must not refer to the frame.
 /// Memory      as task, and two steps and one stack() object.
 template <class F>
 auto co(F&& f) {

@@ -112,9 +112,8 @@ class [[nodiscard]] all_of_tuple final : public tuple_of_tasks<T...>, public gro
   std::tuple<child_value<T>...> await_resume() {
     this->collect();
     if (std::exception_ptr* const error = failed_of(*this, true)) this->rethrow(*error);
-    return std::apply(
-        [](child_task<T>&... child) { return std::tuple<child_value<T>...>(child.take_value()...); },
-        this->children);
+    return std::apply([](child_task<T>&... child) { return std::tuple<child_value<T>...>(child.take_value()...); },
+                      this->children);
   }
 };
 template <class T>
@@ -183,8 +182,8 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public grou
 ///
 ///   auto [user, orders] = co_await steps::interop::when_all(find_user(id), find_orders(id));
 ///
-/// Use it for waits that do not depend on each other. Do not use it for plain calls that compute (async::parallel_invoke,
-/// async::when_all() for futures).
+/// Use it for waits that do not depend on each other. Do not use it for plain calls that compute
+/// (async::parallel_invoke, async::when_all() for futures).
 ///
 /// The tasks are branches of a parallel() of the flow: the first exception cancels the others, which are destroyed
 /// where they wait, and is thrown when all have ended. A timeout, error or cancel of the coroutine's step ends all
@@ -194,8 +193,8 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public grou
 /// Threads     in a step of an AsyncSteps on a loop, or of a NitroSteps: that loop, where the tasks take turns at their
 ///             waits. In an AsyncSteps on a pool: each task on any free worker, at the same time as the others; they
 ///             guard what they share. In a coroutine that is no step: a flow on the pool whose thread this is or, on a
-///             thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this flow's loop. While it
-///             waits on a pool it must not be destroyed.
+///             thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this flow's loop. While
+///             it waits on a pool it must not be destroyed.
 /// Exceptions  that of the first task that failed. std::bad_alloc, before any task has begun or for the result.
 ///             Error (InternalError): a task has no coroutine, or this thread has no pool and no loop.
 /// Memory      for each task a block as for a branch of parallel(), recycled. In a NitroSteps: MaxParallel branches;
@@ -228,9 +227,9 @@ void when_all(const std::vector<task<T>>&) {
 /// Use it to ask several sources for the same, or for a wait that something else may end. The value is a std::variant,
 /// whose alternatives are those of the tasks, in their order.
 ///
-/// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed where
-/// they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run. When
-/// all fail, the last one is thrown. Everything else is as with when_all().
+/// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
+/// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.
+/// When all fail, the last one is thrown. Everything else is as with when_all().
 template <class... A>
   requires(detail::is_any_task<std::remove_cvref_t<A>> && ...)
 auto when_any(A&&... tasks) noexcept {

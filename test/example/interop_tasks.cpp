@@ -29,7 +29,9 @@ namespace {
 struct servers {
   async::threadpool& pool;
 
-  task<std::string> name_of(int user) { co_return co_await post(pool, [](int u) { return "u" + std::to_string(u); }, user); }
+  task<std::string> name_of(int user) {
+    co_return co_await post(pool, [](int u) { return "u" + std::to_string(u); }, user);
+  }
   task<int> balance_of(int user) {
     co_await sleep_for(pool.loop(0), 2ms);
     co_return user * 100;

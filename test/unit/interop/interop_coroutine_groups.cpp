@@ -376,11 +376,10 @@ TEST_CASE_TEMPLATE("rule 46: when_any() gives the first value; the others have e
 TEST_CASE_TEMPLATE("rule 46: an exception is dropped while others run; the last one is thrown", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, std::string>(b, [](IAsyncSteps& asi) -> task<std::string> {
-    const auto any =
-        co_await when_any(fail_at_once("x"), fail_after(asi.tool(), 1ms, "y"), after(asi.tool(), 3ms, 1));
+    const auto any = co_await when_any(fail_at_once("x"), fail_after(asi.tool(), 1ms, "y"), after(asi.tool(), 3ms, 1));
     CHECK(any.index == 2);
-    auto none = when_any(fail_after(asi.tool(), 1ms, "a"), fail_after(asi.tool(), 3ms, "b"),
-                         fail_after(asi.tool(), 2ms, "c"));
+    auto none =
+        when_any(fail_after(asi.tool(), 1ms, "a"), fail_after(asi.tool(), 3ms, "b"), fail_after(asi.tool(), 2ms, "c"));
     co_return co_await text_of(none);
   });
   CHECK(got == "b");
@@ -418,8 +417,7 @@ TEST_CASE_TEMPLATE("misuse is an error where it is awaited", Flow, STEPS_FLOWS) 
   CHECK(got == lines{"when_any() of no tasks would never end", awaited, awaited});
 }
 
-TEST_CASE_TEMPLATE("a coroutine that has added steps, failed or cancelled its flow begins no task", Flow,
-                   STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("a coroutine that has added steps, failed or cancelled its flow begins no task", Flow, STEPS_FLOWS) {
   for (const int how : {0, 1, 2}) {
     bench b;
     bool begun = false;

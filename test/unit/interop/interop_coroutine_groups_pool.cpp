@@ -217,11 +217,12 @@ TEST_CASE("rule 46: the losers have ended when the winner's value arrives; resul
       auto any = co_await when_any(race(pool), lose(pool), race(pool), race(pool));
       right = any.index != 1 && held::live() == 1;  // the winner's
     }
-    co_return right && held::live() == 0;
+    co_return right&& held::live() == 0;
   });
 }
 
-TEST_CASE("rules 45 and 46: random trees that fail, time out and are cancelled; each task has ended when its wait has") {
+TEST_CASE(
+    "rules 45 and 46: random trees that fail, time out and are cancelled; each task has ended when its wait has") {
   for (const std::size_t workers : {1U, 2U, 4U}) {
     CAPTURE(workers);
     threadpool pool(workers);
@@ -271,7 +272,7 @@ TEST_CASE("without a step: tasks run on the pool of the thread, or on its loop")
       co_return std::this_thread::get_id();
     };
     auto [first, second] = co_await when_all(here(t), here(t));
-    co_return first == second && first == std::this_thread::get_id();
+    co_return first == second&& first == std::this_thread::get_id();
   };
   CHECK(start(on_loop(tool)).get());
 }
