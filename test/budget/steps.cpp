@@ -3,11 +3,15 @@
 #include <cstddef>
 #include <cstdlib>
 #include <future>
+#include <utility>
+#include <vector>
 
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
 #include "async/threadpool.hpp"
 #include "budget.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "steps/interop/when_all.hpp"
 #include "steps/spawn.hpp"
 #include "steps/steps.hpp"
 
@@ -168,6 +172,38 @@ void parallel(std::size_t times) {
   });
 }
 
+steps::interop::task<int> number(int i) { co_return i; }
+
+/// One coroutine that waits `times` times for all of `count` tasks, or for the first of them.
+template <int count, bool is_race>
+void tasks(std::size_t times) {
+  async::event_loop loop;
+  steps::AsyncSteps flow{loop};
+  flow.add(steps::interop::co([times](IAsyncSteps&) -> steps::interop::task<> {
+    for (std::size_t i = 0; i < times; ++i) {
+      std::vector<steps::interop::task<int>> all;
+      all.reserve(count);
+      for (int n = 0; n < count; ++n) all.push_back(number(n));
+      if constexpr (is_race) {
+        static_cast<void>(co_await steps::interop::when_any(std::move(all)));
+      } else {
+        static_cast<void>(co_await steps::interop::when_all(std::move(all)));
+      }
+    }
+  }));
+  flow.execute();
+  drain(loop);
+}
+void two_tasks(std::size_t times) {
+  async::event_loop loop;
+  steps::AsyncSteps flow{loop};
+  flow.add(steps::interop::co([times](IAsyncSteps&) -> steps::interop::task<> {
+    for (std::size_t i = 0; i < times; ++i) static_cast<void>(co_await steps::interop::when_all(number(1), number(2)));
+  }));
+  flow.execute();
+  drain(loop);
+}
+
 }  // namespace
 
 int main() {
@@ -189,5 +225,8 @@ int main() {
       {"NitroSteps: a step's errorNoThrow and its handler", 1000, error<nitro>},
       {"NitroSteps: a parallel of eight", 300, parallel<nitro>},
       {"steps::post: a flow of one step with its future", 300, post},
+      {"coroutine: when_all(a, b)", 300, two_tasks},
+      {"coroutine: when_all of a vector of eight", 300, tasks<8, false>},
+      {"coroutine: when_any of a vector of eight", 300, tasks<8, true>},
   });
 }
