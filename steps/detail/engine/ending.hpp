@@ -126,10 +126,10 @@ inline step* abandon_level(flow& f, step& s) noexcept {
   return end;
 }
 
-/// The only sub-step of a step that runs on has ended: releases its memory, and keeps what lies below.
-[[gnu::noinline]] inline step* resume_over(flow& f, step& ended) noexcept {
-  set_top(f, reinterpret_cast<std::byte*>(&ended));
-  return ended.parent_;
+/// The only sub-step of a step that resumes has ended, f.cur: releases its memory, and keeps the scopes below.
+[[gnu::noinline]] inline step* resume_parent(flow& f) noexcept {
+  set_top(f, reinterpret_cast<std::byte*>(f.cur));
+  return f.cur->parent_;
 }
 
 /// A step has succeeded. Returns the step to run next; null: the flow has ended, and may be gone.
@@ -138,7 +138,7 @@ inline step* abandon_level(flow& f, step& s) noexcept {
   for (;;) {
     if (f.scopes != nullptr && f.scopes->holder == s) {
       if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
-        return resume_over(f, ended);
+        return resume_parent(f);
       leave_scopes(f, *s);
     }
     step* const parent = s->parent_;
