@@ -27,11 +27,7 @@ template <class Queue, class F, class Closed = detail::passed_over>
 auto on_pop(Queue& queue, F&& f, Closed&& closed = {}) {
   static_assert(detail::any_queue<Queue>, "on_pop(queue, f) takes an async::queue or an async::bounded_queue");
   if constexpr (detail::any_queue<Queue>) {
-    using element = typename Queue::value_type;
-    static_assert(std::move_constructible<element>, "on_pop(queue, f) moves the element out of the queue");
-    static_assert(std::is_invocable_v<std::decay_t<F>&, element>,
-                  "on_pop(queue, f) calls f(element), with an rvalue: take it by value, by && or by const &");
-    static_assert(std::is_invocable_v<std::decay_t<Closed>&>, "on_pop(queue, f, closed) calls closed()");
+    static_assert(std::move_constructible<typename Queue::value_type>, "on_pop(queue, f) moves the element out of the queue");
     return detail::pop_case<Queue, std::decay_t<F>, std::decay_t<Closed>>(queue, std::forward<F>(f),
                                                                           std::forward<Closed>(closed));
   }
@@ -48,9 +44,7 @@ auto on_push(Queue& queue, Item&& item, F&& f = {}, Closed&& closed = {}) {
   if constexpr (is_bounded) {
     static_assert(std::constructible_from<typename Queue::value_type, Item>,
                   "on_push(queue, item, f) makes an element of item");
-    static_assert(std::is_invocable_v<std::decay_t<F>&>, "on_push(queue, item, f) calls f()");
-    static_assert(std::is_invocable_v<std::decay_t<Closed>&>, "on_push(queue, item, f, closed) calls closed()");
-    return detail::push_case<Queue, Item, std::decay_t<F>, std::decay_t<Closed>>(
+    return detail::push_case<Queue, Item&&, std::decay_t<F>, std::decay_t<Closed>>(
         queue, std::forward<Item>(item), std::forward<F>(f), std::forward<Closed>(closed));
   }
 }
@@ -63,10 +57,7 @@ auto on_ready(Future&& future, F&& f = {}) {
   constexpr bool is_future = detail::is_own_future<std::remove_const_t<future_type>>;
   static_assert(is_future, "on_ready(future, f) takes an async::future or an async::shared_future");
   if constexpr (is_future) {
-    static_assert(std::is_lvalue_reference_v<Future>, "on_ready(future, f) leaves the future to the caller: name it");
-    static_assert(std::is_invocable_v<std::decay_t<F>&, future_type&>,
-                  "on_ready(future, f) calls f(future), with an lvalue: take it by reference");
-    return detail::ready_case<future_type, std::decay_t<F>>(future, std::forward<F>(f));
+    return detail::ready_case<Future, std::decay_t<F>>(std::forward<Future>(future), std::forward<F>(f));
   }
 }
 
@@ -74,15 +65,13 @@ auto on_ready(Future&& future, F&& f = {}) {
 /// below have passed at once, limits of decades never do.
 template <class Rep, class Period, class F = detail::no_handler>
 auto after(std::chrono::duration<Rep, Period> limit, F&& f = {}) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&>, "after(limit, f) calls f()");
-  return detail::limit_case<std::decay_t<F>>(detail::queue_deadline(limit), std::forward<F>(f));
+  return detail::limit_case<std::decay_t<F>>(detail::clock_limit(limit), std::forward<F>(f));
 }
 
 /// A case of select() that takes effect if no other one does at once, wherever it stands, and calls f(). With it
 /// select() does not wait.
 template <class F = detail::no_handler>
 auto otherwise(F&& f = {}) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&>, "otherwise(f) calls f()");
   return detail::otherwise_case<std::decay_t<F>>(std::in_place, std::forward<F>(f));
 }
 
@@ -126,15 +115,18 @@ std::size_t select(Cases&&... cases) {
   constexpr bool are_cases = (detail::is_select_case<Cases> && ...) && sizeof...(Cases) != 0;
   static_assert(are_cases, "select() takes cases that are made in the call: on_pop(), on_push(), on_ready(), ...");
   if constexpr (are_cases) {
-    detail::selection<Cases...> all(cases...);
-    std::size_t found = all.try_all();
-    if (found == all.pending) {
-      detail::require_thread();
-      found = all.wait(detail::sleep_in_select);
+    if constexpr (detail::are_plain<Cases...>) {
+      detail::selection<Cases...> all(cases...);
+      std::size_t found = all.try_all();
+      if (found == all.pending) {
+        detail::require_thread();
+        found = all.wait(detail::sleep_in_select);
+      }
+      all.finish(found, detail::thread_call());
+      return found;
     }
-    all.finish(found);
-    return found;
   }
+  return nothing_left;
 }
 
 }  // namespace async

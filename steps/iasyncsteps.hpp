@@ -23,6 +23,7 @@
 #include "steps/detail/pool_call.hpp"        // for pool_call_step
 #include "steps/detail/wait/future.hpp"      // for await_step
 #include "steps/detail/wait/queue_wait.hpp"  // for dequeue_step, enqueue_step
+#include "steps/detail/wait/select_step.hpp"  // for select_step, select_arguments
 #include "steps/errors.hpp"                  // for ErrorCode
 #include "steps/isync.hpp"                   // for ISync, sync_step
 #include "steps/state.hpp"                   // for State
@@ -76,7 +77,7 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch: add(), loop(),
-  /// repeat(), forEach(), sync(), await(). The step ends when all branches have. An error in a branch cancels the
+  /// repeat(), forEach(), sync(), await(), select(). The step ends when all branches have. An error in a branch cancels the
   /// others and goes to the handler. Branches pass no results, and share state().
   ///
   /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
@@ -209,6 +210,31 @@ class IAsyncSteps : public detail::step {
     using type = std::remove_reference_t<Queue>;
     if constexpr (detail::is_queue_of_flows<Queue> && detail::makes_element<type, A...>) {
       append<detail::enqueue_step<IAsyncSteps, type, std::decay_t<A>...>>(0, queue, std::forward<A>(arguments)...);
+    }
+    return *this;
+  }
+
+  /// Adds a step that waits for the first of several queues, futures and time limits, without a thread. Exactly one
+  /// case takes effect; its handler is then the step's function: f(IAsyncSteps&), after on_pop() f(IAsyncSteps&,
+  /// element), after on_ready() f(IAsyncSteps&, future&). It may add steps, and its results go to the next step. An
+  /// error handler e(IAsyncSteps&, ErrorCode) may stand behind the cases.
+  ///
+  ///   asi.select(async::on_pop(orders, [](IAsyncSteps& step, order o) { … }),
+  ///              async::after(1s, [](IAsyncSteps& step) { step.success("no order"); }));
+  ///
+  /// The cases are those of async::select(), in async/select.hpp; their order is their priority. The step keeps copies
+  /// of the item of on_push() and of a shared_future. A future that is moved into on_ready() is the step's; one that
+  /// has a name, and each queue, outlives the flow. The time of after() counts from the step's first wait on, by the
+  /// clock of the flow's loop.
+  ///
+  /// An element leaves its queue only when its case takes effect: a flow that ends before, by a timeout or cancel(),
+  /// takes none. QueueClosed: all queues are closed and drained, and no future has a state.
+  /// Waiting flows are served as by await(queue).
+  template <class... A>
+  IAsyncSteps& select(A&&... cases) {
+    if constexpr (detail::select_arguments<A...>::ok) {
+      add_select<detail::select_arguments<A...>>(typename detail::select_arguments<A...>::indices(),
+                                                 std::forward_as_tuple(std::forward<A>(cases)...));
     }
     return *this;
   }
@@ -487,6 +513,20 @@ class IAsyncSteps : public detail::step {
       append<detail::dequeue_step<IAsyncSteps, type, std::decay_t<E>>>(flags, queue, std::forward<E>(e));
     }
     return *this;
+  }
+  template <class Arguments, std::size_t... I, class Tuple>
+  void add_select(std::index_sequence<I...>, Tuple&& all) {
+    using std::get;
+    if constexpr (Arguments::has_handler) {
+      using last = typename Arguments::template at<Arguments::count - 1>;
+      static_assert(detail::is_error_handler<std::decay_t<last>>);
+      append<detail::select_step<IAsyncSteps, std::decay_t<last>, detail::kept_case<typename Arguments::template at<I>>...>>(
+          detail::record_flag::handler, std::in_place, get<Arguments::count - 1>(std::forward<Tuple>(all)),
+          get<I>(std::forward<Tuple>(all))...);
+    } else {
+      append<detail::select_step<IAsyncSteps, detail::no_handler, detail::kept_case<typename Arguments::template at<I>>...>>(
+          0, std::in_place, detail::no_handler(), get<I>(std::forward<Tuple>(all))...);
+    }
   }
   template <class Body, class... A>
   IAsyncSteps& add_loop(LoopLabel label, A&&... args) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>       // for duration, nanoseconds
 #include <functional>   // for invoke
 #include <optional>     // for optional
-#include <type_traits>  // for is_base_of_v
+#include <type_traits>  // for is_base_of_v, is_invocable_v, is_lvalue_reference_v, decay_t
 #include <utility>      // for forward, move, in_place_t
 
 #include "async/detail/base/atomics.hpp"         // for wait_clock
-#include "async/detail/call/future_access.hpp"   // for future_access
+#include "async/detail/base/durations.hpp"       // for to_nanoseconds
+#include "async/detail/call/future_access.hpp"   // for future_access, is_shared_future
+#include "async/detail/call/result_state.hpp"    // for result_state
 #include "async/detail/future/result_word.hpp"   // for result_word
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_access.hpp"   // for queue_access
@@ -16,7 +19,8 @@
 #include "async/detail/select/selection.hpp"     // for case_kind
 
 /// The cases of select(): what selection asks for, and finish(), which calls the handler of the one that has taken
-/// effect.
+/// effect. A waiter that outlives the call in which a case is made keeps it as the type `kept`, which refers to nothing
+/// but the queue, or a future that has a name and cannot be copied.
 namespace async::detail {
 
 /// The handler that is used where none is given.
@@ -25,13 +29,25 @@ struct no_handler {
   void operator()(A&&...) const noexcept {}
 };
 /// In place of a handler for a closed queue: the case is passed over.
-struct passed_over {
-  void operator()() const noexcept {}
-};
+struct passed_over : no_handler {};
 template <class F>
 inline constexpr bool handles_closing = true;
 template <>
 inline constexpr bool handles_closing<passed_over> = false;
+
+/// Calls a handler as a thread does.
+struct thread_call {
+  template <class F, class... V>
+  void operator()(F& handler, V&&... values) const {
+    std::invoke(handler, std::forward<V>(values)...);
+  }
+};
+
+/// That a case calls a handler F with V.
+template <class F, class... V>
+struct handler_call {};
+template <class... Calls>
+struct handler_calls {};
 
 /// The base of all cases, each of which is used once, in the call that it is made in.
 template <case_kind Kind>
@@ -40,6 +56,7 @@ class select_case {
   static constexpr case_kind kind = Kind;
   select_case() = default;
   select_case(const select_case&) = delete;
+  select_case(select_case&&) = default;
   select_case& operator=(const select_case&) = delete;
 };
 
@@ -47,114 +64,219 @@ template <class Queue, class F, class Closed>
 class [[nodiscard]] pop_case : public select_case<case_kind::source> {
  public:
   using watch = queue_watch;
+  using kept = pop_case;
+  using element = typename Queue::value_type;
+  using calls = handler_calls<handler_call<F, element>, handler_call<Closed>>;
+  static consteval bool is_plain() {
+    static_assert(std::is_invocable_v<F&, element>,
+                  "on_pop(queue, f) calls f(element), with an rvalue: take it by value, by && or by const &");
+    static_assert(std::is_invocable_v<Closed&>, "on_pop(queue, f, closed) calls closed()");
+    return std::is_invocable_v<F&, element> && std::is_invocable_v<Closed&>;
+  }
 
   template <class G, class H>
   pop_case(Queue& q, G&& f, H&& closed)
       : queue_(q), handler_(std::forward<G>(f)), closed_handler_(std::forward<H>(closed)) {}
 
   queue_result attempt() {
-    const queue_result result =
-        queue_access::take(queue_, [this](auto&& element) { element_.emplace(std::move(element)); });
+    const queue_result result = queue_access::take(queue_, [this](auto&& e) { element_.emplace(std::move(e)); });
     return result == queue_result::closed && handles_closing<Closed> ? queue_result::done : result;
   }
   bool hint() const noexcept { return queue_access::may_take(queue_); }
   event_count* source() noexcept { return &queue_access::items(queue_); }
-  void finish() {
+  template <class Call>
+  void finish(Call call) {
     if (element_) {
-      std::invoke(handler_, std::move(*element_));
+      call(handler_, std::move(*element_));
     } else {
-      std::invoke(closed_handler_);
+      call(closed_handler_);
     }
   }
 
  private:
   Queue& queue_;
-  std::optional<typename Queue::value_type> element_;
+  std::optional<element> element_;
   F handler_;
   Closed closed_handler_;
 };
 
+/// Item: a reference in the call that it is made in, a value where it is kept.
 template <class Queue, class Item, class F, class Closed>
 class [[nodiscard]] push_case : public select_case<case_kind::source> {
  public:
   using watch = queue_watch;
+  using kept = push_case<Queue, std::decay_t<Item>, F, Closed>;
+  using calls = handler_calls<handler_call<F>, handler_call<Closed>>;
+  static consteval bool is_plain() {
+    static_assert(std::is_invocable_v<F&>, "on_push(queue, item, f) calls f()");
+    static_assert(std::is_invocable_v<Closed&>, "on_push(queue, item, f, closed) calls closed()");
+    return std::is_invocable_v<F&> && std::is_invocable_v<Closed&>;
+  }
 
-  template <class G, class H>
-  push_case(Queue& q, Item&& item, G&& f, H&& closed)
+  template <class I, class G, class H>
+  push_case(Queue& q, I&& item, G&& f, H&& closed)
       : queue_(q),
-        item_(std::forward<Item>(item)),
+        item_(std::forward<I>(item)),
         handler_(std::forward<G>(f)),
         closed_handler_(std::forward<H>(closed)) {}
+  /// Keeps the item of another case.
+  template <class I>
+    requires(!std::is_same_v<I, Item>)
+  explicit push_case(push_case<Queue, I, F, Closed>&& c)
+      : push_case(c.queue_, static_cast<I&&>(c.item_), std::move(c.handler_), std::move(c.closed_handler_)) {}
 
   queue_result attempt() {
-    const queue_result result = queue_access::put(queue_, std::forward<Item>(item_));
+    const queue_result result = queue_access::put(queue_, static_cast<Item&&>(item_));
     is_closed_ = result == queue_result::closed;
     return is_closed_ && handles_closing<Closed> ? queue_result::done : result;
   }
   bool hint() const noexcept { return queue_access::may_put(queue_); }
   event_count* source() noexcept { return &queue_access::room(queue_); }
-  void finish() {
+  template <class Call>
+  void finish(Call call) {
     if (is_closed_) {
-      std::invoke(closed_handler_);
+      call(closed_handler_);
     } else {
-      std::invoke(handler_);
+      call(handler_);
     }
   }
 
  private:
+  template <class, class, class, class>
+  friend class push_case;
+
   Queue& queue_;
-  Item&& item_;
+  Item item_;
   F handler_;
   Closed closed_handler_;
   bool is_closed_ = false;
 };
 
+/// Future: a reference to the caller's, or the case's own.
 template <class Future, class F>
 class [[nodiscard]] ready_case : public select_case<case_kind::source> {
  public:
   using watch = result_watch;
+  using future_type = std::remove_reference_t<Future>;
+  using kept = std::conditional_t<is_shared_future<std::remove_const_t<future_type>>,
+                                  ready_case<std::remove_const_t<future_type>, F>, ready_case>;
+  using calls = handler_calls<handler_call<F, future_type&>>;
+  static consteval bool is_plain() {
+    constexpr bool is_named = std::is_lvalue_reference_v<Future>;
+    static_assert(is_named, "on_ready(future, f) leaves the future to the caller: name it");
+    static_assert(std::is_invocable_v<F&, future_type&>,
+                  "on_ready(future, f) calls f(future), with an lvalue: take it by reference");
+    return is_named && std::is_invocable_v<F&, future_type&>;
+  }
 
-  template <class G>
-  ready_case(Future& future, G&& f) : future_(future), handler_(std::forward<G>(f)) {}
+  template <class T, class G>
+  ready_case(T&& future, G&& f) : future_(std::forward<T>(future)), handler_(std::forward<G>(f)) {}
+  /// Keeps a copy of the future of another case.
+  template <class T>
+    requires(!std::is_same_v<T, Future>)
+  explicit ready_case(ready_case<T, F>&& c) : ready_case(c.future_, std::move(c.handler_)) {}
 
   queue_result attempt() const noexcept {
     if (!future_.valid()) return queue_result::closed;
     return future_.is_ready() ? queue_result::done : queue_result::blocked;
   }
   bool hint() const noexcept { return future_.is_ready(); }
-  result_word* source() const noexcept { return future_.valid() ? &future_access::state(future_)->word : nullptr; }
-  void finish() { std::invoke(handler_, future_); }
+  result_state* state() const noexcept { return future_.valid() ? future_access::state(future_) : nullptr; }
+  result_word* source() const noexcept { return future_.valid() ? &state()->word : nullptr; }
+  template <class Call>
+  void finish(Call call) {
+    call(handler_, static_cast<future_type&>(future_));
+  }
 
  private:
-  Future& future_;
+  template <class, class>
+  friend class ready_case;
+
+  Future future_;
   F handler_;
 };
 
-template <class F>
-class [[nodiscard]] limit_case : public select_case<case_kind::limit> {
+/// The limit of a case in the call that it is made in: from that moment on, on the steady clock.
+class clock_limit {
  public:
-  template <class G>
-  limit_case(queue_deadline until, G&& f) : until_(until), handler_(std::forward<G>(f)) {}
-
-  queue_result attempt() const noexcept { return hint() ? queue_result::done : queue_result::blocked; }
-  bool hint() const noexcept { return until_.has_passed(); }
+  template <class Rep, class Period>
+  explicit clock_limit(std::chrono::duration<Rep, Period> limit)
+      : length_(to_nanoseconds(limit)), until_(limit) {}
+  bool has_passed() const noexcept { return until_.has_passed(); }
   const wait_clock::time_point* time() const noexcept { return until_.time(); }
-  void finish() { std::invoke(handler_); }
+  std::chrono::nanoseconds length() const noexcept { return length_; }
 
  private:
-  const queue_deadline until_;
+  std::chrono::nanoseconds length_;
+  queue_deadline until_;
+};
+/// The limit of a case that is kept. The waiter has a timer, and says when it is up.
+class timer_limit {
+ public:
+  explicit timer_limit(const clock_limit& limit) noexcept : length_(limit.length()) {}
+  bool has_passed() const noexcept { return has_passed_ || length_ <= length_.zero(); }
+  bool is_never() const noexcept { return length_ >= std::chrono::seconds(1'000'000'000); }
+  std::chrono::nanoseconds length() const noexcept { return length_; }
+  void pass() noexcept { has_passed_ = true; }
+
+ private:
+  std::chrono::nanoseconds length_;
+  bool has_passed_ = false;
+};
+
+template <class F, class Limit = clock_limit>
+class [[nodiscard]] limit_case : public select_case<case_kind::limit> {
+ public:
+  using kept = limit_case<F, timer_limit>;
+  using calls = handler_calls<handler_call<F>>;
+  static consteval bool is_plain() {
+    static_assert(std::is_invocable_v<F&>, "after(limit, f) calls f()");
+    return std::is_invocable_v<F&>;
+  }
+
+  template <class G>
+  limit_case(const clock_limit& limit, G&& f) : limit_(limit), handler_(std::forward<G>(f)) {}
+  /// Keeps the limit of another case.
+  template <class L>
+    requires(!std::is_same_v<L, Limit>)
+  explicit limit_case(limit_case<F, L>&& c) : limit_case(c.limit_, std::move(c.handler_)) {}
+
+  queue_result attempt() const noexcept { return hint() ? queue_result::done : queue_result::blocked; }
+  bool hint() const noexcept { return limit_.has_passed(); }
+  const wait_clock::time_point* time() const noexcept { return limit_.time(); }
+  Limit& limit() noexcept { return limit_; }
+  template <class Call>
+  void finish(Call call) {
+    call(handler_);
+  }
+
+ private:
+  template <class, class>
+  friend class limit_case;
+
+  Limit limit_;
   F handler_;
 };
 
 template <class F>
 class [[nodiscard]] otherwise_case : public select_case<case_kind::otherwise> {
  public:
+  using kept = otherwise_case;
+  using calls = handler_calls<handler_call<F>>;
+  static consteval bool is_plain() {
+    static_assert(std::is_invocable_v<F&>, "otherwise(f) calls f()");
+    return std::is_invocable_v<F&>;
+  }
+
   template <class G>
   explicit otherwise_case(std::in_place_t, G&& f) : handler_(std::forward<G>(f)) {}
 
   queue_result attempt() const noexcept { return queue_result::blocked; }
   bool hint() const noexcept { return true; }
-  void finish() { std::invoke(handler_); }
+  template <class Call>
+  void finish(Call call) {
+    call(handler_);
+  }
 
  private:
   F handler_;
@@ -165,5 +287,9 @@ concept is_select_case = requires {
   T::kind;
   requires std::is_base_of_v<select_case<T::kind>, T>;
 };
+
+/// True, or a compile-time message, for cases whose handlers a thread can call.
+template <class... Cases>
+inline constexpr bool are_plain = (Cases::is_plain() && ...);
 
 }  // namespace async::detail

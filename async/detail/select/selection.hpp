@@ -69,7 +69,12 @@ class selection {
   explicit selection(Cases&... cases) noexcept : cases_(cases...) {}
 
   /// The index of the case that has taken effect; nothing_left; or pending.
-  std::size_t try_all() { return try_all(nullptr); }
+  std::size_t try_all() { return try_in_order<watches_type>(nullptr, all_indices()); }
+  /// The same with a watch for each case, whose look() is called before the attempt, and attempted() after it.
+  template <class Watches>
+  std::size_t try_all(Watches* watches) {
+    return try_in_order(watches, all_indices());
+  }
 
   /// Waits by sleep(parker, deadline), which returns at the deadline or sooner. Throws std::bad_alloc and what attempts
   /// throw.
@@ -88,12 +93,13 @@ class selection {
     }
   }
 
-  /// Calls the handler of this case.
-  void finish(std::size_t found) {
+  /// Calls the handler of this case, by call(handler, values...).
+  template <class Call>
+  void finish(std::size_t found, Call call) {
     std::size_t index = 0;
-    const auto one = [&index, found](auto& each) {
+    const auto one = [&index, found, &call](auto& each) {
       if (index++ != found) return false;
-      each.finish();
+      each.finish(call);
       return true;
     };
     std::apply([&one](auto&... each) { static_cast<void>((one(each) || ...)); }, cases_);
@@ -145,9 +151,8 @@ class selection {
     (one(std::get<I>(cases_), std::get<I>(watches)), ...);
   }
 
-  std::size_t try_all(watches_type* watches) { return try_in_order(watches, all_indices()); }
-  template <std::size_t... I>
-  std::size_t try_in_order(watches_type* watches, std::index_sequence<I...>) {
+  template <class Watches, std::size_t... I>
+  std::size_t try_in_order(Watches* watches, std::index_sequence<I...>) {
     std::size_t found = pending;
     bool is_open = !has_sources;
     if ((try_one<I>(watches, found, is_open) || ...)) return found;
@@ -156,8 +161,8 @@ class selection {
     return found;
   }
   /// True: this case takes effect.
-  template <std::size_t I>
-  bool try_one(watches_type* watches, std::size_t& found, bool& is_open) {
+  template <std::size_t I, class Watches>
+  bool try_one(Watches* watches, std::size_t& found, bool& is_open) {
     auto& each = std::get<I>(cases_);
     constexpr bool is_source = std::remove_reference_t<decltype(each)>::kind == case_kind::source;
     if constexpr (is_source) {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>      // for size_t
+#include <tuple>        // for tuple, apply, get, forward_as_tuple
+#include <type_traits>  // for is_invocable_v, is_same_v, conditional_t, decay_t
+#include <utility>      // for forward, in_place_t, index_sequence
+
+#include "async/detail/select/select_case.hpp"   // for is_select_case, pop_case, push_case, ready_case, limit_case
+#include "async/detail/select/selection.hpp"     // for selection, case_kind
+#include "steps/detail/engine/step_record.hpp"   // for discard_results
+#include "steps/detail/wait/select_places.hpp"   // for queue_place, ready_place, no_place, limit_timer
+
+/// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
+/// places are given up before the handler is called.
+namespace steps::detail {
+
+template <class Case>
+using kept_case = typename std::decay_t<Case>::kept;
+
+template <class Case>
+struct place_of_case {
+  using type = no_place;
+};
+template <class Case>
+  requires std::is_same_v<typename Case::watch, async::detail::queue_watch>
+struct place_of_case<Case> {
+  using type = queue_place;
+};
+template <class Case>
+  requires std::is_same_v<typename Case::watch, async::detail::result_watch>
+struct place_of_case<Case> {
+  using type = ready_place;
+};
+
+/// Calls a handler as a step function: with what the case brings, or without it.
+template <class Face>
+struct step_call {
+  Face& asi;
+  template <class F, class... V>
+  void operator()(F& handler, V&&... values) const {
+    if constexpr (std::is_invocable_v<F&, Face&, V...>) {
+      handler(asi, std::forward<V>(values)...);
+    } else {
+      handler(asi);
+    }
+  }
+};
+
+/// A step of select(). E: the error handler or no_handler.
+template <class Face, class E, class... Cases>
+struct select_step final : Face {
+  using chosen = async::detail::selection<Cases...>;
+  static constexpr bool has_limit = ((Cases::kind == async::detail::case_kind::limit) || ...);
+  using timer_type = std::conditional_t<has_limit, limit_timer, no_place>;
+  using all_indices = std::index_sequence_for<Cases...>;
+
+  template <class H, class... C>
+  explicit select_step(std::in_place_t, H&& h, C&&... c)
+      : cases(std::forward<C>(c)...), handler(std::forward<H>(h)) {}
+  select_step(const select_step&) = delete;
+  select_step& operator=(const select_step&) = delete;
+  ~select_step() { leave(); }
+
+  static void run(step& s) {
+    auto& self = static_cast<select_step&>(s);
+    flow& f = *s.flow_;
+    s.flags_ |= record_flag::begun;
+    discard_results(f);
+    chosen all = std::apply([](Cases&... each) { return chosen(each...); }, self.cases);
+    const std::size_t found = self.attempt_or_wait(f, all);
+    if (found == chosen::pending) return f.mark_wait();
+    self.leave();
+    if (found == chosen::nothing_left) {
+      return set_error(f, errors::QueueClosed, "nothing is left that select() could wait for");
+    }
+    all.finish(found, step_call<Face>{self});
+  }
+  void fail(ErrorCode code) {
+    leave();
+    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+  }
+
+  std::size_t attempt_or_wait(flow& f, chosen& all) {
+    std::size_t found = all.try_all(&places);
+    while (found == chosen::pending) {
+      line_up(f, all_indices());
+      found = all.try_all(&places);
+      // A constructor of an element, in an attempt, may have called the flow.
+      const bool is_called = std::apply([](auto&... each) { return (each.is_called() || ...); }, places);
+      if (found == chosen::pending && !is_called) {
+        if constexpr (has_limit) arm(f);
+        break;
+      }
+    }
+    return found;
+  }
+
+  template <std::size_t... I>
+  void line_up(flow& f, std::index_sequence<I...>) {
+    const auto one = [this, &f](auto& each, auto& place) {
+      using place_type = std::remove_cvref_t<decltype(place)>;
+      if constexpr (std::is_same_v<place_type, queue_place>) place.line_up(f, *each.source());
+      if constexpr (std::is_same_v<place_type, ready_place>) {
+        if (auto* const state = each.state()) place.line_up(*this, *state);
+      }
+    };
+    (one(std::get<I>(cases), std::get<I>(places)), ...);
+  }
+
+  /// The time counts from the first wait on.
+  void arm(flow& f) {
+    if (timer.armed()) return;
+    const auto look = [this](auto& each) {
+      if constexpr (std::remove_reference_t<decltype(each)>::kind == async::detail::case_kind::limit) {
+        auto& limit = each.limit();
+        if (limit.is_never()) return;
+        if (timer.limit == nullptr || limit.length() < timer.limit->length()) timer.limit = &limit;
+      }
+    };
+    std::apply([&look](auto&... each) { (look(each), ...); }, cases);
+    if (timer.limit == nullptr) return;
+    timer.waiting = this;
+    f.core->timers().arm_after(timer, timer.limit->length());
+  }
+
+  /// Gives up all places. Wake-ups that the step has not used go on to other waiters.
+  void leave() noexcept {
+    if constexpr (has_limit) {
+      if (timer.armed()) this->flow_->core->timers().disarm(timer);
+    }
+    std::apply([](auto&... each) { (each.leave(), ...); }, places);
+  }
+
+  std::tuple<Cases...> cases;
+  std::tuple<typename place_of_case<Cases>::type...> places;
+  [[no_unique_address]] timer_type timer;
+  [[no_unique_address]] E handler;
+};
+
+// --- what can be a step ---
+
+template <class Call>
+inline constexpr bool is_step_call = false;
+template <class F, class... V>
+inline constexpr bool is_step_call<async::detail::handler_call<F, V...>> = [] {
+  if constexpr (std::is_invocable_v<F&, IAsyncSteps&, V...>) {
+    return std::is_void_v<std::invoke_result_t<F&, IAsyncSteps&, V...>>;
+  } else if constexpr (std::is_invocable_v<F&, IAsyncSteps&>) {
+    return std::is_void_v<std::invoke_result_t<F&, IAsyncSteps&>>;
+  } else {
+    return false;
+  }
+}();
+template <class Calls>
+inline constexpr bool are_step_calls = false;
+template <class... Calls>
+inline constexpr bool are_step_calls<async::detail::handler_calls<Calls...>> = (is_step_call<Calls> && ...);
+
+/// True, or a compile-time message, for a case of a flow's select(). C: the deduced type of the argument.
+template <class C>
+struct check_flow_case {
+  static constexpr bool is_case = async::detail::is_select_case<C>;
+  static_assert(is_case, "asi.select() takes cases that are made in the call, async::on_pop(), on_push(), on_ready(), "
+                         "..., and then, if wanted, one error handler");
+  static constexpr bool ok = [] {
+    if constexpr (is_case) {
+      constexpr bool calls_steps = are_step_calls<typename C::calls>;
+      static_assert(calls_steps,
+                    "asi.select() calls the handlers of its cases as step functions: void f(IAsyncSteps&, element) of "
+                    "on_pop(), void f(IAsyncSteps&, future&) of on_ready(), void f(IAsyncSteps&) of the others");
+      return calls_steps;
+    } else {
+      return false;
+    }
+  }();
+};
+
+/// The arguments of select(): cases, and an error handler behind them or none.
+template <class... A>
+struct select_arguments {
+  static constexpr std::size_t count = sizeof...(A);
+  template <std::size_t I>
+  using at = std::tuple_element_t<I, std::tuple<A...>>;
+  static constexpr bool has_handler = [] {
+    if constexpr (count > 1) {
+      return !async::detail::is_select_case<at<count - 1>> &&
+             std::is_invocable_v<std::decay_t<at<count - 1>>&, IAsyncSteps&, ErrorCode>;
+    } else {
+      return false;
+    }
+  }();
+  using indices = std::make_index_sequence<has_handler ? count - 1 : count>;
+  static constexpr bool ok = []<std::size_t... I>(std::index_sequence<I...>) {
+    static_assert(sizeof...(I) != 0, "asi.select() takes at least one case");
+    return sizeof...(I) != 0 && (check_flow_case<at<I>>::ok && ...);
+  }(indices());
+};
+
+}  // namespace steps::detail
