@@ -3,12 +3,11 @@
 #include <chrono>       // for duration
 #include <concepts>     // for constructible_from, move_constructible
 #include <cstddef>      // for size_t
-#include <type_traits>  // for decay_t, is_invocable_v, is_lvalue_reference_v, remove_const_t, remove_reference_t
+#include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
 #include "async/detail/call/future_access.hpp"   // for is_own_future
 #include "async/detail/queue/queue_access.hpp"   // for any_queue, queue_access
-#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline
 #include "async/detail/select/select_case.hpp"   // for pop_case, push_case, ready_case, limit_case, otherwise_case
 #include "async/detail/select/select_sleep.hpp"  // for sleep_in_select, require_thread
 #include "async/detail/select/selection.hpp"     // for selection
@@ -19,6 +18,8 @@ namespace async {
 /// What select() returns when no case is left that can take effect.
 inline constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
 
+// asi.select() of flows takes the same cases. Their handlers get `asi` in front there, see steps/iasyncsteps.hpp.
+
 /// A case of select() that takes an element out of a queue or bounded_queue, and calls f(element) with an rvalue.
 ///
 /// When the queue is closed and drained, the case is passed over; with a third argument, it takes effect and calls
@@ -27,7 +28,8 @@ template <class Queue, class F, class Closed = detail::passed_over>
 auto on_pop(Queue& queue, F&& f, Closed&& closed = {}) {
   static_assert(detail::any_queue<Queue>, "on_pop(queue, f) takes an async::queue or an async::bounded_queue");
   if constexpr (detail::any_queue<Queue>) {
-    static_assert(std::move_constructible<typename Queue::value_type>, "on_pop(queue, f) moves the element out of the queue");
+    static_assert(std::move_constructible<typename Queue::value_type>,
+                  "on_pop(queue, f) moves the element out of the queue");
     return detail::pop_case<Queue, std::decay_t<F>, std::decay_t<Closed>>(queue, std::forward<F>(f),
                                                                           std::forward<Closed>(closed));
   }
@@ -51,6 +53,7 @@ auto on_push(Queue& queue, Item&& item, F&& f = {}, Closed&& closed = {}) {
 
 /// A case of select() that takes effect when a future or shared_future is ready, and calls f(future). The future stays
 /// the caller's: get() in f does not wait. A future without a state is passed over, so a loop takes each result once.
+/// In a flow, a future that is moved in is the step's, and so is a copy of a shared_future.
 template <class Future, class F = detail::no_handler>
 auto on_ready(Future&& future, F&& f = {}) {
   using future_type = std::remove_reference_t<Future>;
@@ -62,7 +65,7 @@ auto on_ready(Future&& future, F&& f = {}) {
 }
 
 /// A case of select() that takes effect after a time, from this call on (steady clock), and calls f(). Limits of 0 and
-/// below have passed at once, limits of decades never do.
+/// below have passed at once, limits of decades never do. In a flow the time counts from the step's first wait on.
 template <class Rep, class Period, class F = detail::no_handler>
 auto after(std::chrono::duration<Rep, Period> limit, F&& f = {}) {
   return detail::limit_case<std::decay_t<F>>(detail::clock_limit(limit), std::forward<F>(f));
@@ -84,7 +87,8 @@ auto otherwise(F&& f = {}) {
 ///       async::after(10ms, [&] { ... }));
 ///
 /// Use it in a thread that serves several sources. Do not use it for one source (blocking_dequeue(), get()), for
-/// futures alone that a continuation can take (when_any()), or in steps of flows and coroutines, which must not block.
+/// futures alone that a continuation can take (when_any()), in steps of flows (asi.select()), or in coroutines, which
+/// must not block.
 ///
 /// Cases       on_pop, on_push, on_ready, after, otherwise; any number, made in the call.
 /// Order       that of the cases is their priority: when several are ready, the first one takes effect. A first case

@@ -14,19 +14,19 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
-#include "async/event_loop.hpp"              // for event_loop
-#include "async/future.hpp"                  // for future, shared_future
-#include "async/threadpool.hpp"              // for threadpool
-#include "steps/completion.hpp"              // for completion
-#include "steps/detail/calls.hpp"            // for set_cancel, make_object, make_wait, execute_with_promise
-#include "steps/detail/future_step.hpp"      // for future_step
-#include "steps/detail/pool_call.hpp"        // for pool_call_step
-#include "steps/detail/wait/future.hpp"      // for await_step
-#include "steps/detail/wait/queue_wait.hpp"  // for dequeue_step, enqueue_step
+#include "async/event_loop.hpp"               // for event_loop
+#include "async/future.hpp"                   // for future, shared_future
+#include "async/threadpool.hpp"               // for threadpool
+#include "steps/completion.hpp"               // for completion
+#include "steps/detail/calls.hpp"             // for set_cancel, make_object, make_wait, execute_with_promise
+#include "steps/detail/future_step.hpp"       // for future_step
+#include "steps/detail/pool_call.hpp"         // for pool_call_step
+#include "steps/detail/wait/future.hpp"       // for await_step
+#include "steps/detail/wait/queue_wait.hpp"   // for dequeue_step, enqueue_step
 #include "steps/detail/wait/select_step.hpp"  // for select_step, select_arguments
-#include "steps/errors.hpp"                  // for ErrorCode
-#include "steps/isync.hpp"                   // for ISync, sync_step
-#include "steps/state.hpp"                   // for State
+#include "steps/errors.hpp"                   // for ErrorCode
+#include "steps/isync.hpp"                    // for ISync, sync_step
+#include "steps/state.hpp"                    // for State
 
 namespace steps {
 
@@ -77,8 +77,8 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch: add(), loop(),
-  /// repeat(), forEach(), sync(), await(), select(). The step ends when all branches have. An error in a branch cancels the
-  /// others and goes to the handler. Branches pass no results, and share state().
+  /// repeat(), forEach(), sync(), await(), select(). The step ends when all branches have. An error in a branch cancels
+  /// the others and goes to the handler. Branches pass no results, and share state().
   ///
   /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
   /// would, on any worker that is free, at the same time as the others. A branch without siblings stays on its flow's
@@ -520,11 +520,13 @@ class IAsyncSteps : public detail::step {
     if constexpr (Arguments::has_handler) {
       using last = typename Arguments::template at<Arguments::count - 1>;
       static_assert(detail::is_error_handler<std::decay_t<last>>);
-      append<detail::select_step<IAsyncSteps, std::decay_t<last>, detail::kept_case<typename Arguments::template at<I>>...>>(
+      append<detail::select_step<IAsyncSteps, std::decay_t<last>,
+                                 detail::kept_case<typename Arguments::template at<I>>...>>(
           detail::record_flag::handler, std::in_place, get<Arguments::count - 1>(std::forward<Tuple>(all)),
           get<I>(std::forward<Tuple>(all))...);
     } else {
-      append<detail::select_step<IAsyncSteps, detail::no_handler, detail::kept_case<typename Arguments::template at<I>>...>>(
+      append<detail::select_step<IAsyncSteps, detail::no_handler,
+                                 detail::kept_case<typename Arguments::template at<I>>...>>(
           0, std::in_place, detail::no_handler(), get<I>(std::forward<Tuple>(all))...);
     }
   }

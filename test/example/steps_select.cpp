@@ -36,7 +36,7 @@ void bill(IAsyncSteps& asi, shop& s, int order) {
 
 void serve(IAsyncSteps& asi, shop& s) {
   asi.loop([&s](IAsyncSteps& turn) {
-    turn.select(                                                                       // waits without a thread
+    turn.select(                                                                        // waits without a thread
         async::on_pop(s.urgent, [&s](IAsyncSteps& step, int o) { bill(step, s, o); }),  // one of these is a step
         async::on_pop(s.orders, [&s](IAsyncSteps& step, int o) { bill(step, s, o); }),
         async::on_ready(s.closing, [](IAsyncSteps& step) { step.breakLoop(); }),  // no order was left

@@ -123,9 +123,8 @@ TEST_CASE("each element comes out once, while flows that select are cancelled, t
       }
       std::vector<async::future<void>> producers;
       for (int i = 0; i < 4; ++i) {
-        producers.push_back(steps::post(pool, [&all](IAsyncSteps& asi) {
-          asi.loop([&all](IAsyncSteps& turn) { all.put(turn); });
-        }));
+        producers.push_back(
+            steps::post(pool, [&all](IAsyncSteps& asi) { asi.loop([&all](IAsyncSteps& turn) { all.put(turn); }); }));
       }
       std::thread producer([&all] { all.produce_by_thread(); });
       std::thread consumer([&all] { all.consume_by_thread(); });
@@ -176,9 +175,8 @@ TEST_CASE("flows that only wait, without limits, miss no element and no result")
     }
     for (int i = 0; i < 2; ++i) {
       ends.push_back(steps::post(pool, [&, i](IAsyncSteps& asi) {
-        asi.repeat(20, [&, i](IAsyncSteps& one, std::size_t) {
-          i == 0 ? one.select(on_push(b, 1)) : one.enqueue(a, 1);
-        });
+        asi.repeat(20,
+                   [&, i](IAsyncSteps& one, std::size_t) { i == 0 ? one.select(on_push(b, 1)) : one.enqueue(a, 1); });
       }));
     }
     std::thread producer([&] {

@@ -200,8 +200,7 @@ class [[nodiscard]] ready_case : public select_case<case_kind::source> {
 class clock_limit {
  public:
   template <class Rep, class Period>
-  explicit clock_limit(std::chrono::duration<Rep, Period> limit)
-      : length_(to_nanoseconds(limit)), until_(limit) {}
+  explicit clock_limit(std::chrono::duration<Rep, Period> limit) : length_(to_nanoseconds(limit)), until_(limit) {}
   bool has_passed() const noexcept { return until_.has_passed(); }
   const wait_clock::time_point* time() const noexcept { return until_.time(); }
   std::chrono::nanoseconds length() const noexcept { return length_; }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for size_t
-#include <tuple>        // for tuple, apply, get, forward_as_tuple
-#include <type_traits>  // for is_invocable_v, is_same_v, conditional_t, decay_t
-#include <utility>      // for forward, in_place_t, index_sequence
+#include <tuple>        // for tuple, tuple_element_t, apply, get
+#include <type_traits>  // for is_invocable_v, is_same_v, is_void_v, conditional_t, decay_t
+#include <utility>      // for forward, in_place_t, index_sequence, make_index_sequence
 
-#include "async/detail/select/select_case.hpp"   // for is_select_case, pop_case, push_case, ready_case, limit_case
-#include "async/detail/select/selection.hpp"     // for selection, case_kind
-#include "steps/detail/engine/step_record.hpp"   // for discard_results
-#include "steps/detail/wait/select_places.hpp"   // for queue_place, ready_place, no_place, limit_timer
+#include "async/detail/select/select_case.hpp"  // for is_select_case, queue_watch, handler_calls
+#include "async/detail/select/selection.hpp"    // for selection, case_kind
+#include "steps/detail/engine/step_record.hpp"  // for discard_results
+#include "steps/detail/wait/select_places.hpp"  // for queue_place, ready_place, no_place, limit_timer
 
 /// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
 /// places are given up before the handler is called.
@@ -55,8 +55,7 @@ struct select_step final : Face {
   using all_indices = std::index_sequence_for<Cases...>;
 
   template <class H, class... C>
-  explicit select_step(std::in_place_t, H&& h, C&&... c)
-      : cases(std::forward<C>(c)...), handler(std::forward<H>(h)) {}
+  explicit select_step(std::in_place_t, H&& h, C&&... c) : cases(std::forward<C>(c)...), handler(std::forward<H>(h)) {}
   select_step(const select_step&) = delete;
   select_step& operator=(const select_step&) = delete;
   ~select_step() { leave(); }
@@ -160,8 +159,9 @@ inline constexpr bool are_step_calls<async::detail::handler_calls<Calls...>> = (
 template <class C>
 struct check_flow_case {
   static constexpr bool is_case = async::detail::is_select_case<C>;
-  static_assert(is_case, "asi.select() takes cases that are made in the call, async::on_pop(), on_push(), on_ready(), "
-                         "..., and then, if wanted, one error handler");
+  static_assert(is_case,
+                "asi.select() takes cases that are made in the call, async::on_pop(), on_push(), on_ready(), "
+                "..., and then, if wanted, one error handler");
   static constexpr bool ok = [] {
     if constexpr (is_case) {
       constexpr bool calls_steps = are_step_calls<typename C::calls>;

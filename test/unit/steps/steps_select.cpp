@@ -75,9 +75,8 @@ TEST_CASE_TEMPLATE("rule 41: the first case that can takes effect, in their orde
   Flow flow{b.loop};
   const auto choose = [&] {
     flow.select(on_pop(q, note(seen, "q")), on_push(full, 9, note_call(seen, "full")), on_pop(r, note(seen, "r")),
-                on_ready(f, [&](IAsyncSteps&, async::future<int>& ready) {
-                  seen.push_back("f" + std::to_string(ready.get()));
-                }),
+                on_ready(f, [&](IAsyncSteps&,
+                                async::future<int>& ready) { seen.push_back("f" + std::to_string(ready.get())); }),
                 after(1h, note_call(seen, "after")), otherwise(note_call(seen, "otherwise")));
     flow.execute();
     b.drain();
@@ -385,8 +384,9 @@ TEST_CASE_TEMPLATE("rule 42: cancel or timeout ends the wait, and nothing is tak
       p.set_value(1);
       b.drain();
       CHECK(full.empty());
-      CHECK(seen == (cancels ? lines{"next1"} : called && seen.front() == "next1" ? lines{"next1", "Timeout"}
-                                                                                  : lines{"Timeout", "next1"}));
+      CHECK(seen == (cancels                             ? lines{"next1"}
+                     : called && seen.front() == "next1" ? lines{"next1", "Timeout"}
+                                                         : lines{"Timeout", "next1"}));
     }
   }
 }
@@ -425,8 +425,8 @@ TEST_CASE("rule 42: elements that act on queues and flows when they are moved") 
   for (int which = 0; which < 3; ++which) {
     CAPTURE(which);
     scene s;
-    s.flow.select(on_pop(s.q, [&](IAsyncSteps&, meddler&&) { s.seen.push_back("q"); }), on_pop(s.other, note(s.seen, "other")),
-                  noting_code(s.seen));
+    s.flow.select(on_pop(s.q, [&](IAsyncSteps&, meddler&&) { s.seen.push_back("q"); }),
+                  on_pop(s.other, note(s.seen, "other")), noting_code(s.seen));
     s.flow.execute();
     s.b.drain();
     s.q.enqueue();
