@@ -43,7 +43,7 @@ struct many {
   std::size_t select_or_sleep(Cases&&... cases) {
     async::detail::selection<Cases...> all(cases...);
     const std::size_t found = all.wait([this](auto&, const auto*) { queues[7].enqueue(1); });
-    all.finish(found);
+    all.finish(found, async::detail::thread_call());
     return found;
   }
 };

@@ -58,7 +58,7 @@ std::size_t select_and_tell(std::atomic<bool>& is_listed, Cases&&... cases) {
     is_listed = true;
     async::detail::sleep_in_select(parker, deadline);
   });
-  all.finish(found);
+  all.finish(found, async::detail::thread_call());
   return found;
 }
 
