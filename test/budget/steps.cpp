@@ -8,6 +8,8 @@
 
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
+#include "async/queue.hpp"
+#include "async/select.hpp"
 #include "async/threadpool.hpp"
 #include "budget.hpp"
 #include "steps/interop/coroutine.hpp"
@@ -164,6 +166,40 @@ void sync(std::size_t times) {
   });
 }
 
+/// The element is in the second queue.
+template <class Flow>
+void select(std::size_t times) {
+  async::queue<std::size_t> first, second;
+  again<Flow>(1, [times, &first, &second](Flow& flow) {
+    flow.repeat(times, [&first, &second](IAsyncSteps& asi, std::size_t i) {
+      second.enqueue(i);
+      asi.select(async::on_pop(first, [](IAsyncSteps&, std::size_t) {}),
+                 async::on_pop(second, [](IAsyncSteps&, std::size_t) {}));
+    });
+  });
+}
+
+/// The element comes from another flow when the first one waits, which goes on in the next turn.
+void select_waits(std::size_t times) {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  async::queue<std::size_t> first, second;
+  std::size_t sum = 0;
+  const auto take = [&sum](IAsyncSteps&, std::size_t one) { sum += one; };
+  steps::AsyncSteps consumer{loop}, producer{loop};
+  consumer.repeat(times, [&](IAsyncSteps& asi, std::size_t) {
+    asi.select(async::on_pop(first, take), async::on_pop(second, take));
+  });
+  producer.repeat(times, [&](IAsyncSteps& asi, std::size_t) {
+    second.enqueue(std::size_t{1});
+    asi.relinquish();
+  });
+  consumer.execute();
+  producer.execute();
+  drain(loop);
+  if (sum != times) std::abort();
+}
+
 template <class Flow>
 void parallel(std::size_t times) {
   again<Flow>(times, [](Flow& flow) {
@@ -218,6 +254,8 @@ int main() {
       {"AsyncSteps: an iteration with setTimeout", 1000, timeout<steps::AsyncSteps>},
       {"AsyncSteps: a step's errorNoThrow and its handler", 1000, error<steps::AsyncSteps>},
       {"AsyncSteps: sync with a free Mutex", 1000, sync<steps::AsyncSteps>},
+      {"AsyncSteps: select of two queues with an element", 1000, select<steps::AsyncSteps>},
+      {"AsyncSteps: select of two queues that waits, and a flow that enqueues", 1000, select_waits},
       {"AsyncSteps: a parallel of eight", 300, parallel<steps::AsyncSteps>},
       {"NitroSteps: create a flow, run its step, destroy it", 300, create<nitro>},
       {"NitroSteps: a step of nine", 900, step<nitro>},
