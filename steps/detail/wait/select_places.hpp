@@ -41,10 +41,8 @@ class queue_place {
       events.add(*caller_, true);
     }
   }
-  bool is_called() const noexcept { return caller_ != nullptr && caller_->has_arrived(); }
-
   /// Before an attempt, and after it unless it has thrown.
-  void look() noexcept { was_called_ = is_called(); }
+  void look() noexcept { was_called_ = caller_ != nullptr && caller_->has_arrived(); }
   void attempted() noexcept { is_used_ = was_called_; }
 
   void leave() noexcept {
@@ -102,7 +100,6 @@ class ready_place {
     block_ = ::new (async::detail::allocate_block(sizeof(ready_block))) ready_block(s, state);
     if (!state.word.add(*block_)) block_->release();  // it is ready, as the attempt to come finds
   }
-  static constexpr bool is_called() noexcept { return false; }  // by a message only
   void look() noexcept {}
   void attempted() noexcept {}
   void leave() noexcept {
@@ -118,7 +115,6 @@ class ready_place {
 
 /// For a case that is not notified.
 struct no_place {
-  static constexpr bool is_called() noexcept { return false; }
   void look() noexcept {}
   void attempted() noexcept {}
   void leave() noexcept {}

@@ -81,15 +81,11 @@ struct select_step final : Face {
 
   std::size_t attempt_or_wait(flow& f, chosen& all) {
     std::size_t found = all.try_all(&places);
-    while (found == chosen::pending) {
-      line_up(f, all_indices());
-      found = all.try_all(&places);
-      // A constructor of an element, in an attempt, may have called the flow.
-      const bool is_called = std::apply([](auto&... each) { return (each.is_called() || ...); }, places);
-      if (found == chosen::pending && !is_called) {
-        if constexpr (has_limit) arm(f);
-        break;
-      }
+    if (found != chosen::pending) return found;
+    line_up(f, all_indices());
+    found = all.try_all(&places);
+    if constexpr (has_limit) {
+      if (found == chosen::pending) arm(f);
     }
     return found;
   }

@@ -391,6 +391,39 @@ TEST_CASE_TEMPLATE("rule 42: cancel or timeout ends the wait, and nothing is tak
   }
 }
 
+TEST_CASE_TEMPLATE("rule 42: the handler runs when the flow has left all lines", Flow, STEPS_FLOWS) {
+  bench b;
+  numbers q, first;
+  ring full(1);
+  full.enqueue(0);
+  async::promise<int> p;
+  async::future<int> f = p.get_future();
+  lines seen;
+  Flow flow{b.loop};
+  flow.select(on_pop(first,
+                     [&](IAsyncSteps& asi) {
+                       seen.push_back("first");
+                       asi.waitExternal();
+                     }),
+              on_pop(q, note(seen, "q")), on_push(full, 9), on_ready(f, note_call(seen, "f")), after(5ms));
+  flow.execute();
+  b.drain();
+  steps::AsyncSteps next{b.loop};
+  next.select(on_pop(q, note(seen, "next")));
+  next.execute();
+  b.drain();
+  first.enqueue(1);
+  b.drain();
+  q.enqueue(1);
+  full.dequeue();
+  p.set_value(1);
+  b.pass(10ms);
+  CHECK(seen == lines{"first", "next1"});
+  CHECK(full.empty());
+  CHECK(!flow);
+  flow.cancel();
+}
+
 TEST_CASE("rule 42: the error handler of the step runs when it has left all lines") {
   bench b;
   numbers q;
