@@ -6,12 +6,14 @@
 #include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
-#include "async/detail/call/future_access.hpp"   // for is_own_future
-#include "async/detail/queue/queue_access.hpp"   // for any_queue, queue_access
-#include "async/detail/select/select_case.hpp"   // for pop_case, push_case, ready_case, limit_case, otherwise_case
-#include "async/detail/select/select_sleep.hpp"  // for sleep_in_select, require_thread
-#include "async/detail/select/selection.hpp"     // for selection
-#include "async/future.hpp"                      // exports future, shared_future
+#include "async/detail/call/future_access.hpp"     // for is_own_future
+#include "async/detail/queue/queue_access.hpp"     // for any_queue, queue_access
+#include "async/detail/select/select_case.hpp"     // for pop_case, push_case, ready_case, limit_case, otherwise_case
+#include "async/detail/select/select_handler.hpp"  // for no_handler, passed_over, thread_call
+#include "async/detail/select/select_limit.hpp"    // for clock_limit
+#include "async/detail/select/select_sleep.hpp"    // for sleep_in_select, require_thread
+#include "async/detail/select/selection.hpp"       // for selection
+#include "async/future.hpp"                        // exports future, shared_future
 
 namespace async {
 

@@ -14,19 +14,20 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
-#include "async/event_loop.hpp"               // for event_loop
-#include "async/future.hpp"                   // for future, shared_future
-#include "async/threadpool.hpp"               // for threadpool
-#include "steps/completion.hpp"               // for completion
-#include "steps/detail/calls.hpp"             // for set_cancel, make_object, make_wait, execute_with_promise
-#include "steps/detail/future_step.hpp"       // for future_step
-#include "steps/detail/pool_call.hpp"         // for pool_call_step
-#include "steps/detail/wait/future.hpp"       // for await_step
-#include "steps/detail/wait/queue_wait.hpp"   // for dequeue_step, enqueue_step
-#include "steps/detail/wait/select_step.hpp"  // for select_step, select_arguments
-#include "steps/errors.hpp"                   // for ErrorCode
-#include "steps/isync.hpp"                    // for ISync, sync_step
-#include "steps/state.hpp"                    // for State
+#include "async/event_loop.hpp"                // for event_loop
+#include "async/future.hpp"                    // for future, shared_future
+#include "async/threadpool.hpp"                // for threadpool
+#include "steps/completion.hpp"                // for completion
+#include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
+#include "steps/detail/future_step.hpp"        // for future_step
+#include "steps/detail/pool_call.hpp"          // for pool_call_step
+#include "steps/detail/wait/future.hpp"        // for await_step
+#include "steps/detail/wait/queue_wait.hpp"    // for dequeue_step, enqueue_step
+#include "steps/detail/wait/select_check.hpp"  // for select_arguments
+#include "steps/detail/wait/select_step.hpp"   // for select_step, kept_case
+#include "steps/errors.hpp"                    // for ErrorCode
+#include "steps/isync.hpp"                     // for ISync, sync_step
+#include "steps/state.hpp"                     // for State
 
 namespace steps {
 

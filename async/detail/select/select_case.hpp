@@ -1,53 +1,25 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds
-#include <functional>   // for invoke
 #include <optional>     // for optional
 #include <type_traits>  // for is_base_of_v, is_invocable_v, is_lvalue_reference_v, decay_t
 #include <utility>      // for forward, move, in_place_t
 
-#include "async/detail/base/atomics.hpp"         // for wait_clock
-#include "async/detail/base/durations.hpp"       // for to_nanoseconds
-#include "async/detail/call/future_access.hpp"   // for future_access, is_shared_future
-#include "async/detail/call/result_state.hpp"    // for result_state
-#include "async/detail/future/result_word.hpp"   // for result_word
-#include "async/detail/queue/event_count.hpp"    // for event_count
-#include "async/detail/queue/queue_access.hpp"   // for queue_access
-#include "async/detail/queue/queue_result.hpp"   // for queue_result
-#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline
-#include "async/detail/select/select_watch.hpp"  // for queue_watch, result_watch
-#include "async/detail/select/selection.hpp"     // for case_kind
+#include "async/detail/base/atomics.hpp"           // for wait_clock
+#include "async/detail/call/future_access.hpp"     // for future_access, is_shared_future
+#include "async/detail/call/result_state.hpp"      // for result_state
+#include "async/detail/future/result_word.hpp"     // for result_word
+#include "async/detail/queue/event_count.hpp"      // for event_count
+#include "async/detail/queue/queue_access.hpp"     // for queue_access
+#include "async/detail/queue/queue_result.hpp"     // for queue_result
+#include "async/detail/select/select_handler.hpp"  // for handler_call, handler_calls, handles_closing
+#include "async/detail/select/select_limit.hpp"    // for clock_limit, timer_limit
+#include "async/detail/select/select_watch.hpp"    // for queue_watch, result_watch
+#include "async/detail/select/selection.hpp"       // for case_kind
 
 /// The cases of select(): what selection asks for, and finish(), which calls the handler of the one that has taken
 /// effect. A waiter that outlives the call in which a case is made keeps it as the type `kept`, which refers to nothing
 /// but the queue, or a future that has a name and cannot be copied.
 namespace async::detail {
-
-/// The handler that is used where none is given.
-struct no_handler {
-  template <class... A>
-  void operator()(A&&...) const noexcept {}
-};
-/// In place of a handler for a closed queue: the case is passed over.
-struct passed_over : no_handler {};
-template <class F>
-inline constexpr bool handles_closing = true;
-template <>
-inline constexpr bool handles_closing<passed_over> = false;
-
-/// Calls a handler as a thread does.
-struct thread_call {
-  template <class F, class... V>
-  void operator()(F& handler, V&&... values) const {
-    std::invoke(handler, std::forward<V>(values)...);
-  }
-};
-
-/// That a case calls a handler F with V.
-template <class F, class... V>
-struct handler_call {};
-template <class... Calls>
-struct handler_calls {};
 
 /// The base of all cases, each of which is used once, in the call that it is made in.
 template <case_kind Kind>
@@ -194,33 +166,6 @@ class [[nodiscard]] ready_case : public select_case<case_kind::source> {
 
   Future future_;
   F handler_;
-};
-
-/// The limit of a case in the call that it is made in: from that moment on, on the steady clock.
-class clock_limit {
- public:
-  template <class Rep, class Period>
-  explicit clock_limit(std::chrono::duration<Rep, Period> limit) : length_(to_nanoseconds(limit)), until_(limit) {}
-  bool has_passed() const noexcept { return until_.has_passed(); }
-  const wait_clock::time_point* time() const noexcept { return until_.time(); }
-  std::chrono::nanoseconds length() const noexcept { return length_; }
-
- private:
-  std::chrono::nanoseconds length_;
-  queue_deadline until_;
-};
-/// The limit of a case that is kept. The waiter has a timer, and says when it is up.
-class timer_limit {
- public:
-  explicit timer_limit(const clock_limit& limit) noexcept : length_(limit.length()) {}
-  bool has_passed() const noexcept { return has_passed_ || length_ <= length_.zero(); }
-  bool is_never() const noexcept { return length_ >= std::chrono::seconds(1'000'000'000); }
-  std::chrono::nanoseconds length() const noexcept { return length_; }
-  void pass() noexcept { has_passed_ = true; }
-
- private:
-  std::chrono::nanoseconds length_;
-  bool has_passed_ = false;
 };
 
 template <class F, class Limit = clock_limit>

@@ -3,15 +3,15 @@
 #include <memory>   // for destroy_at
 #include <utility>  // for exchange
 
-#include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
-#include "async/detail/call/result_state.hpp"   // for result_state
-#include "async/detail/future/result_word.hpp"  // for continuation
-#include "async/detail/loop/timer_queue.hpp"    // for timer_node
-#include "async/detail/queue/event_count.hpp"   // for event_count
-#include "async/detail/select/select_case.hpp"  // for timer_limit
-#include "steps/detail/engine/waiting.hpp"      // for wake
-#include "steps/detail/wait/queue_wait.hpp"     // for queue_caller
-#include "steps/detail/wait/wait_block.hpp"     // for wait_block
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/call/result_state.hpp"    // for result_state
+#include "async/detail/future/result_word.hpp"   // for continuation
+#include "async/detail/loop/timer_queue.hpp"     // for timer_node
+#include "async/detail/queue/event_count.hpp"    // for event_count
+#include "async/detail/select/select_limit.hpp"  // for timer_limit
+#include "steps/detail/engine/waiting.hpp"       // for wake
+#include "steps/detail/wait/queue_wait.hpp"      // for queue_caller
+#include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
 /// What wakes a step of select(): a place for each case that it waits for.
 namespace steps::detail {
