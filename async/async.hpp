@@ -4,6 +4,7 @@
 #include <system_error>  // for system_error, make_error_code, errc
 #include <utility>       // for forward
 
+#include "async/blocking_pool.hpp"           // exports blocking_pool
 #include "async/bounded_queue.hpp"           // exports bounded_queue
 #include "async/detail/call/call_state.hpp"  // for call_in_pool
 #include "async/errors.hpp"                  // exports stopped, queue_full

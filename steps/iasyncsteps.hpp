@@ -16,7 +16,6 @@
 
 #include "async/event_loop.hpp"                // for event_loop
 #include "async/future.hpp"                    // for future, shared_future
-#include "async/threadpool.hpp"                // for threadpool
 #include "steps/completion.hpp"                // for completion
 #include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
 #include "steps/detail/future_step.hpp"        // for future_step
@@ -174,16 +173,17 @@ class IAsyncSteps : public detail::step {
     return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
   }
 
-  /// Adds a step for a call that blocks or takes long: a worker of `pool` calls f(arguments...), with copies of both,
-  /// and the step passes the result on. The flow's loop runs other flows meanwhile. An exception of f is the step's
-  /// error. Stopped, QueueFull: the pool has not taken the call. When the step ends before the call, by a timeout or
-  /// cancel(), a call that has not begun is not made, and the result of a running one is dropped.
-  template <class F, class... A>
-  IAsyncSteps& await(async::threadpool& pool, F&& f, A&&... arguments) {
+  /// Adds a step for a call that takes long or blocks: a thread of `pool`, a threadpool or a blocking_pool, calls
+  /// f(arguments...), with copies of both, and the step passes the result on. The flow's loop runs other flows
+  /// meanwhile. An exception of f is the step's error. Stopped, QueueFull: the pool has not taken the call. When the
+  /// step ends before the call, by a timeout or cancel(), a call that has not begun is not made, and the result of a
+  /// running one is dropped.
+  template <detail::pool_of_calls Pool, class F, class... A>
+  IAsyncSteps& await(Pool& pool, F&& f, A&&... arguments) {
     static_assert(
         async::async_callable<F, A...>,
         "await(pool, f, arguments...) calls f(arguments...) with copies of them, as std::async does: without asi");
-    using kind = detail::pool_call_step<IAsyncSteps, std::decay_t<F>, std::decay_t<A>...>;
+    using kind = detail::pool_call_step<IAsyncSteps, Pool, std::decay_t<F>, std::decay_t<A>...>;
     return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
   }
 

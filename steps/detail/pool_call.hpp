@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <concepts>    // for derived_from
 #include <functional>  // for invoke
 #include <tuple>       // for tuple, apply
 #include <utility>     // for declval, forward, move
 
+#include "async/blocking_pool.hpp"       // for blocking_pool
 #include "async/threadpool.hpp"          // for threadpool
 #include "steps/detail/calls.hpp"        // for discard_results
 #include "steps/detail/result_wait.hpp"  // for result_wait
 
-/// await(pool, f, args...): a worker makes the call while the flow waits.
+/// await(pool, f, args...): a thread of the pool makes the call while the flow waits.
 namespace steps::detail {
 
-template <class Face, class... Call>
+/// A pool of async/ that makes calls for flows.
+template <class Pool>
+concept pool_of_calls = std::derived_from<Pool, async::threadpool> || std::derived_from<Pool, async::blocking_pool>;
+
+template <class Face, class Pool, class... Call>
 struct pool_call_step final : Face {
   using call = std::tuple<Call...>;
   using result = decltype(std::apply(
@@ -20,7 +26,7 @@ struct pool_call_step final : Face {
   using wait = result_wait<result>;
 
   template <class... A>
-  explicit pool_call_step(async::threadpool& p, A&&... a) : pool(p), bound(std::forward<A>(a)...) {}
+  explicit pool_call_step(Pool& p, A&&... a) : pool(p), bound(std::forward<A>(a)...) {}
 
   static void run(step& s) {
     auto& self = static_cast<pool_call_step&>(s);
@@ -43,7 +49,7 @@ struct pool_call_step final : Face {
     }
   };
 
-  async::threadpool& pool;
+  Pool& pool;
   call bound;  // function and arguments
 };
 

@@ -45,6 +45,7 @@ set(asyncsteps_not_on_windows
     "unit.threadpool_end: ends copies of itself, made with fork()"
     "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
     "unit.waiting_stack: chooses the sizes of stacks by pthreads"
+    "fault.blocking_pool: stands in for pthread_create(), which the C++ runtime has inside"
     "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
     "example.embedding: shows the loop inside poll()"
     "example.http_server: needs a script that asks it")

@@ -43,18 +43,18 @@ struct promised_result final : result<T> {
   static constexpr result_state::operations how{nullptr, nullptr, nullptr, &free_state<promised_result>, false};
 };
 
-/// The result of a call in a pool.
+/// The result of a call in a pool; of a call elsewhere, if `pool` is null.
 template <class T, class... Call>
 class call_result_state : public result<T> {
  public:
   template <class... From>
-  explicit call_result_state(pool_core& pool, From&&... from)
+  explicit call_result_state(pool_core* pool, From&&... from)
       : call_result_state(how, pool, std::forward<From>(from)...) {}
 
  protected:
   template <class... From>
-  explicit call_result_state(const result_state::operations& its, pool_core& pool, From&&... from)
-      : result<T>(its, &pool), call_(std::in_place, std::forward<From>(from)...) {}
+  explicit call_result_state(const result_state::operations& its, pool_core* pool, From&&... from)
+      : result<T>(its, pool), call_(std::in_place, std::forward<From>(from)...) {}
 
   static bool make(result_state& s) {
     auto& self = static_cast<call_result_state&>(s);
@@ -82,7 +82,7 @@ class stoppable_call_state final : stop_of_call, public call_result_state<T, F, 
 
  public:
   template <class G, class... From>
-  explicit stoppable_call_state(pool_core& pool, G&& f, From&&... from)
+  explicit stoppable_call_state(pool_core* pool, G&& f, From&&... from)
       : base(how, pool, std::forward<G>(f), source.get_token(), std::forward<From>(from)...) {}
 
  private:
@@ -107,26 +107,41 @@ struct call_kind<F, A...> {
 };
 #endif
 
-/// Hands a call to its pool, and keeps a reference for the caller. Throws what pool_core::submit() throws; then nothing
-/// is called, and the state has gone.
-template <class State>
-State* submitted(State* state) {
+/// Hands a call in by submit(state), which uses the maker's reference, and keeps one for the caller. Throws what
+/// submit() throws; then nothing is called, and the state has gone.
+template <class State, class Submit>
+State* handed_in(State* state, Submit submit) {
   struct owner {
     result_state* state;
     ~owner() {
       if (state != nullptr) state->release();
     }
   } here{state};
-  state->submit();
+  submit(*state);
   here.state = nullptr;
   return state;
+}
+
+/// The same for a call of its pool. Throws what pool_core::submit() throws.
+template <class State>
+State* submitted(State* state) {
+  return handed_in(state, [](result_state& s) { s.submit(); });
 }
 
 /// Makes a call, hands it to the pool, and returns its state with a reference for the caller. Throws what copying
 /// throws, std::bad_alloc and what pool_core::submit() throws; then nothing was called.
 template <class... Parts>
 result<typename call_kind<std::decay_t<Parts>...>::type>* submit_call(pool_core& pool, Parts&&... parts) {
-  return submitted(make_state<typename call_kind<std::decay_t<Parts>...>::state>(pool, std::forward<Parts>(parts)...));
+  using state = typename call_kind<std::decay_t<Parts>...>::state;
+  return submitted(make_state<state>(&pool, std::forward<Parts>(parts)...));
+}
+
+/// The same for a call that put(task) hands to other threads than a threadpool's.
+template <class Put, class... Parts>
+result<typename call_kind<std::decay_t<Parts>...>::type>* hand_call_to(Put put, Parts&&... parts) {
+  using state = typename call_kind<std::decay_t<Parts>...>::state;
+  return handed_in(make_state<state>(nullptr, std::forward<Parts>(parts)...),
+                   [&put](result_state& s) { put(s.as_task()); });
 }
 
 }  // namespace async::detail

@@ -66,8 +66,11 @@ class result_state : public job {
     }
   }
 
-  /// The same for an action: does not throw, and returns the actions to run if the pool refuses the call. The pool may
-  /// end as soon as the call has been made.
+  /// The call with the maker's reference, for other threads. If the task is destroyed uncalled, the promise is broken.
+  task as_task() { return task(queued(*this)); }
+
+  /// As submit(), for an action: does not throw, and returns the actions to run if the pool refuses the call. The pool
+  /// may end as soon as the call has been made.
   continuation* submit_or_break() noexcept {
     const pool_core::stay until_the_end(*pool_);
     refusal here{this, nullptr, refused_here};

@@ -17,8 +17,11 @@ namespace async::detail {
 /// A pool's callbacks of users. Handles exceptions that leave them or a task.
 class pool_hooks {
  public:
-  explicit pool_hooks(threadpool_options&& options)
-      : name_(std::move(options.name)),
+  /// `message`: in front of an exception that ends the program, a literal.
+  explicit pool_hooks(threadpool_options&& options,
+                      const char* message = "async::threadpool: unhandled exception in a task")
+      : message_(message),
+        name_(std::move(options.name)),
         start_(std::move(options.on_thread_start)),
         stop_(std::move(options.on_thread_stop)),
         unhandled_(std::move(options.on_unhandled)) {}
@@ -64,7 +67,7 @@ class pool_hooks {
   /// Calls the hook. Without one: a message and std::terminate.
   [[gnu::noinline]] void unhandled(std::exception_ptr error) const noexcept {
     if (unhandled_) return unhandled_(std::move(error));
-    terminate_for(error, "async::threadpool: unhandled exception in a task");
+    terminate_for(error, message_);
   }
 
  private:
@@ -77,6 +80,7 @@ class pool_hooks {
     }
   }
 
+  const char* const message_;
   const std::string name_;
   const unique_function<void(std::size_t)> start_;
   const unique_function<void(std::size_t)> stop_;

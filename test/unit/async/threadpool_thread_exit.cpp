@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "async/blocking_pool.hpp"
 #include "async/parallel_invoke.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
@@ -110,6 +111,22 @@ TEST_CASE("a thread that ends inside a wait leaves the awaited tasks to others")
     pool.post([&] { async::parallel_invoke(pool, [] {}, [&second] { second = 1; }); }).get();
     CHECK(second == 1);
   }
+}
+
+TEST_CASE("blocking_pool: a call that ends its thread breaks its promise; the others are made on new threads") {
+  async::blocking_pool pool({.max_threads = 2});
+  const auto token = std::make_shared<int>(0);
+  std::atomic<std::size_t> ran{0};
+  const std::size_t calls = testing::rounds(200);
+  for (std::size_t i = 0; i < calls; ++i) {
+    pool.execute([token] { end_thread(); });
+    pool.execute([&ran] { ++ran; });
+  }
+  CHECK(is_broken(pool.post([token]() -> int { end_thread(); })));
+  CHECK(pool.post([] { return 7; }).get() == 7);
+  pool.wait_idle();
+  CHECK(ran == calls);
+  CHECK(token.use_count() == 1);
 }
 
 TEST_CASE("the loop of a worker whose thread has ended goes on") {

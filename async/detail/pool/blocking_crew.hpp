@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>              // for nanoseconds
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <cstdio>              // for fputs
+#include <deque>               // for deque
+#include <exception>           // for terminate
+#include <list>                // for list
+#include <mutex>               // for lock_guard, mutex, unique_lock
+#include <stdexcept>           // for invalid_argument
+#include <system_error>        // for system_error, make_error_code, errc
+#include <thread>              // for thread
+#include <utility>             // for exchange, move
+
+#include "async/detail/base/durations.hpp"   // for later
+#include "async/detail/pool/pool_hooks.hpp"  // for pool_hooks
+#include "async/errors.hpp"                  // for queue_full, stopped
+#include "async/task.hpp"                    // for task
+#include "async/threadpool_options.hpp"      // for threadpool_options
+
+namespace async::detail {
+
+/// The threads of a blocking_pool and the queue of its calls. A call blocks for long, so all of it is under one mutex.
+///
+/// A call that is put calls the thread that was idle last, or starts one; if neither can be, it waits in the queue. A
+/// thread that is called or started is `coming` until it looks at the queue. So a further thread is called for the
+/// calls that exceed those coming, and a busy thread that takes a call first costs one look in vain.
+///
+/// A thread that ends joins the one that ended before it. stop() joins the last one.
+class blocking_crew {
+ public:
+  struct limits {
+    std::size_t threads;
+    std::chrono::nanoseconds idle_time;
+    std::size_t queue;  // 0: none
+  };
+
+  blocking_crew(limits l, threadpool_options&& hooks)
+      : limits_(l), hooks_(std::move(hooks), "async::blocking_pool: unhandled exception in a call") {
+    if (l.threads == 0) throw std::invalid_argument("async::blocking_pool: max_threads is 0");
+    if (l.idle_time < std::chrono::nanoseconds(0)) {
+      throw std::invalid_argument("async::blocking_pool: idle_time is negative");
+    }
+  }
+  blocking_crew(const blocking_crew&) = delete;
+  blocking_crew& operator=(const blocking_crew&) = delete;
+
+  /// Takes a call in. Throws stopped, queue_full, std::bad_alloc, and std::system_error if there is no thread to make
+  /// it; then it is destroyed by this thread.
+  void put(task&& call) {
+    task taken = std::move(call);  // destroyed after the mutex is released
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_stopping_ || is_inside()) return take_in(taken);
+      if (!late_calls_run_) throw stopped();
+    }
+    hooks_.call(taken);
+  }
+
+  void wait_idle() {
+    refuse_inside("async::blocking_pool: wait_idle() inside a call of the pool");
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return unfinished_ == 0; });
+  }
+
+  void stop() {
+    refuse_inside("async::blocking_pool: stop() inside a call of the pool");
+    end_all(false);
+  }
+  void stop_or_terminate() noexcept {
+    if (is_inside()) {
+      std::fputs("async::blocking_pool: destroyed inside one of its own calls\n", stderr);
+      std::terminate();
+    }
+    end_all(false);
+  }
+  /// From now on, posting threads make their calls themselves.
+  void stop_at_exit() noexcept {
+    if (!is_inside()) end_all(true);  // else a call has called std::exit: the system ends the rest
+  }
+
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return threads_.size();
+  }
+  std::size_t idle() const {
+    const std::lock_guard lock(mutex_);
+    return idle_count_;
+  }
+  std::size_t queued() const {
+    const std::lock_guard lock(mutex_);
+    return queue_.size();
+  }
+
+ private:
+  using thread_place = std::list<std::thread>::iterator;
+
+  /// A thread that waits for a call. In the list of those, newest first, until it is called or gives up.
+  struct idler {
+    std::condition_variable wake{};
+    bool is_called = false;
+    idler* newer = nullptr;
+    idler* older = nullptr;
+  };
+
+  static inline constinit thread_local blocking_crew* of_this_thread = nullptr;
+
+  bool is_inside() const noexcept { return of_this_thread == this; }
+  void refuse_inside(const char* what) const {
+    if (is_inside()) {
+      throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
+    }
+  }
+
+  // --- under the mutex -----------------------------------------------------------------------------------------------
+
+  /// If it throws, the call is left where it was.
+  void take_in(task& call) {
+    const bool is_behind = queue_.size() >= coming_;  // no thread that is coming would make this call
+    if (is_behind && newest_idle_ == nullptr && threads_.size() >= limits_.threads && limits_.queue != 0 &&
+        queue_.size() - coming_ >= limits_.queue) {
+      throw queue_full();
+    }
+    queue_.push_back(std::move(call));
+    ++unfinished_;
+    if (!is_behind) return;
+    if (newest_idle_ != nullptr) return call_idle();
+    if (threads_.size() >= limits_.threads) return;
+    try {
+      start();
+    } catch (...) {
+      if (!threads_.empty()) return;  // one of those will make the call
+      call = std::move(queue_.back());
+      queue_.pop_back();
+      --unfinished_;
+      throw;
+    }
+  }
+
+  /// Throws std::system_error and std::bad_alloc.
+  void start() {
+    threads_.emplace_front();
+    const thread_place place = threads_.begin();
+    try {
+      *place = std::thread([this, place, number = started_] { live(place, number); });
+    } catch (...) {
+      threads_.pop_front();
+      throw;
+    }
+    ++started_;
+    ++coming_;
+  }
+
+  void call_idle() noexcept {
+    idler& called = *newest_idle_;
+    unlist(called);
+    called.is_called = true;
+    ++coming_;
+    called.wake.notify_one();
+  }
+  void list(idler& one) noexcept {
+    one.older = newest_idle_;
+    if (newest_idle_ != nullptr) newest_idle_->newer = &one;
+    newest_idle_ = &one;
+    ++idle_count_;
+  }
+  void unlist(idler& one) noexcept {
+    (one.newer != nullptr ? one.newer->older : newest_idle_) = one.older;
+    if (one.older != nullptr) one.older->newer = one.newer;
+    --idle_count_;
+  }
+
+  /// Waits until the thread is called. False: its idle time is over, or the crew stops.
+  bool rest(std::unique_lock<std::mutex>& lock) {
+    if (is_stopping_) return false;
+    idler self;
+    list(self);
+    const auto deadline = later(std::chrono::steady_clock::now(), limits_.idle_time);
+    self.wake.wait_until(lock, deadline, [this, &self] { return self.is_called || is_stopping_; });
+    if (self.is_called) {
+      --coming_;
+    } else {
+      unlist(self);
+    }
+    return self.is_called;
+  }
+
+  // --- a thread ------------------------------------------------------------------------------------------------------
+
+  void live(thread_place place, std::size_t number) {
+    const struct end_of_thread {  // also if a call ends the thread by pthread_exit()
+      blocking_crew& crew;
+      thread_place place;
+      std::size_t number;
+      ~end_of_thread() {
+        crew.hooks_.stopping(number);
+        of_this_thread = nullptr;
+        crew.leave(place);
+      }
+    } at_end{*this, place, number};
+    of_this_thread = this;
+    hooks_.started(number);
+    std::unique_lock lock(mutex_);
+    --coming_;
+    do {
+      while (!queue_.empty()) make_next(lock);
+    } while (rest(lock));
+  }
+
+  void make_next(std::unique_lock<std::mutex>& lock) {
+    task call = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    const struct end_of_call {
+      blocking_crew& crew;
+      std::unique_lock<std::mutex>& lock;
+      ~end_of_call() {
+        lock.lock();
+        if (--crew.unfinished_ == 0) crew.changed_.notify_all();
+      }
+    } at_end{*this, lock};
+    const struct end_of_captures {
+      task& call;
+      ~end_of_captures() { call.reset(); }
+    } before_that{call};
+    hooks_.call(call);
+  }
+
+  void leave(thread_place place) noexcept {
+    std::thread before;
+    {
+      const std::lock_guard lock(mutex_);
+      before = std::exchange(ended_, std::move(*place));
+      threads_.erase(place);
+      replace();
+      if (threads_.empty()) changed_.notify_all();
+    }
+    if (before.joinable()) before.join();
+  }
+  /// Starts a thread for calls that came while this one was ending, and after a pthread_exit().
+  void replace() noexcept {
+    if (queue_.size() <= coming_ || threads_.size() >= limits_.threads) return;
+    try {
+      start();
+    } catch (...) {  // the next call that is put starts one, or stop() makes the calls
+    }
+  }
+
+  // --- the end -------------------------------------------------------------------------------------------------------
+
+  void end_all(bool late_calls_run) noexcept {
+    std::unique_lock lock(mutex_);
+    late_calls_run_ = late_calls_run_ || late_calls_run;
+    if (std::exchange(is_stopping_, true)) return changed_.wait(lock, [this] { return has_stopped_; });
+    for (idler* i = newest_idle_; i != nullptr; i = i->older) i->wake.notify_one();
+    changed_.wait(lock, [this] { return threads_.empty(); });
+    blocking_crew* const outside = std::exchange(of_this_thread, this);
+    while (!queue_.empty()) make_next(lock);  // no thread could be started for them
+    of_this_thread = outside;
+    std::thread last = std::move(ended_);
+    lock.unlock();
+    if (last.joinable()) last.join();
+    lock.lock();
+    has_stopped_ = true;
+    changed_.notify_all();
+  }
+
+  const limits limits_;
+  const pool_hooks hooks_;
+  mutable std::mutex mutex_;         // guards what follows
+  std::condition_variable changed_;  // nothing is unfinished, the threads have gone, or the crew has stopped
+  std::deque<task> queue_;
+  std::size_t unfinished_ = 0;  // calls in the queue or running
+  std::size_t coming_ = 0;
+  std::size_t started_ = 0;
+  idler* newest_idle_ = nullptr;
+  std::size_t idle_count_ = 0;
+  std::list<std::thread> threads_;
+  std::thread ended_;  // the last one
+  bool is_stopping_ = false;
+  bool has_stopped_ = false;
+  bool late_calls_run_ = false;
+};
+
+}  // namespace async::detail

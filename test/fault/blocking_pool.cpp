@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// async::blocking_pool when memory or threads run out: each failure is reported, no call is lost, the pool goes on.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <future>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "async/blocking_pool.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/live_count.hpp"
+#include "support/thread_failure.hpp"
+
+using async::blocking_pool;
+using testing::fail_alloc;
+using testing::fail_thread;
+
+namespace {
+
+/// Too large for recycled blocks, so that each one calls operator new.
+struct large : testing::live_count<large> {
+  std::array<unsigned char, 2000> bytes{};
+};
+
+}  // namespace
+
+TEST_CASE("each allocation of a post fails once: it throws, and nothing was called, or the call is made") {
+  std::size_t failures = 0;
+  for (const bool has_thread : {false, true}) {
+    for (std::size_t k = 0;; ++k) {
+      blocking_pool pool({.max_threads = 2});
+      if (has_thread) pool.post([] {}).get();
+      std::atomic<int> made{0};
+      int accepted = 0;
+      fail_alloc failing(k);
+      // enough calls for a new block of the queue
+      for (int i = 0; i < 20; ++i) {
+        try {
+          auto future = pool.post([&made, held = large()] { ++made; });
+          ++accepted;
+        } catch (const std::bad_alloc&) {
+        } catch (const std::system_error&) {  // a std::thread that got no memory may say so in this way
+        }
+      }
+      failing.stop();
+      pool.wait_idle();
+      CHECK(made == accepted);
+      CHECK(accepted >= 19);
+      pool.stop();
+      CHECK(large::live() == 0);
+      if (!failing.has_failed()) break;
+      ++failures;
+    }
+  }
+  CHECK(failures >= 10);
+}
+
+TEST_CASE("a pool without a thread, and none can start: the call is refused and destroyed, the next one is made") {
+  blocking_pool pool;
+  {
+    const fail_thread failing(0);
+    CHECK_THROWS_AS(pool.execute([held = large()] {}), std::system_error);
+    CHECK_THROWS_AS(pool.post([held = large()] {}), std::system_error);
+    CHECK(large::live() == 0);
+    CHECK(pool.queued() == 0);
+  }
+  pool.wait_idle();
+  CHECK(pool.post([] { return 1; }).get() == 1);
+}
+
+TEST_CASE("a pool that gets no further thread makes its calls on those it has") {
+  blocking_pool pool;
+  std::promise<void> go;
+  pool.execute([until = go.get_future()]() mutable { until.wait(); });
+  std::atomic<int> made{0};
+  {
+    const fail_thread failing(0);
+    for (int i = 0; i < 100; ++i) pool.execute([&made] { ++made; });
+    CHECK(pool.size() == 1);
+  }
+  go.set_value();
+  pool.wait_idle();
+  CHECK(made == 100);
+}
