@@ -8,6 +8,7 @@
 #include "async/bounded_queue.hpp"           // exports bounded_queue
 #include "async/detail/call/call_state.hpp"  // for call_in_pool
 #include "async/errors.hpp"                  // exports stopped, queue_full
+#include "async/event.hpp"                   // exports event
 #include "async/event_loop.hpp"              // exports event_loop
 #include "async/future.hpp"                  // exports future, shared_future, promise
 #include "async/manual_clock.hpp"            // exports manual_clock

@@ -14,12 +14,14 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
+#include "async/event.hpp"                     // for event
 #include "async/event_loop.hpp"                // for event_loop
 #include "async/future.hpp"                    // for future, shared_future
 #include "steps/completion.hpp"                // for completion
 #include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
 #include "steps/detail/future_step.hpp"        // for future_step
 #include "steps/detail/pool_call.hpp"          // for pool_call_step
+#include "steps/detail/wait/event_wait.hpp"    // for event_step
 #include "steps/detail/wait/future.hpp"        // for await_step
 #include "steps/detail/wait/queue_wait.hpp"    // for dequeue_step, enqueue_step
 #include "steps/detail/wait/select_check.hpp"  // for select_arguments
@@ -238,6 +240,14 @@ class IAsyncSteps : public detail::step {
                                                  std::forward_as_tuple(std::forward<A>(cases)...));
     }
     return *this;
+  }
+  /// Adds a step that waits until the event is set, or has been since the wait began. It passes nothing on. The event
+  /// outlives the flow.
+  IAsyncSteps& await(async::event& event) { return add_event(event, detail::no_handler(), 0); }
+  template <class E>
+  IAsyncSteps& await(async::event& event, E&& e) {
+    static_assert(detail::is_error_handler<std::decay_t<E>>);
+    return add_event(event, std::forward<E>(e), detail::record_flag::handler);
   }
 
   /// Adds a loop: the step f(IAsyncSteps&, results...) runs again and again until breakLoop() or an error. Results pass
@@ -496,6 +506,10 @@ class IAsyncSteps : public detail::step {
     static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
     using kind = detail::sync_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
     return append<kind>(0, object, std::forward<F>(f), std::forward<E>(e));
+  }
+  template <class E>
+  IAsyncSteps& add_event(async::event& event, E&& e, std::uint16_t flags) {
+    return append<detail::event_step<IAsyncSteps, std::decay_t<E>>>(flags, event, std::forward<E>(e));
   }
   template <class Future, class E>
   IAsyncSteps& add_await(Future&& f, E&& e, std::uint16_t flags) {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>   // for duration
+#include <cstdint>  // for uint32_t
+
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/queue/event_count.hpp"    // for event_count
+#include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
+#include "async/detail/queue/queue_result.hpp"   // for queue_result
+#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue
+
+namespace async {
+
+class event;
+
+namespace detail {
+
+/// A wait for an event: ends when the event is set, or has been since the wait began.
+class event_call {
+ public:
+  using result = void;
+  explicit inline event_call(event& e) noexcept;
+
+  inline event_count& events() const noexcept;
+  inline queue_result attempt() const noexcept;
+  void take_result(bool) const noexcept {}
+
+ private:
+  event* event_;
+  std::uint32_t sets_;  // at the beginning
+};
+
+}  // namespace detail
+
+/// A flag that threads, tasks, flows and coroutines wait for until it is set. It stays set until reset().
+///
+///   async::event ready;
+///   ready.wait();                             // a thread, or a task of a pool
+///   asi.await(ready);                         // a step of a flow
+///   co_await ready.on_set();                  // a coroutine
+///   ready.set();                              // wakes all of them
+///
+/// Use it for "configured", "connected", "may go on": a state that many wait for and that may come and go. Do not use
+/// it to pass a value (promise, queue), nor to guard data (std::mutex, steps::Mutex).
+///
+/// Order       what a thread has done before set() is visible to those whose waits it ends, and what it has done before
+///             reset() to those who see that the event is not set. set() ends every wait that began before it, even if
+///             reset() follows at once.
+/// Threads     any thread may call any member at any time, except construction and destruction.
+/// Progress    is_set() and reset() are wait-free. set() is lock-free while no flow and no coroutine waits, else it
+///             takes a short lock; it makes a system call only to wake threads that sleep. Coroutines of no flow resume
+///             inside set().
+/// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
+/// Waiting     wait() and wait_for() spin for a few microseconds, then sleep. In a task of a pool whose workers are all
+///             busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no lock that
+///             these need. Do not call them in a callback of an event loop, such as a step of a flow: the loop stands
+///             still meanwhile.
+/// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A waiting thread
+///             that is woken may be ahead of the end of set(): it must not destroy the event then.
+/// Memory      16 words. A flow or coroutine that waits takes one recycled block.
+/// Example     test/example/event.cpp
+class event {
+ public:
+  /// Makes an event that is set or not.
+  explicit event(bool is_set = false) noexcept : word_(is_set ? set_bit : 0) {}
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+
+  /// Ends all waits, and those that begin before the next reset(). No effect if it is set.
+  void set() noexcept {
+    std::uint32_t seen = word_.load(std::memory_order_relaxed), to = 0;
+    do {
+      // If it is set, it is written all the same: what this thread has done is for later waits, too.
+      to = (seen & set_bit) != 0 ? seen : (seen + one_set) | set_bit;
+      // [EV1] seq_cst, pairs with [EV2] and [EV3]: publishes that; before event_count::wake()
+    } while (!word_.compare_exchange_weak(seen, to, std::memory_order_seq_cst, std::memory_order_relaxed));
+    if (to != seen) events_.wake(detail::event_count::everyone);
+  }
+  /// Waits that begin from now on last until the next set().
+  void reset() noexcept {
+    // [EV3] acq_rel, pairs with [EV1] and [EV2]: publishes what was done before
+    word_.fetch_and(~set_bit, std::memory_order_acq_rel);
+  }
+  bool is_set() const noexcept { return (look() & set_bit) != 0; }
+
+  /// Returns when the event is set, or has been since the call began.
+  void wait() noexcept { static_cast<void>(wait_until(nullptr)); }
+  /// The same for at most `limit` (steady clock). False: the time is up.
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> limit) {
+    const detail::queue_deadline until(limit);
+    return wait_until(&until);
+  }
+  /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
+  /// of a flow on the flow's loop.
+  auto on_set() noexcept { return detail::queue_awaitable<detail::event_call>(detail::event_call(*this)); }
+
+ private:
+  friend class detail::event_call;
+
+  static constexpr std::uint32_t set_bit = 1;
+  static constexpr std::uint32_t one_set = 2;  // the number of changes by set(), modulo 2^31
+
+  std::uint32_t look() const noexcept {
+    return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1] and [EV3]
+  }
+  bool wait_until(const detail::queue_deadline* until) noexcept {
+    const detail::event_call call(*this);
+    return detail::wait_in_queue(
+        events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });
+  }
+
+  detail::atomic<std::uint32_t> word_;  // number of changes | set
+  detail::event_count events_;
+};
+
+namespace detail {
+
+inline event_call::event_call(event& e) noexcept : event_(&e), sets_(e.look() & ~event::set_bit) {}
+inline event_count& event_call::events() const noexcept { return event_->events_; }
+inline queue_result event_call::attempt() const noexcept {
+  const std::uint32_t now = event_->look();
+  const bool is_over = (now & event::set_bit) != 0 || (now & ~event::set_bit) != sets_;
+  return is_over ? queue_result::done : queue_result::blocked;
+}
+
+}  // namespace detail
+
+}  // namespace async

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "async/event.hpp"
+#include "async/threadpool.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "steps/steps.hpp"
+#include "support/coroutines.hpp"
+#include "support/flows.hpp"
+#include "support/scale.hpp"
+
+using async::event;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+TEST_CASE("event: stays set until reset(); a timed wait tells the truth") {
+  event e;
+  CHECK_FALSE(e.is_set());
+  CHECK_FALSE(e.wait_for(0ms));
+  CHECK_FALSE(e.wait_for(1ms));
+  e.set();
+  e.set();
+  CHECK(e.is_set());
+  e.wait();
+  CHECK(e.wait_for(-1ms));
+  e.reset();
+  CHECK_FALSE(e.wait_for(1ms));
+  CHECK(event(true).wait_for(0s));
+}
+
+TEST_CASE("event: set() ends all waits of threads, tasks and flows that began before it, though reset() follows") {
+  async::threadpool pool(2);
+  constexpr std::size_t waiters = 8;
+  for (std::size_t round = 0; round < testing::rounds(50); ++round) {
+    event e;
+    std::atomic<std::size_t> begun{0}, ended{0};
+    std::vector<std::thread> threads;
+    std::vector<async::future<void>> others;
+    for (std::size_t i = 0; i < waiters; ++i) {
+      threads.emplace_back([&] {
+        ++begun;
+        e.wait();
+        ++ended;
+      });
+    }
+    testing::bench b;
+    std::vector<std::unique_ptr<steps::AsyncSteps>> flows;
+    for (std::size_t i = 0; i < waiters; ++i) {
+      flows.push_back(std::make_unique<steps::AsyncSteps>(b.loop));
+      flows.back()->await(e).add([&ended](IAsyncSteps&) { ++ended; });
+      flows.back()->execute();
+    }
+    b.drain();  // the flows wait
+    while (begun != waiters) std::this_thread::yield();
+    std::this_thread::sleep_for(round % 2 == 0 ? 0us : 500us);  // threads spin or sleep
+    e.set();
+    e.reset();
+    b.drain();
+    CHECK(ended >= waiters);  // the flows
+    e.set();                  // a thread may have begun to wait only now
+    for (std::thread& t : threads) t.join();
+    CHECK(ended == 2 * waiters);
+  }
+}
+
+TEST_CASE("event: a task that waits lets the pool's other tasks and flows go on, also with one worker") {
+  async::threadpool pool(1);
+  event e;
+  auto task = pool.post([&e] { e.wait(); });
+  auto flow = steps::post(pool, [&e](IAsyncSteps& asi) {
+    asi.setTimeout(1h);
+    asi.add([&e](IAsyncSteps&) { e.set(); });
+  });
+  task.get();
+  flow.get();
+}
+
+TEST_CASE("event: a flow that is cancelled or times out leaves; its handler may wait again") {
+  testing::bench b;
+  event e;
+  int ended = 0;
+  {
+    steps::AsyncSteps flow(b.loop);
+    flow.await(e).add([&ended](IAsyncSteps&) { ++ended; });
+    flow.execute();
+    b.drain();
+    flow.cancel();
+    b.drain();
+    CHECK(ended == 0);
+  }
+  steps::AsyncSteps flow(b.loop);
+  flow.add(
+          [&e](IAsyncSteps& asi) {
+            asi.setTimeout(1ms);
+            asi.await(e, [](IAsyncSteps&, ErrorCode) {});
+          },
+          [&](IAsyncSteps& asi, ErrorCode code) {
+            CHECK(code == steps::errors::Timeout);
+            e.set();
+            asi.await(e);
+            asi.add([&ended](IAsyncSteps&) { ended += 10; });
+          })
+      .add([&ended](IAsyncSteps&) { ended += 100; });
+  flow.execute();
+  b.pass(2ms);
+  CHECK(ended == 110);
+  e.reset();
+  e.set();  // finds no waiter
+}
+
+TEST_CASE("event: coroutines of any type, and those of flows, wait") {
+  event e;
+  int ended = 0;
+  {
+    auto plain = [](event& which, int& count) -> testing::other_coroutine {
+      co_await which.on_set();
+      ++count;
+    };
+    const testing::other_coroutine first = plain(e, ended);
+    CHECK(ended == 0);
+    e.set();
+    CHECK(ended == 1);
+    const testing::other_coroutine second = plain(e, ended);  // is set: does not suspend
+    CHECK(ended == 2);
+    e.reset();
+    const testing::other_coroutine third = plain(e, ended);
+    third.handle.destroy();  // leaves
+    e.set();
+    CHECK(ended == 2);
+    e.reset();
+    first.handle.destroy();
+    second.handle.destroy();
+  }
+  async::threadpool pool(2);
+  auto flow = steps::post<int>(pool, [&e](IAsyncSteps& asi) {
+    asi.add(steps::interop::co([&e](IAsyncSteps&) -> steps::interop::task<int> {
+      co_await e.on_set();
+      co_return 7;
+    }));
+  });
+  while (!flow.is_ready()) {
+    e.set();
+    e.reset();
+  }
+  CHECK(flow.get() == 7);
+}
