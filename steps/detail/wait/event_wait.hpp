@@ -10,7 +10,7 @@
 
 namespace steps::detail {
 
-/// A step of await(event): rule 47.
+/// A step of await(event): rule 46.
 template <class Face, class E>
 struct event_step final : Face {
   template <class H>

@@ -18,7 +18,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// when_all() and when_any() of tasks on a loop. Rules 45 and 46 of steps/RULES.md. On pools, and without a flow:
+// when_all() and when_any() of tasks on a loop. Rules 44 and 45 of steps/RULES.md. On pools, and without a flow:
 // interop_coroutine_groups_pool.cpp. Without memory: interop_coroutine_groups_memory.cpp.
 
 using async::event_loop;
@@ -82,7 +82,7 @@ std::optional<T> result_of(bench& b, Body body, std::chrono::milliseconds time =
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("rule 45: when_all() gives the values in the order given, when all have ended", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: when_all() gives the values in the order given, when all have ended", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   const auto got = result_of<Flow, int>(b, [&](IAsyncSteps& asi) -> task<int> {
@@ -99,7 +99,7 @@ TEST_CASE_TEMPLATE("rule 45: when_all() gives the values in the order given, whe
   CHECK(b.unhandled.empty());
 }
 
-TEST_CASE_TEMPLATE("rule 45: when_all() of a vector", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: when_all() of a vector", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, int>(b, [](IAsyncSteps& asi) -> task<int> {
     std::vector<task<int>> numbers;
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE("rule 45: when_all() of a vector", Flow, STEPS_FLOWS) {
   CHECK(got == 10);
 }
 
-TEST_CASE_TEMPLATE("rule 45: of no tasks it goes on at once", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: of no tasks it goes on at once", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, int>(
       b,
@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("rule 45: of no tasks it goes on at once", Flow, STEPS_FLOWS)
   CHECK(got == 0);
 }
 
-TEST_CASE_TEMPLATE("rule 45: results may be movable only", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: results may be movable only", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, int>(b, [](IAsyncSteps& asi) -> task<int> {
     auto number = [](event_loop& loop, int i) -> task<std::unique_ptr<int>> {
@@ -149,7 +149,7 @@ TEST_CASE_TEMPLATE("rule 45: results may be movable only", Flow, STEPS_FLOWS) {
   CHECK(got == 15);
 }
 
-TEST_CASE_TEMPLATE("rule 45: tasks begin in order when awaited, and take turns at their waits", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: tasks begin in order when awaited, and take turns at their waits", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
   const auto noted = [&seen](event_loop& loop, std::string name) -> task<> {
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE("rule 45: tasks begin in order when awaited, and take turns a
   CHECK(seen == lines{"made", "a0", "b0", "a1", "b1"});
 }
 
-TEST_CASE_TEMPLATE("rule 45: the first exception cancels the others, and is thrown when they have ended", Flow,
+TEST_CASE_TEMPLATE("rule 44: the first exception cancels the others, and is thrown when they have ended", Flow,
                    STEPS_FLOWS) {
   bench b;
   struct special : std::runtime_error {
@@ -198,7 +198,7 @@ TEST_CASE_TEMPLATE("rule 45: the first exception cancels the others, and is thro
   CHECK(b.unhandled.empty());
 }
 
-TEST_CASE_TEMPLATE("rule 45: an exception that is not caught is the step's error, as of any coroutine", Flow,
+TEST_CASE_TEMPLATE("rule 44: an exception that is not caught is the step's error, as of any coroutine", Flow,
                    STEPS_FLOWS) {
   bench b;
   std::string seen;
@@ -217,7 +217,7 @@ TEST_CASE_TEMPLATE("rule 45: an exception that is not caught is the step's error
   CHECK(seen == "Broken");
 }
 
-TEST_CASE_TEMPLATE("rule 45: a timeout of the step ends all tasks first, and is not thrown into it", Flow,
+TEST_CASE_TEMPLATE("rule 44: a timeout of the step ends all tasks first, and is not thrown into it", Flow,
                    STEPS_FLOWS) {
   for (const bool is_race : {false, true}) {
     bench b;
@@ -250,7 +250,7 @@ TEST_CASE_TEMPLATE("rule 45: a timeout of the step ends all tasks first, and is 
   }
 }
 
-TEST_CASE_TEMPLATE("rule 45: a task may throw what looks like a timeout", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: a task may throw what looks like a timeout", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, std::string>(b, [](IAsyncSteps& asi) -> task<std::string> {
     asi.setTimeout(1s);
@@ -264,7 +264,7 @@ TEST_CASE_TEMPLATE("rule 45: a task may throw what looks like a timeout", Flow, 
   CHECK(got == "Timeout");
 }
 
-TEST_CASE_TEMPLATE("rule 45: cancel() and destruction of the flow end all tasks", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: cancel() and destruction of the flow end all tasks", Flow, STEPS_FLOWS) {
   for (const bool is_destroyed : {false, true}) {
     bench b;
     lines seen;
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("rule 45: cancel() and destruction of the flow end all tasks"
   }
 }
 
-TEST_CASE_TEMPLATE("rule 45: groups in groups, and one after the other in the same memory", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: groups in groups, and one after the other in the same memory", Flow, STEPS_FLOWS) {
   bench b;
   struct tree {
     static task<int> of(event_loop& loop, int depth) {
@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("rule 45: groups in groups, and one after the other in the sa
   CHECK(got == 8 + 10'000);
 }
 
-TEST_CASE_TEMPLATE("rule 45: a task that the coroutine awaits may wait for tasks", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: a task that the coroutine awaits may wait for tasks", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, int>(b, [](IAsyncSteps& asi) -> task<int> {
     const auto inner = [](event_loop& loop) -> task<int> {
@@ -323,7 +323,7 @@ TEST_CASE_TEMPLATE("rule 45: a task that the coroutine awaits may wait for tasks
   CHECK(got == 6);
 }
 
-TEST_CASE_TEMPLATE("rule 45: tasks wait for queues, and lose no element", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 44: tasks wait for queues, and lose no element", Flow, STEPS_FLOWS) {
   bench b;
   async::queue<int> queue;
   const auto taken = [&queue]() -> task<int> {
@@ -348,7 +348,7 @@ TEST_CASE_TEMPLATE("rule 45: tasks wait for queues, and lose no element", Flow, 
   CHECK(queue.dequeue() == 10);
 }
 
-TEST_CASE_TEMPLATE("rule 46: when_any() gives the first value; the others have ended", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 45: when_any() gives the first value; the others have ended", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, int>(b, [&](IAsyncSteps& asi) -> task<int> {
     const auto begin = b.clock.now();
@@ -373,7 +373,7 @@ TEST_CASE_TEMPLATE("rule 46: when_any() gives the first value; the others have e
   CHECK(got == 52);
 }
 
-TEST_CASE_TEMPLATE("rule 46: an exception is dropped while others run; the last one is thrown", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 45: an exception is dropped while others run; the last one is thrown", Flow, STEPS_FLOWS) {
   bench b;
   const auto got = result_of<Flow, std::string>(b, [](IAsyncSteps& asi) -> task<std::string> {
     const auto any = co_await when_any(fail_at_once("x"), fail_after(asi.tool(), 1ms, "y"), after(asi.tool(), 3ms, 1));

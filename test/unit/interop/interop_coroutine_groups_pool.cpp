@@ -25,7 +25,7 @@
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 
-// when_all() and when_any() of tasks on pools, and in coroutines that are no steps. Rules 45 and 46 of steps/RULES.md.
+// when_all() and when_any() of tasks on pools, and in coroutines that are no steps. Rules 44 and 45 of steps/RULES.md.
 
 using async::event_loop;
 using async::threadpool;
@@ -142,7 +142,7 @@ struct forest {
 
 }  // namespace
 
-TEST_CASE("rule 45: tasks of a flow on a pool run at the same time") {
+TEST_CASE("rule 44: tasks of a flow on a pool run at the same time") {
   threadpool pool(2);
   AsyncSteps flow{pool};
   std::atomic<int> here{0};
@@ -158,7 +158,7 @@ TEST_CASE("rule 45: tasks of a flow on a pool run at the same time") {
   CHECK(flow.promise<bool>().get());
 }
 
-TEST_CASE("rule 45: hundreds of tasks") {
+TEST_CASE("rule 44: hundreds of tasks") {
   for (const std::size_t workers : {1U, 2U, 4U}) {
     threadpool pool(workers);
     AsyncSteps flow{pool};
@@ -174,7 +174,7 @@ TEST_CASE("rule 45: hundreds of tasks") {
   }
 }
 
-TEST_CASE("rules 45 and 46: groups in groups, of both kinds of flow") {
+TEST_CASE("rules 44 and 45: groups in groups, of both kinds of flow") {
   on_pools<int>(12, [](threadpool& pool, IAsyncSteps&) -> task<int> {
     const auto pair = [](threadpool& p, int i) -> task<int> {
       auto [x, y] = co_await when_all(number(p, i), number(p, i));
@@ -186,7 +186,7 @@ TEST_CASE("rules 45 and 46: groups in groups, of both kinds of flow") {
   });
 }
 
-TEST_CASE("rule 45: the first exception is thrown when the others have ended") {
+TEST_CASE("rule 44: the first exception is thrown when the others have ended") {
   on_pools<std::string>("x", [](threadpool& pool, IAsyncSteps&) -> task<std::string> {
     const auto fails = [](threadpool& p) -> task<> {
       co_await schedule(p);
@@ -202,7 +202,7 @@ TEST_CASE("rule 45: the first exception is thrown when the others have ended") {
   });
 }
 
-TEST_CASE("rule 46: the losers have ended when the winner's value arrives; results of others are destroyed") {
+TEST_CASE("rule 45: the losers have ended when the winner's value arrives; results of others are destroyed") {
   on_pools<bool>(true, [](threadpool& pool, IAsyncSteps&) -> task<bool> {
     const auto race = [](threadpool& p) -> task<std::shared_ptr<held>> {
       co_await schedule(p);
@@ -222,7 +222,7 @@ TEST_CASE("rule 46: the losers have ended when the winner's value arrives; resul
 }
 
 TEST_CASE(
-    "rules 45 and 46: random trees that fail, time out and are cancelled; each task has ended when its wait has") {
+    "rules 44 and 45: random trees that fail, time out and are cancelled; each task has ended when its wait has") {
   for (const std::size_t workers : {1U, 2U, 4U}) {
     CAPTURE(workers);
     threadpool pool(workers);
