@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "async/async.hpp"
@@ -77,6 +78,41 @@ bool cancellation_token() {
   return false;
 }
 
+/// spawn and goroutines, select, join! and errgroup, channels, spawn_blocking, Notify.
+bool tokio_and_go() {
+  async::threadpool pool(2);
+  async::bounded_queue<int> channel(1);
+  async::event ready;
+  std::atomic<int> sum{0};
+  async::future<void> consumer = steps::post(pool, [&](IAsyncSteps& root) {
+    root.loop([&](IAsyncSteps& asi) {
+      asi.select(async::on_pop(channel, [&sum](IAsyncSteps&, int x) { sum += x; }),
+                 async::after(1h, [](IAsyncSteps& late) { late.breakLoop(); }));
+    });
+  });
+  async::future<void> producer = steps::post(pool, [&](IAsyncSteps& asi) {
+    asi.await(ready);
+    auto& both = asi.parallel();
+    for (const int x : {20, 3}) {
+      both.add([&channel, x](IAsyncSteps& branch) {
+        branch.await(async::blocking_pool::shared(), twice, x);
+        branch.add([&channel](IAsyncSteps& last, int y) { last.enqueue(channel, y); });
+      });
+    }
+  });
+  ready.set();
+  producer.get();
+  while (sum != 46) std::this_thread::yield();
+  consumer.cancel();
+  channel.close();
+  try {
+    consumer.get();
+  } catch (const std::exception&) {  // cancelled, or the channel was closed first
+    return async::blocking_pool::shared().post(twice, 4).get() == 8;
+  }
+  return false;
+}
+
 bool futoin_names() {
   futoin::ri::AsyncTool tool;
   futoin::ri::AsyncSteps flow{tool};
@@ -103,11 +139,9 @@ int main() {
   const struct {
     const char* from;
     bool (*works)();
-  } rows[] = {{"boost::async", boost_async},
-              {"PPL tasks", ppl_tasks},
-              {"PPL cancellation_token", cancellation_token},
-              {"FutoIn C++", futoin_names},
-              {"FutoIn C++, new code", futoin_new_code}};
+  } rows[] = {
+      {"boost::async", boost_async}, {"PPL tasks", ppl_tasks},     {"PPL cancellation_token", cancellation_token},
+      {"tokio, Go", tokio_and_go},   {"FutoIn C++", futoin_names}, {"FutoIn C++, new code", futoin_new_code}};
   int wrong = 0;
   for (const auto& row : rows) {
     const bool works = row.works();
