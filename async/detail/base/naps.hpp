@@ -21,8 +21,9 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
     if (look_after_pool != nullptr) {
       bool has_turned = false;
       for (std::chrono::microseconds nap = first;; nap = has_turned ? first : (std::min)(2 * nap, longest)) {
-        const wait_clock::time_point next = has_turned ? wait_clock::now() : wait_clock::now() + nap;
-        if (deadline != nullptr && *deadline <= next) break;
+        const wait_clock::time_point now = wait_clock::now();
+        if (deadline != nullptr && *deadline <= (has_turned ? now : now + nap)) break;
+        const wait_clock::time_point next = has_turned ? wait_clock::time_point() : now + nap;  // none: no system call
         if (sleep(&next)) return true;
         has_turned = look_after_pool();
       }

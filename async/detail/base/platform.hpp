@@ -191,6 +191,7 @@ inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expecte
     __kernel_long_t seconds, nanoseconds;
   } until{};
   if (deadline != nullptr) {  // steady_clock is CLOCK_MONOTONIC, the clock of FUTEX_WAIT_BITSET
+    if (*deadline <= wait_clock::time_point()) return word.load(std::memory_order_relaxed) != expected;  // only a look
     const auto since = (std::max)(deadline->time_since_epoch(), wait_clock::duration::zero());
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
     constexpr std::chrono::seconds longest{(std::numeric_limits<__kernel_long_t>::max)()};
