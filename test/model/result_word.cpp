@@ -94,6 +94,7 @@ struct removed : rl::test_suite<removed, 3> {
     if (result.word.is_ready()) check(result.value.get() == 7, "the value is there");
     mine.times.set(100);  // the memory is used for something else
     mine.next.set(nullptr);
+    mine.ahead.set(nullptr);
   }
   void after() {
     for (const action& a : waiters) check(a.times.get() == 100, "nothing runs afterwards");
@@ -111,10 +112,37 @@ struct both_removed : rl::test_suite<both_removed, 2> {
     check(result.word.remove(mine), "the action was listed");
     check(!result.word.remove(mine), "and is not any more");
     mine.next.set(nullptr);
+    mine.ahead.set(nullptr);
   }
   void after() {
     check(result.make(7), "the list is intact");
     for (const action& a : waiters) check(a.times.get() == 0, "nothing runs");
+  }
+};
+
+/// One thread's actions leave in any order, and one comes back, beside those of another: the rest runs once.
+struct some_removed : rl::test_suite<some_removed, 2> {
+  shared_result result;
+  action waiters[6];
+
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (unsigned i = 0; i != 4; ++i) check(result.word.add(waiters[i]), "it is not ready");
+      check(result.word.remove(waiters[1]), "from the middle");
+      check(result.word.remove(waiters[3]), "the newest of this thread");
+      check(result.word.remove(waiters[0]), "the oldest of this thread");
+      check(result.word.add(waiters[1]), "again");
+      check(!result.word.remove(waiters[0]), "it was removed");
+    } else {
+      check(result.word.add(waiters[4]), "it is not ready");
+      check(result.word.add(waiters[5]), "it is not ready");
+      check(result.word.remove(waiters[4]), "the action was listed");
+    }
+  }
+  void after() {
+    check(result.make(7), "the list is intact");
+    const unsigned runs[6] = {0, 1, 1, 0, 0, 1};
+    for (unsigned i = 0; i != 6; ++i) check(waiters[i].times.get() == runs[i], "what was left runs once");
   }
 };
 
@@ -169,6 +197,7 @@ int main(int argc, char** argv) {
   run.check<made_once>("a result is made once, and who waits sees it");
   run.check<removed>("a result is made ready while a thread stops waiting for it");
   run.check<both_removed>("two threads stop waiting for a result");
+  run.check<some_removed>("actions leave from anywhere");
   run.check<given_back>("a thread that cannot make the value leaves it to another");
   run.check<chained>("an action makes another result ready");
   return run.result();

@@ -111,7 +111,13 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     }
   }
 
-  static void drop(result_state& s) noexcept { of(s).call_.drop(); }
+  /// If the source is not ready, it forgets this.
+  static void drop(result_state& s) noexcept {
+    then_result& self = of(s);
+    const bool was_listed = self.source_.word.remove(self);
+    self.call_.drop();
+    if (was_listed) self.release();  // the maker's reference; the caller has another one
+  }
   static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>, true};
 
   result_state& source_;  // valid until call_ is made or dropped

@@ -17,7 +17,8 @@ struct alignas(8) continuation {
   continuation& operator=(const continuation&) = delete;
 
   continuation* (*run)(continuation&) noexcept;
-  cell<continuation*> next{nullptr};  // of the list that it is in
+  cell<continuation*> next{nullptr};   // of the list that it is in
+  cell<continuation*> ahead{nullptr};  // the other way, of the first one itself; null: not linked back yet
 };
 
 /// Runs a list of actions, and those that they return.
@@ -45,8 +46,10 @@ inline void run_all(continuation* list) noexcept {
 /// | remove | not ready, not locked | locked, then one action less | a thread that stops waiting |
 ///
 /// Threads     any.
-/// Progress    take(), give_back() and is_ready() are wait-free. The others are lock-free except while a remove() walks
-///             the list of actions, for which they spin.
+/// Progress    take(), give_back() and is_ready() are wait-free. The others are lock-free except while a remove() has
+/// the
+///             list of actions, for which they spin. A remove() looks at each action that was added since the one
+///             before.
 class result_word {
  public:
   /// True: the caller makes the result, and calls publish() or give_back().
@@ -81,6 +84,7 @@ class result_word {
       pass_lock(word, pause);
       if ((word & ready) != 0) return false;
       c.next.set(first_of(word));
+      c.ahead.set(nullptr);
       // [K5] release, pairs with [K4] and [K6]: publishes the action. Acquire on failure, pairs with [K4]: as [K3]
     } while (!word_.compare_exchange_weak(word, (word & flags) | reinterpret_cast<std::uintptr_t>(&c),
                                           std::memory_order_release, std::memory_order_acquire));
@@ -97,19 +101,21 @@ class result_word {
       // [K6] acquire, pairs with [K5] and [K7]: the actions are complete, and so is the list
     } while (!word_.compare_exchange_weak(word, word | locked, std::memory_order_acquire, std::memory_order_relaxed));
     continuation* const first = first_of(word);
-    continuation* before = nullptr;
-    continuation* found = first;
-    while (found != nullptr && found != &c) found = (before = found)->next.get();
+    link_back(first);
+    continuation* const ahead = c.ahead.get();
     std::uintptr_t change = locked;
-    if (found != nullptr) {
-      if (before != nullptr) {
-        before->next.set(c.next.get());
+    if (ahead != nullptr) {
+      continuation* const behind = c.next.get();
+      if (ahead == &c) {
+        change |= reinterpret_cast<std::uintptr_t>(first) ^ reinterpret_cast<std::uintptr_t>(behind);
       } else {
-        change |= reinterpret_cast<std::uintptr_t>(first) ^ reinterpret_cast<std::uintptr_t>(c.next.get());
+        ahead->next.set(behind);
       }
+      if (behind != nullptr) behind->ahead.set(ahead == &c ? behind : ahead);
+      c.ahead.set(nullptr);
     }
     word_.fetch_xor(change, std::memory_order_release);  // [K7] release, pairs with [K6] and [K4]: the list
-    return found != nullptr;
+    return ahead != nullptr;
   }
 
  private:
@@ -119,6 +125,16 @@ class result_word {
   static constexpr std::uintptr_t flags = taken | ready | locked;
 
   static continuation* first_of(std::uintptr_t word) noexcept { return reinterpret_cast<continuation*>(word & ~flags); }
+
+  /// Links back the actions that were added since the last remove(), which are in front of the others. Under the lock.
+  static void link_back(continuation* first) noexcept {
+    continuation* ahead = first;
+    for (continuation* c = first; c != nullptr; ahead = std::exchange(c, c->next.get())) {
+      const bool is_linked = c->ahead.get() != nullptr;
+      c->ahead.set(ahead);
+      if (is_linked) return;
+    }
+  }
 
   void pass_lock(std::uintptr_t& word, backoff& pause) const noexcept {
     for (; (word & locked) != 0; word = word_.load(std::memory_order_acquire)) pause.wait();  // [K3]
