@@ -3,7 +3,7 @@
 #include <chrono>   // for duration
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/atomics.hpp"         // for atomic, under_model, yield_thread
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
@@ -55,9 +55,10 @@ class event_call {
 ///             busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no lock that
 ///             these need. Do not call them in a callback of an event loop, such as a step of a flow: the loop stands
 ///             still meanwhile.
-/// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A waiting thread
-///             that is woken may be ahead of the end of set(): it must not destroy the event then.
-/// Memory      16 words. A flow or coroutine that waits takes one recycled block.
+/// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A thread whose
+///             wait() or wait_for() has returned true may destroy the event: calls of set() that it can have seen are
+///             over. is_set(), flows and coroutines may be ahead of the end of set(): they must not.
+/// Memory      17 words. A flow or coroutine that waits takes one recycled block.
 /// Example     test/example/event.cpp
 class event {
  public:
@@ -68,6 +69,7 @@ class event {
 
   /// Ends all waits, and those that begin before the next reset(). No effect if it is set.
   void set() noexcept {
+    const in_set here(*this);
     std::uint32_t seen = word_.load(std::memory_order_relaxed), to = 0;
     do {
       // If it is set, it is written all the same: what this thread has done is for later waits, too.
@@ -101,16 +103,42 @@ class event {
   static constexpr std::uint32_t set_bit = 1;
   static constexpr std::uint32_t one_set = 2;  // the number of changes by set(), modulo 2^31
 
+  /// A call of set(). Threads that it wakes wait for its end; on this thread, coroutines may.
+  class in_set {
+   public:
+    explicit in_set(event& e) noexcept : event_(e) {
+      e.setters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: published with the word
+      if constexpr (!detail::under_model) ++depth;
+    }
+    ~in_set() {
+      if constexpr (!detail::under_model) --depth;
+      event_.setters_.fetch_sub(1, std::memory_order_release);  // [EV4] release, pairs with [EV5]: the last access
+    }
+    in_set(const in_set&) = delete;
+    in_set& operator=(const in_set&) = delete;
+
+    static inline constinit thread_local unsigned depth = 0;
+
+   private:
+    event& event_;
+  };
+
   std::uint32_t look() const noexcept {
     return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1] and [EV3]
   }
   bool wait_until(const detail::queue_deadline* until) noexcept {
     const detail::event_call call(*this);
-    return detail::wait_in_queue(
+    const bool is_over = detail::wait_in_queue(
         events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });
+    if (is_over && in_set::depth == 0) {
+      // [EV5] acquire, pairs with [EV4]: the caller may destroy this
+      while (setters_.load(std::memory_order_acquire) != 0) detail::yield_thread();
+    }
+    return is_over;
   }
 
-  detail::atomic<std::uint32_t> word_;  // number of changes | set
+  detail::atomic<std::uint32_t> word_;        // number of changes | set
+  detail::atomic<std::uint32_t> setters_{0};  // calls of set()
   detail::event_count events_;
 };
 

@@ -3,6 +3,8 @@
 // async::event under every schedule that Relacy finds: threads that sleep, and waiters that are notified.
 #include "relacy_runner.hpp"
 
+#include <optional>
+
 // After the seam.
 #include "async/event.hpp"
 #include "listed_waiter.hpp"
@@ -102,6 +104,17 @@ struct pulse : rl::test_suite<pulse<IsListed, Fault>, 2> {
   }
 };
 
+/// The one that has waited destroys the event.
+struct destroys : rl::test_suite<destroys, 2> {
+  std::optional<event> e{std::in_place};
+
+  void thread(unsigned index) {
+    if (index == 1) return e->set();
+    e->wait();
+    e.reset();
+  }
+};
+
 /// A waiter that leaves passes its wake-up on.
 struct leaves : rl::test_suite<leaves, 3> {
   event e;
@@ -127,6 +140,7 @@ int main(int argc, char** argv) {
   run.check<reset_publishes>("one resets it", some);
   run.check<pulse<false, fault::none>>("a sleeper, and a reset", some);
   run.check<pulse<true, fault::none>>("a listed waiter, and a reset", some);
+  run.check<destroys>("the waiter destroys it", some);
   run.check<leaves>("one leaves", some);
   run.check_fails<pulse<true, fault::lists_without_test>>("one does not test again", some);
   return run.result();

@@ -71,6 +71,34 @@ TEST_CASE("event: set() ends all waits of threads, tasks and flows that began be
   }
 }
 
+TEST_CASE("event: a thread that has waited may destroy the event") {
+  async::threadpool pool(1);
+  for (std::size_t round = 0; round < testing::rounds(5'000); ++round) {
+    auto e = std::make_unique<event>();
+    pool.execute([done = e.get()] { done->set(); });
+    if (round % 2 == 0) {
+      e->wait();
+    } else {
+      CHECK(e->wait_for(1h));
+    }
+  }
+}
+
+TEST_CASE("event: a coroutine that goes on inside set() does not wait for the end of set()") {
+  event e;
+  bool has_ended = false;
+  auto waits = [](event& which, bool& done) -> testing::other_coroutine {
+    co_await which.on_set();
+    which.wait();
+    which.set();
+    done = true;
+  };
+  const testing::other_coroutine one = waits(e, has_ended);
+  e.set();
+  CHECK(has_ended);
+  one.handle.destroy();
+}
+
 TEST_CASE("event: a task that waits lets the pool's other tasks and flows go on, also with one worker") {
   async::threadpool pool(1);
   event e;
