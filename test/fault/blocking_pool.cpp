@@ -5,10 +5,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <new>
+#include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "async/blocking_pool.hpp"
@@ -86,4 +89,31 @@ TEST_CASE("a pool that gets no further thread makes its calls on those it has") 
   go.set_value();
   pool.wait_idle();
   CHECK(made == 100);
+}
+
+TEST_CASE("stop() makes the calls that no thread could be started for, and waits for threads that those start") {
+  std::optional<fail_thread> failing;
+  std::atomic<bool> has_begun{false};
+  std::atomic<bool> has_ended{false};
+  std::optional<blocking_pool> pool;
+  const auto slow = [&has_begun, &has_ended] {
+    has_begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    has_ended = true;
+  };
+  bool is_first = true;
+  pool.emplace(async::blocking_pool_options{.max_threads = 1, .on_thread_stop = [&](std::size_t) {
+                                              if (!std::exchange(is_first, false)) return;
+                                              failing.emplace(0);
+                                              pool->execute([&] {  // by stop(): the last thread is ending
+                                                failing.reset();
+                                                pool->execute(slow);
+                                                while (!has_begun) std::this_thread::yield();
+                                              });
+                                            }});
+  pool->execute([] {});
+  pool->stop();
+  CHECK(has_ended);
+  CHECK(pool->size() == 0);
+  pool.reset();
 }

@@ -254,10 +254,13 @@ class blocking_crew {
     late_calls_run_ = late_calls_run_ || late_calls_run;
     if (std::exchange(is_stopping_, true)) return changed_.wait(lock, [this] { return has_stopped_; });
     for (idler* i = newest_idle_; i != nullptr; i = i->older) i->wake.notify_one();
-    changed_.wait(lock, [this] { return threads_.empty(); });
-    blocking_crew* const outside = std::exchange(of_this_thread, this);
-    while (!queue_.empty()) make_next(lock);  // no thread could be started for them
-    of_this_thread = outside;
+    blocking_crew* const outside = of_this_thread;
+    do {
+      changed_.wait(lock, [this] { return threads_.empty(); });
+      of_this_thread = this;
+      while (threads_.empty() && !queue_.empty()) make_next(lock);  // no thread could be started for them
+      of_this_thread = outside;
+    } while (!threads_.empty());  // those calls have posted others, for which one could
     std::thread last = std::move(ended_);
     lock.unlock();
     if (last.joinable()) last.join();
