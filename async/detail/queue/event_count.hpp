@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
+#include <algorithm>  // for clamp, min
+#include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t
 #include <limits>     // for numeric_limits
 #include <mutex>      // for lock_guard
@@ -87,10 +88,11 @@ class event_count {
       choose(seen, count);
   }
 
-  /// Lists a waiter, behind the others or in front of them. The caller tests its condition after that.
+  /// Lists a waiter, behind the others or in front of them; behind them while everyone is notified. The caller tests
+  /// its condition after that.
   void add(queue_waiter& w, bool in_front) noexcept {
     const std::lock_guard here(lock_);
-    in_front ? list_.push_front(w) : list_.push(w);
+    in_front&& calls_of_all_ == 0 ? list_.push_front(w) : list_.push(w);
     // relaxed: the bit changes under the lock only. Where it is set, the waker that has not seen it was before the
     // waiter that set it, who had the lock before.
     if ((word_.load(std::memory_order_relaxed) & listed) == 0) {
@@ -134,17 +136,29 @@ class event_count {
     }
   }
 
-  /// Up to 32 waiters at a time, so that the lock is held for a short while only.
   void notify(std::uint32_t count) noexcept {
     const resume_scope all_at_the_end;
+    if (count != everyone) return notify_first(count);
+    notify_first(begin_call_of_all());
+    const std::lock_guard here(lock_);
+    --calls_of_all_;
+  }
+  /// Returns the number of those that are listed now, at least 1. Until the call ends, no waiter comes in front of
+  /// them: those that come again meanwhile, even faster than they are notified, do not keep the caller.
+  std::uint32_t begin_call_of_all() noexcept {
+    const std::lock_guard here(lock_);
+    ++calls_of_all_;
+    return static_cast<std::uint32_t>((std::clamp)(list_.size(), std::size_t{1}, std::size_t{everyone - 1}));
+  }
+  /// Up to 32 waiters at a time, so that the lock is held for a short while only.
+  void notify_first(std::uint32_t count) noexcept {
     while (count != 0) {
       queue_waiter* first = unlist((std::min)(count, 32U));
       if (first == nullptr) return;
-      while (first != nullptr) {
+      for (; first != nullptr; --count) {
         queue_waiter& chosen = *first;
         first = std::exchange(chosen.behind, nullptr);
         chosen.notify();
-        if (count != everyone) --count;
       }
     }
   }
@@ -187,7 +201,8 @@ class event_count {
 
   atomic<std::uint32_t> word_{0};
   spin_lock lock_;
-  waiter_queue<queue_waiter> list_;  // guarded by lock_
+  std::uint32_t calls_of_all_ = 0;  // wake(everyone) that are under way; guarded by lock_, as is the next
+  waiter_queue<queue_waiter> list_;
 };
 
 }  // namespace async::detail

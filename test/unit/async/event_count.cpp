@@ -25,6 +25,7 @@ struct waiter : async::detail::queue_waiter {
     CHECK(its.is_chosen);
     its.log.push_back(its.number);
     if (its.passes_on_to != nullptr) its.passes_on_to->wake(1);
+    if (its.comes_again_to != nullptr && its.log.size() < 1000) its.comes_again_to->add(w, its.in_front);
   }
   static constexpr operations table{reserve, notify};
 
@@ -32,6 +33,8 @@ struct waiter : async::detail::queue_waiter {
   std::vector<int>& log;
   bool is_chosen = false;
   event_count* passes_on_to = nullptr;
+  event_count* comes_again_to = nullptr;
+  bool in_front = false;
 };
 
 struct scene {
@@ -102,5 +105,22 @@ TEST_CASE("a waiter that is notified may be listed again at once") {
   for (int i = 0; i < 3; ++i) {
     s.add(0);
     CHECK(s.wake(1) == numbers{0});
+  }
+}
+
+TEST_CASE("everyone is notified once, also while the notified come again, in front or not") {
+  for (const bool in_front : {false, true}) {
+    scene s(100);
+    numbers all;
+    for (std::size_t i = 0; i < 100; ++i) {
+      s.add(i);
+      s.waiters[i].comes_again_to = &s.events;
+      s.waiters[i].in_front = in_front;
+      all.push_back(static_cast<int>(i));
+    }
+    CHECK(s.wake(event_count::everyone) == all);
+    CHECK(s.wake(event_count::everyone) == all);
+    CHECK(s.wake(1) == numbers{0});
+    CHECK(s.wake(1) == numbers{in_front ? 0 : 1});  // where not everyone is called, those in front come first again
   }
 }
