@@ -62,7 +62,7 @@ inline void pool_core::fetch_ahead(worker& w) noexcept {
 
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
 inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
-  const bool backlog_first = ++w.turn % worker::injector_share == 0;
+  const bool backlog_first = ++w.loop_turn % worker::injector_share == 0;
   loop_slot* next = backlog_first ? nullptr : w.ready.take();
   if (next == nullptr) next = take_from_backlog(w);
   if (next == nullptr && backlog_first) next = w.ready.take();

@@ -159,6 +159,28 @@ TEST_CASE("timers of a worker's loop fire in order and never early, and handles 
   CHECK(order == std::vector<int>{2, 8});
 }
 
+TEST_CASE("a task that posts itself for ever does not keep a task from outside from its turn") {
+  for (unsigned before = 1; before < 100'000; before *= 3) {
+    threadpool pool(1);
+    std::atomic<unsigned> ran{0};
+    std::atomic<bool> is_over{false};
+    struct again {
+      threadpool& pool;
+      std::atomic<unsigned>& ran;
+      std::atomic<bool>& is_over;
+      void operator()() const {
+        ++ran;
+        if (!is_over) pool.execute(again(*this));
+      }
+    };
+    pool.execute(again{pool, ran, is_over});
+    while (ran < before) std::this_thread::yield();
+    const auto from_outside = pool.post([] {});
+    CHECK(from_outside.wait_for(10s) == std::future_status::ready);
+    is_over = true;
+  }
+}
+
 TEST_CASE("tasks that post tasks and callbacks that post callbacks starve neither each other nor the timers") {
   std::atomic<bool> stop{false};
   std::atomic<int> tasks{0}, callbacks{0}, timers{0};
