@@ -49,11 +49,16 @@ struct foreign {
 };
 
 /// Goes to the pool, pauses the thread that has sent it there, and tells that it is over.
-testing::other_coroutine visit(async::future<void> start, async::threadpool& pool, bool by_post, std::thread& sender,
+enum class by { schedule, post, flow };
+testing::other_coroutine visit(async::future<void> start, async::threadpool& pool, by how, std::thread& sender,
                                async::promise<void>& over) {
   co_await std::move(start);
-  if (by_post) {
+  if (how == by::post) {
     co_await steps::interop::post(pool, [](std::thread* t) { testing::pause_thread(*t); }, &sender);
+  } else if (how == by::flow) {
+    steps::AsyncSteps flow{pool};
+    flow.add([&sender](IAsyncSteps&) { testing::pause_thread(sender); });
+    co_await steps::interop::execute(flow);
   } else {
     co_await steps::interop::schedule(pool);
     testing::pause_thread(sender);
@@ -259,7 +264,7 @@ TEST_CASE("a pool may end when a coroutine has left it, beside the thread that h
     async::promise<void> start, over;
     async::future<void> is_over = over.get_future();
     std::thread sender;
-    const auto visitor = visit(start.get_future(), *pool, round % 4 < 2, sender, over);
+    const auto visitor = visit(start.get_future(), *pool, static_cast<by>(round / 2 % 3), sender, over);
     std::atomic<bool> is_there{false};
     sender = std::thread([&] {
       while (!is_there) std::this_thread::yield();
