@@ -92,7 +92,11 @@ class event_count {
   /// its condition after that.
   void add(queue_waiter& w, bool in_front) noexcept {
     const std::lock_guard here(lock_);
-    in_front&& calls_of_all_ == 0 ? list_.push_front(w) : list_.push(w);
+    if (in_front && calls_of_all_ == 0) {
+      list_.push_front(w);
+    } else {
+      list_.push(w);
+    }
     // relaxed: the bit changes under the lock only. Where it is set, the waker that has not seen it was before the
     // waiter that set it, who had the lock before.
     if ((word_.load(std::memory_order_relaxed) & listed) == 0) {

@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("rule 31: a limit of a limiter that is not set does not exist
     crowd<Flow> c(b);
     for (int i = 0; i < 20; ++i) c.add(limiter, 10ms);
     b.pass(500ms);
-    std::vector<long> counts;
+    std::vector<std::ptrdiff_t> counts;
     for (const char* when : {"0: ", "10: ", "20: ", "100: "}) {
       counts.push_back(std::count_if(c.seen.begin(), c.seen.end(), [when](const std::string& line) {
         return line.starts_with(when) && line.ends_with(" in");
@@ -320,7 +320,7 @@ TEST_CASE_TEMPLATE("rule 31: a limit of a limiter that is not set does not exist
                                    [](const std::string& line) { return line.ends_with("DefenseRejected"); }));
     return counts;
   };
-  using counts = std::vector<long>;
+  using counts = std::vector<std::ptrdiff_t>;
   CHECK(entered({}) == counts{20, 0, 0, 0, 0});
   CHECK(entered({.concurrent = 2, .max_queue = 20}) == counts{2, 2, 2, 0, 0});
   CHECK(entered({.concurrent = 2}) == counts{2, 2, 2, 0, 0});
