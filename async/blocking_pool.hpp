@@ -54,8 +54,12 @@ struct blocking_pool_options {
 /// Threads     every member from any thread, and from the pool's own calls unless stated otherwise; construction and
 ///             destruction by one thread. A call belongs to no threadpool: threadpool::current() is null in it.
 /// Progress    a post takes a mutex, and starts a thread where one is needed: about 20 us.
-/// Exceptions  an exception that leaves a call goes to its future, or to on_unhandled if the call has none.
-/// Waiting     a call that waits for another call of the same pool holds its thread meanwhile. When max_threads calls
+/// Exceptions  an exception that leaves a call goes to its future, or to on_unhandled if the call has none. A call that
+///             is accepted while the pool's only thread ends, and for which no thread can be started, waits until the
+///             next post or stop().
+/// Coroutines  await a call by its future: `co_await disk.post(f)`. There are no flows on this pool, and no then(pool,
+/// f). Waiting     a call that waits for another call of the same pool holds its thread meanwhile. When max_threads
+/// calls
 ///             wait for calls that are queued, none of them goes on. A task of a threadpool that waits for a future of
 ///             this pool does not hold up its pool: see threadpool.
 /// Shutdown    stop() and the destructor run every accepted call and join every thread. The memory of ended threads is
@@ -65,7 +69,7 @@ class blocking_pool {
  public:
   /// Starts no thread. Throws std::invalid_argument if max_threads is 0 or idle_time is negative.
   explicit blocking_pool(blocking_pool_options options = {})
-      : crew_({options.max_threads, options.idle_time, options.max_queue}, pool_options(std::move(options))) {}
+      : crew_({options.max_threads, options.idle_time, options.max_queue}, take_hooks(options)) {}
   blocking_pool(const blocking_pool&) = delete;
   blocking_pool& operator=(const blocking_pool&) = delete;
 
@@ -126,7 +130,7 @@ class blocking_pool {
   }
 
  private:
-  static threadpool_options pool_options(blocking_pool_options&& own) {
+  static threadpool_options take_hooks(blocking_pool_options& own) {
     threadpool_options made;
     made.name = std::move(own.name);
     made.on_thread_start = std::move(own.on_thread_start);

@@ -83,6 +83,7 @@ class event {
     // [EV3] acq_rel, pairs with [EV1] and [EV2]: publishes what was done before
     word_.fetch_and(~set_bit, std::memory_order_acq_rel);
   }
+  /// True from set() to reset().
   bool is_set() const noexcept { return (look() & set_bit) != 0; }
 
   /// Returns when the event is set, or has been since the call began.

@@ -365,7 +365,8 @@ class IAsyncSteps : public detail::step {
   }
   /// Calls f() when the step has ended, in whatever way: by success, after its error handler, by a timeout or cancel().
   /// Several functions of a step are called newest first, in turn with the destructors of its stack() objects. The step
-  /// does not wait for it. An exception of f is an unhandled error. In a flow with fixed memory it throws Error when
+  /// does not wait for it. An exception of f goes to on_unhandled() of the loop or pool, which ends the program by
+  /// default. In a flow with fixed memory it throws Error when
   /// there is no room.
   ///
   /// Use it to give back what no destructor does. Do not use it to raise errors (setCancel() and error handlers see the

@@ -30,11 +30,11 @@ class Limiter final : public ISync {
 
   /// The limits.
   struct Params {
-    std::size_t concurrent = unlimited;                         ///< flows inside at the same time
-    std::size_t max_queue = unlimited;                          ///< flows that wait for one of these places
-    std::size_t rate = unlimited;                               ///< entries per period
+    std::size_t concurrent = unlimited;  ///< flows inside at the same time
+    std::size_t max_queue = unlimited;   ///< flows that wait for a place; of use with `concurrent`
+    std::size_t rate = unlimited;        ///< entries per period
     std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period; of use with `rate`
-    std::size_t burst = unlimited;  ///< flows with one of `concurrent` places that may wait for the next period
+    std::size_t burst = unlimited;  ///< flows that may wait for the next period; of use with `rate`
   };
 
   /// A limiter that lets every flow in.
