@@ -161,9 +161,9 @@ TEST_CASE("timers of a worker's loop fire in order and never early, and handles 
 
 TEST_CASE("a task that posts itself for ever does not keep a task from outside from its turn") {
   for (unsigned before = 1; before < 100'000; before *= 3) {
-    threadpool pool(1);
     std::atomic<unsigned> ran{0};
     std::atomic<bool> is_over{false};
+    threadpool pool(1);
     struct again {
       threadpool& pool;
       std::atomic<unsigned>& ran;
