@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds, seconds
-#include <concepts>     // for constructible_from
-#include <cstddef>      // for size_t
-#include <exception>    // for exception_ptr
-#include <functional>   // for invoke
-#include <string>       // for string
-#include <tuple>        // for tuple, apply
-#include <type_traits>  // for decay_t
-#include <utility>      // for forward, move
+#include <chrono>     // for nanoseconds, seconds
+#include <concepts>   // for constructible_from
+#include <cstddef>    // for size_t
+#include <exception>  // for exception_ptr
+#include <string>     // for string
+#include <utility>    // for forward, move
 
 #include "async/detail/base/unique_function.hpp"  // for unique_function
+#include "async/detail/call/bound_call.hpp"       // for bound_call
 #include "async/detail/call/call_result.hpp"      // for hand_call_to
 #include "async/detail/call/future_access.hpp"    // for future_access
 #include "async/detail/pool/blocking_crew.hpp"    // for blocking_crew
@@ -94,10 +92,7 @@ class blocking_pool {
     if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
       crew_.put(task(std::forward<F>(f)));
     } else {
-      crew_.put(task([f = std::decay_t<F>(std::forward<F>(f)),
-                      held = std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)]() mutable {
-        std::apply([&f](auto&... a) { static_cast<void>(std::invoke(std::move(f), std::move(a)...)); }, held);
-      }));
+      crew_.put(task(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...)));
     }
   }
 

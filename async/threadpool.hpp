@@ -4,10 +4,8 @@
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for terminate
-#include <functional>   // for invoke
 #include <future>       // for future
 #include <iterator>     // for input_iterator, iter_reference_t
-#include <tuple>        // for tuple, apply
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move
 #include <version>      // for __cpp_lib_jthread
@@ -17,6 +15,7 @@
 
 #include "async/detail/base/block_cache.hpp"     // for trim_blocks
 #include "async/detail/base/platform.hpp"        // for return_free_memory
+#include "async/detail/call/bound_call.hpp"      // for bound_call
 #include "async/detail/call/call_result.hpp"     // for submit_call, call_kind
 #include "async/detail/call/call_state.hpp"      // for wait_for_call
 #include "async/detail/call/future_access.hpp"   // for future_access
@@ -142,10 +141,7 @@ class threadpool {
     if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
       core_.submit(std::forward<F>(f));
     } else {
-      core_.submit([f = std::decay_t<F>(std::forward<F>(f)),
-                    held = std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)]() mutable {
-        std::apply([&f](auto&... a) { static_cast<void>(std::invoke(std::move(f), std::move(a)...)); }, held);
-      });
+      core_.submit(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...));
     }
   }
 

@@ -20,8 +20,7 @@
 /// The functions of IAsyncSteps (`Face`) that take more than a line.
 namespace steps::detail {
 
-/// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is
-/// known.
+/// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is known.
 template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;

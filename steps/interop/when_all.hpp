@@ -207,8 +207,8 @@ auto when_all(A&&... tasks) noexcept {
     return detail::all_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
   }
 }
-/// The same for any number of tasks of a type: a std::vector of their values; nothing for task<void>. Of an empty
-/// vector it is an empty one, at once. Throws std::bad_alloc; nothing has been taken then.
+/// The same for any number of tasks of one type. Gives a std::vector of their values, or nothing for task<void>.
+/// Without tasks it does not wait. Throws std::bad_alloc; nothing has been taken then.
 template <class T>
 auto when_all(std::vector<task<T>>&& tasks) {
   return detail::all_of_vector<T>(std::move(tasks));
@@ -239,7 +239,7 @@ auto when_any(A&&... tasks) noexcept {
     return detail::any_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
   }
 }
-/// The same for any number of tasks of a type: the value is a T. An empty vector is an Error (InternalError) where it
+/// The same for any number of tasks of one type: the value is a T. An empty vector is an Error (InternalError) where it
 /// is awaited. Throws std::bad_alloc; nothing has been taken then.
 template <class T>
 auto when_any(std::vector<task<T>>&& tasks) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <exception>  // for exception_ptr
-#include <utility>    // for exchange, move
+#include <utility>    // for exchange
 
 #include "async/detail/call/call_stage.hpp"    // for call_stage
 #include "async/detail/future/fulfil.hpp"      // for broken_promise
@@ -11,7 +11,6 @@
 #include "async/detail/wait/pool_wait.hpp"     // for wait_until
 #include "async/detail/wait/pool_watch.hpp"    // for pool_watch
 #include "async/detail/wait/visit.hpp"         // for visit
-#include "async/task.hpp"                      // for task
 
 namespace async::detail {
 
@@ -36,17 +35,8 @@ class call_entry : public job {
   /// Hands it in, with a reference for the pool. Throws what pool_core::submit() throws: then the call was refused, and
   /// the future is broken.
   void submit(pool_core& pool, const operations& how) {
-    pool_ = &pool;
-    operations_ = &how;
-    stage_.hand_in();
-    queued here(*this);
-    if (participant* const p = pool.part_inside()) {
-      pool.fork(*p, this, &posted_task);
-      here.let_go();
-      pool.posted_inside(*p);
-    } else {
-      pool.submit_from_outside(task(std::move(here)));
-    }
+    hand_in(&pool, how);
+    pool.submit_job(this, queued(*this));
   }
 
   /// The same for a call of another maker, who calls run() once. `pool` null: none.

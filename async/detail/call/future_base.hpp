@@ -61,9 +61,9 @@ class future_base {
 
   /// Drops the call, if it has not begun: its captures are destroyed, the result is std::future_error (broken_promise),
   /// and cancel() returns true. A call that has begun is requested to stop, if its first parameter is a
-  /// std::stop_token. Of a chain of then(), the last function is dropped, and the calls before it go on. A flow that
-  /// has started is cancelled (steps::post()), and the result is false. Does not wait. Nothing happens to a result
-  /// without a call, such as that of a promise or of when_all(). Throws std::future_error (no_state).
+  /// std::stop_token. In a chain of then(), it drops only the last function; the calls before it go on. A flow
+  /// of steps::post() that has started is cancelled, and cancel() returns false. Does not wait. Nothing happens to a
+  /// result without a call, such as that of a promise or of when_all(). Throws std::future_error (no_state).
   bool cancel() const { return known_state()->cancel(); }
 
  protected:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>     // for exception_ptr, current_exception, rethrow_exception
-#include <system_error>  // for system_error, make_error_code, errc
-#include <type_traits>   // for is_void_v
-#include <utility>       // for exchange, move
+#include <exception>    // for exception_ptr, current_exception, rethrow_exception
+#include <type_traits>  // for is_void_v
+#include <utility>      // for exchange, move
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
 #include "async/detail/base/naps.hpp"             // for sleep_in_naps
 #include "async/detail/base/platform.hpp"         // for has_stack_room
 #include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/base/would_deadlock.hpp"   // for throw_would_deadlock
 #include "async/detail/call/result_waits.hpp"     // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/fulfil.hpp"         // for broken_promise
 #include "async/detail/future/pending_call.hpp"   // for unseen_by_tsan
@@ -54,17 +54,7 @@ class result_state : public job {
 
   /// Hands the call to the pool, with the maker's reference. Throws what pool_core::submit() throws: then the call was
   /// refused, and the promise is broken. The call may have been made, and the state freed, before this returns.
-  void submit() {
-    pool_core& pool = *pool_;
-    queued here(*this);
-    if (participant* const p = pool.part_inside()) {
-      pool.fork(*p, this, &posted_task);
-      here.let_go();
-      pool.posted_inside(*p);
-    } else {
-      pool.submit_from_outside(task(std::move(here)));
-    }
-  }
+  void submit() { pool_->submit_job(this, queued(*this)); }
 
   /// The call with the maker's reference, for other threads. If the task is destroyed uncalled, the promise is broken.
   task as_task() { return task(queued(*this)); }
@@ -86,7 +76,9 @@ class result_state : public job {
   /// Returns when the result is ready. Throws in a callback of an event loop, if it is not.
   void wait() {
     if (is_ready()) return;
-    if (is_in_callback()) refuse_to_wait();
+    if (is_in_callback()) {
+      throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
+    }
     wait_anywhere();
   }
   /// The same, also in callbacks.
@@ -248,10 +240,6 @@ class result_state : public job {
   void sleep(pool_core& pool, participant& part, wait_scope own) {
     const pool_wake_up alarm(pool, word);
     pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
-  }
-  [[noreturn, gnu::noinline]] static void refuse_to_wait() {
-    throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
-                            "async::future: a wait in a callback of an event loop would stop the loop");
   }
 
   const operations* const operations_;

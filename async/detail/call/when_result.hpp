@@ -125,7 +125,7 @@ class when_any_state final : public result<T> {
   }
   continuation* finish() noexcept {
     const std::size_t first = first_.load(std::memory_order_relaxed);  // relaxed: see decides()
-    for (std::size_t i = added_; i-- != 0;) {  // the newest are in front of the lists that remove() walks
+    for (std::size_t i = 0; i != added_; ++i) {
       if (i != first && state_of(all_, i)->word.remove(actions_[i])) this->release();
     }
     this->value.set(T{first, std::move(all_)});

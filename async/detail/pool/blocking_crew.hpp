@@ -9,15 +9,15 @@
 #include <list>                // for list
 #include <mutex>               // for lock_guard, mutex, unique_lock
 #include <stdexcept>           // for invalid_argument
-#include <system_error>        // for system_error, make_error_code, errc
 #include <thread>              // for thread
 #include <utility>             // for exchange, move
 
-#include "async/detail/base/durations.hpp"   // for later
-#include "async/detail/pool/pool_hooks.hpp"  // for pool_hooks
-#include "async/errors.hpp"                  // for queue_full, stopped
-#include "async/task.hpp"                    // for task
-#include "async/threadpool_options.hpp"      // for threadpool_options
+#include "async/detail/base/durations.hpp"       // for later
+#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
+#include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
+#include "async/errors.hpp"                      // for queue_full, stopped
+#include "async/task.hpp"                        // for task
+#include "async/threadpool_options.hpp"          // for threadpool_options
 
 namespace async::detail {
 
@@ -108,9 +108,7 @@ class blocking_crew {
 
   bool is_inside() const noexcept { return of_this_thread == this; }
   void refuse_inside(const char* what) const {
-    if (is_inside()) {
-      throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
-    }
+    if (is_inside()) throw_would_deadlock(what);
   }
 
   // --- under the mutex -----------------------------------------------------------------------------------------------

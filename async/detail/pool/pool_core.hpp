@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>     // for min, max
-#include <chrono>        // for time_point
-#include <cstddef>       // for size_t
-#include <cstdint>       // for uint64_t
-#include <exception>     // for exception_ptr
-#include <memory>        // for unique_ptr, make_unique, shared_ptr
-#include <mutex>         // for mutex, lock_guard
-#include <stdexcept>     // for out_of_range
-#include <system_error>  // for system_error
-#include <utility>       // for exchange, forward, move
-#include <vector>        // for vector
+#include <algorithm>  // for min, max
+#include <chrono>     // for time_point
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <exception>  // for exception_ptr
+#include <memory>     // for unique_ptr, make_unique, shared_ptr
+#include <mutex>      // for mutex, lock_guard
+#include <stdexcept>  // for out_of_range
+#include <utility>    // for exchange, forward, move
+#include <vector>     // for vector
 
+#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
 #include "async/detail/pool/backlog.hpp"         // for backlog
 #include "async/detail/pool/flow_watch.hpp"      // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"  // for idle_condition
@@ -94,12 +94,17 @@ class pool_core {
       submit_from_outside(task(std::forward<F>(f)));
     }
   }
-  /// To be called after a thread inside the pool has posted a job.
-  void posted_inside(const participant& p) {
-    if (p.as_worker == nullptr && shutdown_.is_over()) [[unlikely]]
-      run_left_over();
+  /// Takes a job in, which `owner` keeps until then. The job may be gone when this returns. Throws as submit().
+  template <class Owner>
+  void submit_job(job* j, Owner owner) {
+    if (participant* const p = part_inside()) {
+      fork(*p, j, &posted_task);
+      owner.let_go();
+      posted_inside(*p);
+    } else {
+      submit_from_outside(task(std::move(owner)));
+    }
   }
-
   /// Takes in a job that a thread will wait for. The caller has the part `p` in the pool. Throws std::bad_alloc; then
   /// the caller keeps the job.
   [[gnu::always_inline]] void fork(participant& p, job* j, task_scope* in) {
@@ -431,9 +436,13 @@ class pool_core {
     return crew_.any_of(first, [&f](worker& w) { return f(w); }) || guests_.any_of(0, [&f](guest& g) { return f(g); });
   }
 
+  /// To be called after a thread inside the pool has posted a job.
+  void posted_inside(const participant& p) {
+    if (p.as_worker == nullptr && shutdown_.is_over()) [[unlikely]]
+      run_left_over();
+  }
   void not_inside_a_task(const char* what) const {
-    if (!is_inside()) return;
-    throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
+    if (is_inside()) throw_would_deadlock(what);
   }
 
   static void run_boxed(job* j) {

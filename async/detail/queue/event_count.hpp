@@ -39,8 +39,9 @@ namespace async::detail {
 ///             follows.
 /// Mixed       where threads sleep and other waiters are listed, a wake-up is for as many of both: a sleeper that
 ///             leaves with an element may take the permit for another one along. Those that find nothing wait again.
-/// Order       sleepers are woken in the kernel's order: first come, first served among equal priorities; listed
-///             waiters in the order of the list. Of those that come again in front, the last one is first.
+/// Order       sleepers are woken in the kernel's order: first come, first served among equal priorities. Listed
+///             waiters are notified in the order of the list. A waiter that is listed in front is ahead of those that
+///             were listed in front before it.
 /// Progress    wake is wait-free without waiters. With sleepers all calls are lock-free for up to 32,767 of them; more
 ///             spin. The list has a lock, and a thread that stops in wake() delays the listed waiters that it has
 ///             chosen.

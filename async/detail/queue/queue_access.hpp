@@ -15,7 +15,7 @@ struct queue_access {
   static event_count& items(Queue& q) noexcept {
     return q.core_.items();
   }
-  /// Changes when there is room for an element, or at close(). Of a bounded_queue.
+  /// For a bounded_queue: changes when there is room for an element, or at close().
   template <class Queue>
   static event_count& room(Queue& q) noexcept {
     return q.core_.room();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Flows that await and fill queues. Rules 36 to 38 of steps/RULES.md.
+// Flows that await and fill queues. Rules 38 to 40 of steps/RULES.md.
 #include <doctest/doctest.h>
 
 #include <array>
