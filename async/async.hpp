@@ -15,6 +15,7 @@
 #include "async/parallel_for.hpp"            // exports parallel_for
 #include "async/parallel_invoke.hpp"         // exports parallel_invoke
 #include "async/parallel_reduce.hpp"         // exports parallel_reduce
+#include "async/priority.hpp"                // exports priority
 #include "async/queue.hpp"                   // exports queue
 #include "async/select.hpp"                  // exports select, on_pop, on_push, on_ready, after, otherwise
 #include "async/task.hpp"                    // exports task
@@ -61,6 +62,8 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
 ///
 /// Threads     any, before main() and in destructors of static objects as well. Once the shared pool has gone, `f` is
 ///             called at once, on the calling thread.
+/// Fork        a child of fork() has a shared pool of its own. A future of a call that the parent has not made throws
+///             stopped_by_fork there.
 /// Exceptions  get() throws what `f` throws. async() throws what copying throws, and std::bad_alloc; nothing has been
 ///             called then. A call that ends its thread with pthread_exit() breaks its promise, and the pool starts
 ///             another thread. If the destructor of a future runs such a call on the waiting thread: std::terminate.

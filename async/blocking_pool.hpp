@@ -7,11 +7,14 @@
 #include <string>     // for string
 #include <utility>    // for forward, move
 
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"            // for process_object
 #include "async/detail/base/unique_function.hpp"  // for unique_function
-#include "async/detail/call/bound_call.hpp"       // for bound_call
+#include "async/detail/call/bound_call.hpp"       // for submit_bound
 #include "async/detail/call/call_result.hpp"      // for hand_call_to
 #include "async/detail/call/future_access.hpp"    // for future_access
 #include "async/detail/pool/blocking_crew.hpp"    // for blocking_crew
+#include "async/errors.hpp"                       // for discard_t
 #include "async/task.hpp"                         // for task
 #include "async/threadpool.hpp"                   // for async_callable, posted_future
 #include "async/threadpool_options.hpp"           // for threadpool_options
@@ -52,27 +55,31 @@ struct blocking_pool_options {
 /// Threads     every member from any thread, and from the pool's own calls unless stated otherwise; construction and
 ///             destruction by one thread. A call belongs to no threadpool: threadpool::current() is null in it.
 /// Progress    a post takes a mutex, and starts a thread where one is needed: about 20 us.
-/// Exceptions  an exception that leaves a call goes to its future, or to on_unhandled if the call has none. A call that
-///             is accepted while the pool's only thread ends, and for which no thread can be started, waits until the
-///             next post or stop().
-/// Coroutines  await a call by its future: `co_await disk.post(f)`. There are no flows on this pool, and no then(pool,
-/// f). Waiting     a call that waits for another call of the same pool holds its thread meanwhile. When max_threads
-/// calls
+/// Exceptions  an exception that leaves a call goes to its future, or to on_unhandled if the call has none.
+/// Results     `future.then(disk, f)` continues a future by a call here; a coroutine awaits `disk.post(f)`, or
+///             steps::interop::post(disk, f); a flow waits with asi.await(disk, f). There are no flows on this pool.
+/// Waiting     a call that waits for another call of the same pool holds its thread meanwhile. When max_threads calls
 ///             wait for calls that are queued, none of them goes on. A task of a threadpool that waits for a future of
 ///             this pool does not hold up its pool: see threadpool.
 /// Shutdown    stop() and the destructor run every accepted call and join every thread. The memory of ended threads is
 ///             returned as they end.
+/// Fork        in a child of fork() as threadpool.
 /// Example     test/example/blocking.cpp
 class blocking_pool {
  public:
   /// Starts no thread. Throws std::invalid_argument if max_threads is 0 or idle_time is negative.
   explicit blocking_pool(blocking_pool_options options = {})
-      : crew_({options.max_threads, options.idle_time, options.max_queue}, take_hooks(options)) {}
+      : crew_(*new detail::blocking_crew({options.max_threads, options.idle_time, options.max_queue},
+                                         take_hooks(options))) {}
   blocking_pool(const blocking_pool&) = delete;
   blocking_pool& operator=(const blocking_pool&) = delete;
 
   /// Calls stop(). Inside one of the pool's own calls that would deadlock, so it prints a message and terminates.
-  ~blocking_pool() { crew_.stop_or_terminate(); }
+  ~blocking_pool() {
+    if (crew_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
+    crew_.stop_or_terminate();
+    delete &crew_;
+  }
 
   /// Calls f(arguments...) on a thread of the pool, with copies of both as std::async makes them. If f takes a
   /// std::stop_token before the arguments, it gets one that future::cancel() stops. Returns the future of its result,
@@ -92,7 +99,7 @@ class blocking_pool {
     if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
       crew_.put(task(std::forward<F>(f)));
     } else {
-      crew_.put(task(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...)));
+      detail::submit_bound(crew_, std::forward<F>(f), std::forward<A>(arguments)...);
     }
   }
 
@@ -112,17 +119,20 @@ class blocking_pool {
   /// call of the pool.
   void stop() { crew_.stop(); }
 
+  /// The same, but destroys the calls that have not begun, those that running calls still post included. Their futures
+  /// become broken promises (dropped_call, in flows the error Stopped). Returns the number of dropped calls, once those
+  /// that run have ended. A post at the same time is refused, made, or dropped and counted. Later calls return the
+  /// same. During a stop() of another thread this call drops what that has left.
+  std::size_t stop(discard_t) { return crew_.stop_and_discard(); }
+
   /// The process's pool, made on first use, with the default options. When static objects are destroyed it runs what it
   /// has accepted and ends its threads. A call posted after that is made by the posting thread.
-  static blocking_pool& shared() {
-    static blocking_pool* const immortal = new blocking_pool;
-    struct closer {
-      blocking_pool& pool;
-      ~closer() { pool.crew_.stop_at_exit(); }
-    };
-    static const closer at_exit{*immortal};
-    return *immortal;
-  }
+  ///
+  /// In a child of fork() it is another one, made on first use there.
+  static inline blocking_pool& shared();
+
+  /// For the library: the implementation that continuations build on.
+  detail::blocking_crew& core() noexcept { return crew_; }
 
  private:
   static threadpool_options take_hooks(blocking_pool_options& own) {
@@ -133,8 +143,23 @@ class blocking_pool {
     made.on_unhandled = std::move(own.on_unhandled);
     return made;
   }
+  static inline void end_shared() noexcept;
 
-  detail::blocking_crew crew_;
+  detail::blocking_crew& crew_;
 };
+
+namespace detail {
+ASYNCSTEPS_SHARED inline constinit process_object<blocking_pool> shared_blocking_pool;
+}  // namespace detail
+
+/// When static objects are destroyed that were made after the pool.
+inline void blocking_pool::end_shared() noexcept {
+  blocking_pool* const made = detail::shared_blocking_pool.find();
+  if (made != nullptr) made->crew_.stop_at_exit();  // null: it was the parent's
+}
+
+inline blocking_pool& blocking_pool::shared() {
+  return detail::shared_blocking_pool.get([](blocking_pool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
+}
 
 }  // namespace async

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for duration
-#include <cstdint>  // for uint32_t
+#include <chrono>       // for duration
+#include <cstdint>      // for uint32_t
+#include <type_traits>  // for is_void_v
 
 #include "async/detail/base/atomics.hpp"         // for atomic, under_model, yield_thread
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
@@ -97,6 +99,12 @@ class event {
   /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
   /// of a flow on the flow's loop.
   auto on_set() noexcept { return detail::queue_awaitable<detail::event_call>(detail::event_call(*this)); }
+  /// Refused: on_set() says what the coroutine waits for.
+  template <class U = void>
+  auto operator co_await() noexcept {
+    static_assert(!std::is_void_v<U>, "co_await does not take an event itself: write co_await event.on_set()");
+    return on_set().operator co_await();
+  }
 
  private:
   friend class detail::event_call;
@@ -118,7 +126,7 @@ class event {
     in_set(const in_set&) = delete;
     in_set& operator=(const in_set&) = delete;
 
-    static inline constinit thread_local unsigned depth = 0;
+    ASYNCSTEPS_SHARED static inline constinit thread_local unsigned depth = 0;
 
    private:
     event& event_;

@@ -67,6 +67,7 @@ class event_loop {
 
   /// Destroys callbacks that have not run. Called by one of its own callbacks, it ends the program with a message.
   ~event_loop() {
+    if (core_->is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
     core_->close();
     core_->release();
   }
@@ -138,7 +139,7 @@ class event_loop {
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
 
   /// For the loops of a pool, see loop_core.
-  event_loop(task wake, detail::loop_core::time_point origin)
+  event_loop(detail::loop_wake wake, detail::loop_core::time_point origin)
       : core_(new detail::loop_core(this, std::move(wake), origin)) {}
 
   template <class F>
@@ -149,6 +150,8 @@ class event_loop {
     F function;
   };
 
+  handle next_turn(task& work);
+  handle after_delay(std::chrono::nanoseconds delay, task& work);
   handle immediate_between_turns(task&& work);
   static void require(const task& work) {
     if (!work) throw std::bad_function_call();
@@ -202,7 +205,9 @@ class event_loop::handle {
   detail::callback* callback_ = nullptr;
 };
 
-inline event_loop::handle event_loop::immediate(task work) {
+inline event_loop::handle event_loop::immediate(task work) { return next_turn(work); }
+
+inline event_loop::handle event_loop::next_turn(task& work) {
   require(work);
   if (detail::current_loop != core_) return immediate_between_turns(std::move(work));
   return core_->closing() ? handle() : handle(detail::callback::immediate(*core_, std::move(work)));
@@ -216,7 +221,11 @@ inline event_loop::handle event_loop::immediate(task work) {
 }
 
 inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, task work) {
-  if (delay <= delay.zero()) return immediate(std::move(work));
+  return after_delay(delay, work);
+}
+
+inline event_loop::handle event_loop::after_delay(std::chrono::nanoseconds delay, task& work) {
+  if (delay <= delay.zero()) return next_turn(work);
   require(work);
   const detail::loop_entry entry(*core_, detail::loop_entry::who::owner);
   if (!entry) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
@@ -226,7 +235,7 @@ inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, t
 
 template <class Rep, class Period>
 event_loop::handle event_loop::deferred(std::chrono::duration<Rep, Period> delay, task work) {
-  return deferred(detail::to_nanoseconds(delay), std::move(work));
+  return after_delay(detail::to_nanoseconds(delay), work);
 }
 
 namespace detail {

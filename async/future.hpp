@@ -16,6 +16,14 @@
 
 namespace async {
 
+class blocking_pool;
+
+namespace detail {
+/// A pool that makes calls.
+template <class Pool>
+concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blocking_pool>;
+}  // namespace detail
+
 /// The result of a call, a promise or a continuation, which may not be ready yet.
 ///
 ///   async::future<std::string> text = pool.post(read_file, name);
@@ -33,7 +41,7 @@ namespace async {
 /// Destructor  does not wait. The call is made all the same, unless cancel() drops it.
 /// Threads     one at a time for an object. Distinct objects of the same result: any.
 /// Exceptions  get() throws what the call has thrown, or std::future_error: broken_promise for a promise or a call that
-///             was given up; no_state for a future that was moved from.
+///             was given up (dropped_call, if a pool has dropped it); no_state for a future that was moved from.
 /// Progress    making a result ready is lock-free, and takes no system call unless a thread sleeps.
 /// Memory      one recycled block for call, state and result.
 template <class T>
@@ -102,11 +110,12 @@ class future : public detail::future_base<T> {
   /// after the call. Throws std::bad_alloc, what copying f throws, and std::future_error (no_state).
   template <class F>
   auto then(F&& f) && {
-    return base::template continue_with<future>(nullptr, std::move(*this), std::forward<F>(f));
+    return base::template continue_with<future>(base::no_pool, std::move(*this), std::forward<F>(f));
   }
-  /// The same, with f as a task of the pool. The returned future is broken if the pool refuses the task (stopped,
-  /// queue_full). The pool must live until the returned future is ready.
-  template <std::same_as<threadpool> Pool, class F>
+  /// The same, with f as a task of the pool, a threadpool or a blocking_pool. If the pool refuses the task, the
+  /// returned future is broken: dropped_call, which tells why (stopped, queue_full), or a plain broken promise for lack
+  /// of memory or threads. The pool must live until the returned future is ready.
+  template <detail::pool_of_calls Pool, class F>
   auto then(Pool& pool, F&& f) && {
     return base::template continue_with<future>(&pool.core(), std::move(*this), std::forward<F>(f));
   }
@@ -183,10 +192,10 @@ class shared_future : public detail::future_base<T> {
   /// Calls f(shared_future) when the result is ready, as future::then() does.
   template <class F>
   auto then(F&& f) const {
-    return base::template continue_with<shared_future>(nullptr, shared_future(*this), std::forward<F>(f));
+    return base::template continue_with<shared_future>(base::no_pool, shared_future(*this), std::forward<F>(f));
   }
   /// The same, with f as a task of the pool.
-  template <std::same_as<threadpool> Pool, class F>
+  template <detail::pool_of_calls Pool, class F>
   auto then(Pool& pool, F&& f) const {
     return base::template continue_with<shared_future>(&pool.core(), shared_future(*this), std::forward<F>(f));
   }

@@ -7,7 +7,7 @@
 #include <iterator>    // for iter_reference_t
 #include <ranges>      // for begin, distance, iterator_t
 #include <stdexcept>   // for invalid_argument
-#include <utility>     // for move
+#include <utility>     // for cmp_less, in_range
 
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
@@ -50,13 +50,40 @@ struct loop_piece {
 };
 
 template <class I, class F>
-inline constinit loop_habit habit_of{};
+inline constinit loop_habit habit_of{};  // one per module: only a hint
 
 template <class I, class F, class Token>
 bool run_loop(threadpool& pool, const I& first, const I& last, std::uint64_t count, std::uint64_t step, F& f,
               std::size_t grain, const Token& token) {
   loop_piece<I, F> piece{first, last, count, step, f};
   return split_range(pool.core(), count, grain, habit_of<I, F>, piece, [&token] { return is_stopped(token); });
+}
+
+// The forms of parallel_for(), which own the body.
+
+template <class I, class F, class Token>
+bool loop_over(threadpool& pool, const I& first, const I& last, F& f, std::size_t grain, const Token& token) {
+  return run_loop(pool, first, last, distance_of(first, last), 1, f, grain, token);
+}
+template <class A, class B, class F, class Token>
+bool loop_over_common(threadpool& pool, A first, B last, F& f, std::size_t grain, const Token& token) {
+  using both = std::common_type_t<A, B>;
+  if (!std::cmp_less(first, last)) return true;
+  if (!std::in_range<both>(first))
+    throw std::out_of_range("async::parallel_for: a negative number below an unsigned one");
+  return loop_over(pool, static_cast<both>(first), static_cast<both>(last), f, grain, token);
+}
+template <class I, class F, class Token>
+bool loop_by_step(threadpool& pool, I first, I last, I step, F& f, std::size_t grain, const Token& token) {
+  if (!(step > 0)) throw std::invalid_argument("async::parallel_for: the step is not positive");
+  const auto by = static_cast<std::uint64_t>(step);
+  const std::uint64_t distance = distance_of(first, last);
+  return run_loop(pool, first, last, distance / by + (distance % by != 0 ? 1 : 0), by, f, grain, token);
+}
+template <class R, class F, class Token>
+bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const Token& token) {
+  const auto first = std::ranges::begin(range);
+  return loop_over(pool, first, first + std::ranges::distance(range), f, grain, token);
 }
 
 }  // namespace detail
@@ -84,7 +111,7 @@ bool run_loop(threadpool& pool, const I& first, const I& last, std::uint64_t cou
 ///             std::bad_alloc before the first call. Without memory later on, fewer threads take part.
 template <parallel_index I, parallel_body<I> F, loop_token Token = no_token>
 bool parallel_for(threadpool& pool, I first, I last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  return detail::run_loop(pool, first, last, detail::distance_of(first, last), 1, f, grain, token);
+  return detail::loop_over(pool, first, last, f, grain, token);
 }
 
 /// The same for numbers of different types, such as 0 and v.size(), in their common type. Throws std::out_of_range if
@@ -92,11 +119,7 @@ bool parallel_for(threadpool& pool, I first, I last, F f, std::size_t grain = au
 template <std::integral A, std::integral B, parallel_body<std::common_type_t<A, B>> F, loop_token Token = no_token>
   requires(parallel_index<A> && parallel_index<B> && !std::same_as<A, B>)
 bool parallel_for(threadpool& pool, A first, B last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  using both = std::common_type_t<A, B>;
-  if (!std::cmp_less(first, last)) return true;
-  if (!std::in_range<both>(first))
-    throw std::out_of_range("async::parallel_for: a negative number below an unsigned one");
-  return parallel_for(pool, static_cast<both>(first), static_cast<both>(last), std::move(f), grain, token);
+  return detail::loop_over_common(pool, first, last, f, grain, token);
 }
 
 /// The same for first, first + step, first + 2 * step, … below last. Throws std::invalid_argument unless step > 0.
@@ -104,38 +127,33 @@ template <std::integral I, parallel_body<I> F, loop_token Token = no_token>
   requires parallel_index<I>
 bool parallel_for(threadpool& pool, I first, I last, I step, F f, std::size_t grain = auto_grain,
                   const Token& token = {}) {
-  if (!(step > 0)) throw std::invalid_argument("async::parallel_for: the step is not positive");
-  const auto by = static_cast<std::uint64_t>(step);
-  const std::uint64_t distance = detail::distance_of(first, last);
-  return detail::run_loop(pool, first, last, distance / by + (distance % by != 0 ? 1 : 0), by, f, grain, token);
+  return detail::loop_by_step(pool, first, last, step, f, grain, token);
 }
 
 /// The same for the elements of a range.
 template <loop_range R, parallel_body<std::ranges::iterator_t<R>> F, loop_token Token = no_token>
 bool parallel_for(threadpool& pool, R&& range, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  const auto first = std::ranges::begin(range);
-  const auto last = first + std::ranges::distance(range);
-  return detail::run_loop(pool, first, last, detail::distance_of(first, last), 1, f, grain, token);
+  return detail::loop_over_range(pool, range, f, grain, token);
 }
 
 /// The same on threadpool::shared().
 template <parallel_index I, parallel_body<I> F, loop_token Token = no_token>
 bool parallel_for(I first, I last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  return parallel_for(threadpool::shared(), std::move(first), std::move(last), std::move(f), grain, token);
+  return detail::loop_over(threadpool::shared(), first, last, f, grain, token);
 }
 template <std::integral A, std::integral B, parallel_body<std::common_type_t<A, B>> F, loop_token Token = no_token>
   requires(parallel_index<A> && parallel_index<B> && !std::same_as<A, B>)
 bool parallel_for(A first, B last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  return parallel_for(threadpool::shared(), first, last, std::move(f), grain, token);
+  return detail::loop_over_common(threadpool::shared(), first, last, f, grain, token);
 }
 template <std::integral I, parallel_body<I> F, loop_token Token = no_token>
   requires parallel_index<I>
 bool parallel_for(I first, I last, I step, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  return parallel_for(threadpool::shared(), first, last, step, std::move(f), grain, token);
+  return detail::loop_by_step(threadpool::shared(), first, last, step, f, grain, token);
 }
 template <loop_range R, parallel_body<std::ranges::iterator_t<R>> F, loop_token Token = no_token>
 bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& token = {}) {
-  return parallel_for(threadpool::shared(), range, std::move(f), grain, token);
+  return detail::loop_over_range(threadpool::shared(), range, f, grain, token);
 }
 
 }  // namespace async

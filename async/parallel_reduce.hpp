@@ -105,7 +105,24 @@ struct reduce_piece {
 };
 
 template <class I, class T, class Body, class Join>
-inline constinit loop_habit reduce_habit_of{};
+inline constinit loop_habit reduce_habit_of{};  // one per module: only a hint
+
+// The forms of parallel_reduce(), which own the body and the join.
+
+template <class I, class T, class Body, class Join, class Token>
+T reduce_over(threadpool& pool, const I& first, const I& last, const T& identity, Body& body, Join& join,
+              std::size_t grain, const Token& token) {
+  reduce_piece<I, T, Body, Join> piece{first, identity, body, join, reduce_value<T>(identity)};
+  split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<I, T, Body, Join>, piece,
+              [&token] { return is_stopped(token); });
+  return std::move(piece.value.get());
+}
+template <class R, class T, class Body, class Join, class Token>
+T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, Join& join, std::size_t grain,
+                    const Token& token) {
+  const auto first = std::ranges::begin(range);
+  return reduce_over(pool, first, first + std::ranges::distance(range), identity, body, join, grain, token);
+}
 
 }  // namespace detail
 
@@ -128,10 +145,7 @@ inline constinit loop_habit reduce_habit_of{};
 template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
 T parallel_reduce(threadpool& pool, I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
-  detail::reduce_piece<I, T, Body, Join> piece{first, identity, body, join, detail::reduce_value<T>(identity)};
-  detail::split_range(pool.core(), detail::distance_of(first, last), grain, detail::reduce_habit_of<I, T, Body, Join>,
-                      piece, [&token] { return detail::is_stopped(token); });
-  return std::move(piece.value.get());
+  return detail::reduce_over(pool, first, last, identity, body, join, grain, token);
 }
 
 /// The same for the elements of a range.
@@ -139,24 +153,20 @@ template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body
           loop_token Token = no_token>
 T parallel_reduce(threadpool& pool, R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
-  const auto first = std::ranges::begin(range);
-  return parallel_reduce(pool, first, first + std::ranges::distance(range), std::move(identity), std::move(body),
-                         std::move(join), grain, token);
+  return detail::reduce_over_range(pool, range, identity, body, join, grain, token);
 }
 
 /// The same on threadpool::shared().
 template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
 T parallel_reduce(I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
-  return parallel_reduce(threadpool::shared(), std::move(first), std::move(last), std::move(identity), std::move(body),
-                         std::move(join), grain, token);
+  return detail::reduce_over(threadpool::shared(), first, last, identity, body, join, grain, token);
 }
 template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
           loop_token Token = no_token>
 T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
-  return parallel_reduce(threadpool::shared(), range, std::move(identity), std::move(body), std::move(join), grain,
-                         token);
+  return detail::reduce_over_range(threadpool::shared(), range, identity, body, join, grain, token);
 }
 
 }  // namespace async

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>       // for duration
-#include <concepts>     // for constructible_from, move_constructible
+#include <concepts>     // for constructible_from, move_constructible, same_as
 #include <cstddef>      // for size_t
 #include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
 #include "async/detail/call/future_access.hpp"     // for is_own_future
 #include "async/detail/queue/queue_access.hpp"     // for any_queue, queue_access
-#include "async/detail/select/select_case.hpp"     // for pop_case, push_case, ready_case, limit_case, otherwise_case
+#include "async/detail/select/select_awaiter.hpp"  // for select_awaitable, awaited_case
+#include "async/detail/select/select_case.hpp"     // for pop_case, push_case, ready_case, set_case, limit_case
 #include "async/detail/select/select_handler.hpp"  // for no_handler, passed_over, thread_call
 #include "async/detail/select/select_limit.hpp"    // for clock_limit
 #include "async/detail/select/select_sleep.hpp"    // for sleep_in_select, require_thread
 #include "async/detail/select/selection.hpp"       // for selection
+#include "async/event.hpp"                         // for event, event_call
 #include "async/future.hpp"                        // exports future, shared_future
 
 namespace async {
@@ -21,6 +23,7 @@ namespace async {
 inline constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
 
 // asi.select() of flows takes the same cases. Their handlers get `asi` in front there, see steps/iasyncsteps.hpp.
+// Coroutines wait by co_await selection(), with the handlers of threads.
 
 /// A case of select() that takes an element out of a queue or bounded_queue, and calls f(element) with an rvalue.
 ///
@@ -66,8 +69,19 @@ auto on_ready(Future&& future, F&& f = {}) {
   }
 }
 
+/// A case of select() that takes effect when an event is set, or has been since the wait began, and calls f(). The
+/// event outlives the wait, and each call of set() that can end it.
+template <class Event, class F = detail::no_handler>
+auto on_set(Event& event, F&& f = {}) {
+  constexpr bool is_event = std::same_as<Event, async::event>;
+  static_assert(is_event, "on_set(event, f) takes an async::event");
+  if constexpr (is_event) {
+    return detail::set_case<Event, detail::event_call, std::decay_t<F>>(event, std::forward<F>(f));
+  }
+}
+
 /// A case of select() that takes effect after a time, from this call on (steady clock), and calls f(). Limits of 0 and
-/// below have passed at once, limits of decades never do. In a flow the time counts from the step's first wait on.
+/// below have passed at once, limits of decades never do. In a flow or coroutine the time counts from its wait on.
 template <class Rep, class Period, class F = detail::no_handler>
 auto after(std::chrono::duration<Rep, Period> limit, F&& f = {}) {
   return detail::limit_case<std::decay_t<F>>(detail::clock_limit(limit), std::forward<F>(f));
@@ -80,8 +94,8 @@ auto otherwise(F&& f = {}) {
   return detail::otherwise_case<std::decay_t<F>>(std::in_place, std::forward<F>(f));
 }
 
-/// Waits for the first of several queues, futures and time limits. Exactly one case takes effect: its handler is called
-/// on this thread, and its index is returned.
+/// Waits for the first of several queues, futures, events and time limits. Exactly one case takes effect: its handler
+/// is called on this thread, and its index is returned.
 ///
 ///   std::size_t which = async::select(
 ///       async::on_pop(orders, [&](order o) { ... }),
@@ -90,9 +104,9 @@ auto otherwise(F&& f = {}) {
 ///
 /// Use it in a thread that serves several sources. Do not use it for one source (blocking_dequeue(), get()), for
 /// futures alone that a continuation can take (when_any()), in steps of flows (asi.select()), or in coroutines, which
-/// must not block.
+/// must not block (co_await async::selection()).
 ///
-/// Cases       on_pop, on_push, on_ready, after, otherwise; any number, made in the call.
+/// Cases       on_pop, on_push, on_ready, on_set, after, otherwise; any number, made in the call.
 /// Order       that of the cases is their priority: when several are ready, the first one takes effect. A first case
 ///             that is always ready starves the others; rotate them where that matters.
 /// Elements    an element stays in its queue until this thread takes it. Cases that do not take effect change nothing.
@@ -111,7 +125,7 @@ auto otherwise(F&& f = {}) {
 /// Exceptions  what the handler throws: its case has taken effect, and an element that it has not kept is gone.
 ///             What T's constructor throws, as from dequeue() and enqueue(): an element that was being taken is gone.
 ///             std::bad_alloc when it has to sleep: nothing was taken. No handler is called after the last two.
-/// Lifetime    queues and futures must live until it returns.
+/// Lifetime    queues, futures and events must live until it returns.
 /// Progress    the calls that it makes on a queue are those of the queue. Other threads pay for a waiter as for one of
 ///             blocking_dequeue(), and take the lock of a list.
 /// Memory      one recycled block while it sleeps.
@@ -133,6 +147,47 @@ std::size_t select(Cases&&... cases) {
     }
   }
   return nothing_left;
+}
+
+/// select() for coroutines of any type: waits without a thread, calls the handler of the case that takes effect in the
+/// coroutine, and gives the index of that case, or nothing_left. Await it at once, and once only.
+///
+///   std::size_t which = co_await async::selection(
+///       async::on_pop(orders, [&](order o) { ... }),
+///       async::on_set(closing, [&] { ... }),
+///       async::after(10ms, [&] { ... }));
+///
+/// Use it in a coroutine that serves several sources. Do not use it for one source (co_await queue.pop(), co_await
+/// std::move(future), co_await event.on_set()).
+///
+/// Cases       those of select(), with the same order, handlers and closing. An item of on_push() is untouched unless
+///             its case takes effect.
+/// Resumption  inside the call that enqueues, takes, closes, sets or makes ready, on its thread, as after co_await
+///             queue.pop(): hold no lock there that the coroutine needs. As a step (steps::interop::co) on its flow's
+///             loop.
+/// Time        after() counts from the wait on, by the clock of a loop: of a step, the flow's. Another coroutine uses
+///             the event loop whose callback it is in, or else, as in a pool, a loop of threadpool::shared(). It
+///             resumes in a turn of that loop.
+/// Fairness    first come, first served, as select().
+/// Destruction a coroutine that is destroyed while it waits leaves all queues in constant time and takes no element
+///             along; wake-ups that it has not used go to other waiters. Destroy it on the thread that would resume it,
+///             or while no other thread can wake it; a step does so by itself.
+/// Exceptions  those of select(), thrown in the coroutine; std::future_error (broken_promise) when the loop that has
+///             the time has gone. std::bad_alloc leaves everything as it was.
+/// Lifetime    queues, futures and events outlive the wait. g++ before 13 destroys a lambda twice that captures what is
+///             not trivially destructible, if it is made in that expression: name it before.
+/// Memory      one recycled block while it waits, and a callback of the loop with after().
+/// Example     test/example/coroutine_select.cpp
+template <class... Cases>
+auto selection(Cases&&... cases) {
+  constexpr bool are_cases = (detail::is_select_case<Cases> && ...) && sizeof...(Cases) != 0;
+  static_assert(are_cases, "selection() takes cases that are made in the call: on_pop(), on_push(), on_ready(), ...");
+  if constexpr (detail::are_plain_cases<Cases...>()) {
+    return detail::select_awaitable<typename detail::awaited_case<Cases>::type...>(std::in_place,
+                                                                                   std::forward<Cases>(cases)...);
+  } else {
+    return detail::select_awaitable<>(std::in_place);
+  }
 }
 
 }  // namespace async

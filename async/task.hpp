@@ -6,7 +6,7 @@
 #include <functional>   // for invoke, bad_function_call
 #include <memory>       // for addressof, destroy_at
 #include <type_traits>  // for decay_t
-#include <utility>      // for forward, exchange
+#include <utility>      // for forward, exchange, in_place_type_t
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 
@@ -21,6 +21,16 @@ inline constexpr std::size_t task_room = 48;
 template <class F>
 inline constexpr bool fits_in_task =
     sizeof(F) <= task_room && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+
+/// Calls f(), as an rvalue if it cannot be called otherwise. Discards the result.
+template <class F>
+void call_once(F& f) {
+  if constexpr (std::invocable<F&>) {
+    static_cast<void>(std::invoke(f));
+  } else {
+    static_cast<void>(std::invoke(std::move(f)));
+  }
+}
 }  // namespace detail
 
 /// A callable that a task can be made from: it can be moved or copied in and called without arguments. The result is
@@ -58,20 +68,13 @@ class task {
     if constexpr (std::is_pointer_v<callable> || std::is_member_pointer_v<callable>) {
       if (f == nullptr) return;
     }
-    if constexpr (detail::fits_in_task<callable>) {
-      if constexpr (std::is_trivially_copyable_v<callable> && sizeof(callable) < inline_size) {
-        std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of unwritten bytes
-      }
-      ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
-      operations_ = &inline_operations<callable>;
-    } else {
-      void* const block = detail::allocate_block(sizeof(callable), alignof(callable));
-      block_owner<callable> owner{block};
-      ::new (block) callable(std::forward<F>(f));
-      owner.block = nullptr;
-      std::memcpy(storage_, &block, sizeof block);
-      operations_ = &block_operations<callable>;
-    }
+    hold<callable>(std::forward<F>(f));
+  }
+  /// Makes a callable of type F from `arguments`, in its place: without a move.
+  template <class F, class... A>
+    requires(std::constructible_from<F, A...> && (std::invocable<F&> || std::invocable<F>))
+  explicit task(std::in_place_type_t<F>, A&&... arguments) {
+    hold<F>(std::forward<A>(arguments)...);
   }
 
   task(task&& other) noexcept { take(other); }
@@ -119,6 +122,24 @@ class task {
     }
   };
 
+  template <class F, class... A>
+  void hold(A&&... arguments) {
+    if constexpr (detail::fits_in_task<F>) {
+      if constexpr (std::is_trivially_copyable_v<F> && sizeof(F) < inline_size) {
+        std::memset(storage_, 0, inline_size);  // a move copies all of it; compilers warn of unwritten bytes
+      }
+      ::new (static_cast<void*>(storage_)) F(std::forward<A>(arguments)...);
+      operations_ = &inline_operations<F>;
+    } else {
+      void* const block = detail::allocate_block(sizeof(F), alignof(F));
+      block_owner<F> owner{block};
+      ::new (block) F(std::forward<A>(arguments)...);
+      owner.block = nullptr;
+      std::memcpy(storage_, &block, sizeof block);
+      operations_ = &block_operations<F>;
+    }
+  }
+
   template <class F>
   static F& stored_inline(std::byte* storage) noexcept {
     return *std::launder(reinterpret_cast<F*>(storage));
@@ -131,17 +152,8 @@ class task {
   }
 
   template <class F>
-  static void call(F& f) {
-    if constexpr (std::invocable<F&>) {
-      static_cast<void>(std::invoke(f));
-    } else {
-      static_cast<void>(std::invoke(std::move(f)));
-    }
-  }
-
-  template <class F>
   static constexpr operations inline_operations{
-      [](std::byte* storage) { call(stored_inline<F>(storage)); },
+      [](std::byte* storage) { detail::call_once(stored_inline<F>(storage)); },
       std::is_trivially_copyable_v<F> ? nullptr
                                       : +[](std::byte* from, std::byte* to) noexcept {
                                           F& f = stored_inline<F>(from);
@@ -153,12 +165,13 @@ class task {
           : +[](std::byte* storage) noexcept { std::destroy_at(std::addressof(stored_inline<F>(storage))); }};
 
   template <class F>
-  static constexpr operations block_operations{[](std::byte* storage) { call(stored_in_block<F>(storage)); }, nullptr,
-                                               [](std::byte* storage) noexcept {
-                                                 F& f = stored_in_block<F>(storage);
-                                                 std::destroy_at(std::addressof(f));
-                                                 detail::free_block(std::addressof(f), sizeof(F), alignof(F));
-                                               }};
+  static constexpr operations block_operations{
+      [](std::byte* storage) { detail::call_once(stored_in_block<F>(storage)); }, nullptr,
+      [](std::byte* storage) noexcept {
+        F& f = stored_in_block<F>(storage);
+        std::destroy_at(std::addressof(f));
+        detail::free_block(std::addressof(f), sizeof(F), alignof(F));
+      }};
 
   void take(task& other) noexcept {
     operations_ = std::exchange(other.operations_, nullptr);

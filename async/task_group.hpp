@@ -17,6 +17,7 @@
 #include "async/detail/pool/job.hpp"           // for job
 #include "async/detail/pool/participant.hpp"   // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/pool/pool_worker.hpp"   // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_wait.hpp"     // for wait_until
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
@@ -79,7 +80,7 @@ class task_group {
   /// an exception leaves the scope, tasks that have not started are skipped, and exceptions of tasks are dropped. A
   /// task that calls pthread_exit() on the thread that waits here ends the program.
   ~task_group() {
-    if (!state_.is_new()) abandon();
+    if (!state_.is_new() && !pool_->is_left_behind()) abandon();
     detail::end_scope(scope_);
   }
 
@@ -163,8 +164,8 @@ class task_group {
     static void execute(detail::job* base) {
       auto* const self = static_cast<group_job*>(base);
       task_group& owner = *self->group;
-      if (owner.is_cancelling()) [[unlikely]] {
-        owner.state_.cancel();  // when it is the group around: wait() tells
+      if (owner.scope_.is_cancelled_or([&owner]() noexcept { return owner.pool_->discards(); })) [[unlikely]] {
+        owner.skip_all();
         discard(self);
         return owner.finish();
       }
@@ -174,8 +175,10 @@ class task_group {
         } else {
           static_cast<void>(std::invoke(std::move(self->f)));
         }
+        detail::end_if_returned();
         discard(self);
       } catch (...) {
+        detail::end_if_returned();
         std::exception_ptr error = std::current_exception();
         const bool ends_thread = error == nullptr;  // pthread_exit()
         std::destroy_at(self);
@@ -205,28 +208,35 @@ class task_group {
   /// that thread when it notes the end of the task.
   void finish() noexcept { static_cast<void>(state_.finish()); }
 
-  void fork(detail::participant& part, detail::job* made, void (*discard)(detail::job*) noexcept) {
+  /// A task of the group is not called: wait() tells, also when the cause is the group around, or the end of the pool.
+  [[gnu::noinline]] void skip_all() noexcept {
+    if (pool_->discards() && !scope_.is_cancelled()) scope_.cancel();
+    state_.cancel();
+    pool_->note_skipped();
+  }
+
+  void fork(detail::participant& part, detail::job* made, void (*destroy)(detail::job*) noexcept) {
     state_.add();
     try {
       pool_->fork(part, made, &scope_);
     } catch (...) {
-      discard(made);
+      destroy(made);
       give_up();
       throw;
     }
   }
   /// run() on a thread outside the pool.
-  [[gnu::noinline]] void run_outside(detail::job* made, void (*discard)(detail::job*) noexcept) {
+  [[gnu::noinline]] void run_outside(detail::job* made, void (*destroy)(detail::job*) noexcept) {
     struct holder {
       detail::job* kept;
-      void (*discard)(detail::job*) noexcept;
+      void (*destroy)(detail::job*) noexcept;
       ~holder() {
-        if (kept != nullptr) discard(kept);
+        if (kept != nullptr) destroy(kept);
       }
-    } unused{made, discard};
+    } unused{made, destroy};
     if (pool_->accepts()) {
       const detail::visit here(*pool_);
-      fork(here.part(), std::exchange(unused.kept, nullptr), discard);
+      fork(here.part(), std::exchange(unused.kept, nullptr), destroy);
     } else {
       state_.add();
       const detail::scope_guard inside(&scope_);

@@ -3,6 +3,7 @@
 #include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
+#include <cstdlib>      // for atexit
 #include <exception>    // for terminate
 #include <future>       // for future
 #include <iterator>     // for input_iterator, iter_reference_t
@@ -14,19 +15,24 @@
 #endif
 
 #include "async/detail/base/block_cache.hpp"     // for trim_blocks
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
-#include "async/detail/call/bound_call.hpp"      // for bound_call
+#include "async/detail/call/bound_call.hpp"      // for submit_bound
 #include "async/detail/call/call_result.hpp"     // for submit_call, call_kind
 #include "async/detail/call/call_state.hpp"      // for wait_for_call
 #include "async/detail/call/future_access.hpp"   // for future_access
 #include "async/detail/future/future_watch.hpp"  // for is_ready
 #include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/pool/pool_queues.hpp"     // for trim, stats, submit_with
 #include "async/detail/pool/seat.hpp"            // for pool_registry
 #include "async/detail/pool/worker_role.hpp"     // exports pool_core
 #include "async/detail/wait/pool_wait.hpp"       // for wait_until
 #include "async/detail/wait/visit.hpp"           // for visit
+#include "async/errors.hpp"                      // for discard_t
 #include "async/future.hpp"                      // for future
+#include "async/priority.hpp"                    // exports priority
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options, threadpool_stats
 
@@ -81,6 +87,7 @@ struct posted_future<F, Args...> {
 ///
 /// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
 ///             deque: newest first for the worker, oldest first for thieves. Tasks and turns of event loops alternate.
+///             Tasks of high priority come before all that, those of low priority after it, see async::priority.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread.
 /// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator
@@ -101,6 +108,8 @@ struct posted_future<F, Args...> {
 ///             own flow, and flows and callbacks bound to the same loop(i), but no others. No loop is tied to a thread:
 ///             a thread_local object may be another one in the next callback or step.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows.
+/// Fork        in a child of fork(), a pool of the parent throws stopped_by_fork, a `stopped`, where work is handed in.
+///             wait_idle(), stop() and the destructor return at once there, and leave the memory as it is.
 /// Example     test/example/pool.cpp
 class threadpool {
  public:
@@ -110,17 +119,21 @@ class threadpool {
   /// and std::length_error for more than 65535.
   explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
   /// The same with all options.
-  explicit threadpool(threadpool_options options) : core_(std::move(options), *this) { core_.start(); }
+  explicit threadpool(threadpool_options options) : threadpool(std::move(options), not_started()) {
+    core_.start();  // whose hooks may use the pool; if this throws, the destructor is called
+  }
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
   /// Calls stop(). Inside one of the pool's own tasks that would deadlock, so it prints a message and terminates.
   ~threadpool() {
+    if (core_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
     if (core_.is_inside()) {
       std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
       std::terminate();
     }
     core_.stop();
+    delete &core_;
   }
 
   /// Runs f(arguments...) on a worker, with copies of both as std::async makes them. If f takes a std::stop_token
@@ -139,9 +152,27 @@ class threadpool {
     requires async_callable<F, A...>
   void execute(F&& f, A&&... arguments) {
     if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
-      core_.submit(std::forward<F>(f));
+      core_.submit<detail::held_callable<F>>(std::forward<F>(f));
     } else {
-      core_.submit(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...));
+      detail::submit_bound(core_, std::forward<F>(f), std::forward<A>(arguments)...);
+    }
+  }
+
+  /// The same with a priority, see async::priority.
+  template <class F, class... A>
+    requires(async_callable<F, A...> || detail::stoppable_callable<F, A...>)
+  typename detail::posted_future<F, A...>::type post(priority wanted, F&& f, A&&... arguments) {
+    return detail::future_access::make(
+        detail::submit_call_with(wanted, core_, std::forward<F>(f), std::forward<A>(arguments)...));
+  }
+  template <class F, class... A>
+    requires async_callable<F, A...>
+  void execute(priority wanted, F&& f, A&&... arguments) {
+    if (wanted == priority::normal) return execute(std::forward<F>(f), std::forward<A>(arguments)...);
+    if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
+      core_.submit_with(wanted, task(std::forward<F>(f)));
+    } else {
+      core_.submit_with(wanted, task(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...)));
     }
   }
 
@@ -186,11 +217,13 @@ class threadpool {
   /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
+    core_.known_if_inside();
     if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
     return awaited.get();
   }
   template <class T>
   T wait(std::future<T>& awaited) {
+    core_.known_if_inside();
     if (core_.is_inside() && !detail::wait_for_call(awaited)) {
       const detail::visit here(core_);
       core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
@@ -214,6 +247,21 @@ class threadpool {
   /// is done. Throws std::system_error (resource_deadlock_would_occur) inside a task of the pool.
   void stop() { core_.stop(); }
 
+  /// The same, but drops what has not begun. Use it to end soon; do not use it when queued tasks must be done.
+  ///
+  /// Tasks      destroyed without a call, those that running tasks still post included. Their futures become broken
+  ///            promises (dropped_call, in flows the error Stopped).
+  /// Groups     a task_group with tasks that have not begun is cancelled: its wait() returns false. Loops and
+  ///            parallel_invoke() that have begun are completed.
+  /// Flows      as with stop(). One that has not started is cancelled: its steps are destroyed.
+  /// Returns    the number of dropped tasks, those of groups included, and cancelled flows, once those that run have
+  ///            ended. A post at the same time is refused, run, or dropped and counted. Later calls return the same.
+  ///
+  /// It takes as long as the tasks that run. One of these that waits for what a dropped task was to do, by other means
+  /// than a future or group, waits for ever. During a stop() of another thread this call drops what that has left.
+  /// Throws as stop().
+  std::size_t stop(discard_t) { return core_.stop_and_discard(); }
+
   /// Counters since the pool was made. Each is exact at some moment of the call, not all at the same moment.
   stats_t stats() const { return core_.stats(); }
 
@@ -225,10 +273,11 @@ class threadpool {
   /// their deques themselves, soon after: between two tasks, or woken for it. And the call ends with malloc_trim(0) of
   /// glibc, which returns all free pages of the process's heap, not only the library's.
   ///
-  /// The event loops of flows stay until the pool's end: about 700 bytes for each flow that waited at the same time.
-  /// With glibc about 1.7 KB stay resident for each, because the free blocks between the loops are too small to return.
-  /// Without glibc the allocator decides what it keeps. On systems other than Linux the memory of pools' queues stays
-  /// until the pools' ends.
+  /// The event loops of flows stay until the pool's end: about 520 bytes for each flow that waited at the same time.
+  /// With glibc about 1.3 KB stay resident for each, because the free blocks between the loops are too small to return.
+  /// glibc also keeps the free end of each thread's heap, up to M_TRIM_THRESHOLD of mallopt(). That is 128 KB, but
+  /// rises up to 64 MB when a block of some MB is freed, unless the program sets it. Without glibc the allocator
+  /// decides what it keeps. On systems other than Linux the memory of pools' queues stays until the pools' ends.
   static std::size_t trim() noexcept {
     std::size_t freed = 0;
     detail::pool_registry::instance().for_each([&freed](detail::pool_core& pool) noexcept { freed += pool.trim(); });
@@ -245,26 +294,36 @@ class threadpool {
 
   /// The process's pool, with usable_concurrency() workers, made on first use. When static objects are destroyed it
   /// runs what it has accepted and ends its threads. A task posted after that runs on the posting thread.
-  static threadpool& shared() {
-    static threadpool* const immortal = new threadpool;
-    struct closer {
-      threadpool& pool;
-      ~closer() {
-        pool.core_.run_late_posts_inline();
-        if (!pool.core_.is_inside()) pool.core_.stop();  // else a task called std::exit: the system ends the rest
-      }
-    };
-    static const closer at_exit{*immortal};
-    return *immortal;
-  }
+  ///
+  /// In a child of fork() it is another one, made on first use there.
+  static inline threadpool& shared();
 
   /// For the library: the implementation that task_group and event loops build on.
   detail::pool_core& core() noexcept { return core_; }
 
  private:
   static threadpool_options options_for(std::size_t threads) { return {.threads = threads}; }
+  struct not_started {};
+  threadpool(threadpool_options&& options, not_started) : core_(*new detail::pool_core(std::move(options), *this)) {}
+  static inline void end_shared() noexcept;
 
-  detail::pool_core core_;
+  detail::pool_core& core_;
 };
+
+namespace detail {
+ASYNCSTEPS_SHARED inline constinit process_object<threadpool> shared_pool;
+}  // namespace detail
+
+/// When static objects are destroyed that were made after the pool.
+inline void threadpool::end_shared() noexcept {
+  threadpool* const made = detail::shared_pool.find();
+  if (made == nullptr) return;  // it was the parent's
+  made->core_.run_late_posts_inline();
+  if (!made->core_.is_inside()) made->core_.stop();  // else a task called std::exit: the system ends the rest
+}
+
+inline threadpool& threadpool::shared() {
+  return detail::shared_pool.get([](threadpool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
+}
 
 }  // namespace async

@@ -20,7 +20,7 @@ struct threadpool_stats {
   std::uint64_t steals = 0;    ///< thefts by such a thread: of a task, or of half of another one's queue of loops
   std::uint64_t parks = 0;     ///< sleeps of workers that found no work
   std::uint64_t wakes = 0;     ///< wake-ups of sleeping threads
-  std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside; sampled
+  std::size_t queue_peak = 0;  ///< the most tasks seen in the queue from outside, or that of a priority; sampled
   std::uint64_t turns = 0;     ///< turns of event loops: each loop(i), and after its start each flow's
   std::uint64_t moves = 0;     ///< turns on another worker than the loop's turn before
 };
@@ -31,7 +31,7 @@ struct threadpool_options {
   std::size_t threads = usable_concurrency();
 
   /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted by the
-  /// pool's own workers do not count.
+  /// pool's own workers do not count. Tasks of high and of low priority have queues of the same capacity.
   std::size_t max_queue = 0;
 
   /// The behaviour of a post from outside when the queue is full.

@@ -3,226 +3,25 @@
 # A function add_LAYER_layer() for each layer.
 include_guard()
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)
-
-# Registers a test: its name without the tree's prefix, its layer, its time limit in seconds at scale 1, and a command.
-function(register_test name layer timeout)
-  set(test ${ASYNCSTEPS_TEST_PREFIX}${name})
-  if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
-    set(ARGN ${CMAKE_COMMAND} -E echo "skipped: built, but nothing here runs it")
-  endif()
-  add_test(NAME ${test} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} COMMAND_EXPAND_LISTS)
-  if(asyncsteps_slow)
-    math(EXPR timeout "${timeout} * 5")
-  endif()
-  set(environment ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE} ${asyncsteps_sanitizer_options})
-  if(CMAKE_CROSSCOMPILING_EMULATOR)
-    list(APPEND environment ASYNCSTEPS_TEST_EMULATED=1)
-  endif()
-  math(EXPR timeout "${timeout} * (${ASYNCSTEPS_TEST_SCALE} + 1) / 2")
-  set_tests_properties(
-    ${test}
-    PROPERTIES TIMEOUT ${timeout}
-               LABELS ${layer}
-               ENVIRONMENT "${environment}"
-               SKIP_REGULAR_EXPRESSION "^skipped: ")
-  # They use every core; but one of these is mostly a single thread, and the other one mostly sleeps.
-  if(layer MATCHES "^(stress|linear)$" AND NOT name MATCHES "^(linear\\.steps_reference|stress\\.steps_sharing)$")
-    set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
-  endif()
-endfunction()
-
-# Shows a layer, or one of its programs, as skipped, with the reason.
-function(skip_layer layer reason)
-  message(STATUS "${layer} is skipped: ${reason}")
-  string(REGEX REPLACE "\\..*" "" label ${layer})
-  register_test(${layer}.skipped ${label} 60 ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
-endfunction()
-
-# Tests that are not built for Windows, and why.
-set(asyncsteps_not_on_windows
-    "unit.event_loop_end: ends copies of itself, made with fork()"
-    "unit.steps_rules_unhandled: ends copies of itself, made with fork()"
-    "unit.threadpool_end: ends copies of itself, made with fork()"
-    "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
-    "unit.waiting_stack: chooses the sizes of stacks by pthreads"
-    "fault.blocking_pool: stands in for pthread_create(), which the C++ runtime has inside"
-    "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
-    "example.embedding: shows the loop inside poll()"
-    "example.http_server: needs a script that asks it")
-
-# Sets ASYNCSTEPS_TEST_HAS_ASIO. An old Boost.Asio does not compile with every standard library.
-function(look_for_asio)
-  include(CheckCXXSourceCompiles)
-  set(CMAKE_REQUIRED_FLAGS -std=c++20)
-  check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
-endfunction()
-
-# Adds a program and its test for each file in a layer's folder; the other arguments are libraries. A script of the same
-# name beside a file runs its program.
-function(add_programs layer timeout)
-  set(left_out "")
-  if(WIN32)
-    list(APPEND left_out ${asyncsteps_not_on_windows})
-  elseif(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
-    list(APPEND left_out "unit.threadpool_thread_exit: libc++abi ends the program where a thread ends inside handlers")
-  endif()
-  if(layer MATCHES "^(unit|example)$")
-    look_for_asio()
-    if(NOT ASYNCSTEPS_TEST_HAS_ASIO)
-      foreach(name IN ITEMS unit.interop_asio example.http_server)
-        list(APPEND left_out "${name}: boost/asio.hpp is not there or does not compile (Debian: libboost-dev)")
-      endforeach()
-    endif()
-  endif()
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
-  set(grouped "")
-  foreach(source IN LISTS sources)
-    cmake_path(GET source STEM name)
-    set(name ${layer}.${name})
-    if(ASYNCSTEPS_TEST_ONLY AND NOT name MATCHES "${ASYNCSTEPS_TEST_ONLY}")
-      continue()
-    endif()
-    set(reason ${left_out})
-    list(FILTER reason INCLUDE REGEX "^${name}: ")
-    if(reason)
-      list(GET reason 0 reason)
-      string(REPLACE "${name}: " "" reason "${reason}")
-      skip_layer(${name} "${reason}")
-      continue()
-    endif()
-    add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
-    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    can_be_grouped(${layer} ${name} ${source} groupable)
-    if(groupable)
-      list(APPEND grouped ${source})
-      if(ASYNCSTEPS_TEST_GROUPS)
-        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
-        continue()
-      endif()
-    endif()
-    # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
-    file(STRINGS ${source} args REGEX "^// args:")
-    string(REGEX REPLACE "^// args: *" "" args "${args}")
-    separate_arguments(args UNIX_COMMAND "${args}")
-    string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}") # which may have spaces in it
-    cmake_path(REPLACE_EXTENSION source LAST_ONLY py OUTPUT_VARIABLE script)
-    if(EXISTS ${script})
-      register_test(${name} ${layer} ${timeout} ${Python3_EXECUTABLE} ${script} ${CMAKE_CROSSCOMPILING_EMULATOR}
-                    $<TARGET_FILE:${name}> ${args})
-    else()
-      register_test(${name} ${layer} ${timeout} ${name} ${args})
-    endif()
-  endforeach()
-  add_groups(${layer} ${timeout} "${grouped}" ${ARGN})
-endfunction()
-
-# Sets `result` to whether a test may share a translation unit with others of its layer: it has no macros or conditions
-# of its own, and nothing sets its target's flags.
-function(can_be_grouped layer name source result)
-  file(STRINGS ${source} directives REGEX "^ *# *(define|undef|if|ifdef|ifndef) ")
-  if(layer MATCHES "^(unit|stress)$" AND NOT directives AND NOT name MATCHES "^unit\\.(dropin_|interop_asio$|steps_futoin$)")
-    set(${result} ON PARENT_SCOPE)
-  else()
-    set(${result} OFF PARENT_SCOPE)
-  endif()
-endfunction()
-
-# With ASYNCSTEPS_TEST_QUICK, -O1: it takes a fifth less time to compile.
-function(optimise_less target)
-  if(ASYNCSTEPS_TEST_QUICK AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    # With it g++ warns of variables that only an inlined function writes; -O2 is for the warnings.
-    target_compile_options(${target} PRIVATE -O1 -Wno-maybe-uninitialized)
-  endif()
-endfunction()
-
-# Programs LAYER.group_N of eight tests each, compiled as one translation unit: most of a test's time to compile is the
-# library's code, which such a program has once. Each test is in a namespace, and runs as a process of its own, which
-# doctest restricts to its source file.
-function(add_groups layer timeout sources)
-  set(number 0)
-  while(sources)
-    math(EXPR number "${number} + 1")
-    set(group ${layer}.group_${number})
-    list(SUBLIST sources 0 8 members)
-    list(REMOVE_ITEM sources ${members})
-    set(includes "")
-    set(bodies "")
-    foreach(source IN LISTS members)
-      file(STRINGS ${source} lines REGEX "^#include ")
-      list(TRANSFORM lines REPLACE " *//.*" "")
-      list(APPEND includes ${lines})
-      cmake_path(GET source STEM name)
-      string(APPEND bodies "namespace ${layer}_${name} {\n#include \"${source}\"\n}\n")
-      if(ASYNCSTEPS_TEST_GROUPS)
-        register_test(${layer}.${name} ${layer} ${timeout} ${group} --source-file=*/${name}.cpp)
-        # A filter that selects nothing must not pass.
-        set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${layer}.${name} PROPERTIES FAIL_REGULAR_EXPRESSION
-                                                                                  "test cases: +0 ")
-      endif()
-    endforeach()
-    list(REMOVE_DUPLICATES includes)
-    list(JOIN includes "\n" includes)
-    set(unit ${CMAKE_CURRENT_BINARY_DIR}/groups/${group}.cpp)
-    file(CONFIGURE OUTPUT ${unit} CONTENT "@includes@\n\n@bodies@" @ONLY)
-    add_executable(${group} ${unit})
-    target_link_libraries(${group} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
-    target_include_directories(${group} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    # g++ merges equal functions of two types, and then warns of an access by the wrong one; and it takes types in
-    # unnamed namespaces for those of a header where the test is not the main file.
-    target_compile_options(${group} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf;-Wno-subobject-linkage>")
-    # g++ warns falsely of bounds in so much inlined code, each version in other places. Clang's trees keep their
-    # warnings, and so do the tests that compile headers and examples alone.
-    target_compile_options(
-      ${group}
-      PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
-    if(NOT ASYNCSTEPS_TEST_GROUPS)
-      set_target_properties(${group} PROPERTIES EXCLUDE_FROM_ALL ON)
-    endif()
-  endwhile()
-endfunction()
-
-# Adds programs of doctest. They share an object with its main(), and a precompiled header.
-function(add_doctest_programs layer timeout)
-  if(NOT TARGET asyncsteps_test_main)
-    add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
-    target_link_libraries(asyncsteps_test_main PUBLIC asyncsteps_doctest asyncsteps_test_flags Threads::Threads)
-    file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
-    add_library(asyncsteps_test_common OBJECT ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
-    target_link_libraries(asyncsteps_test_common PRIVATE asyncsteps_doctest asyncsteps_test_flags asyncsteps::steps)
-    target_precompile_headers(
-      asyncsteps_test_common PRIVATE <doctest/doctest.h> <atomic> <chrono> <functional> <future> <memory> <mutex>
-      <optional> <string> <thread> <vector>)
-    optimise_less(asyncsteps_test_common)
-  endif()
-  add_programs(${layer} ${timeout} asyncsteps_test_main)
-  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-  list(FILTER targets INCLUDE REGEX "^${layer}\\.")
-  foreach(target IN LISTS targets)
-    target_precompile_headers(${target} REUSE_FROM asyncsteps_test_common)
-    optimise_less(${target})
-  endforeach()
-endfunction()
-
-# Boost.Asio has fences; g++ warns that ThreadSanitizer cannot follow them.
-function(allow_fences target)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TARGET ${target})
-    target_compile_options(${target} PRIVATE -Wno-tsan)
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
 
 function(add_unit_layer)
   add_doctest_programs(unit 240)
   allow_fences(unit.interop_asio)
-  # Lists of calls, each with its templates of std::async: they check types and results, not speed. As COFF, an object
-  # that is not optimised has too many sections.
-  foreach(target IN ITEMS unit.dropin_functions unit.dropin_functors unit.dropin_lambdas)
-    if(TARGET ${target} AND NOT WIN32)
+  link_to_nats()
+  # Many calls, each with its templates of std::async: they check types and results, not speed. As COFF, an object that
+  # is not optimised has too many sections.
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^unit\\.(dropin|fulfil)")
+  foreach(target IN LISTS targets)
+    if(NOT WIN32)
       target_compile_options(${target} PRIVATE -O0)
       set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made with optimisation
     endif()
   endforeach()
+  if(TARGET unit.waiting_stack AND ASYNCSTEPS_TEST_QUICK) # computes much: always optimised
+    set_target_properties(unit.waiting_stack PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made without optimisation
+  endif()
   find_library(CPPREST_LIBRARY cpprest)
   if(NOT TARGET unit.interop_pplx)
     return()
@@ -235,8 +34,26 @@ function(add_unit_layer)
   endif()
 endfunction()
 
+# Unit tests of what sleeps, wakes and is ordered, with the code for systems that are not known.
+function(add_portable_layer)
+  set(asyncsteps_portable_sources "")
+  foreach(name IN ITEMS async/parker async/naps async/event_loop_run async/event_loop_time async/threadpool
+                        async/queue_waiting async/bounded_queue_waiting async/select_waiting async/future_waits
+                        steps/steps_pool)
+    list(APPEND asyncsteps_portable_sources ${CMAKE_CURRENT_SOURCE_DIR}/unit/${name}.cpp)
+  endforeach()
+  add_doctest_programs(portable 240)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^portable\\.")
+  foreach(target IN LISTS targets)
+    target_compile_definitions(${target} PRIVATE ASYNCSTEPS_PORTABLE)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made without the definition
+  endforeach()
+endfunction()
+
 function(add_stress_layer)
   add_doctest_programs(stress 120)
+  link_to_nats()
 endfunction()
 
 function(add_linear_layer)
@@ -255,6 +72,7 @@ function(add_example_layer)
     optimise_less(${target})
   endforeach()
   allow_fences(example.http_server)
+  link_to_nats()
 endfunction()
 
 # Fuzz targets: run on the inputs of fuzz/corpus/NAME and random changes to them; or, with ASYNCSTEPS_TEST_FUZZ_SECONDS, on
@@ -390,6 +208,67 @@ function(add_consumer_layer)
     ${ASYNCSTEPS_TEST_PREFIX}consumer.install PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP asyncsteps_installed)
 endfunction()
 
+# A program and a shared library that use asyncsteps, with the usual visibility of symbols, with hidden ones, and where
+# the library keeps all to itself; see module/program.cpp. For Windows only what holds there: modules share nothing.
+function(add_module_layer)
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR}/module)
+  set(hidden -fvisibility=hidden -fvisibility-inlines-hidden $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  foreach(how IN ITEMS default hidden private)
+    set(options "")
+    set(program ${how})
+    if(how STREQUAL "hidden")
+      set(options ${hidden})
+    elseif(how STREQUAL "private")
+      set(options ${hidden} -DASYNCSTEPS_SHARED=)
+      set(program default)
+    endif()
+    # The test's name; the program's argument; whether the program exports its symbols; the library's link option.
+    set(tests "separate_${how}|separate|OFF|")
+    if(how STREQUAL "private" AND NOT WIN32)
+      set(tests "separate_private|separate|ON|")
+    elseif(NOT WIN32)
+      list(APPEND tests "linked_${how}|linked|OFF|" "loaded_${how}|shared|ON|" "unloaded_${how}|unload|ON|"
+           "pending_${how}|pending|ON|-Wl,-z,nodelete")
+    elseif(NOT how STREQUAL "default")
+      continue()
+    endif()
+    foreach(part IN ITEMS program library)
+      if(part STREQUAL "program" AND NOT program STREQUAL how)
+        continue()
+      endif()
+      add_library(asyncsteps_module_${part}_${how} OBJECT EXCLUDE_FROM_ALL ${folder}/${part}.cpp)
+      target_link_libraries(asyncsteps_module_${part}_${how} PUBLIC asyncsteps::steps asyncsteps_test_flags)
+      target_include_directories(asyncsteps_module_${part}_${how} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+      target_compile_options(asyncsteps_module_${part}_${how} PRIVATE ${options})
+      set_target_properties(asyncsteps_module_${part}_${how} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+      optimise_less(asyncsteps_module_${part}_${how})
+    endforeach()
+    foreach(test IN LISTS tests)
+      string(REPLACE "|" ";" test "${test}")
+      list(GET test 0 name)
+      list(GET test 1 mode)
+      list(GET test 2 exports)
+      list(GET test 3 option)
+      set(name module.${name})
+      if(ASYNCSTEPS_TEST_ONLY AND NOT name MATCHES "${ASYNCSTEPS_TEST_ONLY}")
+        continue()
+      endif()
+      add_library(${name}.library SHARED EXCLUDE_FROM_ALL)
+      target_link_libraries(${name}.library PRIVATE asyncsteps_module_library_${how})
+      target_link_options(${name}.library PRIVATE ${option})
+      add_executable(${name})
+      target_link_libraries(${name} PRIVATE asyncsteps_module_program_${program} ${CMAKE_DL_LIBS})
+      set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ${exports})
+      add_dependencies(${name} ${name}.library)
+      if(mode STREQUAL "linked")
+        target_sources(${name} PRIVATE ${folder}/linked.cpp)
+        target_link_libraries(${name} PRIVATE ${name}.library)
+      endif()
+      register_test(${name} module 120 ${name} ${mode} $<TARGET_FILE:${name}.library>)
+    endforeach()
+  endforeach()
+endfunction()
+
 # The debugger's view of the library, in a program without optimisation and one with it; see gdb/check.py.
 function(add_gdb_layer)
   find_program(GDB gdb)
@@ -447,7 +326,7 @@ function(add_tidy_test)
   foreach(part IN ITEMS async steps)
     get_target_property(headers asyncsteps::${part} HEADER_SET)
     get_target_property(base asyncsteps::${part} HEADER_DIRS)
-    list(FILTER headers EXCLUDE REGEX "/detail/|/interop/(asio|futoin|pplx)")
+    list(FILTER headers EXCLUDE REGEX "/detail/|/interop/(asio|futoin|nats|pplx)")
     list(TRANSFORM headers REPLACE "^(.+)$" "#include \"\\1\"")
     list(APPEND includes ${headers})
     list(APPEND folders -I${base})

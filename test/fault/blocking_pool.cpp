@@ -91,28 +91,30 @@ TEST_CASE("a pool that gets no further thread makes its calls on those it has") 
   CHECK(made == 100);
 }
 
-TEST_CASE("stop() makes the calls that no thread could be started for, and waits for threads that those start") {
+TEST_CASE("a thread that ends makes the calls that no other can start for; stop() waits for threads that those start") {
   std::optional<fail_thread> failing;
-  std::atomic<bool> has_begun{false};
+  std::thread::id ending;
+  std::thread::id by;
   std::atomic<bool> has_ended{false};
   std::optional<blocking_pool> pool;
-  const auto slow = [&has_begun, &has_ended] {
-    has_begun = true;
+  const auto slow = [&has_ended] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     has_ended = true;
   };
   bool is_first = true;
   pool.emplace(async::blocking_pool_options{.max_threads = 1, .on_thread_stop = [&](std::size_t) {
                                               if (!std::exchange(is_first, false)) return;
+                                              ending = std::this_thread::get_id();
                                               failing.emplace(0);
-                                              pool->execute([&] {  // by stop(): the last thread is ending
+                                              pool->execute([&] {
+                                                by = std::this_thread::get_id();
                                                 failing.reset();
                                                 pool->execute(slow);
-                                                while (!has_begun) std::this_thread::yield();
                                               });
                                             }});
   pool->execute([] {});
   pool->stop();
+  CHECK(by == ending);
   CHECK(has_ended);
   CHECK(pool->size() == 0);
   pool.reset();

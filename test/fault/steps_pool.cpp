@@ -67,6 +67,41 @@ int outcome(Future& result) {
 
 }  // namespace
 
+TEST_CASE("a flow with a priority, posted or executed without memory, is not handed in, or its future throws") {
+  for (const bool is_posted : {true, false}) {
+    each_allocation_from_none([is_posted](std::size_t k) {
+      threadpool pool(2);
+      steps::AsyncSteps owned(pool, async::priority::high);
+      const auto body = [l = large()](IAsyncSteps& asi) {
+        asi.add([](IAsyncSteps& step) {
+          auto& branches = step.parallel();
+          for (int i = 0; i < 2; ++i) branches.add([](IAsyncSteps& branch) { branch.relinquish(); });
+        });
+        asi.add([inner = large()](IAsyncSteps& step) { step.success(5); });
+      };
+      fail_alloc failing(k, fail_alloc::scope::all_threads);
+      int got = -1;
+      try {
+        if (is_posted) {
+          auto result = steps::post<int>(pool, async::priority::low, body);
+          got = outcome(result);
+        } else {
+          owned.add(body);
+          auto result = owned.promise<int>();
+          got = outcome(result);
+        }
+      } catch (const std::bad_alloc&) {
+      }
+      failing.stop();
+      CHECK((got == 5 || (got == -1 && failing.has_failed())));
+      auto next = steps::post<int>(pool, async::priority::low, [](IAsyncSteps& asi) { asi.success(6); });
+      CHECK(next.get() == 6);
+      pool.wait_idle();
+      return failing.has_failed();
+    });
+  }
+}
+
 TEST_CASE("a flow that is posted without memory is not posted, or its future throws") {
   each_allocation_from_none([](std::size_t k) {
     threadpool pool(2);

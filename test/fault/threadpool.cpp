@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/threadpool.hpp"
@@ -83,6 +84,50 @@ TEST_CASE("a post without memory throws, and nothing is posted") {
     CHECK(token.use_count() == 1);
     return failing.has_failed();
   });
+}
+
+TEST_CASE("the first task with a priority without memory throws, outside and inside the pool, and the next one runs") {
+  const auto token = std::make_shared<int>(0);
+  for (const bool inside : {false, true}) {
+    for (const bool has_future : {false, true}) {
+      each_allocation([&](std::size_t k) {
+        threadpool_options options;
+        options.threads = 1;
+        options.max_queue = 16;
+        threadpool pool(std::move(options));
+        std::atomic<int> ran{0};
+        int accepted = 0;
+        bool has_failed = false;
+        const auto body = [&] {
+          fail_alloc failing(k);
+          for (const async::priority wanted : {async::priority::low, async::priority::high}) {
+            const auto work = [&ran, token, padding = large{}] { ran += 1 + padding.bytes[0]; };
+            try {
+              if (has_future) {
+                static_cast<void>(pool.post(wanted, work));
+              } else {
+                pool.execute(wanted, work);
+              }
+              ++accepted;
+            } catch (const std::bad_alloc&) {
+            }
+          }
+          failing.stop();
+          has_failed = failing.has_failed();
+        };
+        if (inside) {
+          pool.post(body).get();
+        } else {
+          body();
+        }
+        pool.wait_idle();
+        CHECK(accepted >= (has_failed ? 1 : 2));
+        CHECK(ran == accepted);
+        CHECK(token.use_count() == 1);
+        return has_failed;
+      });
+    }
+  }
 }
 
 TEST_CASE("an execute without memory throws, outside and inside the pool, and the others run") {

@@ -120,7 +120,7 @@ def timers_in(timers):
 def queued_in(core):
     """What is ready, oldest first."""
     ready = core["ready_"]
-    ring, capacity = pointer(ready["ring_"]), int(ready["capacity_"])
+    ring, capacity = ready["ring_"], int(ready["capacity_"])
     head, tail = int(ready["head_"]), int(ready["tail_"])
     places = (ring[p & (capacity - 1)] for p in range(head, head + ((tail - head) & 0xFFFFFFFF)))
     return [runnable for runnable in places if runnable]

@@ -118,14 +118,16 @@ struct awaited_bounded : awaited<async::bounded_queue<std::size_t>> {
   }
 };
 
-/// A queue with a fault, in one of a hundred calls.
+/// A queue with a fault, in one of a hundred calls. It gives nothing before all elements are in, so that each fault
+/// shows however the threads are scheduled.
 struct faulty {
   enum fault { loses, gives_twice, swaps, overtakes, says_empty };
 
-  explicit faulty(fault which) : kind(which) {}
+  faulty(fault which, std::size_t count) : kind(which), missing(count) {}
 
   bool put(std::size_t n) {
     const std::lock_guard hold(mutex);
+    --missing;
     const bool bad = ++calls % 100 == 0;
     if (bad && kind == loses) return true;
     elements.push_back(n);
@@ -135,7 +137,7 @@ struct faulty {
   }
   bool take(std::size_t& n) {
     const std::lock_guard hold(mutex);
-    if (elements.empty() || (kind == says_empty && ++calls % 100 == 0)) return false;
+    if (missing != 0 || elements.empty() || (kind == says_empty && ++calls % 100 == 0)) return false;
     const bool bad = kind == overtakes && ++calls % 100 == 0;
     const auto at = bad ? elements.end() - 1 : elements.begin();
     n = *at;
@@ -144,14 +146,16 @@ struct faulty {
   }
 
   const fault kind;
+  std::size_t missing;
   unsigned calls = 0;
   std::mutex mutex;
   std::deque<std::size_t> elements;
 };
 
 run_faults faults_of(faulty::fault kind, std::size_t producers, std::size_t consumers) {
-  faulty queue(kind);
-  return long_run(queue, producers, consumers, 20'000);
+  constexpr std::size_t each = 20'000;
+  faulty queue(kind, producers * each);
+  return long_run(queue, producers, consumers, each);
 }
 
 /// In parts, whose times fit into memory.
@@ -204,8 +208,8 @@ TEST_CASE("an element that was in first and comes out after the other call's ret
 TEST_CASE("the check of long runs detects broken queues") {
   CHECK(faults_of(faulty::loses, 2, 2).lost > 100);
   CHECK(faults_of(faulty::gives_twice, 2, 2).twice > 100);
-  CHECK(faults_of(faulty::swaps, 1, 1).disordered > 0);
-  CHECK(faults_of(faulty::overtakes, 2, 2).overtaken > 0);
+  CHECK(faults_of(faulty::swaps, 1, 1).disordered > 100);
+  CHECK(faults_of(faulty::overtakes, 2, 2).overtaken > 100);
   CHECK(faults_of(faulty::says_empty, 2, 1).lost > 0);
 }
 

@@ -16,18 +16,18 @@ ROOMS = {
         "loop": "base trace task.hpp time_source.hpp",
         "scope": "base",
         "pool": "base trace loop scope"
-        " task.hpp errors.hpp queue.hpp bounded_queue.hpp event_loop.hpp threadpool_options.hpp",
+        " task.hpp errors.hpp queue.hpp bounded_queue.hpp event_loop.hpp threadpool_options.hpp priority.hpp",
         "wait": "base future scope pool",
         "fork": "base future scope pool wait",
-        "call": "base future scope pool wait task.hpp",
-        "select": "base future queue pool wait call",
+        "call": "base future scope pool wait task.hpp priority.hpp",
+        "select": "base future queue pool wait call event_loop.hpp threadpool.hpp",
     },
     "steps/detail": {
         "flow": "errors.hpp state.hpp",
         "engine": "flow errors.hpp",
         "root": "flow engine",
         "parallel": "flow engine root",
-        "wait": "flow engine root",
+        "wait": "flow engine root every.hpp retry.hpp",
         "": "flow engine root parallel wait completion.hpp",  # what asi's calls are made of
     },
 }
@@ -309,6 +309,33 @@ def banned(project):
                     yield path, source.line_of(match.start()) + 1, reason
 
 
+def shared_state(project):
+    """A variable that lasts is shared by all modules of a process, or a comment says that there is one per module."""
+    lasting = re.compile(r"\b(?:thread_local|constinit)\b|\bstatic \w+\* const immortal\b")
+    for path, source in project.headers.items():
+        raw = project.read(path).split("\n")
+        for number, line in enumerate(source.code):
+            if not lasting.search(line) or is_shared(source.code, number):
+                continue
+            first = number
+            while first > 0 and raw[first - 1].lstrip().startswith("//"):
+                first -= 1
+            if not re.search("one per module", " ".join(raw[first : number + 1]), re.IGNORECASE):
+                yield path, number + 1, "is neither ASYNCSTEPS_SHARED nor said to be 'one per module'"
+
+
+def is_shared(code, number):
+    """Whether the line has ASYNCSTEPS_SHARED, or the function has it that the line is in."""
+    depth = len(code[number]) - len(code[number].lstrip())
+    for line in reversed(code[: number + 1]):
+        here = len(line) - len(line.lstrip())
+        if line is code[number] or (line.strip() and here < depth and line.rstrip().endswith("{")):
+            if "ASYNCSTEPS_SHARED" in line:
+                return True
+            depth = here
+    return False
+
+
 HEADER_CHECKS = [
     rooms,
     map_of_rooms,
@@ -319,5 +346,6 @@ HEADER_CHECKS = [
     tags,
     tag_files,
     platform_tests,
+    shared_state,
     banned,
 ]

@@ -113,6 +113,8 @@ BAD = [
     ("tag_files", {"async/a.hpp": header("// relaxed: see [Q1] and\n// [Q2] of other/high.hpp")}, "[Q2] is not explained"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
+    ("shared_state", {"async/a.hpp": header("inline constinit thread_local int n = 0;")}, "ASYNCSTEPS_SHARED"),
+    ("shared_state", {"async/a.hpp": header("inline a& f() {\n  static a* const immortal = new a;\n}")}, "one per module"),
     ("banned", {"async/a.hpp": header("std::atomic_thread_fence(std::memory_order_seq_cst);")}, "fence"),
     ("banned", {"async/a.hpp": header("std::function<void()> f;")}, "copyable"),
     ("banned", {"async/a.hpp": header("std::counting_semaphore<1> s;")}, "wake-up"),
@@ -130,6 +132,8 @@ FINE = [
     },
     {"async/a.hpp": header("// x.load() and std::function and #ifdef _WIN32 in a comment")},
     {"async/a.hpp": header('const char* text = "x.load()";')},
+    {"async/a.hpp": header("ASYNCSTEPS_SHARED inline a& f() {\n  static a* const immortal = new a;\n}")},
+    {"async/a.hpp": header("// One per module: a hint.\ninline constinit int n = 0;")},
     {"async/a.hpp": header("void f(std::memory_order order) { x.load(order); }")},
     {"async/a.hpp": header("// [T1] seq_cst, pairs with itself on the other side\nvoid f() { x.load(std::memory_order_seq_cst); }")},
     {

@@ -5,6 +5,7 @@
 // After the seam.
 #include "async/detail/future/result_word.hpp"
 #include "async/detail/queue/queue_access.hpp"
+#include "async/detail/select/select_watch.hpp"
 #include "async/detail/select/selection.hpp"
 
 using namespace model;

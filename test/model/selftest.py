@@ -42,7 +42,7 @@ int main() {
 
 
 class Mutation(unittest.TestCase):
-    def fates(self, condition, header=HEADER, **more):
+    def fates(self, condition, header=HEADER, pattern="", **more):
         with tempfile.TemporaryDirectory(prefix="a project ") as root:
             model = MODEL.replace("CONDITION", condition)
             for path, text in {"async/a.hpp": header, "test/model/a.cpp": model, **more}.items():
@@ -50,7 +50,7 @@ class Mutation(unittest.TestCase):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
             said = []
-            return mutate.run(root, COMPILER, say=said.append), said
+            return mutate.run(root, COMPILER, pattern, say=said.append), said
 
     def test_a_model_that_needs_every_order_kills_every_mutant(self):
         bad, said = self.fates("a.seen == memory_order_acquire && b.seen == memory_order_acq_rel")
@@ -72,6 +72,13 @@ class Mutation(unittest.TestCase):
         bad, said = self.fates("false")
         self.assertEqual(bad, 1)
         self.assertIn("without any mutation", said[-1])
+
+    def test_a_pattern_judges_its_headers_by_the_models_that_include_them(self):
+        other = MODEL.replace("async/a.hpp", "async/b.hpp").replace("CONDITION", "false")
+        more = {"async/b.hpp": HEADER, "test/model/b.cpp": other}
+        needed = "a.seen == memory_order_acquire && b.seen == memory_order_acq_rel"
+        self.assertEqual(self.fates(needed, pattern="a.hpp", **more)[1][-1], "3 mutants, 3 killed, 0 explained, 0 survived")
+        self.assertIn("b.cpp fails, or does not compile, without any mutation", self.fates(needed, pattern="b.hpp", **more)[1][-1])
 
     def test_an_order_in_a_header_that_no_model_includes_is_named_unless_it_is_explained(self):
         explained = HEADER.replace("pairs with [Q2]", "pairs with [Q2]; not modelled: the reason")

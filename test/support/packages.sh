@@ -26,6 +26,7 @@ find_clang() {
   done
   echo clang++-19
 }
+has_nats_server() { command -v nats-server || [[ -x /usr/sbin/nats-server ]]; } >/dev/null 2>&1
 has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
 has_libcxx() { compiles '#include <version>
 #ifndef _LIBCPP_VERSION
@@ -76,6 +77,10 @@ look() {
     has_header relacy/relacy.hpp || lacks relacy-dev "the model checker Relacy (without it the models are skipped)"
     [[ ! -e steps/interop/asio.hpp ]] || has_header boost/asio.hpp ||
       lacks libboost-dev "Boost.Asio (without it the test of steps/interop/asio.hpp is skipped)"
+    [[ ! -e steps/interop/nats.hpp ]] || {
+      has_header nats/nats.h || lacks libnats-dev "the C client of NATS (without it the tests of steps/interop/nats.hpp are skipped)"
+      has_nats_server || lacks nats-server "the server of NATS (without it these tests are skipped)"
+    }
     command -v curl >/dev/null || lacks curl "curl, which asks the example's HTTP server (without it that test is skipped)"
   fi
   if [[ $consumer == yes ]]; then
@@ -144,7 +149,7 @@ provide_packages() {
   for package in ${packages[@]+"${packages[@]}"}; do
     case $package in
       doxygen) if wants docs; then echo "test/run: can't go on without $package" >&2; exit 1; fi ;;
-      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | curl | wine)  # skipped, which ctest shows
+      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | libnats-dev | nats-server | curl | wine)  # skipped, which ctest shows
         [[ ${CI:-} != true ]] || { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
       *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
     esac

@@ -9,7 +9,7 @@
 namespace testing::program {
 
 /// The kind of step that a node adds to its level.
-enum class kind { step, loop, repeat, for_each, parallel, sync, race };
+enum class kind { step, loop, repeat, for_each, parallel, sync, race, retry, every };
 
 /// The last action of the step's function. The `wait` forms are ended from outside after `delay` ticks.
 enum class ending {
@@ -46,15 +46,24 @@ struct node {
   int result = 0;     ///< handed on by success; 0: success() without arguments
   std::string code;   ///< of the error, or the label of break and continue
   std::string label;  ///< of a loop
-  int count = 0;      ///< iterations; `loop` breaks at the start of the one after
-  int mutex = 0;      ///< which of the program's mutexes a sync takes
+  int count = 0;      ///< iterations; `loop` and `every` break at the start of the one after; of retry: attempts
+  int mutex = 0;      ///< which of the program's mutexes and semaphores a sync takes
+  int pause = 0;      ///< ticks: the period of every, the first pause of retry
+  int policy = 0;     ///< of every: 0 skips, 1 delays, 2 bursts; of retry: 1 has some errors only retried
   handler on_error = handler::none;
   std::string new_code;      ///< the handler's error
   int new_result = 0;        ///< the handler's success; 0: without arguments
   std::vector<node> rescue;  ///< the steps that the handler adds
 };
 
-inline constexpr int mutexes = 2;
+inline constexpr int mutexes = 2;     ///< numbers from 0
+inline constexpr int semaphores = 1;  ///< numbers behind those of the mutexes
+inline constexpr int permits = 2;     ///< of each semaphore
+
+inline constexpr int longest_pause = 6000;  ///< ticks, of every retry
+
+/// The codes that a retry with policy 1 retries.
+inline constexpr const char* retried[] = {"A", "B", "Timeout"};
 
 /// A root flow: the steps of its first level, and when it is cancelled.
 struct tree {
@@ -65,7 +74,12 @@ struct tree {
 };
 
 inline bool is_loop(const node& of) {
-  return of.what == kind::loop || of.what == kind::repeat || of.what == kind::for_each;
+  return of.what == kind::loop || of.what == kind::repeat || of.what == kind::for_each || of.what == kind::every;
+}
+
+/// True for a step whose function gets a number.
+inline bool is_numbered(const node& of) {
+  return of.what == kind::repeat || of.what == kind::for_each || of.what == kind::retry;
 }
 
 /// True for a step with branches.

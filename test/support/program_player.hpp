@@ -16,7 +16,10 @@
 #include "async/manual_clock.hpp"
 #include "async/threadpool.hpp"
 #include "program.hpp"
+#include "steps/every.hpp"
 #include "steps/iasyncsteps.hpp"
+#include "steps/retry.hpp"
+#include "steps/semaphore.hpp"
 
 namespace testing::program {
 
@@ -29,6 +32,7 @@ class virtual_time {
 
   async::event_loop& home() { return loop_; }
   int tick() const { return static_cast<int>((clock_.now() - start_) / ticks(1)); }
+  static std::chrono::nanoseconds time(int count) { return ticks(count); }
 
   /// Calls f() on the flow's loop after so many ticks.
   template <class F>
@@ -71,10 +75,11 @@ class on_pool {
 
   async::threadpool& home() { return pool_; }
   int tick() const { return 0; }
+  static std::chrono::nanoseconds time(int count) { return std::chrono::microseconds(count % 3 * 50); }
 
   template <class F>
   async::event_loop::handle on_loop(steps::IAsyncSteps& asi, int count, F f) {
-    return asi.tool().deferred(std::chrono::microseconds(count % 3 * 50), std::move(f));
+    return asi.tool().deferred(time(count), std::move(f));
   }
   template <class F>
   void anywhere(steps::IAsyncSteps& asi, int count, F f) {
@@ -175,7 +180,7 @@ class player {
         return;
       case kind::sync:
         if constexpr (!std::is_void_v<Mutex>) {
-          Mutex& mutex = mutexes_[static_cast<std::size_t>(of.mutex)];
+          steps::ISync& mutex = sync_object(of.mutex);
           guarded(of, branch, [&](auto... onerror) {
             if (of.takes) {
               to.sync(
@@ -202,6 +207,14 @@ class player {
         to.loop([this, &of, &branch, &count = kept(counts_, 0)](asi_t& asi) { iteration(asi, of, branch, count); },
                 of.label);
         return;
+      case kind::every:
+        to.every(
+            {.period = Place::time(of.pause), .missed = policies[static_cast<std::size_t>(of.policy)]},
+            [this, &of, &branch](asi_t& asi, const steps::Tick& tick) { round(asi, of, branch, tick); }, of.label);
+        return;
+      case kind::retry:
+        add_retry(to, of, branch);
+        return;
       case kind::repeat:
         to.repeat(
             static_cast<std::size_t>(of.count),
@@ -214,6 +227,42 @@ class player {
             of.label);
         return;
     }
+  }
+
+  static constexpr steps::MissedTicks policies[] = {steps::MissedTicks::skip, steps::MissedTicks::delay,
+                                                    steps::MissedTicks::burst};
+
+  void round(asi_t& asi, const node& of, const std::string& branch, const steps::Tick& tick) {
+    const auto in_ticks = [](std::chrono::nanoseconds time) {
+      return std::to_string((time + ticks(1) / 2) / ticks(1));
+    };
+    write(branch, "run " + std::to_string(of.id) + " n=" + std::to_string(tick.number) +
+                      " missed=" + std::to_string(tick.missed) + " late=" + in_ticks(tick.late) +
+                      " took=" + in_ticks(tick.previous));
+    if (tick.number < static_cast<std::size_t>(of.count)) return body(asi, of, branch);
+    ++runs_;
+    asi.breakLoop();
+  }
+
+  void add_retry(asi_t& to, const node& of, const std::string& branch) {
+    const steps::Retry policy{.attempts = static_cast<std::size_t>(of.count),
+                              .delay = Place::time(of.pause),
+                              .max_delay = Place::time(longest_pause),
+                              .jitter = 0};
+    guarded(of, branch, [&](auto... onerror) {
+      const auto attempt = [this, &of, &branch](asi_t& asi, int number) { call(asi, of, branch, number); };
+      if (of.policy == 0) {
+        to.retry(policy, attempt, onerror...);
+      } else {
+        to.retry(policy.on(retried[0], retried[1], retried[2]), attempt, onerror...);
+      }
+    });
+  }
+
+  steps::ISync& sync_object(int which) {
+    const auto at = static_cast<std::size_t>(which);
+    if (which >= mutexes) return semaphores_[at - mutexes];
+    return mutexes_[at];
   }
 
   /// A reference to the value, for as long as the player lives.
@@ -250,7 +299,7 @@ class player {
   }
 
   void call(asi_t& asi, const node& of, const std::string& branch, int argument) {
-    write(branch, "run " + std::to_string(of.id) + (is_loop(of) ? " i=" : " arg=") + std::to_string(argument));
+    write(branch, "run " + std::to_string(of.id) + (is_numbered(of) ? " i=" : " arg=") + std::to_string(argument));
     body(asi, of, branch);
   }
 
@@ -361,6 +410,7 @@ class player {
   std::atomic<int> runs_{0};
   Place place_;
   std::array<mutex_t, mutexes> mutexes_;
+  std::array<steps::Semaphore, semaphores> semaphores_{steps::Semaphore(permits)};
   Flow root_;
 };
 

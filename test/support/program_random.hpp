@@ -42,10 +42,11 @@ class generator {
   }
 
   node any(int depth) {
-    const int dice = below(20);
-    if (dice < 12) return step(depth);
-    if (dice < 15) return loop(depth);
-    if (dice < 17) return sync(depth);
+    const int dice = below(24);
+    if (dice < 13) return step(depth);
+    if (dice < 16) return loop(depth);
+    if (dice < 18) return sync(depth);
+    if (dice < 21) return retry(depth);
     return group(depth);
   }
 
@@ -67,8 +68,18 @@ class generator {
 
   node sync(int depth) {
     node made = fresh(kind::sync);
-    made.mutex = below(mutexes);
+    made.mutex = below(mutexes + semaphores);
     made.takes = one_in(12);
+    body(made, depth);
+    guard(made, depth);
+    return made;
+  }
+
+  node retry(int depth) {
+    node made = fresh(kind::retry);
+    made.count = one_in(20) ? 0 : 1 + below(4);
+    made.pause = one_in(3) ? 0 : ticks();
+    made.policy = below(2);
     body(made, depth);
     guard(made, depth);
     return made;
@@ -82,9 +93,13 @@ class generator {
   }
 
   node loop(int depth) {
-    static constexpr kind kinds[] = {kind::loop, kind::repeat, kind::for_each};
-    node made = fresh(kinds[below(3)]);
+    static constexpr kind kinds[] = {kind::loop, kind::repeat, kind::for_each, kind::every};
+    node made = fresh(kinds[below(4)]);
     made.count = below(4);
+    if (made.what == kind::every) {
+      made.pause = one_in(8) ? 0 : ticks();
+      made.policy = below(3);
+    }
     if (one_in(2)) made.label = "L" + std::to_string(made.id);
     labels_.push_back(made.label);
     body(made, depth);

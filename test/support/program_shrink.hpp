@@ -33,6 +33,8 @@ class smaller {
       tried(level[at].timeout, 0);
       tried(level[at].on_cancel, false);
       tried(level[at].takes, false);
+      tried(level[at].pause, 0);
+      tried(level[at].policy, 0);
       tried(level[at].end, ending::none);
       tried(level[at].result, 0);
       tried(level[at].on_error, handler::none);

@@ -10,7 +10,7 @@
 namespace testing::program {
 
 inline std::string to_string(kind what) {
-  static const char* const names[] = {"add", "loop", "repeat", "forEach", "parallel", "sync", "race"};
+  static const char* const names[] = {"add", "loop", "repeat", "forEach", "parallel", "sync", "race", "retry", "every"};
   return names[static_cast<std::size_t>(what)];
 }
 
@@ -41,7 +41,9 @@ inline std::string to_string(handler what) {
 inline std::string to_string(const node& of, const std::string& indent = "") {
   std::string text = indent + std::to_string(of.id) + " " + to_string(of.what);
   if (of.what == kind::sync) text += " mutex " + std::to_string(of.mutex);
-  if (is_loop(of)) text += " x" + std::to_string(of.count);
+  if (is_loop(of) || of.what == kind::retry) text += " x" + std::to_string(of.count);
+  if (of.pause != 0) text += " pause=" + std::to_string(of.pause);
+  if (of.policy != 0) text += " policy " + std::to_string(of.policy);
   if (!of.label.empty()) text += " '" + of.label + "'";
   if (of.takes) text += " (int)";
   if (of.timeout != 0) text += " timeout=" + std::to_string(of.timeout);

@@ -94,7 +94,10 @@ inline void append_by_flow(history& to, const history& from, const std::string& 
 /// The history without times, and with the events of each branch together: equal for all orders in which the branches
 /// of an untimed program can run.
 inline history by_flow(history of) {
-  for (event& each : of) each.tick = 0;
+  for (event& each : of) {
+    each.tick = 0;
+    each.what = each.what.substr(0, each.what.find(" missed="));  // of the rounds of every()
+  }
   history made;
   append_by_flow(made, of, "/");
   return made;

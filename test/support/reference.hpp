@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for find, min_element
+#include <algorithm>  // for find, min, min_element
 #include <cstddef>    // for size_t
+#include <iterator>   // for begin, end
 #include <memory>     // for unique_ptr, make_unique
 #include <optional>   // for optional
 #include <string>     // for string, to_string
@@ -72,7 +73,7 @@ class reference : private reference_state {
       complete(now);
       return;
     }
-    if (top.todo.empty()) {  // only a loop goes on without a step to begin: its next iteration
+    if (top.todo.empty()) {  // only a loop goes on without a step to begin, or a retry: the next iteration or attempt
       call(now);
       return;
     }
@@ -83,6 +84,7 @@ class reference : private reference_state {
     fresh.of = next;
     fresh.handler = next->on_error != handler::none;
     fresh.loop_runs = is_loop(*next);
+    fresh.next_pause = next->pause;
     if (next->what == kind::sync && !lock(now, fresh)) return;
     call(now);
   }
@@ -95,13 +97,24 @@ class reference : private reference_state {
       begin_branches(now, top);
       return;
     }
-    const bool last = is_loop(of) && of.what != kind::loop && top.iteration == of.count;
+    const bool last = is_loop(of) && is_numbered(of) && top.iteration == of.count;
     if (last) {  // [22] an empty repeat or forEach
       leave_loop(now);
       return;
     }
+    if (of.what == kind::retry && of.count == 0) {  // [47]
+      now.slot_state = flow::slot_state::empty;
+      unwind(now, {"InternalError", "", ""});
+      return;
+    }
+    if (top.pause != 0) {  // [47]
+      top.wait = arm(now, std::exchange(top.pause, 0), timer::rerun, of);
+      return;
+    }
+    if (of.what == kind::every && is_early(now, top)) return;
     std::string text = "run " + std::to_string(of.id);
-    if (is_loop(of) && of.what != kind::loop) text += " i=" + std::to_string(top.iteration);
+    if (is_numbered(of)) text += " i=" + std::to_string(top.iteration);
+    if (of.what == kind::every) text += begin_round(top);
     if (of.takes) {
       if (now.slot_state == flow::slot_state::unspecified) verdict_ = verdict::unspecified_result;
       if (now.slot_state != flow::slot_state::full) {  // [4]
@@ -113,7 +126,7 @@ class reference : private reference_state {
     now.slot_state = flow::slot_state::empty;  // [3] to the next step and to nobody later
     write(now, text);
     ++runs_;
-    if (of.what == kind::loop && top.iteration == of.count) {
+    if ((of.what == kind::loop || of.what == kind::every) && top.iteration == of.count) {
       unwind(now, {"LoopBreak", "", ""});
       return;
     }
@@ -126,6 +139,41 @@ class reference : private reference_state {
       return;
     }
     finish(now, top, of);
+  }
+
+  /// [49] True: the tick of the round is to come.
+  bool is_early(flow& now, frame& top) {
+    now.slot_state = flow::slot_state::empty;
+    if (top.due < 0) top.due = now_;
+    if (top.began >= 0) {
+      top.took = now_ - top.began;
+      top.overran = now_ > top.due;
+      top.began = -1;
+      if (now_ == top.due && top.of->pause != 0) verdict_ = verdict::simultaneous;
+    }
+    if (now_ >= top.due) return false;
+    top.wait = arm(now, top.due - now_, timer::rerun, *top.of);
+    return true;
+  }
+
+  /// [50] Sets the tick after that of this round. Returns what the round is told.
+  std::string begin_round(frame& top) {
+    const int period = top.of->pause;
+    const int late = now_ - top.due;
+    int missed = 0;
+    if (late != 0 && period != 0 && late % period == 0) verdict_ = verdict::simultaneous;
+    if (period == 0) {
+      top.due = now_;
+    } else if (top.of->policy == 2) {
+      top.due += period;
+    } else {
+      missed = late / period;
+      const bool anew = top.of->policy == 1 && (top.overran || missed != 0);
+      top.due = anew ? now_ + period : top.due + (missed + 1) * period;
+    }
+    top.began = now_;
+    return " n=" + std::to_string(top.iteration) + " missed=" + std::to_string(missed) +
+           " late=" + std::to_string(late) + " took=" + std::to_string(top.took);
   }
 
   /// The last action of the function, and its effect on the flow.
@@ -266,6 +314,11 @@ class reference : private reference_state {
         }
         return;
       }
+      if (top.of != nullptr && top.of->what == kind::retry && is_retried(now, cause)) {
+        top.pause = std::exchange(top.next_pause, (std::min)(top.next_pause * 2, longest_pause));
+        queue(now);
+        return;
+      }
       // A sync that waits has not begun the step that its handler guards [29].
       if (top.handler && !top.queued_on_mutex) {
         top.handler = false;
@@ -280,6 +333,17 @@ class reference : private reference_state {
     }
   }
 
+  /// [48] True: the error, which has left an attempt of the innermost step, leads to another one.
+  bool is_retried(flow& now, const error& cause) {
+    frame& top = now.stack.back();
+    if (top.rescued || top.iteration >= top.of->count) return false;
+    if (cause.info.empty() && (cause.code == "LoopBreak" || cause.code == "LoopCont")) return false;
+    for (const frame& around : now.stack) {
+      if (&around != &top && has_expired(around)) return false;
+    }
+    return top.of->policy == 0 || std::find(std::begin(retried), std::end(retried), cause.code) != std::end(retried);
+  }
+
   static bool takes_jump(const frame& loop, const error& cause) {
     return (cause.code == "LoopBreak" || cause.code == "LoopCont") && cause.info.empty() &&
            (cause.label.empty() || cause.label == loop.of->label);
@@ -288,6 +352,7 @@ class reference : private reference_state {
   /// [11] Calls the handler of the innermost step; true: it recovered.
   bool handle(flow& now, error& cause) {
     const node& of = *now.stack.back().of;
+    now.stack.back().rescued = true;
     write(now, "onerror " + std::to_string(of.id) + " " + cause.code + (cause.info.empty() ? "" : " " + cause.info));
     switch (of.on_error) {
       case handler::none:
@@ -386,6 +451,10 @@ class reference : private reference_state {
         break;
       case timer::timeout:  // [16] raised at the innermost active step
         fired.of->raised = error{"Timeout", "", ""};
+        queue(*fired.of);
+        break;
+      case timer::rerun:
+        fired.of->rerun_top = true;
         queue(*fired.of);
         break;
       case timer::success:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for find, find_if
+#include <algorithm>  // for find, find_if, none_of
 #include <deque>      // for deque
 #include <memory>     // for unique_ptr, make_unique
 #include <optional>   // for optional
@@ -38,6 +38,13 @@ class reference_state {
     int wait = 0;   // id of what will end its wait; 0: none
     int iteration = 0;
     bool loop_runs = false;  // a loop that has not been left
+    int pause = 0;           // of a retry: ticks until the next attempt, to be waited for; 0: none
+    int next_pause = 0;      // of a retry: the one after that
+    bool rescued = false;    // of a retry: its error handler has been called
+    int due = -1;            // of an every: the tick of the next round; -1: not begun
+    int began = -1;          // of an every: when the last round has; -1: none has
+    int took = 0;            // of an every: the time that it has taken
+    bool overran = false;    // of an every: the last round has ended after the next one was due
     bool queued_on_mutex = false;
     bool holds_mutex = false;
     std::unique_ptr<group> branches;
@@ -66,7 +73,7 @@ class reference_state {
     int tick;
     flow* of;
     int id;
-    enum what_t { timeout, success, error, cancel_root } what;
+    enum what_t { timeout, success, error, cancel_root, rerun } what;
     const node* from;
   };
 
@@ -96,10 +103,11 @@ class reference_state {
     which.queued = false;
   }
 
-  /// [30] Recursive for the flow that owns it, first come first served.
+  /// [30] Recursive for the flow that owns it, first come first served. [51] A semaphore takes a permit each time.
   bool lock(flow& now, frame& top) {
     mutex& of = mutexes_[top.of->mutex];
-    if (of.owner == nullptr || of.owner == &now) {
+    const bool enters = is_semaphore(top.of->mutex) ? of.depth < permits : of.owner == nullptr || of.owner == &now;
+    if (enters) {
       of.owner = &now;
       ++of.depth;
       top.holds_mutex = true;
@@ -110,14 +118,16 @@ class reference_state {
     return false;
   }
 
+  static bool is_semaphore(int which) { return which >= testing::program::mutexes; }
+
   void unlock(int which) {
     mutex& of = mutexes_[which];
-    if (--of.depth != 0) return;
+    if (--of.depth != 0 && !is_semaphore(which)) return;
     of.owner = nullptr;
     if (of.waiters.empty()) return;
     of.owner = of.waiters.front();
     of.waiters.pop_front();
-    of.depth = 1;
+    ++of.depth;
     frame& top = of.owner->stack.back();
     top.queued_on_mutex = false;
     top.holds_mutex = true;
@@ -142,6 +152,12 @@ class reference_state {
     of.wait = 0;
   }
 
+  /// True when the timer of the step has fired.
+  bool has_expired(const frame& of) const {
+    return of.timer != 0 &&
+           std::none_of(timers_.begin(), timers_.end(), [&of](const timer& armed) { return armed.id == of.timer; });
+  }
+
   static void put(flow& now, int value) {
     now.slot_state = value == 0 ? flow::slot_state::empty : flow::slot_state::full;
     now.slot = value;
@@ -153,7 +169,7 @@ class reference_state {
   flow* root_ = nullptr;
   std::deque<flow*> ready_;
   std::vector<timer> timers_;
-  mutex mutexes_[testing::program::mutexes];
+  mutex mutexes_[testing::program::mutexes + testing::program::semaphores];  // of a semaphore: the permits taken
   history log_;
   verdict verdict_ = verdict::exact;
   int now_ = 0;

@@ -85,11 +85,20 @@ class Run(unittest.TestCase):
     def test_every_profile_builds_its_presets(self):
         with open(os.path.join(TEST, "CMakePresets.json"), encoding="utf-8") as file:
             presets = {preset["name"] for preset in json.load(file)["configurePresets"] if not preset.get("hidden")}
-        for arguments in ["--all"], ["--soak"], ["--coverage"], ["--tsan"]:
+        for arguments in ["--all"], ["--ci"], ["--soak"], ["--coverage"], ["--tsan"]:
             for call in self.run_it(*arguments)[2]:
                 if " --preset " in call:
                     self.assertIn(call.split(" ")[7], presets)
                     self.assertEqual(call.split(" ")[5], ".build/" + call.split(" ")[7])
+
+    def test_each_commit_builds_one_of_the_slow_trees(self):
+        always = {".build/release", ".build/tsan", ".build/asan"}
+        for number, turn in (("0", {"clang"}), ("1", {"armhf"}), ("2", {"aarch64", "mingw"})):
+            with open(os.path.join(self.tools, "git"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+                file.write(f"#!/bin/bash\necho 000000{number}\n")
+            configured = [call.split(" ")[5] for call in self.run_it("--ci")[2] if call.startswith("cmake --fresh")]
+            shutil.rmtree(os.path.join(self.project, ".build"))
+            self.assertEqual(set(configured), always | {".build/" + tree for tree in turn})
 
     def test_other_arguments_configure_it_anew(self):
         self.run_it()

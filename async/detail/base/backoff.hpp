@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>   // for microseconds
+#include <utility>  // for exchange
+
 #include "async/detail/base/atomics.hpp"  // for cpu_pause, yield_thread, under_model
 
 namespace async::detail {
@@ -39,27 +42,42 @@ class backoff {
   unsigned step_ = 0;
 };
 
-/// Decides whether to spin before a sleep. While spins find nothing, it spins before ever fewer sleeps, down to one in
-/// 256: where work comes at long intervals, a spin would take the CPU from the producer. Not thread-safe.
+/// Decides whether to spin before a sleep, and how long. While spins find nothing, it spins before ever fewer sleeps,
+/// down to one in 256: where work comes at long intervals, a spin would take the CPU from the producer. When a spin of
+/// some microseconds has just missed the work, the next one lasts `long_spin`: as long as a sleep and its wake-up cost
+/// the two threads. Not thread-safe.
 class adaptive_spin {
  public:
-  /// Call before each sleep. False: sleep at once.
-  bool should_spin() noexcept {
-    if (skipped_ != pause_) {
+  using duration = wait_clock::duration;
+  enum class length : unsigned char { none, some_steps, long_spin };
+  static constexpr duration long_spin = std::chrono::microseconds(50);
+
+  /// Call before each sleep.
+  length next() noexcept {
+    is_tried_ = skipped_ == pause_;
+    if (!is_tried_) {
       ++skipped_;
-      return false;
+      return length::none;
     }
     skipped_ = 0;
     pause_ = pause_ < longest ? 2 * pause_ + 1 : longest;
-    return true;
+    return is_long_ ? length::long_spin : length::some_steps;
   }
   /// The spin has made the sleep unnecessary, so the next one may, too.
-  void spin_succeeded() noexcept { skipped_ = pause_ = 0; }
+  void succeeded() noexcept { skipped_ = pause_ = 0; }
+  /// Whether idle() wants to know how long this sleep and the spin before it take together.
+  bool is_tried() const noexcept { return is_tried_; }
+  void idle(duration time) noexcept {
+    const bool was_long = std::exchange(is_long_, time < long_spin);
+    if (is_long_ && !was_long) skipped_ = pause_;  // at once
+  }
 
  private:
   static constexpr unsigned longest = 255;
   unsigned skipped_ = 0;
   unsigned pause_ = 0;  // sleeps without a spin before the next one with a spin
+  bool is_tried_ = false;
+  bool is_long_ = false;
 };
 
 }  // namespace async::detail

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <mutex>    // for mutex
 #include <new>      // for operator new, align_val_t
 
-#include "async/detail/base/config.hpp"        // for cache_line, ASYNC_ASAN
+#include "async/detail/base/config.hpp"        // for cache_line, ASYNC_ASAN, ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"         // for fork_member, hold_at_fork
+#include "async/detail/base/immortal.hpp"      // for immortal, static_mutex
 #include "async/detail/base/large_blocks.hpp"  // for large_blocks
 #include "async/detail/base/platform.hpp"      // for prefetch_for_write
 
@@ -36,17 +37,23 @@ struct magazine {
   void* free_blocks[magazine_size];
 };
 
-/// The magazines that no thread holds. All members are guarded by the mutex.
-struct depot {
-  std::mutex mutex;
+/// The magazines that no thread holds. All other members are guarded by the mutex.
+struct depot : fork_member {
+  constexpr depot() noexcept
+      : fork_member([](fork_member& self, fork_stage at) noexcept {
+          return hold_at_fork(static_cast<depot&>(self).mutex, at);
+        }) {}
+  static depot& instance() noexcept;
+
+  static_mutex mutex;
   magazine* full[block_classes] = {};
   magazine* empty = nullptr;
-
-  static depot& instance() {
-    static depot* const immortal = new depot;  // used until the last thread-local destructor of the process has run
-    return *immortal;
-  }
 };
+ASYNCSTEPS_SHARED inline constinit immortal<depot> all_magazines;
+inline depot& depot::instance() noexcept {
+  forks.value.join(all_magazines.value);
+  return all_magazines.value;
+}
 
 /// The magazines of one thread. Constant-initialised and trivially destructible, so that access costs no guard;
 /// `keeper` below returns them when the thread ends.
@@ -56,7 +63,7 @@ struct thread_cache {
   bool open;    // the thread has a keeper
   bool closed;  // the keeper has run: the thread is ending and caches nothing
 };
-inline constinit thread_local thread_cache cache{};
+ASYNCSTEPS_SHARED inline constinit thread_local thread_cache cache{};
 
 #if ASYNC_ASAN
 extern "C" void __asan_poison_memory_region(void const volatile* address, std::size_t size);
@@ -122,7 +129,7 @@ inline bool open_cache() {
   if (cache.closed) return false;
   if (!cache.open)
     static_cast<void>([]() -> keeper& {
-      static thread_local keeper k;
+      static thread_local keeper k;  // one per module, of which a thread makes the first only: see `open`
       return k;
     }());
   return true;

@@ -59,6 +59,25 @@
 #endif
 #endif
 
+/// ASYNCSTEPS_SHARED: marks a variable, a function with a static variable, or a class of exceptions that exists once in
+/// a process, although each shared library compiles its own: with -fvisibility=hidden, too, the dynamic linker sees it.
+/// Not for functions on fast paths. DLLs of Windows share nothing by themselves. Define it as nothing, for a whole
+/// library with -fvisibility=hidden, to share nothing with other modules.
+#ifndef ASYNCSTEPS_SHARED
+#if defined(__ELF__) || defined(__MACH__)
+#define ASYNCSTEPS_SHARED [[gnu::visibility("default")]]
+#else
+#define ASYNCSTEPS_SHARED
+#endif
+#endif
+
+/// ASYNC_REMOTE_FENCE: 1 when the system may order the memory accesses of other threads, by membarrier() of Linux or
+/// FlushProcessWriteBuffers() of Windows, so that a post to a pool needs no fence. Define it as 0, for a whole program,
+/// where a filter that the program installs later forbids that call.
+#ifndef ASYNC_REMOTE_FENCE
+#define ASYNC_REMOTE_FENCE 1
+#endif
+
 /// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.
 #ifdef NDEBUG
 #define ASYNC_ASSERT(condition) static_cast<void>(0)

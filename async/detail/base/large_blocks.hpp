@@ -2,11 +2,13 @@
 #pragma once
 #include <bit>      // for bit_width
 #include <cstddef>  // for size_t
-#include <mutex>    // for mutex, lock_guard
+#include <mutex>    // for lock_guard
 #include <new>      // for operator new
 #include <utility>  // for exchange
 
-#include "async/detail/base/config.hpp"  // for ASYNC_ASAN
+#include "async/detail/base/config.hpp"    // for ASYNC_ASAN, ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"     // for fork_member, hold_at_fork
+#include "async/detail/base/immortal.hpp"  // for immortal, static_mutex
 
 namespace async::detail {
 
@@ -17,8 +19,13 @@ namespace async::detail {
 ///
 /// Threads     any; each call takes a mutex.
 /// Lifetime    usable from static and thread-local destructors.
-class large_blocks {
+class large_blocks : fork_member {
  public:
+  constexpr large_blocks() noexcept
+      : fork_member([](fork_member& self, fork_stage at) noexcept {
+          return hold_at_fork(static_cast<large_blocks&>(self).mutex_, at);
+        }) {}
+
   static constexpr std::size_t smallest = std::size_t{1} << 15;
   static constexpr std::size_t largest = std::size_t{1} << 22;
   static constexpr std::size_t most_kept = std::size_t{1} << 28;
@@ -38,10 +45,7 @@ class large_blocks {
     return (smallest << which / 4) / 4 * (5 + which % 4);
   }
 
-  static large_blocks& instance() {
-    static large_blocks* const immortal = new large_blocks;
-    return *immortal;
-  }
+  static large_blocks& instance() noexcept;
 
   /// Requires is_kept(). Throws std::bad_alloc.
   void* allocate(std::size_t bytes) {
@@ -93,9 +97,14 @@ class large_blocks {
     free_block* next;
   };
 
-  std::mutex mutex_;  // guards what follows
+  static_mutex mutex_;  // guards what follows
   std::size_t kept_ = 0;
   free_block* first_[classes] = {};
 };
+ASYNCSTEPS_SHARED inline constinit immortal<large_blocks> all_large_blocks;
+inline large_blocks& large_blocks::instance() noexcept {
+  forks.value.join(all_large_blocks.value);
+  return all_large_blocks.value;
+}
 
 }  // namespace async::detail

@@ -4,13 +4,14 @@
 #include <chrono>     // for microseconds
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
 namespace async::detail {
 
 /// What a thread of a pool does now and then while a task of it sleeps: lets the pool's other tasks and loops go on,
 /// since one of them may be what the task waits for. True: it has turned a loop. Null on all other threads.
 using pool_look = bool (*)() noexcept;
-inline constinit thread_local pool_look look_after_pool = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 
 /// Calls sleep(deadline), which returns true when it was woken, and false at the deadline (null: no limit). On a thread
 /// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. Returns what sleep() does.

@@ -7,17 +7,37 @@
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint32_t, uintptr_t
+#include <exception>           // for terminate
 #include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
+#include <string>              // for string
 #include <thread>              // for hardware_concurrency
 
-#include "async/detail/base/config.hpp"  // for ASYNC_TSAN
+#include "async/detail/base/config.hpp"  // for ASYNC_TSAN, ASYNC_REMOTE_FENCE, ASYNCSTEPS_SHARED
+
+/// ASYNCSTEPS_PORTABLE: defined for a whole program, it makes this header take no system for known, and use the
+/// standard library in place of the system's calls to sleep, wake and order threads. For tests: that is slower.
+#define ASYNCSTEPS_ON_LINUX 0
+#define ASYNCSTEPS_ON_WINDOWS 0
+#define ASYNCSTEPS_ON_APPLE 0
+#if !defined(ASYNCSTEPS_PORTABLE)
+#if defined(__linux__)
+#undef ASYNCSTEPS_ON_LINUX
+#define ASYNCSTEPS_ON_LINUX 1
+#elif defined(_WIN32)
+#undef ASYNCSTEPS_ON_WINDOWS
+#define ASYNCSTEPS_ON_WINDOWS 1
+#elif defined(__APPLE__)
+#undef ASYNCSTEPS_ON_APPLE
+#define ASYNCSTEPS_ON_APPLE 1
+#endif
+#endif
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
 
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -29,7 +49,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#elif defined(_WIN32)
+#elif ASYNCSTEPS_ON_WINDOWS
 #include <malloc.h>
 
 #if defined(_MSC_VER)
@@ -57,7 +77,7 @@ int __stdcall WaitOnAddress(volatile void*, void*, async::detail::platform::win_
 void __stdcall WakeByAddressAll(void*);
 void __stdcall WakeByAddressSingle(void*);
 }
-#elif defined(__APPLE__)
+#elif defined(__APPLE__) || defined(__unix__)
 #include <pthread.h>
 #endif
 
@@ -100,38 +120,63 @@ inline void cpu_pause() noexcept {
 namespace platform {
 
 #if ASYNC_TSAN
-inline std::atomic<std::uint32_t> fence_word{0};
+ASYNCSTEPS_SHARED inline std::atomic<std::uint32_t> fence_word{0};
 #endif
 
 /// True once the kernel is known to do the heavy side.
 /// [F1] is relaxed: a reader that sees false takes the full fence, which pairs with either kind of heavy side. A reader
-/// that sees true is right for good, because register_heavy_fence() never takes the promise back.
+/// that sees true is right for good, because the promise is never taken back.
+/// One per module: each asks the kernel.
 inline constinit std::atomic<bool> heavy_fence_is_remote{false};
 
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 inline int membarrier(int command) noexcept { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
 inline bool register_heavy_fence() noexcept {
-  const bool done =
-      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-  heavy_fence_is_remote.store(done, std::memory_order_relaxed);  // [F1]
-  return done;
+  return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
-inline void remote_fence() noexcept { membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
-#elif defined(_WIN32)
-inline bool register_heavy_fence() noexcept {
-  heavy_fence_is_remote.store(true, std::memory_order_relaxed);  // [F1]
-  return true;
+/// membarrier(2) has worked and fails now: the system has lost the registration, or a filter (seccomp) forbids the
+/// call. Without it, stores of the light side may stay invisible, so that a thread misses a wake-up and sleeps for
+/// ever.
+///
+/// The system-wide command gives the same guarantee in milliseconds; a filter may allow it. Nothing else does on all
+/// machines. A full fence here is half of a pair. If light_fence() became a full fence now, a thread could still be
+/// behind the cheap one. mprotect() interrupts other processors on x86-64 only, and not on those that broadcast the
+/// change. Signals do not reach threads that block them. So the program ends.
+[[gnu::noinline, gnu::cold]] inline void remote_fence_again() noexcept {
+  const int error = errno;
+  if (register_heavy_fence() || membarrier(MEMBARRIER_CMD_GLOBAL) == 0) return;
+  std::fprintf(stderr,
+               "async: the system call membarrier has worked and fails now (%s): a filter that is installed while the "
+               "program runs must allow it; or compile the program with -DASYNC_REMOTE_FENCE=0\n",
+               std::strerror(error));
+  std::terminate();
 }
+inline void remote_fence() noexcept {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) [[unlikely]]
+    remote_fence_again();
+}
+#elif ASYNCSTEPS_ON_WINDOWS
+inline bool register_heavy_fence() noexcept { return true; }
 inline void remote_fence() noexcept { ::FlushProcessWriteBuffers(); }
 #else
 inline bool register_heavy_fence() noexcept { return false; }
 inline void remote_fence() noexcept {}
 #endif
 
+enum class fence_kind : unsigned char { unknown, local, remote };
+inline constinit std::atomic<fence_kind> fence_state{fence_kind::unknown};  // one per module: each asks the kernel
+
 /// The heavy side's view: registers first, whatever the order of static initialisation.
 inline bool heavy_fence_registered() noexcept {
-  static const bool registered = register_heavy_fence();
-  return registered;
+  fence_kind known =
+      fence_state.load(std::memory_order_relaxed);  // relaxed, all: written once, and nothing goes with it
+  if (known == fence_kind::unknown) [[unlikely]] {
+    const fence_kind found = ASYNC_REMOTE_FENCE && register_heavy_fence() ? fence_kind::remote : fence_kind::local;
+    if (fence_state.compare_exchange_strong(known, found, std::memory_order_relaxed)) known = found;
+    heavy_fence_is_remote.store(known == fence_kind::remote, std::memory_order_relaxed);  // [F1]
+  }
+  return known == fence_kind::remote;
 }
 
 inline void full_fence() noexcept {
@@ -181,7 +226,7 @@ inline void heavy_fence() noexcept {
 
 using wait_clock = std::chrono::steady_clock;
 
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 /// Sleeps while `word` holds `expected`, at most until `deadline` (null: no limit). Wake-ups may be spurious: callers
 /// look again. False: the deadline has passed. Orders nothing by itself.
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
@@ -208,8 +253,12 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept {
 inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }
-#elif defined(_WIN32)
 namespace platform {
+inline void forget_wait_buckets() noexcept {}
+}  // namespace platform
+#elif ASYNCSTEPS_ON_WINDOWS
+namespace platform {
+inline void forget_wait_buckets() noexcept {}
 /// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than INFINITE.
 inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
   const auto now = wait_clock::now();
@@ -237,14 +286,29 @@ struct wait_bucket {
   std::mutex mutex;
   std::condition_variable changed;
 };
+ASYNCSTEPS_SHARED inline constinit std::atomic<wait_bucket*> wait_buckets{
+    nullptr};  // immortal: used until the last thread has gone
 inline wait_bucket& bucket_of(const void* word) noexcept {
-  static wait_bucket* const buckets = new wait_bucket[64];  // immortal: used until the last thread has gone
-  return buckets[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
+  wait_bucket* known = wait_buckets.load(std::memory_order_acquire);  // [F3] acquire, pairs with [F4]: the mutexes
+  if (known == nullptr) {
+    auto* const made = new wait_bucket[64];
+    // [F4] acq_rel, pairs with [F3]: the mutexes, also of another thread that was faster
+    if (wait_buckets.compare_exchange_strong(known, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      known = made;
+    } else {
+      delete[] made;
+    }
+  }
+  return known[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
 }
+/// In a child of fork(): threads of the parent may have held the mutexes.
+inline void forget_wait_buckets() noexcept { wait_buckets.store(nullptr, std::memory_order_relaxed); }
 }  // namespace platform
 
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                          const wait_clock::time_point* deadline = nullptr) noexcept {
+  // Not left to wait_until(): that of libc++ subtracts the current time from the deadline, which may overflow.
+  if (deadline != nullptr && *deadline <= wait_clock::now()) return word.load(std::memory_order_relaxed) != expected;
   platform::wait_bucket& bucket = platform::bucket_of(&word);
   std::unique_lock lock(bucket.mutex);
   if (word.load(std::memory_order_relaxed) != expected) return true;  // the mutex orders it with wake_*
@@ -266,7 +330,7 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word)
 
 // --- threads -------------------------------------------------------------------------------------------------------
 
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 namespace platform {
 
 /// The number of CPUs that a control group grants: quota / period, rounded up; 0: no known limit.
@@ -274,31 +338,84 @@ inline std::size_t cpus_of(long long quota, long long period) noexcept {
   return quota > 0 && period > 0 ? static_cast<std::size_t>((quota + period - 1) / period) : 0;
 }
 
-/// The quota of the control group that the process sees as its root, as in a container. Reads version 2, else version
-/// 1.
-inline std::size_t read_control_group_cpus() noexcept {
+/// One hierarchy of control groups.
+struct control_groups {
+  const char* mount;
+  const char* quota;   // a file in each group: "QUOTA PERIOD" or, if there is another one for the period, "QUOTA"
+  const char* period;  // null: none
+};
+
+/// The quota of one group, whose folder is `path`; 0: none. A file says "max" or -1 where there is no limit.
+inline std::size_t cpus_of_group(const std::string& path, const control_groups& in) {
   long long quota = 0;
   long long period = 0;
-  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re")) {
-    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);  // "max 100000": no limit, 0 fields
+  if (std::FILE* const file = std::fopen((path + in.quota).c_str(), "re")) {
+    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);
     std::fclose(file);
-    return fields == 2 ? cpus_of(quota, period) : 0;
+    if (fields < 1) return 0;
   }
-  const auto read = [](const char* path) noexcept {
-    long long value = 0;
-    if (std::FILE* const file = std::fopen(path, "re")) {
-      if (std::fscanf(file, "%lld", &value) != 1) value = 0;
-      std::fclose(file);
-    }
-    return value;
-  };
-  quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  return cpus_of(quota, read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+  if (in.period == nullptr) return cpus_of(quota, period);
+  if (std::FILE* const file = std::fopen((path + in.period).c_str(), "re")) {
+    if (std::fscanf(file, "%lld", &period) != 1) period = 0;
+    std::fclose(file);
+  }
+  return cpus_of(quota, period);
 }
 
-/// The same, read once per process: reading the files takes longer than starting a thread.
+/// The path of the process in a hierarchy, by /proc/self/cgroup: lines "NUMBER:CONTROLLERS:PATH", version 2 without
+/// controllers. Empty: there is none, or it is outside of what the process sees.
+inline std::string control_group_path(const std::string& root, bool is_version_2) {
+  std::string found;
+  std::FILE* const file = std::fopen((root + "/proc/self/cgroup").c_str(), "re");
+  if (file == nullptr) return found;
+  std::string line;
+  for (int c = 0; c != EOF;) {
+    line.clear();
+    while ((c = std::fgetc(file)) != EOF && c != '\n') line.push_back(static_cast<char>(c));
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool fits = is_version_2 ? controllers == ",," : controllers.find(",cpu,") != std::string::npos;
+    if (fits) found = line.substr(second + 1);
+  }
+  std::fclose(file);
+  return found.find("/..") == std::string::npos ? found : std::string();
+}
+
+/// The least quota of the process's control group and of those around it, as far as the process sees them; in a
+/// container the outermost is the container's. 0: no known limit. Version 2 and version 1. `root`: in front of all
+/// paths, for tests.
+inline std::size_t read_control_group_cpus(const char* root = "") noexcept {
+  constexpr control_groups hierarchies[] = {{"/sys/fs/cgroup", "/cpu.max", nullptr},
+                                            {"/sys/fs/cgroup/cpu", "/cpu.cfs_quota_us", "/cpu.cfs_period_us"}};
+  std::size_t least = 0;
+  try {
+    for (const control_groups& all : hierarchies) {
+      const std::string mount = root + std::string(all.mount);
+      std::string path = control_group_path(root, all.period == nullptr);
+      for (bool is_outermost = false; !is_outermost;) {
+        while (!path.empty() && path.back() == '/') path.pop_back();
+        is_outermost = path.empty();
+        const std::size_t cpus = cpus_of_group(mount + path, all);
+        if (cpus != 0) least = least == 0 ? cpus : (std::min)(least, cpus);
+        const std::size_t parent = path.rfind('/');
+        path.resize(parent == std::string::npos ? 0 : parent);
+      }
+    }
+  } catch (...) {  // without memory: what was found
+  }
+  return least;
+}
+
+/// The same, read once: reading the files takes longer than starting a thread.
+inline constinit std::atomic<std::size_t> known_cpus{static_cast<std::size_t>(-1)};  // one per module: not read yet
 inline std::size_t control_group_cpus() noexcept {
-  static const std::size_t known = read_control_group_cpus();
+  std::size_t known = known_cpus.load(std::memory_order_relaxed);  // relaxed, both: threads that read find the same
+  if (known == static_cast<std::size_t>(-1)) {
+    known = read_control_group_cpus();
+    known_cpus.store(known, std::memory_order_relaxed);
+  }
   return known;
 }
 
@@ -316,7 +433,7 @@ inline std::size_t affinity_cpus() noexcept {
 }
 
 }  // namespace platform
-#elif defined(_WIN32)
+#elif ASYNCSTEPS_ON_WINDOWS
 namespace platform {
 
 /// The number of processors that the process is confined to; 0: it is not confined, or they span several groups of 64.
@@ -334,11 +451,11 @@ inline std::size_t affinity_cpus() noexcept {
 /// 1.
 inline std::size_t usable_processors() noexcept {
   std::size_t count = 0;
-#if defined(__linux__) || defined(_WIN32)
+#if ASYNCSTEPS_ON_LINUX || ASYNCSTEPS_ON_WINDOWS
   count = platform::affinity_cpus();
 #endif
   if (count == 0) count = std::thread::hardware_concurrency();  // which reads a file, on Linux
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
   if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
 #endif
   return (std::max)(count, std::size_t{1});
@@ -360,7 +477,7 @@ struct stack_limits {
 
 namespace platform {
 inline stack_limits find_stack_limits() noexcept {
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
   pthread_attr_t attributes;
   if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return {0, 0};
   void* lowest = nullptr;
@@ -368,12 +485,12 @@ inline stack_limits find_stack_limits() noexcept {
   if (::pthread_attr_getstack(&attributes, &lowest, &size) != 0) lowest = nullptr;
   ::pthread_attr_destroy(&attributes);
   return {reinterpret_cast<std::uintptr_t>(lowest), size};
-#elif defined(_WIN32)
+#elif ASYNCSTEPS_ON_WINDOWS
   win_word lowest = 0;
   win_word highest = 0;
   ::GetCurrentThreadStackLimits(&lowest, &highest);
   return {static_cast<std::uintptr_t>(lowest), static_cast<std::size_t>(highest - lowest)};
-#elif defined(__APPLE__)
+#elif ASYNCSTEPS_ON_APPLE
   const std::size_t size = ::pthread_get_stacksize_np(::pthread_self());
   return {reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self())) - size, size};
 #else
@@ -385,7 +502,7 @@ struct known_stack {
   std::uintptr_t lowest;
   std::size_t reserve;  // above it
 };
-inline constinit thread_local known_stack this_stack{};
+inline constinit thread_local known_stack this_stack{};  // one per module: each looks
 [[gnu::noinline]] inline void look_at_stack() noexcept {
   const stack_limits found = find_stack_limits();
   constexpr std::size_t most_kept = std::size_t{1} << 20;
@@ -403,7 +520,7 @@ inline bool has_stack_room() noexcept {
 }
 
 /// The longest name of a thread, in characters.
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 inline constexpr int thread_name_length = 15;
 #else
 inline constexpr int thread_name_length = 63;
@@ -411,13 +528,13 @@ inline constexpr int thread_name_length = 63;
 
 /// Names the calling thread for debuggers and profilers. Best effort: long names are cut; some systems have no names.
 inline void set_thread_name(const char* name) noexcept {
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
   char shortened[thread_name_length + 1] = {};
   for (std::size_t i = 0; i < sizeof shortened - 1 && name[i] != 0; ++i) shortened[i] = name[i];
   ::pthread_setname_np(::pthread_self(), shortened);
-#elif defined(__APPLE__)
+#elif ASYNCSTEPS_ON_APPLE
   ::pthread_setname_np(name);
-#elif defined(_WIN32)
+#elif ASYNCSTEPS_ON_WINDOWS
   wchar_t wide[64] = {};
   for (std::size_t i = 0; i < 63 && name[i] != 0; ++i) wide[i] = static_cast<unsigned char>(name[i]);
   ::SetThreadDescription(::GetCurrentThread(), wide);
@@ -426,6 +543,27 @@ inline void set_thread_name(const char* name) noexcept {
 #endif
 }
 
+// --- fork() ----------------------------------------------------------------------------------------------------------
+
+namespace platform {
+/// Whether std::mutex needs no code to begin. MinGW's does.
+#if defined(_WIN32)
+inline constexpr bool mutex_is_constant = false;
+#else
+inline constexpr bool mutex_is_constant = true;
+#endif
+
+/// Calls the functions at each fork() of the process: in the thread that forks, and in the child. Best effort: without
+/// memory, nothing is called.
+inline void call_at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  static_cast<void>(::pthread_atfork(before, in_parent, in_child));
+#else
+  static_cast<void>(before), static_cast<void>(in_parent), static_cast<void>(in_child);
+#endif
+}
+}  // namespace platform
+
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 /// Makes the allocator return free memory to the system. Best effort. Unless asked, glibc keeps free memory that lies
@@ -433,18 +571,18 @@ inline void set_thread_name(const char* name) noexcept {
 inline void return_free_memory() noexcept {
 #if defined(__GLIBC__)
   ::malloc_trim(0);
-#elif defined(_WIN32)
+#elif ASYNCSTEPS_ON_WINDOWS
   ::_heapmin();
 #endif
 }
 
-#if defined(__linux__)
+#if ASYNCSTEPS_ON_LINUX
 inline constexpr bool can_discard_pages = true;
 
 /// Returns the whole pages between `begin` and `begin + bytes` to the system; the addresses stay valid. Later
 /// reads find zeros, or the old contents where the system keeps a page. Best effort; returns the number of bytes.
 inline std::size_t discard_pages(void* begin, std::size_t bytes) noexcept {
-  static const std::uintptr_t page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(begin);
   const std::uintptr_t first = (at + page - 1) / page * page;
   const std::uintptr_t end = (at + bytes) / page * page;

@@ -20,6 +20,8 @@ class spin_lock {
   void unlock() noexcept {
     held_.store(false, std::memory_order_release);  // [M2] release, pairs with [M1]: what this owner did
   }
+  /// Whether a thread has it. Relaxed: certain only where no other thread can take it or give it back.
+  bool is_held() const noexcept { return held_.load(std::memory_order_relaxed); }
 
  private:
   atomic<bool> held_{false};

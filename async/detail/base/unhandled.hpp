@@ -5,10 +5,12 @@
 #include <stdexcept>    // for runtime_error
 #include <string_view>  // for string_view
 
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+
 namespace async::detail {
 
 /// An exception with more to say than what(), for the message before the program ends.
-class explained_error : public std::runtime_error {
+class ASYNCSTEPS_SHARED explained_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   /// Empty when there is nothing to add; valid as long as the exception.

@@ -9,4 +9,9 @@ namespace async::detail {
   throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), what);
 }
 
+/// The text of errors where modules share nothing, so that this one does not know what the thread is in.
+inline constexpr const char* unknown_here =
+    "called in a task or turn that another module runs, with which this one shares no state; see \"Shared libraries\" "
+    "in async/README.md";
+
 }  // namespace async::detail

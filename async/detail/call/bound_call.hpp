@@ -3,17 +3,29 @@
 #include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for decay_t
-#include <utility>      // for forward, move
+#include <utility>      // for forward, in_place, move
 
 namespace async::detail {
 
 /// A callable that calls f(arguments...) once, with copies of both as rvalues, and drops the result.
-template <class F, class... A>
-auto bound_call(F&& f, A&&... arguments) {
-  return [f = std::decay_t<F>(std::forward<F>(f)),
-          held = std::tuple<std::decay_t<A>...>(std::forward<A>(arguments)...)]() mutable {
-    std::apply([&f](auto&... a) { static_cast<void>(std::invoke(std::move(f), std::move(a)...)); }, held);
-  };
+template <class... Parts>
+class bound_call {
+ public:
+  template <class... From>
+  explicit bound_call(std::in_place_t, From&&... from) : parts_(std::forward<From>(from)...) {}
+
+  void operator()() {
+    std::apply([](auto&... part) { static_cast<void>(std::invoke(std::move(part)...)); }, parts_);
+  }
+
+ private:
+  std::tuple<Parts...> parts_;
+};
+
+/// Hands such a call to the core of a pool. Throws what that throws, and what copying throws.
+template <class Core, class... Parts>
+void submit_bound(Core& core, Parts&&... parts) {
+  core.template submit<bound_call<std::decay_t<Parts>...>>(std::in_place, std::forward<Parts>(parts)...);
 }
 
 }  // namespace async::detail

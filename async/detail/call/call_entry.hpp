@@ -5,7 +5,8 @@
 
 #include "async/detail/call/call_stage.hpp"    // for call_stage
 #include "async/detail/future/fulfil.hpp"      // for broken_promise
-#include "async/detail/pool/job.hpp"           // for job
+#include "async/detail/pool/dropping.hpp"      // for dropping
+#include "async/detail/pool/job.hpp"           // for job, posted_job
 #include "async/detail/pool/pool_core.hpp"     // for pool_core, wait_scope
 #include "async/detail/scope/scope_cache.hpp"  // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/pool_wait.hpp"     // for wait_until
@@ -21,34 +22,41 @@ namespace async::detail {
 /// and the pool has removed the entry from its queue.
 ///
 /// Threads     any.
-class call_entry : public job {
+class call_entry : public posted_job {
  public:
-  struct operations {
+  struct operations : posted_job::operations {
+    constexpr operations(void (*make_call)(call_entry&),
+                         void (*refuse_call)(call_entry&, std::exception_ptr) noexcept) noexcept
+        : posted_job::operations{&discard_job}, make(make_call), refuse(refuse_call) {}
+
     void (*make)(call_entry&);                                 // makes the call, then the future ready
     void (*refuse)(call_entry&, std::exception_ptr) noexcept;  // makes the future ready with an error
   };
   /// `free`: frees the block that the entry lies in.
-  explicit call_entry(void (*free)(call_entry&) noexcept) noexcept : job{&come}, free_(free) {}
+  explicit call_entry(void (*free)(call_entry&) noexcept) noexcept : posted_job{{&come}, nullptr}, free_(free) {}
   call_entry(const call_entry&) = delete;
   call_entry& operator=(const call_entry&) = delete;
 
   /// Hands it in, with a reference for the pool. Throws what pool_core::submit() throws: then the call was refused, and
   /// the future is broken.
-  void submit(pool_core& pool, const operations& how) {
-    hand_in(&pool, how);
+  void submit(pool_core& pool, const operations& its) {
+    hand_in(&pool, its);
     pool.submit_job(this, queued(*this));
   }
 
   /// The same for a call of another maker, who calls run() once. `pool` null: none.
-  void hand_in(pool_core* pool, const operations& how) noexcept {
+  void hand_in(pool_core* pool, const operations& its) noexcept {
     pool_ = pool;
-    operations_ = &how;
+    how = &its;
     stage_.hand_in();
   }
 
   void* state = nullptr;  // the future's shared state, of the type that the operations know
 
   bool is_done() const noexcept { return stage_.is_done(); }
+
+  /// In a child of fork(): the parent makes the call, and no thread of the child ever makes the future ready.
+  bool is_left_behind() const noexcept { return pool_ != nullptr && pool_->is_left_behind(); }
 
   /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
   bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }
@@ -97,9 +105,7 @@ class call_entry : public job {
     queued(queued&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
     queued& operator=(queued&&) = delete;
     ~queued() {
-      if (entry_ == nullptr) return;
-      if (entry_->stage_.take()) entry_->abandon();
-      entry_->release();
+      if (entry_ != nullptr) entry_->give_up();
     }
     void let_go() noexcept { entry_ = nullptr; }
     void operator()() {
@@ -110,6 +116,17 @@ class call_entry : public job {
    private:
     call_entry* entry_;
   };
+
+  const operations& of_call() const noexcept { return static_cast<const operations&>(*how); }
+
+  static void discard_job(posted_job* base) noexcept { static_cast<call_entry*>(base)->give_up(); }
+  /// The call is destroyed unmade, with the pool's reference.
+  void give_up() noexcept {
+    const bool is_live = stage_.take();
+    if (is_live) abandon();
+    release();
+    dropping::note(is_live);
+  }
 
   static void come(job* base) {
     const struct reference {
@@ -132,10 +149,10 @@ class call_entry : public job {
     } catch (...) {  // then waiting threads do not help
     }
     const scope_guard inside(stage_.scope());
-    operations_->make(*this);
+    of_call().make(*this);
   }
   void abandon() noexcept {
-    operations_->refuse(*this, broken_promise());
+    of_call().refuse(*this, broken_promise());
     pool_core& pool = *pool_;
     stage_.finish();
     pool.notify_waiters();
@@ -143,7 +160,6 @@ class call_entry : public job {
 
   call_stage<task_scope> stage_;
   pool_core* pool_ = nullptr;  // null: not handed in
-  const operations* operations_ = nullptr;
   void (*const free_)(call_entry&) noexcept;
 };
 

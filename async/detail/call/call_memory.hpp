@@ -74,6 +74,8 @@ class stored_call {
         std::move(*parts_));
   }
   void drop() noexcept { parts_.reset(); }
+  /// Drops the callable and its arguments as they are, without their destructors.
+  void leak() noexcept { ::new (static_cast<void*>(&parts_)) std::optional<std::tuple<Call...>>(); }
 
  private:
   std::optional<std::tuple<Call...>> parts_;

@@ -13,6 +13,7 @@
 #include "async/detail/call/call_memory.hpp"   // for stored_call
 #include "async/detail/call/result_state.hpp"  // for result, result_state
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/priority.hpp"                  // for priority
 
 namespace async::detail {
 
@@ -124,8 +125,8 @@ State* handed_in(State* state, Submit submit) {
 
 /// The same for a call of its pool. Throws what pool_core::submit() throws.
 template <class State>
-State* submitted(State* state) {
-  return handed_in(state, [](result_state& s) { s.submit(); });
+State* submitted(State* state, priority wanted = priority::normal) {
+  return handed_in(state, [wanted](result_state& s) { s.submit_with(wanted); });
 }
 
 /// Makes a call, hands it to the pool, and returns its state with a reference for the caller. Throws what copying
@@ -134,6 +135,14 @@ template <class... Parts>
 result<typename call_kind<std::decay_t<Parts>...>::type>* submit_call(pool_core& pool, Parts&&... parts) {
   using state = typename call_kind<std::decay_t<Parts>...>::state;
   return submitted(make_state<state>(&pool, std::forward<Parts>(parts)...));
+}
+
+/// The same with a priority.
+template <class... Parts>
+result<typename call_kind<std::decay_t<Parts>...>::type>* submit_call_with(priority wanted, pool_core& pool,
+                                                                           Parts&&... parts) {
+  using state = typename call_kind<std::decay_t<Parts>...>::state;
+  return submitted(make_state<state>(&pool, std::forward<Parts>(parts)...), wanted);
 }
 
 /// The same for a call that put(task) hands to other threads than a threadpool's.

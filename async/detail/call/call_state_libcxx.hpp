@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstring>      // for memcpy
-#include <exception>    // for exception_ptr, current_exception
-#include <future>       // for future, __assoc_state, __assoc_sub_state
-#include <memory>       // for addressof
-#include <mutex>        // for unique_lock, lock_guard
-#include <new>          // for placement new
-#include <type_traits>  // for is_void_v, decay_t
-#include <utility>      // for forward, move, in_place
+#include <condition_variable>  // for condition_variable
+#include <cstring>             // for memcpy
+#include <exception>           // for exception_ptr, current_exception, make_exception_ptr
+#include <future>              // for future, __assoc_state, __assoc_sub_state
+#include <memory>              // for addressof
+#include <mutex>               // for unique_lock, lock_guard, mutex
+#include <new>                 // for placement new
+#include <type_traits>         // for is_void_v, decay_t
+#include <utility>             // for forward, move, in_place
 
 #include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
 #include "async/detail/call/call_entry.hpp"      // for call_entry
@@ -15,6 +16,7 @@
 #include "async/detail/future/fulfil.hpp"        // for broken_promise
 #include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of, library_state_peek
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
 
 #if ASYNC_CALL_STATE == 2
 
@@ -44,8 +46,11 @@ class call_state_of : public library_state<R>::type {
 
   /// Waits until the call is done: in a task of the pool by making it, if no thread has taken it; in a task of another
   /// pool without blocking that pool.
+  /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
     if (entry->is_inside()) return entry->wait_inside();
+    if (entry->is_left_behind()) [[unlikely]]
+      return leave();
     if (call_entry::is_in_task()) {
       return call_entry::wait_elsewhere(static_cast<const std::__assoc_sub_state*>(this), [this] {
         const std::lock_guard lock(this->__mut_);
@@ -66,10 +71,28 @@ class call_state_of : public library_state<R>::type {
     const std::lock_guard lock(this->__mut_);
     this->__state_ &= ~static_cast<unsigned>(base::deferred);
   }
+  /// Drops the call, without destructors: a thread that is gone may have been making it.
+  virtual void leak() noexcept = 0;
   void tell() noexcept { tell_watchers_of(static_cast<const std::__assoc_sub_state*>(this)); }
 
  private:
   void __execute() override { help(); }
+
+  /// Makes the future ready with an error, unless it is. Threads that are gone may have locked the mutex, and may have
+  /// slept on the condition variable.
+  void leave() noexcept {
+    ::new (static_cast<void*>(&this->__mut_)) std::mutex;
+    ::new (static_cast<void*>(&this->__cv_)) std::condition_variable;
+    if (this->__is_ready()) return;
+    leak();
+    begin();
+    if (this->__has_value()) {
+      this->__state_ |= static_cast<unsigned>(base::ready);
+    } else {
+      this->set_exception(std::make_exception_ptr(stopped_by_fork()));
+    }
+    tell();
+  }
 };
 
 /// The shared state of a call. `Joins`: the last future waits in its destructor; else the state lives until the call
@@ -94,17 +117,27 @@ class call_state final : public call_state_of<R> {
     library_state<R>::type::__on_zero_shared();
   }
 
+  void leak() noexcept override { call_.leak(); }
+
   static void make(call_entry& e) {
     auto& state = of(e);
     const release_at_end here{state};
     std::exception_ptr error;
     if constexpr (Joins) state.begin();
     try {
+      const auto call = [&state]() -> decltype(auto) {
+        const struct end {
+          ~end() {
+            if constexpr (Joins) end_if_returned();
+          }
+        } at_end{};
+        return state.call_();
+      };
       if constexpr (std::is_void_v<R>) {
-        state.call_();
+        call();
         state.set_value();
       } else {
-        state.set_value(state.call_());
+        state.set_value(call());
       }
       return state.tell();
     } catch (...) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <atomic>       // for atomic_flag
-#include <exception>    // for exception_ptr, current_exception
+#include <exception>    // for exception_ptr, current_exception, make_exception_ptr
 #include <future>       // for future, __future_base
 #include <memory>       // for allocate_shared, shared_ptr
 #include <type_traits>  // for is_void_v, decay_t
@@ -14,6 +14,7 @@
 #include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of
 #include "async/detail/future/pending_call.hpp"  // for kept_state
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
 
 #if ASYNC_CALL_STATE == 1
 
@@ -51,9 +52,14 @@ class call_state_base : public library_state {
   bool is_ready() { return status_of(*this)._M_load(std::memory_order_acquire) == ready; }
 
   /// In a task: makes the call if it is this pool's and no thread has taken it, else waits without blocking the pool.
+  /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
-    if (is_ready() || !call_entry::is_in_task()) return;
-    if (entry->is_inside()) return entry->wait_inside();
+    if (is_ready()) return;
+    const bool is_in_task = call_entry::is_in_task();
+    if (is_in_task && entry->is_inside()) return entry->wait_inside();
+    if (entry->is_left_behind()) [[unlikely]]
+      return leave();
+    if (!is_in_task) return;
     call_entry::wait_elsewhere(static_cast<const library_state*>(this), [this] { return is_ready(); });
   }
 
@@ -67,6 +73,8 @@ class call_state_base : public library_state {
     status_of(*this)._M_store_notify_all(ready, std::memory_order_release);
     tell_watchers_of(static_cast<const library_state*>(this));
   }
+  /// Makes the future ready with an error. A thread that is gone may have been making the call.
+  virtual void leave() noexcept = 0;
   void finish_waiting() { status_of(*this)._M_load_when_equal(ready, std::memory_order_acquire); }
 
  private:
@@ -110,6 +118,7 @@ class call_state final : public call_state_base {
       } else {
         state.result_._M_set(state.call_());
       }
+      if constexpr (Joins) end_if_returned();
       return state.publish(state.result_);
     } catch (...) {
       error = std::current_exception();
@@ -118,6 +127,7 @@ class call_state final : public call_state_base {
         throw;
       }
     }
+    if constexpr (Joins) end_if_returned();
     fail(state, std::move(error));  // after the catch block, which holds a reference of its own
   }
   static void refuse(call_entry& e, std::exception_ptr error) noexcept {
@@ -125,6 +135,10 @@ class call_state final : public call_state_base {
     const kept_state<call_state> kept(std::move(state.self));
     state.call_.drop();
     fail(state, std::move(error));
+  }
+  void leave() noexcept override {
+    call_.leak();
+    fail(*this, std::make_exception_ptr(stopped_by_fork()));
   }
   static void fail(call_state& state, std::exception_ptr error) noexcept {
     state.result_._M_error = std::move(error);

@@ -51,16 +51,19 @@ class joined_call {
       : entry_(std::exchange(other.entry_, nullptr)), result_(std::move(other.result_)) {}
   joined_call& operator=(joined_call&&) = delete;
   ~joined_call() {
-    if (entry_ == nullptr) return;
+    if (entry_ == nullptr || is_lost()) return;
     wait();
     entry_->release();
   }
   R operator()() {
+    if (is_lost()) throw stopped_by_fork();
     wait();
     return result_.get();
   }
 
  private:
+  /// In a child of fork(), where no thread makes the call.
+  bool is_lost() const noexcept { return entry_->is_left_behind() && !entry_->is_done(); }
   void wait() {
     if (entry_->is_inside()) return entry_->wait_inside();
     if (result_.valid()) result_.wait();

@@ -7,6 +7,8 @@
 #include <thread>              // for thread
 #include <utility>             // for exchange, move
 
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/call/call_result.hpp"     // for make_state, promised_result
 #include "async/detail/call/result_state.hpp"    // for result
 #include "async/detail/future/future_watch.hpp"  // for look_interval, is_ready
@@ -29,12 +31,10 @@ struct foreign_wait {
 
 /// The std::futures of the process that are waited for. A std::future cannot tell when it is ready, so a thread looks
 /// at them: at once, after 50 us, then at growing intervals of at most 10 ms. The thread ends when there are none left.
+/// A child of fork() has none of them.
 class foreign_futures {
  public:
-  static foreign_futures& instance() {
-    static foreign_futures* const immortal = new foreign_futures;  // used by a thread that may outlive static objects
-    return *immortal;
-  }
+  static foreign_futures& instance();
 
   /// Throws std::system_error if the thread cannot start; `one` is as before then.
   void add(std::unique_ptr<foreign_wait>& one) {
@@ -84,6 +84,9 @@ class foreign_futures {
   std::unique_ptr<foreign_wait> fresh_;  // these are guarded by the mutex
   bool is_running_ = false;
 };
+
+ASYNCSTEPS_SHARED inline constinit process_object<foreign_futures> all_foreign_futures;
+inline foreign_futures& foreign_futures::instance() { return all_foreign_futures.get(); }
 
 template <class T>
 struct foreign_future final : foreign_wait {

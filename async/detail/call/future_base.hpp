@@ -67,6 +67,8 @@ class future_base {
   bool cancel() const { return known_state()->cancel(); }
 
  protected:
+  static constexpr pool_core* no_pool = nullptr;
+
   future_base() noexcept = default;
   explicit future_base(result<T>* state) noexcept : state_(state) {}
   future_base(future_base&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -79,14 +81,15 @@ class future_base {
     return state_;
   }
 
-  template <class Future, class F>
-  static auto continue_with(pool_core* pool, Future&& self, F&& f) {
+  /// `pool`: a pool_core or a blocking_crew; null: the thread that makes the result ready.
+  template <class Future, class Pool, class F>
+  static auto continue_with(Pool* pool, Future&& self, F&& f) {
     static_assert(std::is_invocable_v<std::decay_t<F>, Future>,
                   "then(f) calls f(future), with the future that is ready: take it by value, by && or by const &");
     if constexpr (std::is_invocable_v<std::decay_t<F>, Future>) {
       result<T>* const source = self.known_state();
       auto* const next =
-          make_state<then_result<Future, std::decay_t<F>>>(pool, std::forward<F>(f), std::move(self), *source);
+          make_state<then_result<Future, std::decay_t<F>, Pool>>(pool, std::forward<F>(f), std::move(self), *source);
       auto made = future_access::make(as_result(next));
       next->begin();
       return made;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>    // for exception_ptr, current_exception, rethrow_exception
+#include <exception>    // for exception_ptr, current_exception, make_exception_ptr, rethrow_exception
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/naps.hpp"             // for sleep_in_naps
 #include "async/detail/base/platform.hpp"         // for has_stack_room
 #include "async/detail/base/reference_count.hpp"  // for reference_count
@@ -14,10 +15,13 @@
 #include "async/detail/future/pending_call.hpp"   // for unseen_by_tsan
 #include "async/detail/future/result_value.hpp"   // for result_value
 #include "async/detail/future/result_word.hpp"    // for result_word, continuation, run_all
-#include "async/detail/pool/job.hpp"              // for job
+#include "async/detail/pool/dropping.hpp"         // for dropping
+#include "async/detail/pool/job.hpp"              // for job, posted_job
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, wait_scope
+#include "async/detail/pool/pool_worker.hpp"      // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"     // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/visit.hpp"            // for visit
+#include "async/priority.hpp"                     // for priority
 #include "async/task.hpp"                         // for task
 
 namespace async::detail {
@@ -27,9 +31,19 @@ namespace async::detail {
 ///
 /// References  one of the maker, and one of each future. The last one frees the block.
 /// Threads     any.
-class result_state : public job {
+class result_state : public posted_job {
  public:
-  struct operations {
+  struct operations : posted_job::operations {
+    constexpr operations(bool (*make_call)(result_state&), void (*drop_call)(result_state&) noexcept,
+                         void (*stop_call)(result_state&) noexcept, void (*free_state)(result_state&) noexcept,
+                         bool continues) noexcept
+        : posted_job::operations{&discard_job},
+          make(make_call),
+          drop(drop_call),
+          request_stop(stop_call),
+          free(free_state),
+          is_continuation(continues) {}
+
     /// Makes the call and stores its value or error. False: the result comes later. Null: there is no call.
     bool (*make)(result_state&);
     void (*drop)(result_state&) noexcept;          // destroys a call that will not be made
@@ -37,8 +51,8 @@ class result_state : public job {
     void (*free)(result_state&) noexcept;
     bool is_continuation;  // a task that waits may make the call, which waits for what comes before it
   };
-  explicit result_state(const operations& how, pool_core* pool = nullptr) noexcept
-      : job{&come}, operations_(&how), pool_(pool) {}
+  explicit result_state(const operations& its, pool_core* pool = nullptr) noexcept
+      : posted_job{{&come}, &its}, pool_(pool) {}
   result_state(const result_state&) = delete;
   result_state& operator=(const result_state&) = delete;
 
@@ -49,12 +63,13 @@ class result_state : public job {
   pool_core* pool() const noexcept { return pool_; }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
-    if (references_.is_last() || references_.drop()) operations_->free(*this);
+    if (references_.is_last() || references_.drop()) of_call().free(*this);
   }
 
   /// Hands the call to the pool, with the maker's reference. Throws what pool_core::submit() throws: then the call was
   /// refused, and the promise is broken. The call may have been made, and the state freed, before this returns.
   void submit() { pool_->submit_job(this, queued(*this)); }
+  void submit_with(priority wanted) { wanted == priority::normal ? submit() : pool_->submit_with(wanted, as_task()); }
 
   /// The call with the maker's reference, for other threads. If the task is destroyed uncalled, the promise is broken.
   task as_task() { return task(queued(*this)); }
@@ -63,14 +78,30 @@ class result_state : public job {
   /// may end as soon as the call has been made.
   continuation* submit_or_break() noexcept {
     const pool_core::stay until_the_end(*pool_);
-    refusal here{this, nullptr, refused_here};
+    return break_if_refused([this] { submit(); });
+  }
+  /// Calls submit(), which destroys the task if it refuses the call, and may throw then. Returns the actions to run.
+  template <class Submit>
+  continuation* break_if_refused(Submit submit) noexcept {
+    refusal here{this, false, refused_here};
     refused_here = &here;
+    std::exception_ptr why;
     try {
       submit();
-    } catch (...) {  // the promise is broken
+      if (here.is_refused) why = dropped(dropped_call::reason::stopped);
+    } catch (const stopped&) {
+      why = dropped(dropped_call::reason::stopped);
+    } catch (const queue_full&) {
+      why = dropped(dropped_call::reason::queue_full);
+    } catch (...) {
+      why = broken_promise();
     }
     refused_here = here.outer;
-    return here.actions;
+    if (!here.is_refused) return nullptr;
+    of_call().drop(*this);
+    continuation* const actions = fail(std::move(why));
+    release();
+    return actions;
   }
 
   /// Returns when the result is ready. Throws in a callback of an event loop, if it is not.
@@ -81,14 +112,15 @@ class result_state : public job {
     }
     wait_anywhere();
   }
-  /// The same, also in callbacks.
+  /// The same, also in callbacks. Throws stopped_by_fork in a child of fork(), where the parent makes the call.
   void wait_anywhere() {
     if (is_ready()) return;
+    if (pool_ != nullptr) pool_->refuse_if_left_behind();
     pool_core* const here = this_pool;
     if (here == nullptr) {
       blocked_thread self;
       if (word.add(self)) self.wait();
-    } else if (pool_ == here || (pool_ == nullptr && operations_->is_continuation)) {
+    } else if (pool_ == here || (pool_ == nullptr && of_call().is_continuation)) {
       make_or_wait(*here);
     } else {
       const visit in(*here);
@@ -113,12 +145,12 @@ class result_state : public job {
 
   /// Drops a call that has not begun: true. Else requests it to stop, if it can be requested.
   bool cancel() noexcept {
-    if (operations_->drop == nullptr) return false;
+    if (of_call().drop == nullptr) return false;
     if (word.take()) {
-      abandon();
+      abandon(broken_promise());
       return true;
     }
-    if (operations_->request_stop != nullptr) operations_->request_stop(*this);
+    if (of_call().request_stop != nullptr) of_call().request_stop(*this);
     return false;
   }
 
@@ -136,7 +168,7 @@ class result_state : public job {
   }
 
   /// The caller has taken it: makes the call. Returns the actions to run.
-  continuation* make_now() noexcept { return operations_->make(*this) ? word.publish() : nullptr; }
+  continuation* make_now() noexcept { return of_call().make(*this) ? word.publish() : nullptr; }
 
  protected:
   ~result_state() {
@@ -147,14 +179,16 @@ class result_state : public job {
   }
 
  private:
+  const operations& of_call() const noexcept { return static_cast<const operations&>(*how); }
+
   /// A submit_or_break() of this thread. Its actions are run by the caller, so that a chain of refused calls needs no
   /// recursion.
   struct refusal {
     const result_state* state;
-    continuation* actions;
+    bool is_refused;  // the caller has taken the result, and has the maker's reference
     refusal* outer;
   };
-  static inline constinit thread_local refusal* refused_here = nullptr;
+  ASYNCSTEPS_SHARED static inline constinit thread_local refusal* refused_here = nullptr;
 
   /// In the pool's queue: refused if it is destroyed there.
   class queued {
@@ -164,14 +198,14 @@ class result_state : public job {
     queued& operator=(queued&&) = delete;
     ~queued() {
       if (state_ == nullptr) return;
-      if (state_->word.take()) {
-        if (refused_here != nullptr && refused_here->state == state_) {
-          refused_here->actions = state_->broken();
-        } else {
-          state_->abandon();
-        }
+      if (refused_here == nullptr || refused_here->state != state_) {
+        state_->give_up();
+      } else if (state_->word.take()) {
+        refused_here->is_refused = true;
+      } else {
+        state_->release();
+        dropping::note(false);
       }
-      state_->release();
     }
     void let_go() noexcept { state_ = nullptr; }
     void operator()() { come(std::exchange(state_, nullptr)); }
@@ -179,6 +213,15 @@ class result_state : public job {
    private:
     result_state* state_;
   };
+
+  static void discard_job(posted_job* base) noexcept { static_cast<result_state*>(base)->give_up(); }
+  /// The call is destroyed unmade, with the maker's reference.
+  void give_up() noexcept {
+    const bool is_live = word.take();
+    if (is_live) abandon(dropping::is_here() ? dropped(dropped_call::reason::stopped) : broken_promise());
+    release();
+    dropping::note(is_live);
+  }
 
   static void come(job* base) {
     const struct reference {
@@ -209,14 +252,21 @@ class result_state : public job {
     } catch (...) {                                  // then waiting threads do not help
     }
     const scope_guard inside(own);
-    at_end.is_complete = operations_->make(*this);
+    at_end.is_complete = of_call().make(*this);
+    end_if_returned();
   }
 
-  [[gnu::noinline]] void abandon() noexcept { run_all(broken()); }
-  /// The caller has taken it: drops the call. Returns the actions to run.
-  continuation* broken() noexcept {
-    operations_->drop(*this);
-    return fail(broken_promise());
+  /// The caller has taken it: drops the call.
+  [[gnu::noinline]] void abandon(std::exception_ptr why) noexcept {
+    of_call().drop(*this);
+    run_all(fail(std::move(why)));
+  }
+  static std::exception_ptr dropped(dropped_call::reason why) noexcept {
+    try {
+      return std::make_exception_ptr(dropped_call(why));
+    } catch (...) {
+      return std::current_exception();
+    }
   }
 
   /// In a task: makes the call if no thread has taken it. Else waits, and meanwhile runs tasks that the call makes.
@@ -242,10 +292,9 @@ class result_state : public job {
     pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
   }
 
-  const operations* const operations_;
   pool_core* const pool_;  // where the call is made; null: by any thread
-  reference_count references_{2};
   atomic<task_scope*> scope_{nullptr};
+  reference_count references_{2};  // last: a small value lies behind it, in the same cache line
 };
 
 /// With room for the value.

@@ -28,13 +28,14 @@ struct unwrapped<shared_future<T>> {
 };
 
 /// The result of then(): f is called with the future `Source` when that is ready, by the thread that makes it ready or
-/// as a task of a pool. If f returns a future, its result becomes this one.
-template <class Source, class F>
+/// as a task of a pool: a pool_core or a blocking_crew. If f returns a future, its result becomes this one.
+template <class Source, class F, class Pool = pool_core>
 class then_result final : public result<typename unwrapped<std::invoke_result_t<F, Source>>::type>,
                           private continuation {
   using returned = std::invoke_result_t<F, Source>;
   using value_type = typename unwrapped<returned>::type;
   static constexpr bool unwraps = is_own_future<returned>;
+  static constexpr bool is_threadpool = std::is_same_v<Pool, pool_core>;
   struct nothing {};
 
   /// The future that f has returned, and the action that waits for it. Not the action that waits for the source: when a
@@ -48,11 +49,13 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
  public:
   /// `pool` null: the thread that makes `source` ready. `of_source`: its state.
   template <class G>
-  explicit then_result(pool_core* pool, G&& f, Source&& source, result_state& of_source)
-      : result<value_type>(how, pool),
+  explicit then_result(Pool* pool, G&& f, Source&& source, result_state& of_source)
+      : result<value_type>(how, own_pool(pool)),
         continuation(&arrived),
         source_(of_source),
-        call_(std::in_place, std::forward<G>(f), std::move(source)) {}
+        call_(std::in_place, std::forward<G>(f), std::move(source)) {
+    if constexpr (!is_threadpool) elsewhere_ = pool;
+  }
 
   /// To be called once, after construction. Uses the maker's reference.
   void begin() noexcept {
@@ -66,7 +69,13 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   /// The source is ready.
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<then_result&>(c);
-    if (self.pool() != nullptr && !self.word.is_taken()) return self.submit_or_break();
+    if constexpr (!is_threadpool) {
+      if (!self.word.is_taken()) {
+        return self.break_if_refused([&self] { self.elsewhere_->put(self.as_task()); });
+      }
+    } else if (self.pool() != nullptr && !self.word.is_taken()) {
+      return self.submit_or_break();
+    }
     continuation* const more = self.word.take() ? self.make_now() : nullptr;
     self.release();
     return more;
@@ -118,10 +127,19 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     self.call_.drop();
     if (was_listed) self.release();  // the maker's reference; the caller has another one
   }
-  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>, true};
+  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>, is_threadpool};
+
+  static pool_core* own_pool(Pool* pool) noexcept {
+    if constexpr (is_threadpool) {
+      return pool;
+    } else {
+      return nullptr;
+    }
+  }
 
   result_state& source_;  // valid until call_ is made or dropped
   stored_call<F, Source> call_;
+  [[no_unique_address]] std::conditional_t<is_threadpool, nothing, Pool*> elsewhere_{};
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };
 

@@ -11,6 +11,7 @@
 #include "async/detail/pool/job.hpp"           // for job
 #include "async/detail/pool/participant.hpp"   // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/pool/pool_worker.hpp"   // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_wait.hpp"     // for wait_until
 
@@ -61,9 +62,11 @@ class stack_job : public job {
       const scope_guard inside(mine);
       if (is_wanted && (mine == nullptr || !mine->is_cancelled())) {
         self->g_(true);
+        end_if_returned();
         o = outcome::made;
       }
     } catch (...) {
+      end_if_returned();
       std::exception_ptr error = std::current_exception();
       const bool ends_thread = error == nullptr;  // pthread_exit()
       ::new (static_cast<void*>(&self->error_)) std::exception_ptr(ends_thread ? broken_promise() : std::move(error));

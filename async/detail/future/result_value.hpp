@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>   // for addressof, construct_at, destroy_at
-#include <utility>  // for forward, move
+#include <memory>       // for addressof, construct_at, destroy_at
+#include <type_traits>  // for conditional_t, is_trivially_destructible_v
+#include <utility>      // for forward, move
 
 namespace async::detail {
 
@@ -14,23 +15,31 @@ class result_value {
   result_value(const result_value&) = delete;
   result_value& operator=(const result_value&) = delete;
   ~result_value() {
-    if (is_set_) std::destroy_at(std::addressof(value_));
+    if constexpr (has_end) {
+      if (is_set_.value) std::destroy_at(std::addressof(value_));
+    }
   }
 
   /// Throws what the constructor of T throws; then there is no value.
   template <class... V>
   void set(V&&... from) {
     std::construct_at(std::addressof(value_), std::forward<V>(from)...);
-    is_set_ = true;
+    if constexpr (has_end) is_set_.value = true;
   }
   T take() { return std::move(value_); }
   const T& get() const noexcept { return value_; }
 
  private:
+  static constexpr bool has_end = !std::is_trivially_destructible_v<T>;
+
   union {
     T value_;
   };
-  bool is_set_ = false;
+  struct flag {
+    bool value = false;
+  };
+  struct no_flag {};
+  [[no_unique_address]] std::conditional_t<has_end, flag, no_flag> is_set_;
 };
 
 template <class T>

@@ -47,9 +47,8 @@ inline void run_all(continuation* list) noexcept {
 ///
 /// Threads     any.
 /// Progress    take(), give_back() and is_ready() are wait-free. The others are lock-free except while a remove() has
-/// the
-///             list of actions, for which they spin. A remove() takes constant time, plus some for each action that was
-///             added since the last one.
+///             the list of actions, for which they spin. A remove() takes constant time, plus some for each action that
+///             was added since the last one.
 class result_word {
  public:
   /// True: the caller makes the result, and calls publish() or give_back().

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <mutex>  // for lock_guard
+#include <mutex>    // for lock_guard
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"    // for atomic, cell, light_fence, heavy_fence
 #include "async/detail/base/spin_lock.hpp"  // for spin_lock
@@ -10,9 +11,11 @@ namespace async::detail {
 /// Is notified when a shared state is ready: notify(watcher) is called once, by the thread that has made it ready,
 /// unless the watcher has been removed before. It must not move until then.
 struct future_watcher {
-  explicit future_watcher(void (*f)(future_watcher&) noexcept) noexcept : notify(f) {}
+  explicit future_watcher(void (*f)(future_watcher&) noexcept, const void* thread = nullptr) noexcept
+      : notify(f), stack_of(thread) {}
 
   void (*const notify)(future_watcher&) noexcept;
+  const void* const stack_of;        // what stands for the thread on whose stack it lies; null: on none
   cell<const void*> state{nullptr};  // all guarded by the list's lock
   cell<future_watcher*> before{nullptr};
   cell<future_watcher*> next{nullptr};
@@ -44,6 +47,33 @@ class watch_list {
     if (!w.is_listed.get()) return false;
     take(w);
     return true;
+  }
+
+  // --- fork(): by the thread that forks ---
+
+  /// Takes the lock if there are watchers. Otherwise the list is empty and stays so until hold() is followed by
+  /// begin_child() or another thread adds a watcher. True: release() follows in the parent.
+  bool hold() noexcept {
+    if (first_.load(std::memory_order_relaxed) == nullptr) return false;  // relaxed: none of this thread's
+    lock_.lock();
+    return true;
+  }
+  void release() noexcept { lock_.unlock(); }
+  /// In the child: removes the watchers on the stacks of other threads, which are used anew. Those of this thread, and
+  /// those elsewhere, stay. Without hold(), a thread that is gone may have been adding the first one.
+  void begin_child(bool is_held, const void* this_thread) noexcept {
+    if (!is_held) {
+      if (lock_.is_held() || first_.load(std::memory_order_relaxed) != nullptr) {
+        first_.store(nullptr, std::memory_order_relaxed);
+        lock_.unlock();
+      }
+      return;
+    }
+    for (future_watcher* w = first_.load(std::memory_order_relaxed); w != nullptr;) {
+      future_watcher& each = *std::exchange(w, w->next.get());
+      if (each.stack_of != nullptr && each.stack_of != this_thread) take(each);
+    }
+    lock_.unlock();
   }
 
   /// Notifies the watchers of a state that is ready.

@@ -3,6 +3,7 @@
 #include <cstdint>  // for uintptr_t, uint32_t
 
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence, yield_thread
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
 namespace async::detail {
 
@@ -194,7 +195,7 @@ class biased_lock {
 };
 
 /// The token of the calling thread, which no other living thread has.
-inline biased_lock::token thread_token() noexcept {
+ASYNCSTEPS_SHARED inline biased_lock::token thread_token() noexcept {
   alignas(8) static constinit thread_local char token = 0;
   return reinterpret_cast<biased_lock::token>(&token);
 }

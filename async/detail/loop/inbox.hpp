@@ -134,6 +134,9 @@ class inbox {
     return true;
   }
 
+  /// Refuses all pushes from here on, and forgets the messages. In a child of fork(), where one thread is left.
+  void refuse() noexcept { head_.store(closed, std::memory_order_relaxed); }  // relaxed: there is one thread
+
   /// Refuses all pushes from here on, waits for the wake-ups under way, and returns the remaining messages.
   message* close() noexcept {
     // [L5] acq_rel, pairs with [L1] and [L2]: receives the messages, and publishes what the owner did to refused

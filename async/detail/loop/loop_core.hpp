@@ -6,13 +6,14 @@
 #include <cstdint>    // for uint32_t
 #include <cstdio>     // for fprintf
 #include <exception>  // for exception_ptr, terminate
-#include <memory>     // for shared_ptr
+#include <memory>     // for shared_ptr, unique_ptr
 #include <stdexcept>  // for logic_error
 #include <utility>    // for move, exchange
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
-#include "async/detail/base/config.hpp"           // for cache_line
+#include "async/detail/base/config.hpp"           // for cache_line, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"        // for later, time_between
+#include "async/detail/base/forks.hpp"            // for forked::note, end_forked_child
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/platform.hpp"         // for prefetch_for_write
 #include "async/detail/base/reference_count.hpp"  // for reference_count
@@ -20,6 +21,7 @@
 #include "async/detail/loop/biased_lock.hpp"      // for biased_lock
 #include "async/detail/loop/inbox.hpp"            // for inbox, message, recurring_message
 #include "async/detail/loop/loop_extension.hpp"   // for loop_extensions
+#include "async/detail/loop/loop_wake.hpp"        // for loop_wake
 #include "async/detail/loop/message_chain.hpp"    // for message_chain
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/loop/timer_queue.hpp"      // for timer_queue, timer_node
@@ -37,10 +39,10 @@ class loop_core;
 loop_core& core_of(event_loop& loop) noexcept;
 
 /// The loop in whose turn this thread is, or which it is destroying.
-inline constinit thread_local loop_core* current_loop = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local loop_core* current_loop = nullptr;
 
 /// The loop that event_loop::current() names on this thread between turns: a worker's own.
-inline constinit thread_local loop_core* worker_loop = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local loop_core* worker_loop = nullptr;
 
 /// An event loop without its interface for tasks. event_loop, flows and pools are built on it. It is reference-counted,
 /// so that other threads that want to reach the loop can learn that it has been destroyed.
@@ -62,15 +64,19 @@ class loop_core {
   static constexpr std::uint32_t turn_limit = 256;
 
   explicit loop_core(event_loop* loop, time_source source, task wake)
-      : loop_(loop), wake_(std::move(wake)), source_(source), turn_time_(read_clock()), timers_(turn_time_) {
+      : loop_(loop),
+        wake_(loop_wake::by(std::move(wake))),
+        source_(source.now != nullptr ? new time_source(source) : nullptr),
+        turn_time_(read_clock()),
+        timers_(turn_time_) {
     keep_places(60);
     timers_.make_wheels();
     adopt();
   }
-  /// For a loop_host. There may be a loop for each flow, so it takes 32 bytes of memory instead of 17 KiB, and more
+  /// For a loop_host. There may be a loop for each flow, so it has no memory but its own instead of 17 KiB, and more
   /// when it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
-  loop_core(event_loop* loop, task wake, time_point origin)
-      : loop_(loop), wake_(std::move(wake)), source_{}, turn_time_(origin), timers_(origin) {
+  loop_core(event_loop* loop, loop_wake wake, time_point origin)
+      : loop_(loop), wake_(std::move(wake)), turn_time_(origin), timers_(origin) {
     keep_places(1);
     adopt();
   }
@@ -118,6 +124,13 @@ class loop_core {
   /// True on the owner's thread, and on a thread that is in the loop. Between turns this does not exclude other
   /// threads: see loop_entry.
   bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
+  /// The function that tells which loop the calling thread is in, as the module knows that compiled it.
+  using view = const loop_core* (*)() noexcept;
+  static const loop_core* current() noexcept { return current_loop; }
+  /// Before the loop is used: `v` is that of the module whose threads run turns of it.
+  void set_view(view v) noexcept { view_ = v; }
+  /// True in a turn of this loop that only another module knows of, which shares nothing with this one.
+  bool is_current_elsewhere() const noexcept { return current_loop != this && view_() == this; }
   /// True for the loops of pools.
   bool is_hosted() const noexcept { return hosted_; }
 
@@ -246,6 +259,34 @@ class loop_core {
   /// The loop that the thread was in before this one. In a turn.
   loop_core* around() const noexcept { return around_; }
 
+  /// In a child of fork(): the loop's thread or pool is the parent's. Nothing runs here, and nobody may wait for it.
+  bool is_left_behind() const noexcept {
+    // relaxed: written while the child has one thread
+    return left_behind_ != nullptr && left_behind_->load(std::memory_order_relaxed);
+  }
+  /// Where to look; before another thread reaches the loop. It must outlive the loop.
+  void set_left_behind(const atomic<bool>& where) noexcept { left_behind_ = &where; }
+  /// In a child of fork(), for a loop with a thread: refuses messages from here on.
+  void leave_behind() noexcept {
+    left_behind_ = &forked::always;
+    inbox_.refuse();
+    if (current_loop != this) return;
+    forked::note();
+    forget_work();
+    current_loop = around_;
+  }
+
+  /// Leaves the loop without work, so that its turn ends after the callback that calls this. What waited in the loop is
+  /// neither run nor destroyed. For a child of fork().
+  void forget_work() noexcept {
+    messages_.forget();
+    ready_.forget();
+    timers_.clear([](timer_node&) noexcept {});
+  }
+
+  /// A root flow is cancelled because the loop closes.
+  void note_cancelled_flow() noexcept { ++cancelled_flows_; }
+
   /// Another thread has cancelled a callback; its message is still to come (+1) or has come (-1).
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
 
@@ -315,7 +356,7 @@ class loop_core {
   }
 
   time_point read_clock() const noexcept {
-    return source_.now == nullptr ? wait_clock::now() : source_.now(source_.self);
+    return source_ == nullptr ? wait_clock::now() : source_->now(source_->self);
   }
   /// Ends a turn after which there is nothing to do at once.
   [[gnu::noinline]] cycle_result rest() {
@@ -390,6 +431,7 @@ class loop_core {
 
   /// No wake-up is lost: a push before the announcement makes it fail; a push after it gives the parker's permit.
   void sleep(time_point deadline) noexcept {
+    if (is_left_behind()) end_forked_child();
     settle_timers();
     deadline = (std::min)(deadline, timers_.next_deadline());
     if (!inbox_.sleep(false)) return;
@@ -397,10 +439,10 @@ class loop_core {
     ASYNC_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
       parker_.park();
-    } else if (source_.now == nullptr) {
+    } else if (source_ == nullptr) {
       static_cast<void>(parker_.park_until(deadline));
-    } else if (source_.skip_to != nullptr) {
-      source_.skip_to(source_.self, deadline);
+    } else if (source_->skip_to != nullptr) {
+      source_->skip_to(source_->self, deadline);
     } else {
       static_cast<void>(parker_.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
     }
@@ -422,17 +464,19 @@ class loop_core {
 
   // Written by any thread.
   alignas(cache_line) inbox inbox_;
-  biased_lock owner_;
+  [[no_unique_address]] biased_lock owner_;
   parker parker_;
   reference_count references_;
   atomic<std::uint32_t> tenants_{0};
 
   // Rarely written.
   event_loop* const loop_;
+  view view_ = &current;
   stop_message stop_{*this};
   std::shared_ptr<unhandled_hook> unhandled_;
-  task wake_;  // called by any thread, between inbox::push() and woken()
-  const time_source source_;
+  loop_wake wake_;                                   // called by any thread, between inbox::push() and woken()
+  const std::unique_ptr<const time_source> source_;  // null: the steady clock
+  const atomic<bool>* left_behind_ = nullptr;        // null: never
 
   // The owner's.
   loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
@@ -444,6 +488,7 @@ class loop_core {
   bool stop_requested_ = false;
   bool closing_ = false;
   bool hosted_ = false;  // a loop_host drives it
+  std::uint32_t cancelled_flows_ = 0;
   ready_queue ready_;
   loop_extensions extensions_;
   timer_queue<wait_clock> timers_;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for byte, max_align_t, size_t
+#include <cstddef>  // for byte, size_t
 #include <memory>   // for unique_ptr, destroy_at
 #include <new>      // for placement new
 #include <utility>  // for move
 
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+
 namespace async::detail {
 
 /// Data that a part of the library keeps for each loop, such as slabs of memory. See loop_core::extension().
-struct loop_extension {
+struct ASYNCSTEPS_SHARED loop_extension {
   virtual ~loop_extension() = default;
   /// Cancels what still waits, because the loop is being destroyed. Called on the destroying thread, which counts as
   /// the loop's.
@@ -36,18 +38,17 @@ class loop_extensions {
   /// The extension of type T, made from the core on first use. The first of all, if small, takes no memory.
   template <class T, class Core>
   T& get(Core& core) {
-    static constexpr char key = 0;
     for (loop_extension* e = newest_.get(); e != nullptr; e = e->next.get()) {
-      if (e->key == &key) return static_cast<T&>(*e);
+      if (e->key == &key_of<T>) return static_cast<T&>(*e);
     }
     T* made = nullptr;
-    if constexpr (sizeof(T) <= sizeof first_ && alignof(T) <= alignof(std::max_align_t)) {
+    if constexpr (sizeof(T) <= sizeof first_ && alignof(T) <= alignof(void*)) {
       if (newest_ == nullptr) made = ::new (static_cast<void*>(first_)) T(core);
     }
     const bool in_place = made != nullptr;
     if (!in_place) made = new T(core);
     made->in_place = in_place;
-    made->key = &key;
+    made->key = &key_of<T>;
     made->next = std::move(newest_);
     newest_.reset(made);
     return *made;
@@ -64,7 +65,10 @@ class loop_extensions {
   void clear() noexcept { newest_.reset(); }
 
  private:
-  alignas(std::max_align_t) std::byte first_[64];
+  template <class T>
+  ASYNCSTEPS_SHARED static constexpr char key_of = 0;
+
+  alignas(void*) std::byte first_[5 * sizeof(void*)];
   loop_extension::pointer newest_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>  // for shared_ptr
+#include <cstddef>  // for size_t
+#include <memory>   // for shared_ptr
+#include <utility>  // for exchange
 
 #include "async/detail/base/unhandled.hpp"  // for unhandled_hook
 #include "async/detail/loop/loop_core.hpp"  // for loop_core
@@ -94,6 +96,9 @@ class loop_host {
       }
       return any;
     }
+
+    /// The number of root flows that this has cancelled since the last call.
+    std::size_t take_cancelled_flows() noexcept { return std::exchange(scope_.core.cancelled_flows_, 0U); }
 
    private:
     static bool is_vacant(loop_core& core) noexcept {

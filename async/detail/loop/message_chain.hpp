@@ -37,6 +37,8 @@ class message_chain {
     bring_forward(wanted);
     while (first_ != nullptr && wanted(*first_)) deliver_first();
   }
+  /// Drops all, and touches nothing of it.
+  void forget() noexcept { first_ = nullptr; }
   void drop_all() noexcept {
     while (first_ != nullptr) {
       message& m = pop();

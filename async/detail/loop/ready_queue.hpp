@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
+#include <algorithm>  // for max, min
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t
 #include <limits>     // for numeric_limits
-#include <memory>     // for unique_ptr
 #include <new>        // for bad_array_new_length, nothrow
-#include <utility>    // for move
 
 #include "async/detail/base/config.hpp"    // for ASYNC_ASSERT
 #include "async/detail/base/platform.hpp"  // for prefetch_for_write
@@ -36,13 +34,14 @@ struct runnable {
 /// Threads     the loop's thread only.
 /// Exceptions  only reserve() can fail. Every runnable has reserved its place before it is queued, so push() never
 ///             fails.
-/// Memory      a ring of 4 places at first, which doubles as needed. erase() leaves a gap; a full ring with gaps is
-///             compacted.
+/// Memory      for one runnable a place in the queue itself; for more a ring of 4 places, which doubles as needed.
+///             erase() leaves a gap; a full ring with gaps is compacted.
 class ready_queue {
  public:
   ready_queue() = default;
   ready_queue(const ready_queue&) = delete;
   ready_queue& operator=(const ready_queue&) = delete;
+  ~ready_queue() { free_ring(); }
 
   /// Makes sure that `count` more runnables can be queued at the same time. Throws std::bad_alloc, changing nothing.
   void reserve(std::size_t count) {
@@ -117,19 +116,23 @@ class ready_queue {
     return r;
   }
 
+  /// Drops all that is queued, the rest of the batch included, and touches nothing of it.
+  void forget() noexcept {
+    head_ = tail_;
+    batch_ = 1;
+  }
+
   /// Frees the memory beyond the reserved places; returns the number of bytes. Keeps the ring if there is no memory for
   /// a smaller one.
   std::size_t trim() noexcept {
-    if (!empty() || capacity_ == 0) return 0;
-    std::uint32_t smaller = reserved_ == 0 ? 0 : minimum;
+    if (!empty() || capacity_ <= 1) return 0;
+    std::uint32_t smaller = reserved_ <= 1 ? 1 : minimum;
     while (reserved_ > limit(smaller)) smaller *= 2;
     if (smaller == capacity_) return 0;
-    std::unique_ptr<runnable*[]> ring(smaller == 0 ? nullptr : new (std::nothrow) runnable* [smaller] {});
-    if (smaller != 0 && ring == nullptr) return 0;
-    const std::size_t freed = (capacity_ - smaller) * sizeof(runnable*);
-    ring_ = std::move(ring);
-    capacity_ = smaller;
-    limit_ = static_cast<std::uint32_t>(limit(smaller));
+    runnable** const ring = smaller == 1 ? &only_place_ : new (std::nothrow) runnable* [smaller] {};
+    if (ring == nullptr) return 0;
+    const std::size_t freed = (capacity_ - (smaller == 1 ? 0 : smaller)) * sizeof(runnable*);
+    use(ring, smaller);
     head_ = tail_ = 0;
     return freed;
   }
@@ -153,10 +156,10 @@ class ready_queue {
   }
 
   [[gnu::noinline]] void grow(std::size_t wanted) {
-    std::size_t larger = capacity_ == 0 ? minimum : std::size_t{capacity_} * 2;
+    std::size_t larger = wanted <= 1 ? 1 : (std::max)(std::size_t{capacity_} * 2, std::size_t{minimum});
     while (wanted > limit(larger)) larger *= 2;
     if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
-    std::unique_ptr<runnable*[]> ring(new runnable* [larger] {});
+    runnable** const ring = larger == 1 ? &only_place_ : new runnable* [larger] {};
     std::uint32_t count = 0;
     forget_gaps_of_batch();
     for (; head_ != tail_; ++head_) {
@@ -165,11 +168,18 @@ class ready_queue {
       ring[count] = r;
       r->place = count++;
     }
-    ring_ = std::move(ring);
-    capacity_ = static_cast<std::uint32_t>(larger);
-    limit_ = static_cast<std::uint32_t>(limit(larger));
+    use(ring, static_cast<std::uint32_t>(larger));
     head_ = 0;
     tail_ = count;
+  }
+  void use(runnable** ring, std::uint32_t capacity) noexcept {
+    free_ring();
+    ring_ = ring;
+    capacity_ = capacity;
+    limit_ = static_cast<std::uint32_t>(limit(capacity));
+  }
+  void free_ring() const noexcept {
+    if (ring_ != &only_place_) delete[] ring_;
   }
 
   [[gnu::noinline]] void compact() noexcept {
@@ -185,9 +195,10 @@ class ready_queue {
     ASYNC_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
   }
 
-  std::unique_ptr<runnable*[]> ring_;  // an entry outside [head_, tail_) is stale: only ever prefetched
-  std::uint32_t capacity_ = 0;         // a power of two, or 0
-  std::uint32_t head_ = 0;             // running positions; masked, they are places
+  runnable** ring_ = nullptr;  // an entry outside [head_, tail_) is stale: only ever prefetched
+  runnable* only_place_ = nullptr;
+  std::uint32_t capacity_ = 0;  // a power of two, or 0
+  std::uint32_t head_ = 0;      // running positions; masked, they are places
   std::uint32_t tail_ = 0;
   std::uint32_t batch_ = 0;  // remaining places of the batch, and that of the runnable popped last
   std::uint32_t reserved_ = 0;

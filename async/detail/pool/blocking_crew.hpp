@@ -12,10 +12,14 @@
 #include <thread>              // for thread
 #include <utility>             // for exchange, move
 
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for later
+#include "async/detail/base/forks.hpp"           // for fork_member, end_forked_child
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
+#include "async/detail/pool/dropping.hpp"        // for dropping
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
-#include "async/errors.hpp"                      // for queue_full, stopped
+#include "async/errors.hpp"                      // for queue_full, stopped, stopped_by_fork
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options
 
@@ -28,7 +32,7 @@ namespace async::detail {
 /// calls that exceed those coming, and a busy thread that takes a call first costs one look in vain.
 ///
 /// A thread that ends joins the one that ended before it. stop() joins the last one.
-class blocking_crew {
+class blocking_crew : fork_member {
  public:
   struct limits {
     std::size_t threads;
@@ -37,29 +41,51 @@ class blocking_crew {
   };
 
   blocking_crew(limits l, threadpool_options&& hooks)
-      : limits_(l), hooks_(std::move(hooks), "async::blocking_pool: unhandled exception in a call") {
+      : fork_member(&forked),
+        limits_(l),
+        hooks_(std::move(hooks), "async::blocking_pool: unhandled exception in a call") {
     if (l.threads == 0) throw std::invalid_argument("async::blocking_pool: max_threads is 0");
     if (l.idle_time < std::chrono::nanoseconds(0)) {
       throw std::invalid_argument("async::blocking_pool: idle_time is negative");
     }
+    forks.value.join(*this);
   }
+  ~blocking_crew() { forks.value.leave(*this); }
   blocking_crew(const blocking_crew&) = delete;
   blocking_crew& operator=(const blocking_crew&) = delete;
 
+  /// In a child of fork(): the pool is the parent's. It has no threads, its mutex may be locked, and its memory stays
+  /// as it is: no destructor may run.
+  bool is_left_behind() const noexcept {
+    return is_left_behind_.load(std::memory_order_relaxed);  // relaxed: written while the child has one thread
+  }
+
   /// Takes a call in. Throws stopped, queue_full, std::bad_alloc, and std::system_error if there is no thread to make
   /// it; then it is destroyed by this thread.
-  void put(task&& call) {
-    task taken = std::move(call);  // destroyed after the mutex is released
+  void put(task call) {
+    if (is_left_behind()) throw stopped_by_fork();
+    bool is_dropped = false;
     {
       const std::lock_guard lock(mutex_);
-      if (!is_stopping_ || is_inside()) return take_in(taken);
-      if (!late_calls_run_) throw stopped();
+      is_dropped = discards_ && is_inside();
+      if (!is_dropped && (!is_refusing_ || is_inside())) return take_in(call);
+      if (!is_dropped && !late_calls_run_) throw stopped();
     }
-    hooks_.call(taken);
+    if (!is_dropped) return hooks_.call(call);
+    const std::size_t count = drop(call);
+    const std::lock_guard lock(mutex_);
+    dropped_ += count;
+  }
+
+  /// The same for a Call made of `from`, in its place.
+  template <class Call, class... From>
+  void submit(From&&... from) {
+    put(task(std::in_place_type<Call>, std::forward<From>(from)...));
   }
 
   void wait_idle() {
     refuse_inside("async::blocking_pool: wait_idle() inside a call of the pool");
+    if (is_left_behind()) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return unfinished_ == 0; });
   }
@@ -67,6 +93,30 @@ class blocking_crew {
   void stop() {
     refuse_inside("async::blocking_pool: stop() inside a call of the pool");
     end_all(false);
+  }
+  /// Drops the calls that wait, and then does what stop() does. Returns how many have been dropped.
+  std::size_t stop_and_discard() {
+    refuse_inside("async::blocking_pool: stop() inside a call of the pool");
+    if (is_left_behind()) return 0;
+    std::deque<task> calls;
+    {
+      const std::lock_guard lock(mutex_);
+      is_refusing_ = discards_ = true;
+      calls.swap(queue_);
+    }
+    blocking_crew* const outside = std::exchange(of_this_thread, this);  // calls that destructors post are dropped, too
+    std::size_t count = 0;
+    for (task& call : calls) count += drop(call);
+    of_this_thread = outside;
+    {
+      const std::lock_guard lock(mutex_);
+      dropped_ += count;
+      unfinished_ -= calls.size();
+      if (unfinished_ == 0) changed_.notify_all();
+    }
+    end_all(false);
+    const std::lock_guard lock(mutex_);
+    return dropped_;
   }
   void stop_or_terminate() noexcept {
     if (is_inside()) {
@@ -81,14 +131,17 @@ class blocking_crew {
   }
 
   std::size_t size() const {
+    if (is_left_behind()) return 0;
     const std::lock_guard lock(mutex_);
     return threads_.size();
   }
   std::size_t idle() const {
+    if (is_left_behind()) return 0;
     const std::lock_guard lock(mutex_);
     return idle_count_;
   }
   std::size_t queued() const {
+    if (is_left_behind()) return 0;
     const std::lock_guard lock(mutex_);
     return queue_.size();
   }
@@ -104,11 +157,33 @@ class blocking_crew {
     idler* older = nullptr;
   };
 
-  static inline constinit thread_local blocking_crew* of_this_thread = nullptr;
+  ASYNCSTEPS_SHARED static inline constinit thread_local blocking_crew* of_this_thread = nullptr;
+
+  static bool forked(fork_member& member, fork_stage at) noexcept {
+    auto& self = static_cast<blocking_crew&>(member);
+    if (at != fork_stage::in_child) return true;
+    self.is_left_behind_.store(true, std::memory_order_relaxed);  // relaxed: there is one thread
+    if (self.is_inside()) {
+      forked::note();
+      of_this_thread = nullptr;
+    }
+    return false;
+  }
+  /// On a thread of the crew, after a function that may have called fork(). Does not return in the child.
+  void end_if_left_behind() const noexcept {
+    if (is_left_behind()) end_forked_child();
+  }
 
   bool is_inside() const noexcept { return of_this_thread == this; }
   void refuse_inside(const char* what) const {
     if (is_inside()) throw_would_deadlock(what);
+  }
+
+  /// Destroys a call unmade. Returns 0 if it had been cancelled, else 1.
+  std::size_t drop(task& call) noexcept {
+    const dropping here(this);
+    call.reset();
+    return here.was_live() ? 1 : 0;
   }
 
   // --- under the mutex -----------------------------------------------------------------------------------------------
@@ -193,12 +268,14 @@ class blocking_crew {
       std::size_t number;
       ~end_of_thread() {
         crew.hooks_.stopping(number);
+        crew.end_if_left_behind();
         of_this_thread = nullptr;
         crew.leave(place);
       }
     } at_end{*this, place, number};
     of_this_thread = this;
     hooks_.started(number);
+    end_if_left_behind();
     std::unique_lock lock(mutex_);
     --coming_;
     do {
@@ -214,6 +291,7 @@ class blocking_crew {
       blocking_crew& crew;
       std::unique_lock<std::mutex>& lock;
       ~end_of_call() {
+        crew.end_if_left_behind();
         lock.lock();
         if (--crew.unfinished_ == 0) crew.changed_.notify_all();
       }
@@ -228,28 +306,37 @@ class blocking_crew {
   void leave(thread_place place) noexcept {
     std::thread before;
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      while (!replace()) {
+        of_this_thread = this;
+        make_next(lock);
+        of_this_thread = nullptr;
+      }
       before = std::exchange(ended_, std::move(*place));
       threads_.erase(place);
-      replace();
       if (threads_.empty()) changed_.notify_all();
     }
     if (before.joinable()) before.join();
   }
-  /// Starts a thread for calls that came while this one was ending, and after a pthread_exit().
-  void replace() noexcept {
-    if (queue_.size() <= coming_ || threads_.size() >= limits_.threads) return;
+  /// By a thread that ends: starts another one for calls that came meanwhile, or after a pthread_exit(). False: none
+  /// can start, and this one makes the next call, although its hook for the end has been called.
+  bool replace() noexcept {
+    if (queue_.size() <= coming_ || threads_.size() > limits_.threads) return true;
     try {
       start();
-    } catch (...) {  // the next call that is put starts one, or stop() makes the calls
+    } catch (...) {
+      return threads_.size() > 1;  // else the other ones make the calls
     }
+    return true;
   }
 
   // --- the end -------------------------------------------------------------------------------------------------------
 
   void end_all(bool late_calls_run) noexcept {
+    if (is_left_behind()) return;
     std::unique_lock lock(mutex_);
     late_calls_run_ = late_calls_run_ || late_calls_run;
+    is_refusing_ = true;
     if (std::exchange(is_stopping_, true)) return changed_.wait(lock, [this] { return has_stopped_; });
     for (idler* i = newest_idle_; i != nullptr; i = i->older) i->wake.notify_one();
     blocking_crew* const outside = of_this_thread;
@@ -269,8 +356,9 @@ class blocking_crew {
 
   const limits limits_;
   const pool_hooks hooks_;
-  mutable std::mutex mutex_;         // guards what follows
-  std::condition_variable changed_;  // nothing is unfinished, the threads have gone, or the crew has stopped
+  atomic<bool> is_left_behind_{false};  // written in a child of fork()
+  mutable std::mutex mutex_;            // guards what follows
+  std::condition_variable changed_;     // nothing is unfinished, the threads have gone, or the crew has stopped
   std::deque<task> queue_;
   std::size_t unfinished_ = 0;  // calls in the queue or running
   std::size_t coming_ = 0;
@@ -279,6 +367,9 @@ class blocking_crew {
   std::size_t idle_count_ = 0;
   std::list<std::thread> threads_;
   std::thread ended_;  // the last one
+  std::size_t dropped_ = 0;
+  bool is_refusing_ = false;  // calls from outside
+  bool discards_ = false;
   bool is_stopping_ = false;
   bool has_stopped_ = false;
   bool late_calls_run_ = false;

@@ -33,5 +33,15 @@ bool spin_until(Found found) noexcept {
   }
   return false;
 }
+/// The same until a time.
+template <class Found>
+bool spin_until(wait_clock::time_point end, Found found) noexcept {
+  backoff pause;
+  do {
+    pause.wait();
+    if (found()) return true;
+  } while (wait_clock::now() < end);
+  return false;
+}
 
 }  // namespace async::detail

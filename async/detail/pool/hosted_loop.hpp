@@ -7,10 +7,10 @@
 #include "async/detail/base/config.hpp"       // for cache_line
 #include "async/detail/base/platform.hpp"     // for prefetch_for_write
 #include "async/detail/loop/loop_host.hpp"    // for loop_host
+#include "async/detail/loop/loop_wake.hpp"    // for loop_wake
 #include "async/detail/pool/loop_slot.hpp"    // for loop_slot
 #include "async/detail/pool/pool_timers.hpp"  // for pool_timers
 #include "async/event_loop.hpp"               // for event_loop
-#include "async/task.hpp"                     // for task
 
 namespace async::detail {
 
@@ -25,13 +25,13 @@ class pool_core;
 /// Threads     `slot.word` says which thread has the loop; the members without another remark belong to that thread.
 /// Lifetime    until the pool's end: messages to a flow that has gone may still arrive.
 struct alignas(cache_line) hosted_loop {
-  /// `wake(loop)` schedules the loop.
+  /// `wake(address of this)` schedules the loop.
   hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, bool of_flows,
-              void (*wake)(hosted_loop&) noexcept)
+              loop_wake::function wake)
       : pool(its_pool),
         slot(its_slot),
         is_for_flows(of_flows),
-        loop(task([this, wake] { wake(*this); }), timers.origin()),
+        loop(loop_wake(wake, this), timers.origin()),
         host(core_of(loop)) {
     slot.loop = this;
   }

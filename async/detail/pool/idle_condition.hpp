@@ -35,6 +35,9 @@ class basic_idle_condition {
     changed_.notify_all();
   }
 
+  /// In a child of fork(), where none of the waiting threads exists.
+  void forget() noexcept { waiters_.store(0, std::memory_order_relaxed); }  // relaxed: there is one thread
+
  private:
   Mutex mutex_;
   Variable changed_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstddef>  // for size_t
 #include <memory>   // for unique_ptr
 #include <utility>  // for move
 
@@ -17,8 +18,9 @@ namespace async::detail {
 /// Threads, order and progress as async::queue and async::bounded_queue.
 class injector {
  public:
-  explicit injector(const threadpool_options& options) : when_full_(options.when_full) {
-    if (options.max_queue != 0) bounded_ = std::make_unique<bounded_queue<task>>(options.max_queue);
+  explicit injector(const threadpool_options& options) : injector(options.max_queue, options.when_full) {}
+  injector(std::size_t capacity, threadpool_options::overflow when_full) : when_full_(when_full) {
+    if (capacity != 0) bounded_ = std::make_unique<bounded_queue<task>>(capacity);
   }
 
   /// Takes `work` in; waits for room if that is the policy. False: the caller has to run the task. Throws queue_full,
@@ -45,6 +47,15 @@ class injector {
     unbounded_.enqueue(std::move(work));
     return true;
   }
+
+  /// Takes `work` in without regard to a limit, for take_unlimited(). Throws std::bad_alloc; then the caller keeps it.
+  void put_unlimited(task& work) { unbounded_.enqueue(std::move(work)); }
+  bool take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
+
+  /// 0: unbounded.
+  std::size_t capacity() const noexcept { return bounded_ == nullptr ? 0 : bounded_->capacity(); }
+  bool is_bounded() const noexcept { return bounded_ != nullptr; }
+  threadpool_options::overflow when_full() const noexcept { return when_full_; }
 
   /// Takes the oldest task. False: there is none.
   bool take(task& out) noexcept { return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out); }

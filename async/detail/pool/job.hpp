@@ -9,4 +9,13 @@ struct job {
   void (*run)(job*);
 };
 
+/// A job that no construct joins: its tag in a deque is `posted_task`.
+struct posted_job : job {
+  struct operations {
+    /// Destroys and frees the job without doing the work, and tells those who wait for its result.
+    void (*discard)(posted_job*) noexcept;
+  };
+  const operations* how;  // null: the work is always done
+};
+
 }  // namespace async::detail

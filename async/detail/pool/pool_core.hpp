@@ -5,35 +5,37 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <exception>  // for exception_ptr
-#include <memory>     // for unique_ptr, make_unique, shared_ptr
-#include <mutex>      // for mutex, lock_guard
+#include <memory>     // for unique_ptr, shared_ptr
+#include <mutex>      // for mutex
 #include <stdexcept>  // for out_of_range
 #include <utility>    // for exchange, forward, move
 #include <vector>     // for vector
 
-#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
-#include "async/detail/pool/backlog.hpp"         // for backlog
-#include "async/detail/pool/flow_watch.hpp"      // for flow_watch
-#include "async/detail/pool/idle_condition.hpp"  // for idle_condition
-#include "async/detail/pool/injector.hpp"        // for injector
-#include "async/detail/pool/late_leavers.hpp"    // for late_leavers
-#include "async/detail/pool/loop_slot.hpp"       // for loop_slot
-#include "async/detail/pool/loop_watch.hpp"      // for loop_watch
-#include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
-#include "async/detail/pool/pool_timers.hpp"     // for pool_timers
-#include "async/detail/pool/published_list.hpp"  // for published_list
-#include "async/detail/pool/quiescence.hpp"      // for quiescence
-#include "async/detail/pool/seat.hpp"            // for this_seat, pool_registry
-#include "async/detail/pool/shutdown_state.hpp"  // for shutdown_state
-#include "async/detail/pool/sleepers.hpp"        // for sleepers
-#include "async/detail/pool/spare_loops.hpp"     // for flow_loops
-#include "async/detail/pool/stand_ins.hpp"       // for stand_ins
-#include "async/detail/pool/worker_crew.hpp"     // for worker, worker_crew
-#include "async/detail/scope/scope_cache.hpp"    // for task_scope, scope_guard
-#include "async/detail/scope/wait_scope.hpp"     // for wait_scope
-#include "async/errors.hpp"                      // for stopped
-#include "async/task.hpp"                        // for task
-#include "async/threadpool_options.hpp"          // for threadpool_options
+#include "async/detail/base/forks.hpp"            // for end_forked_child
+#include "async/detail/pool/backlog.hpp"          // for backlog
+#include "async/detail/pool/flow_watch.hpp"       // for flow_watch
+#include "async/detail/pool/idle_condition.hpp"   // for idle_condition
+#include "async/detail/pool/injector.hpp"         // for injector
+#include "async/detail/pool/job.hpp"              // for job, posted_job
+#include "async/detail/pool/late_leavers.hpp"     // for late_leavers
+#include "async/detail/pool/loop_slot.hpp"        // for loop_slot
+#include "async/detail/pool/loop_watch.hpp"       // for loop_watch
+#include "async/detail/pool/pool_hooks.hpp"       // for pool_hooks
+#include "async/detail/pool/pool_timers.hpp"      // for pool_timers
+#include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
+#include "async/detail/pool/published_list.hpp"   // for published_list
+#include "async/detail/pool/quiescence.hpp"       // for quiescence
+#include "async/detail/pool/seat.hpp"             // for this_seat, pool_registry
+#include "async/detail/pool/shutdown_state.hpp"   // for shutdown_state
+#include "async/detail/pool/sleepers.hpp"         // for sleepers
+#include "async/detail/pool/spare_loops.hpp"      // for flow_loops
+#include "async/detail/pool/stand_ins.hpp"        // for stand_ins
+#include "async/detail/pool/worker_crew.hpp"      // for worker, worker_crew
+#include "async/detail/scope/scope_cache.hpp"     // for task_scope, scope_guard
+#include "async/detail/scope/wait_scope.hpp"      // for wait_scope
+#include "async/errors.hpp"                       // for stopped, stopped_by_fork
+#include "async/task.hpp"                         // for task
+#include "async/threadpool_options.hpp"           // for threadpool_options
 
 namespace async {
 class threadpool;
@@ -54,6 +56,23 @@ class pool_core {
     late_leavers_.wait();
     pool_registry::instance().remove(registered_);
   }
+
+  /// In a child of fork(): the pool is the parent's. It has no threads, its mutexes may be locked, and its memory stays
+  /// as it is: no destructor may run.
+  bool is_left_behind() const noexcept {
+    return is_left_behind_.load(std::memory_order_relaxed);  // relaxed: written while the child has one thread
+  }
+  /// To be called where a function returns that may have called fork() inside the pool. Does not return in the child.
+  void end_if_left_behind() const noexcept {
+    if (is_left_behind()) [[unlikely]]
+      end_forked_child();
+  }
+  /// To be called where work is handed in. Throws stopped_by_fork.
+  void refuse_if_left_behind() const {
+    if (is_left_behind()) [[unlikely]]
+      throw stopped_by_fork();
+  }
+
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
 
@@ -74,29 +93,31 @@ class pool_core {
   }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
+  void known_if_inside() const { registered_.known_if_inside(); }
   threadpool& facade() const noexcept { return *facade_; }
 
   // --- tasks in ------------------------------------------------------------------------------------------------------
 
-  /// Takes a callable in. Strong guarantee: it throws before anything is accepted.
-  template <class F>
-  void submit(F&& f) {
+  /// Takes in a callable, made of `from` in its place. Strong guarantee: it throws before anything is accepted.
+  template <class Call, class... From>
+  void submit(From&&... from) {
     if (participant* const p = part_inside()) {
-      boxed_task* const box = boxed_task::make(&run_boxed, std::forward<F>(f));
+      using box = boxed_task<Call>;
+      box* const made = box::make(&run_boxed<box>, std::forward<From>(from)...);
       try {
-        fork(*p, box, &posted_task);
+        fork(*p, made, &posted_task);
       } catch (...) {
-        boxed_task::destroy(box);
+        box::destroy(made);
         throw;
       }
       posted_inside(*p);
     } else {
-      submit_from_outside(task(std::forward<F>(f)));
+      submit_from_outside(task_of<Call>(std::forward<From>(from)...));
     }
   }
   /// Takes a job in, which `owner` keeps until then. The job may be gone when this returns. Throws as submit().
   template <class Owner>
-  void submit_job(job* j, Owner owner) {
+  void submit_job(posted_job* j, Owner owner) {
     if (participant* const p = part_inside()) {
       fork(*p, j, &posted_task);
       owner.let_go();
@@ -127,10 +148,14 @@ class pool_core {
   /// stopped when the pool takes no tasks from outside any more.
   bool accepts() const {
     if (is_inside() || !shutdown_.has_begun()) return true;
+    refuse_if_left_behind();
     if (!late_posts_run_) throw stopped();
     return false;
   }
 
+  /// Takes in a task of high or low priority, from inside or outside. Throws as submit(). Defined in pool_queues.hpp,
+  /// as the functions below that say no more.
+  inline void submit_with(priority wanted, task work);
   void submit_from_outside(task work) {
     if (!is_inside() && shutdown_.has_begun()) return refuse(work);
     if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
@@ -157,7 +182,7 @@ class pool_core {
 
   /// Offers a job to all workers, to the calling one first. The caller calls offered() soon after. False: the calling
   /// thread is no worker, or there is no memory.
-  bool offer(job* j) noexcept {
+  bool offer(posted_job* j) noexcept {
     worker* const w = own_worker();
     if (w == nullptr) return false;
     try {
@@ -195,15 +220,26 @@ class pool_core {
     return static_cast<bool>(out.boxed);
   }
 
+  /// The same in the order of priorities, which `order` decides for the calling thread.
+  inline bool take_any(participant* p, taken& out, priority_order& order) noexcept;
+
   /// Runs a task, destroys it with its captures, and wakes threads that wait for its end.
   void run(participant* p, taken& t) {
     if (t.boxed) return run_job(p, std::exchange(t.boxed, {}));
     const one_task here(*this, p, nullptr);
     hooks_.run(t.plain);
+    end_if_returned();
   }
   void run_job(participant* p, job_deque::element e) {
     const one_task here(*this, p, e.tag);
     hooks_.run(e.item);
+  }
+  /// If the pool discards its tasks: drops this one, unless a construct joins it. False: the caller has to run it.
+  bool drop_instead(taken& t) noexcept;
+  bool discards() const noexcept { return shutdown_.discards(); }
+  /// A construct has skipped a task, which counts as dropped if the pool discards its tasks.
+  void note_skipped() noexcept {
+    if (shutdown_.discards()) count_dropped(1);
   }
   /// Runs f() as a task.
   template <class F>
@@ -213,7 +249,8 @@ class pool_core {
   }
   bool has_work() const noexcept { return has_tasks() || has_loops(); }
   bool has_tasks() const noexcept {
-    return !injector_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); });
+    return !injector_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); }) ||
+           priorities_.has_tasks();
   }
 
   /// Steals the oldest job of some thread, if it fits. Starts at a random victim. Null: there is none. `thief` null: as
@@ -267,22 +304,8 @@ class pool_core {
   /// Both, for the pool of the calling thread; see sleep_in_naps(). In a turn of a loop neither.
   static bool look_after_own() noexcept;
 
-  /// A part in the pool for a thread from outside. Throws std::bad_alloc.
-  guest& take_seat() {
-    guest* found = nullptr;
-    guests_.any_of(0, [&found](guest& g) noexcept {
-      if (g.take()) found = &g;
-      return found != nullptr;
-    });
-    if (found != nullptr) return *found;
-    const std::lock_guard lock(guests_mutex_);
-    auto fresh = std::make_unique<guest>(*this, worker_crew::most_workers + guest_memory_.size(), sleepers_);
-    fresh->take_new();
-    guests_.reserve_one();
-    guest_memory_.push_back(std::move(fresh));
-    guests_.add(*guest_memory_.back());
-    return *guest_memory_.back();
-  }
+  /// A part in the pool for a thread from outside. Throws std::bad_alloc. Defined in pool_wait.hpp.
+  inline guest& take_seat();
   std::uint64_t number() const noexcept { return registered_.number; }
 
   /// Wakes the threads in wait_until() whose ready() has become true.
@@ -302,6 +325,7 @@ class pool_core {
 
   /// Sets the number of threads; throws what worker_crew::configure() throws.
   void configure(std::size_t threads) {
+    refuse_if_left_behind();
     struct notifier {
       pool_core& pool;
       ~notifier() { pool.idle_.notify(); }
@@ -315,79 +339,44 @@ class pool_core {
   /// The loop of a flow that the calling thread starts. A worker that is in no loop starts the flow in visit(), which
   /// runs the flow's first turn. Otherwise the caller sends the flow a message.
   class flow_place;
-  inline flow_place place_for_flow() noexcept;
+  [[gnu::always_inline]] inline flow_place place_for_flow() noexcept;
 
   /// Whether a loop waits for a turn.
   bool has_loops() const noexcept {
-    return !backlog_.empty() || crew_.any_of(0, [](const worker& w) noexcept { return !w.ready.empty(); });
+    return !backlog_.empty() || crew_.any_of(0, [](const worker& w) noexcept { return !w.ready.empty(); }) ||
+           priorities_.has_loops();
   }
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
   event_loop& loop(std::size_t index) const {
+    refuse_if_left_behind();
     const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
     const bool is_own = own != nullptr && own->index == index;
     if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
     return crew_.loop(index).loop;
   }
 
-  /// Returns unused memory of the pool's queue and of deques to the system; says how many bytes that were. Workers
+  /// Returns unused memory of the pool's queues and of deques to the system; says how many bytes that were. Workers
   /// trim their deques themselves, later, and are woken for it. Any thread, at any time.
-  std::size_t trim() noexcept {
-    std::size_t freed = injector_.trim();
-    participant* const mine = own_part();
-    if (mine != nullptr) freed += mine->own.trim();
-    crew_.any_of(0, [this, mine](worker& w) noexcept {
-      if (&w != mine && w.own.is_trimmable()) {
-        w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
-        sleepers_.wake(w.parking_slot);
-      }
-      return false;
-    });
-    guests_.any_of(0, [mine, &freed](guest& g) noexcept {
-      if (&g != mine && g.own.is_trimmable() && g.take()) {
-        freed += g.own.trim();
-        g.leave();
-      }
-      return false;
-    });
-    return freed;
-  }
+  inline std::size_t trim() noexcept;
 
   std::size_t size() const noexcept { return crew_.size(); }
   std::size_t idle() const noexcept { return sleepers_.idle().count(); }
 
-  threadpool_stats stats() const noexcept {
-    threadpool_stats all;
-    crew_.count(all);
-    all.wakes = sleepers_.wakes();
-    all.queue_peak = injector_.peak();
-    guests_.any_of(0, [&all](const guest& g) noexcept {
-      all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own
-      all.steals += g.steals.load(std::memory_order_relaxed);
-      return false;
-    });
-    return all;
-  }
+  inline threadpool_stats stats() const noexcept;
 
   void wait_idle() {
     not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
+    if (is_left_behind()) return;
     idle_.wait([this] { return !quiescence_.has_starting() && is_idle(); });
   }
 
+  /// Drops the tasks that have not begun, and then does what stop() does. Returns how many tasks and flows the pool has
+  /// dropped.
+  std::size_t stop_and_discard();
+
   /// Runs every accepted task, ends the threads, cancels the flows that are left. Later calls wait for the first.
-  void stop() {
-    not_inside_a_task("async::threadpool: stop() inside one of its tasks");
-    const std::lock_guard once(stop_mutex_);
-    shutdown_.begin();
-    crew_.close([this]() noexcept { return has_tasks() || quiescence_.has_threads_or_helpers(); });
-    injector_.close();
-    if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
-    crew_.join_all();
-    stand_ins_.close();
-    shutdown_.finish();
-    const left_alone here(this);
-    end_loops();
-  }
+  void stop();
 
  private:
   /// While it lives, the calling thread runs tasks of `pool`.
@@ -411,7 +400,7 @@ class pool_core {
     one_task(pool_core& pool, participant* p, task_scope* in) noexcept : scope_(in), pool_(pool), part_(p) {
       if (p != nullptr) made_from_ = std::exchange(p->made_from, p->own.position());
     }
-    ~one_task() {
+    [[gnu::always_inline]] ~one_task() {
       if (part_ != nullptr) {
         part_->made_from = (std::min)(made_from_, part_->own.position());  // thieves may have lowered the position
         participant::count(part_->ran);
@@ -441,36 +430,37 @@ class pool_core {
     if (p.as_worker == nullptr && shutdown_.is_over()) [[unlikely]]
       run_left_over();
   }
-  void not_inside_a_task(const char* what) const {
-    if (is_inside()) throw_would_deadlock(what);
-  }
+  void not_inside_a_task(const char* what) const { registered_.not_inside_a_task(what); }
 
+  template <class Box>
   static void run_boxed(job* j) {
     const struct owner {
-      boxed_task* box;
-      ~owner() { boxed_task::destroy(box); }
-    } here{static_cast<boxed_task*>(j)};
+      Box* box;
+      ~owner() {
+        end_if_returned();
+        Box::destroy(box);
+      }
+    } here{static_cast<Box*>(j)};
     this_pool->hooks_.call(here.box->work);
   }
 
   void refuse(task& work) {
+    refuse_if_left_behind();
     if (!late_posts_run_) throw stopped();
     hooks_.call(work);
   }
 
   /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.
-  [[gnu::noinline]] void run_left_over() {
-    if (left_over_of == this) return;
-    const left_alone here(this);
-    run_all();
-  }
-  bool run_all() {
-    bool any = false;
-    for (taken t; take(nullptr, t); any = true) run(nullptr, t);
-    return any;
-  }
+  void run_left_over();
+  bool run_all();
+
+  void count_dropped(std::size_t n) noexcept { dropped_.fetch_add(n, std::memory_order_relaxed); }  // relaxed: a count
+  void drop(taken& t) noexcept;
+  void drop_what_is_queued();
 
   // --- the turns of threads: worker_role.hpp, pool_wait.hpp ----------------------------------------------------------
+
+  inline void leave_behind() noexcept;
 
   class worker_attendance;
   class worker_role;
@@ -481,8 +471,10 @@ class pool_core {
   // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
 
   class loop_turn;
-  static void schedule(hosted_loop& h) noexcept;
+  static void schedule(void* loop) noexcept;
   void enqueue(loop_slot& s) noexcept;
+  void enqueue_with_priority(loop_slot& s) noexcept;
+  hosted_loop* take_any_loop(worker& w) noexcept;
   void fetch_ahead(worker& w) noexcept;
   hosted_loop* take_spare(worker* w) noexcept;
   void review_loops() noexcept;
@@ -517,6 +509,7 @@ class pool_core {
   /// counted as searching.
   template <class Look>
   bool park_unless(sleepers::sleeper& s, bool was_searching, wait_clock::time_point deadline, Look look) noexcept {
+    end_if_left_behind();
     sleepers_.announce(s, was_searching);
     if (look(deadline)) return sleepers_.cancel(s);  // see announce()
     return deadline == (wait_clock::time_point::max)() ? sleepers_.park(s) : sleepers_.park_until(s, deadline);
@@ -541,8 +534,8 @@ class pool_core {
   /// Whether there is no task, and for as long as flow_watch allows there has been none. A guess for stop(), so that a
   /// flow that never waits cannot block it. A wrong guess cancels a flow too early.
   bool has_flows_only() noexcept {
-    return flows_.are_all() && !has_tasks() && !quiescence_.has_helpers() && !quiescence_.has_starting() &&
-           !crew_.is_in_task();
+    return flows_.are_all() && (shutdown_.discards() || !has_tasks()) && !quiescence_.has_helpers() &&
+           !quiescence_.has_starting() && !crew_.is_in_task();
   }
 
   // --- threads that wait inside tasks, and their stand-ins: pool_wait.hpp --------------------------------------------
@@ -573,15 +566,18 @@ class pool_core {
   const std::size_t first_threads_;
   const std::size_t processors_;
   injector injector_;
+  priority_queues priorities_;
   const pool_hooks hooks_;
-  bool late_posts_run_ = false;  // written before stop()
+  bool late_posts_run_ = false;         // written before stop()
+  atomic<bool> is_left_behind_{false};  // written in a child of fork()
   sleepers sleepers_;
   shutdown_state shutdown_;
   quiescence quiescence_;  // counts the threads, and helpers from outside
   idle_condition idle_;
   std::mutex stop_mutex_;  // one stop() at a time
+  atomic<std::size_t> dropped_{0};
   late_leavers late_leavers_;
-  pool_registry::entry registered_{*this};
+  pool_registry::entry registered_;
   published_list<guest> guests_;  // written under guests_mutex_
   std::mutex guests_mutex_;
   std::vector<std::unique_ptr<guest>> guest_memory_;  // guarded by guests_mutex_

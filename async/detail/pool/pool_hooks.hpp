@@ -9,7 +9,7 @@
 #include "async/detail/base/unhandled.hpp"      // for terminate_for
 #include "async/detail/pool/job.hpp"            // for job
 #include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
-#include "async/task.hpp"                       // for task
+#include "async/task.hpp"                       // for task, call_once
 #include "async/threadpool_options.hpp"         // for threadpool_options
 
 namespace async::detail {
@@ -54,9 +54,10 @@ class pool_hooks {
   }
 
   /// Calls a task; an exception that leaves it is unhandled. Only the unwinding of pthread_exit() passes through.
-  [[gnu::always_inline]] void call(task& work) const {
+  template <class Work>
+  [[gnu::always_inline]] void call(Work& work) const {
     try {
-      work();
+      call_once(work);
     } catch (...) {
       std::exception_ptr error = std::current_exception();
       if (error == nullptr) throw;  // pthread_exit()

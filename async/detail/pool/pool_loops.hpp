@@ -6,9 +6,13 @@
 #include <exception>  // for current_exception
 #include <utility>    // for exchange
 
+#include "async/detail/base/config.hpp"         // for ASYNC_ASSERT
 #include "async/detail/base/platform.hpp"       // for prefetch_for_write
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
+#include "async/detail/pool/pool_end.hpp"       // for run_all
+#include "async/detail/pool/pool_queues.hpp"    // for loop_waits, enqueue_with_priority
 #include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "async/priority.hpp"                   // for priority
 
 /// The event loops of a pool: their turns, queues and timers.
 ///
@@ -20,19 +24,21 @@
 /// goes to sleep while others turn loops watches.
 namespace async::detail {
 
-/// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
-inline constinit task_scope loop_waits{};
-
 // --- queues -------------------------------------------------------------------------------------------------------
 
-inline void pool_core::schedule(hosted_loop& h) noexcept {
+/// By loop_wake.
+inline void pool_core::schedule(void* loop) noexcept {
+  auto& h = *static_cast<hosted_loop*>(loop);
   if (h.slot.word.schedule()) h.pool.enqueue(h.slot);
 }
 
 /// Queues a loop that this thread has scheduled.
 inline void pool_core::enqueue(loop_slot& s) noexcept {
+  if (s.level != priority::normal) [[unlikely]]
+    return enqueue_with_priority(s);
   worker* const w = own_worker();
   if (w == nullptr) {
+    if (is_left_behind()) return;  // its flows and callbacks go on in the parent only
     backlog_.push(s);
   } else {
     if (!w->ready.push(s)) [[unlikely]] {
@@ -87,7 +93,7 @@ inline loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
 
 /// Whether a worker that waits in a task has a loop to turn.
 inline bool pool_core::has_loops_for(const worker& w) const noexcept {
-  return has_loops_at_hand(w) || (idle() == 0 && has_loops());
+  return has_loops_at_hand(w) || priorities_.has_loops() || (idle() == 0 && has_loops());
 }
 
 /// Takes half of another worker's loops. Null: there is none.
@@ -125,7 +131,10 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
     flow_loops_.give(*h);  // a message to its last flow has come late
   }
   h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
-  return h != nullptr && h->slot.word.try_begin() ? h : nullptr;
+  if (h == nullptr) return nullptr;
+  h->core().set_view(registered_.current_loop);
+  h->core().set_left_behind(is_left_behind_);
+  return h->slot.word.try_begin() ? h : nullptr;
 }
 
 /// Makes the loops spare whose tenants have gone since their last turns.
@@ -154,6 +163,7 @@ inline void pool_core::review_loops() noexcept {
 /// The loop has no flow any more. By the thread that has it.
 inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
   h.is_spare = true;
+  h.slot.level = priority::normal;
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
 }
 
@@ -203,6 +213,7 @@ class pool_core::loop_turn {
 
 /// At the end of a turn: whether the loop has work left. If it has none, sets its alarm, or makes it spare.
 inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
+  end_if_left_behind();
   if (in.has_work()) return true;
   const pool_timers::time_point deadline = in.next_deadline();
   h.set_first_timer(in.first_timer());
@@ -232,6 +243,7 @@ inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
     here.run();
   } catch (...) {
     unhandled(std::current_exception());
+    end_if_left_behind();
   }
   if (w != nullptr) {
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
@@ -262,6 +274,13 @@ class pool_core::flow_place {
 
   loop_core& core() const noexcept { return loop_.core(); }
 
+  /// Gives the flow's priority to the loop, for as long as the flow has it. The flow has come by submit_with(). Before
+  /// visit().
+  void rank(priority wanted) noexcept {
+    ASYNC_ASSERT(pool_.priorities_.find() != nullptr);
+    if (has_it_) loop_.slot.level = wanted;
+  }
+
   /// Calls f() in a turn of the loop. Only if `here`.
   template <class F>
   void visit(F f) {
@@ -281,6 +300,7 @@ class pool_core::flow_place {
     bool has_work = false;
     ~visit_end() {
       if (is_vacant) {
+        self.loop_.slot.level = priority::normal;
         self.worker_->in_hand = &self.loop_;
       } else {
         self.loop_.host.unbias();
@@ -305,7 +325,7 @@ class pool_core::flow_place {
   bool has_it_;
 };
 
-inline pool_core::flow_place pool_core::place_for_flow() noexcept {
+[[gnu::always_inline]] inline pool_core::flow_place pool_core::place_for_flow() noexcept {
   worker* const w = own_worker();
   if (w == nullptr || current_loop != nullptr) {
     return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0), false};
@@ -336,6 +356,7 @@ inline void pool_core::fire_timers(worker& w) noexcept {
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
+  end_if_left_behind();
   const bool are_more = timers_.fire(now, &w, [this](pool_timers::alarm& a) noexcept {
     auto& s = static_cast<loop_slot&>(a);
     s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
@@ -395,6 +416,7 @@ inline void pool_core::end_loops() noexcept {
     in.begin_close();
   };
   each(close);
+  end_if_left_behind();
   for (bool again = true; again;) {
     again = run_all();
     each([&again, close](hosted_loop& h) {
@@ -402,7 +424,13 @@ inline void pool_core::end_loops() noexcept {
       loop_host::turn in(h.host);
       again = in.drain() || again;
     });
+    end_if_left_behind();
   }
+  each([this](hosted_loop& h) {
+    loop_host::turn in(h.host);
+    const std::size_t cancelled = in.take_cancelled_flows();
+    if (shutdown_.discards()) count_dropped(cancelled);
+  });
   flow_loops_.close();
   each([](hosted_loop& h) { h.core().close(); });
   static_cast<void>(run_all());

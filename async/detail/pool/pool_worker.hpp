@@ -1,47 +1,74 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t, uint64_t
-#include <new>      // for placement new
-#include <thread>   // for thread
-#include <utility>  // for exchange, forward, move
+#include <chrono>       // for microseconds
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint8_t, uint32_t, uint64_t
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
+#include <thread>       // for thread
+#include <type_traits>  // for conditional_t, decay_t, is_pointer_v, is_same_v
+#include <utility>      // for exchange, forward, in_place_type
 
-#include "async/detail/base/atomics.hpp"      // for atomic, wait_clock
-#include "async/detail/base/backoff.hpp"      // for adaptive_spin
-#include "async/detail/base/block_cache.hpp"  // for allocate_block
-#include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
-#include "async/detail/pool/job.hpp"          // for job
-#include "async/detail/pool/loop_slot.hpp"    // for loop_slot
-#include "async/detail/pool/participant.hpp"  // for participant, job_deque
-#include "async/detail/pool/run_queue.hpp"    // for run_queue
-#include "async/detail/pool/sleepers.hpp"     // for sleepers
-#include "async/detail/pool/spare_loops.hpp"  // for spare_loops
-#include "async/task.hpp"                     // for task
+#include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/base/backoff.hpp"          // for adaptive_spin
+#include "async/detail/base/block_cache.hpp"      // for allocate_block
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"            // for forked::is_inside, end_forked_child
+#include "async/detail/pool/hosted_loop.hpp"      // for hosted_loop
+#include "async/detail/pool/job.hpp"              // for posted_job
+#include "async/detail/pool/loop_slot.hpp"        // for loop_slot
+#include "async/detail/pool/participant.hpp"      // for participant, job_deque
+#include "async/detail/pool/priority_queues.hpp"  // for priority_order
+#include "async/detail/pool/run_queue.hpp"        // for run_queue
+#include "async/detail/pool/sleepers.hpp"         // for sleepers
+#include "async/detail/pool/spare_loops.hpp"      // for spare_loops
+#include "async/task.hpp"                         // for task
 
 namespace async::detail {
 
-/// A job that holds a task, in a recycled block.
-struct boxed_task : job {
-  boxed_task(void (*how)(job*), task what) : job{how}, work(std::move(what)) {}
+/// A job that holds a callable, in a recycled block.
+template <class F>
+struct boxed_task : posted_job {
+  template <class... From>
+  boxed_task(void (*run_it)(job*), From&&... from)
+      : posted_job{{run_it}, &operations_of_box}, work(std::forward<From>(from)...) {}
 
-  template <class F>
-  static boxed_task* make(void (*how)(job*), F&& f) {
-    void* const block = allocate_block(sizeof(boxed_task));
+  template <class... From>
+  static boxed_task* make(void (*run_it)(job*), From&&... from) {
+    void* const block = allocate_block(sizeof(boxed_task), alignof(boxed_task));
     try {
-      return ::new (block) boxed_task(how, task(std::forward<F>(f)));
+      return ::new (block) boxed_task(run_it, std::forward<From>(from)...);
     } catch (...) {
-      free_block(block, sizeof(boxed_task));
+      free_block(block, sizeof(boxed_task), alignof(boxed_task));
       throw;
     }
   }
   static void destroy(boxed_task* box) noexcept {
-    box->~boxed_task();
-    free_block(box, sizeof(boxed_task));
+    std::destroy_at(box);
+    free_block(box, sizeof(boxed_task), alignof(boxed_task));
   }
 
-  task work;
+  F work;
+
+ private:
+  static void discard(posted_job* j) noexcept { destroy(static_cast<boxed_task*>(j)); }
+  static constexpr operations operations_of_box{&discard};
 };
+/// The type as which a pool holds a callable F. A pointer to a function may be null, which a task reports.
+template <class F>
+using held_callable =
+    std::conditional_t<std::is_pointer_v<std::decay_t<F>> || std::is_member_pointer_v<std::decay_t<F>>, task,
+                       std::decay_t<F>>;
+
+/// A task of a Call that is made of `from`.
+template <class Call, class... From>
+task task_of(From&&... from) {
+  if constexpr (std::is_same_v<Call, task>) {
+    return task(std::forward<From>(from)...);
+  } else {
+    return task(std::in_place_type<Call>, std::forward<From>(from)...);
+  }
+}
 
 /// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls,
 /// or at each call if what runs in between takes longer. One thread's.
@@ -75,18 +102,24 @@ class clock_look {
 /// It outlives the thread, and gets another one when the pool grows again. So worker number `index` is always the same
 /// object.
 struct worker : participant {
-  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers,
-         void (*wake)(hosted_loop&) noexcept)
+  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers, loop_wake::function wake)
       : participant(owner, number, this, s), own_loop(owner, own_slot, timers, false, wake) {}
 
+  static constexpr std::uint8_t exit_request = 1;       // the crew asks the thread to end
+  static constexpr std::uint8_t discard_request = 2;    // the pool discards its tasks
+  static constexpr std::uint8_t priorities_in_use = 4;  // tasks of high or low priority may wait
+
+  /// Own thread only: whether there is any request. Relaxed: a hint.
+  bool has_requests() const noexcept { return requests.load(std::memory_order_relaxed) != 0; }
   /// Own thread only: whether the crew asks the thread to end.
   bool is_exit_requested() const noexcept {
-    return exit_requested.load(std::memory_order_relaxed);  // relaxed: confirm_exit() asks again, under the mutex
+    // relaxed: confirm_exit() asks again, under the mutex
+    return (requests.load(std::memory_order_relaxed) & exit_request) != 0;
   }
   /// Own thread only: takes its newest job, the usual case of tasks that post tasks. Null: there is none, or it is time
   /// to look at other sources.
   job_deque::element next_own() noexcept {
-    if ((turn + 1) % injector_share == 0 || is_exit_requested()) return {};
+    if ((turn + 1) % injector_share == 0 || has_requests()) return {};
     ++turn;
     return own.pop();
   }
@@ -95,10 +128,11 @@ struct worker : participant {
   std::uint32_t turn = 0;                // own thread only: counts takes of tasks, and of these only
   std::uint32_t loop_turn = 0;           // own thread only: counts takes of loops
   atomic<bool> trim_requested{false};    // set by any thread; the own thread trims its deque and clears it
-  atomic<bool> exit_requested{false};    // written under the crew's mutex, read by the own thread
+  atomic<std::uint8_t> requests{0};      // written under the crew's mutex, read by the own thread
   wait_clock::time_point flows_since{};  // own thread only: see flow_watch
   atomic<bool> is_in_task{false};        // written by the own thread
   adaptive_spin searches;                // own thread only
+  priority_order order;                  // own thread only
   loop_slot own_slot;                    // of own_loop
   hosted_loop own_loop;                  // what pool.loop(index) names; any worker runs it
   run_queue<loop_slot> ready;            // loops that have work; others take from it, too
@@ -116,12 +150,22 @@ struct worker : participant {
 };
 
 /// The worker whose thread this is; null: none.
-inline constinit thread_local worker* this_worker = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local worker* this_worker = nullptr;
 
 /// The pool whose task this thread runs; null: none. Differs from this_worker's pool while a worker helps another pool.
-inline constinit thread_local pool_core* this_pool = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local pool_core* this_pool = nullptr;
+
+/// To be called where a function of a task has returned, which may have called fork(): in the child this does not
+/// return. The threads that wait for the task are gone, and new threads use their stacks. `this_pool` is null again in
+/// a function that was called before the fork; not in tasks of a new pool that the same thread runs inside it.
+[[gnu::always_inline]] inline void end_if_returned() noexcept {
+  // relaxed: written while the child has one thread
+  if (forked::is_inside.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (forked::is_this_thread && this_pool == nullptr) end_forked_child();
+  }
+}
 
 /// The pool whose left-over tasks this thread runs after the pool's threads have ended; null: none.
-inline constinit thread_local pool_core* left_over_of = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local pool_core* left_over_of = nullptr;
 
 }  // namespace async::detail

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <condition_variable>  // for condition_variable
-#include <cstdint>             // for uint32_t, uint64_t
-#include <mutex>               // for mutex, lock_guard, unique_lock
+#include <atomic>   // for atomic
+#include <cstdint>  // for uint32_t, uint64_t
+#include <mutex>    // for lock_guard, unique_lock
 
-#include "async/detail/pool/participant.hpp"  // for guest, participant
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"           // for fork_member, hold_at_fork
+#include "async/detail/base/immortal.hpp"        // for immortal, static_mutex
+#include "async/detail/base/platform.hpp"        // for wait_on_word, wake_all
+#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock, unknown_here
+#include "async/detail/loop/loop_core.hpp"       // for loop_core
+#include "async/detail/pool/participant.hpp"     // for guest, participant
+#include "async/detail/pool/pool_worker.hpp"     // for this_pool
 
 namespace async::detail {
 
@@ -15,27 +22,45 @@ struct seat {
   guest* place;        // valid while the pool exists
   unsigned uses;       // visits on this thread's stack that rely on it
 };
-inline constinit thread_local seat this_seat{};       // in the pool that the thread visits, or has visited last
-inline constinit thread_local seat other_seats[3]{};  // in other pools
+/// In the pool that the thread visits, or has visited last.
+ASYNCSTEPS_SHARED inline constinit thread_local seat this_seat{};
+/// In other pools.
+ASYNCSTEPS_SHARED inline constinit thread_local seat other_seats[3]{};
 
 /// The part of this thread in the pool that has started it, as a worker or a stand-in; null: no pool has.
-inline constinit thread_local participant* this_home = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local participant* this_home = nullptr;
+
+/// The pool whose task this thread runs, as the module knows that compiled this function; null: none.
+inline const pool_core* current_pool() noexcept { return this_pool; }
 
 /// The existing pools, by number. A thread that ends asks it, and gives a seat back only while the pool exists.
-class pool_registry {
+///
+/// In a child of fork() all pools are left behind, and the registry is empty.
+class pool_registry : fork_member {
  public:
   struct entry {
-    explicit entry(pool_core& p) noexcept : pool(p) {}
+    entry(pool_core& p, void (*f)(pool_core&) noexcept) noexcept : pool(p), leave_behind(f) {}
+    /// Throws where the calling thread runs a task of the pool.
+    void not_inside_a_task(const char* what) const {
+      if (this_pool == &pool) throw_would_deadlock(what);
+      known_if_inside();
+    }
+    /// Throws where it does, but only the module knows that has made the pool, and that shares nothing with this one.
+    void known_if_inside() const {
+      if (this_pool != &pool && current() == &pool) throw_would_deadlock(unknown_here);
+    }
     pool_core& pool;
+    const pool_core* (*const current)() noexcept = &current_pool;  // as that module knows it
+    const loop_core::view current_loop = &loop_core::current;      // likewise
+    void (*const leave_behind)(pool_core&) noexcept;
     std::uint64_t number = 0;
     std::uint32_t visitors = 0;  // calls of for_each() that are in it
     entry* next = nullptr;
     entry** link = nullptr;
   };
-  static pool_registry& instance() {
-    static pool_registry* const immortal = new pool_registry;  // used until the last thread has ended
-    return *immortal;
-  }
+  constexpr pool_registry() noexcept : fork_member(&forked) {}
+  static pool_registry& instance() noexcept;
+
   void add(entry& e) noexcept {
     const std::lock_guard lock(mutex);
     e.number = ++latest;
@@ -47,7 +72,12 @@ class pool_registry {
   /// Waits until no for_each() is in the pool.
   void remove(entry& e) noexcept {
     std::unique_lock lock(mutex);
-    left.wait(lock, [&e] { return e.visitors == 0; });
+    while (e.visitors != 0) {
+      const std::uint32_t seen = left.load(std::memory_order_relaxed);  // relaxed, as below: written under the mutex
+      lock.unlock();
+      wait_on_word(left, seen);
+      lock.lock();
+    }
     *e.link = e.next;
     if (e.next != nullptr) e.next->link = e.link;
   }
@@ -62,7 +92,9 @@ class pool_registry {
       lock.lock();
       entry* const done = e;
       e = e->next;
-      if (--done->visitors == 0) left.notify_all();
+      if (--done->visitors != 0) continue;
+      left.store(left.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      wake_all(left);
     }
   }
   /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
@@ -82,6 +114,14 @@ class pool_registry {
   }
 
  private:
+  static bool forked(fork_member& member, fork_stage at) noexcept {
+    auto& self = static_cast<pool_registry&>(member);
+    if (at == fork_stage::in_child) {
+      for (const entry* e = self.first; e != nullptr; e = e->next) e->leave_behind(e->pool);
+      self.first = nullptr;  // `latest` stays, so that no seat of this thread is taken for one in a new pool
+    }
+    return hold_at_fork(self.mutex, at);
+  }
   bool exists(std::uint64_t number) const noexcept {
     for (const entry* e = first; e != nullptr; e = e->next) {
       if (e->number == number) return true;
@@ -89,14 +129,19 @@ class pool_registry {
     return false;
   }
 
-  std::mutex mutex;              // guards the list
-  std::condition_variable left;  // a pool has no visitors
+  static_mutex mutex;                  // guards the list
+  std::atomic<std::uint32_t> left{0};  // changes when a pool has no visitors
   entry* first = nullptr;
   std::uint64_t latest = 0;
 };
+ASYNCSTEPS_SHARED inline constinit immortal<pool_registry> all_pools;
+inline pool_registry& pool_registry::instance() noexcept {
+  forks.value.join(all_pools.value);
+  return all_pools.value;
+}
 
 /// Makes sure that the thread gives its seats back when it ends. False: it is ending, and can keep no seats.
-inline bool keep_seats() {
+ASYNCSTEPS_SHARED inline bool keep_seats() {
   static constinit thread_local bool has_ended = false;
   struct keeper {
     ~keeper() {

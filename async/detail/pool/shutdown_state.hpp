@@ -11,10 +11,16 @@ namespace async::detail {
 /// looks for tasks once more. So either this last look finds the task, or the posting thread sees the end and runs the
 /// tasks itself.
 ///
-/// Threads     any; begin() and finish() by one at a time.
+/// A pool that discards its tasks says so before begin().
+///
+/// Threads     any; finish() by one at a time.
 /// Progress    wait-free.
 class shutdown_state {
  public:
+  /// Tasks that have not begun are to be dropped from here on. Before begin().
+  void discard() noexcept { discards_.store(true, std::memory_order_relaxed); }  // relaxed: a hint
+  bool discards() const noexcept { return discards_.load(std::memory_order_relaxed); }
+
   void begin() noexcept { begun_.store(true, std::memory_order_release); }  // [W2] release, pairs with [W1]
   /// True: only tasks of the pool may post. What happened before begin() is visible.
   bool has_begun() const noexcept { return begun_.load(std::memory_order_acquire); }  // [W1] acquire, pairs with [W2]
@@ -35,6 +41,7 @@ class shutdown_state {
  private:
   atomic<bool> begun_{false};
   atomic<bool> over_{false};
+  atomic<bool> discards_{false};
 };
 
 }  // namespace async::detail

@@ -177,6 +177,9 @@ class basic_sleepers {
     return at_present.count() == then.count() && at_present.word >> changes_shift == then.word >> changes_shift;
   }
 
+  /// In a child of fork(), where none of the threads exists: from here on nobody is asleep, and nobody to wake.
+  void forget() noexcept { word_.store(0, std::memory_order_relaxed); }  // relaxed: there is one thread
+
   /// The number of wake-ups.
   std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }  // relaxed: a figure
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for max
-#include <cstddef>    // for size_t
-#include <memory>     // for shared_ptr
+#include <cstddef>    // for size_t, byte
+#include <memory>     // for shared_ptr, destroy_at
 #include <mutex>      // for mutex, lock_guard
-#include <new>        // for nothrow
+#include <new>        // for nothrow, placement new
 #include <utility>    // for exchange
 
 #include "async/detail/base/unhandled.hpp"    // for unhandled_hook
@@ -48,7 +48,7 @@ class flow_loops {
   flow_loops(const flow_loops&) = delete;
   flow_loops& operator=(const flow_loops&) = delete;
   ~flow_loops() {
-    while (all_ != nullptr) delete std::exchange(all_, all_->next_of_all);
+    while (all_ != nullptr) std::destroy_at(std::exchange(all_, all_->next_of_all));
     while (blocks_ != nullptr) delete std::exchange(blocks_, blocks_->next);
   }
 
@@ -68,16 +68,17 @@ class flow_loops {
     end_of_spare_ = &h.next_spare;
   }
   /// A new one, which rests. Null: there is no memory, or close() has been called.
-  hosted_loop* make(pool_core& pool, const pool_timers& timers, void (*wake)(hosted_loop&) noexcept,
+  hosted_loop* make(pool_core& pool, const pool_timers& timers, loop_wake::function wake,
                     const std::shared_ptr<unhandled_hook>& hook) noexcept {
     loop_slot* const slot = take_slot();
     if (slot == nullptr) return nullptr;
+    void* const memory = slot->loop;
     try {
-      auto* const made = new hosted_loop(pool, *slot, timers, true, wake);
+      auto* const made = ::new (memory) hosted_loop(pool, *slot, timers, true, wake);
       made->core().set_unhandled(hook);
       const std::lock_guard lock(mutex_);
       if (is_closed_) {
-        delete made;
+        std::destroy_at(made);
         return nullptr;
       }
       made->next_of_all = std::exchange(all_, made);
@@ -121,9 +122,11 @@ class flow_loops {
  private:
   static constexpr std::size_t least_to_review = 64;
 
+  /// Slots, and memory for the loops that they will have.
   struct block_of_slots {
     static constexpr std::size_t count = 64;
     loop_slot places[count];
+    alignas(hosted_loop) std::byte loops[count][sizeof(hosted_loop)];
     block_of_slots* next = nullptr;
   };
 
@@ -134,7 +137,10 @@ class flow_loops {
       auto* const block = new (std::nothrow) block_of_slots;
       if (block == nullptr) return nullptr;
       block->next = std::exchange(blocks_, block);
-      for (std::size_t i = block_of_slots::count; i != 0; --i) link(block->places[i - 1]);
+      for (std::size_t i = block_of_slots::count; i-- != 0;) {
+        block->places[i].loop = reinterpret_cast<hosted_loop*>(&block->loops[i]);
+        link(block->places[i]);
+      }
     }
     return std::exchange(free_slots_, free_slots_->behind);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>    // for size_t
+#include <cstdint>    // for uint8_t
 #include <memory>     // for unique_ptr
 #include <mutex>      // for mutex
 #include <stdexcept>  // for length_error
@@ -32,7 +33,7 @@ class worker_crew {
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop calls `wake` when it has work.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
-              void (*wake)(hosted_loop&) noexcept, void (*prepare)(worker&))
+              loop_wake::function wake, void (*prepare)(worker&))
       : pool_(pool),
         sleepers_(all),
         quiescence_(counts),
@@ -67,6 +68,14 @@ class worker_crew {
     }
   }
 
+  /// Makes all workers, also those that are still to come, look after each task at what the pool wants: discard_request
+  /// or priorities_in_use.
+  void request(std::uint8_t what) noexcept {
+    const std::lock_guard lock(mutex_);
+    lasting_requests_ |= what;
+    for (const auto& w : members_) w->requests.fetch_or(what, std::memory_order_relaxed);  // relaxed: a hint
+  }
+
   /// Ends all threads and joins them. After close().
   void join_all() noexcept {
     {
@@ -82,7 +91,7 @@ class worker_crew {
   /// again.
   bool confirm_exit(worker& w) noexcept {
     const std::lock_guard lock(mutex_);
-    if (!w.exit_requested.load(std::memory_order_relaxed)) return false;  // relaxed: written under the mutex
+    if (!w.is_exit_requested()) return false;  // written under the mutex
     thread_has_ended(w);
     return true;
   }
@@ -168,6 +177,7 @@ class worker_crew {
       members_.reserve(known + 1);
       auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, wake_);
       prepare_(*fresh);
+      fresh->requests.store(lasting_requests_, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
       all_.reserve_one();
       members_.push_back(std::move(fresh));
       all_.add(*members_.back());
@@ -178,7 +188,7 @@ class worker_crew {
   void start(std::size_t last) {
     worker& w = *members_[last];
     // relaxed: a running thread asks under the mutex before it ends
-    w.exit_requested.store(false, std::memory_order_relaxed);
+    w.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
     if (!w.has_thread) {
       quiescence_.thread_starting();
       w.before = std::move(w.thread);
@@ -203,7 +213,7 @@ class worker_crew {
   void request_exit(std::size_t last) noexcept {
     worker& w = *members_[last];
     // relaxed: ordered by the sleepers' lock, else seen in time
-    w.exit_requested.store(true, std::memory_order_relaxed);
+    w.requests.fetch_or(worker::exit_request, std::memory_order_relaxed);
     sleepers_.wake(w.parking_slot);
     wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
   }
@@ -213,12 +223,13 @@ class worker_crew {
   quiescence& quiescence_;
   const pool_timers& timers_;
   void (*const body_)(worker&);
-  void (*const wake_)(hosted_loop&) noexcept;
+  const loop_wake::function wake_;
   void (*const prepare_)(worker&);
   published_list<worker> all_;     // written under the mutex
   atomic<std::size_t> wanted_{0};  // written under the mutex
   std::mutex mutex_;               // guards what follows
   bool is_closed_ = false;
+  std::uint8_t lasting_requests_ = 0;
   std::vector<std::unique_ptr<worker>> members_;
 };
 

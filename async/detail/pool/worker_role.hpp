@@ -6,11 +6,13 @@
 #include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
-#include "async/detail/base/naps.hpp"        // for look_after_pool
-#include "async/detail/pool/drive.hpp"       // for drive, spin_until
-#include "async/detail/pool/pool_core.hpp"   // for pool_core, worker
-#include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
-#include "async/threadpool_options.hpp"      // for threadpool_options
+#include "async/detail/base/forks.hpp"            // for forked::note
+#include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/pool/drive.hpp"            // for drive, spin_until
+#include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
+#include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
+#include "async/detail/pool/priority_queues.hpp"  // for priority_queues
+#include "async/threadpool_options.hpp"           // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
 namespace async::detail {
@@ -25,6 +27,7 @@ class pool_core::worker_attendance {
     look_after_pool = &look_after_own;
     worker_loop = &w.own_loop.core();
     w.pool.hooks_.started(w.index);
+    w.pool.end_if_left_behind();
   }
   ~worker_attendance() {
     pool_core& pool = worker_.pool;
@@ -36,6 +39,7 @@ class pool_core::worker_attendance {
     pool.sleepers_.notify();  // for what is left in its deque
     pool.idle_.notify();
     pool.hooks_.stopping(worker_.index);
+    pool.end_if_left_behind();
     this_pool = nullptr;
   }
   worker_attendance(const worker_attendance&) = delete;
@@ -47,7 +51,9 @@ class pool_core::worker_attendance {
 
 /// The turns of a worker: tasks and turns of event loops, in turn, then sleep.
 ///
-/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row.
+/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row. Tasks
+/// and loops of high priority come before both, those of low priority after both, except when priority_order decides
+/// otherwise.
 class pool_core::worker_role {
  public:
   explicit worker_role(worker& w) noexcept : worker_(w), pool_(w.pool) {}
@@ -59,32 +65,34 @@ class pool_core::worker_role {
   }
 
   bool is_done() noexcept {
-    if (!worker_.is_exit_requested()) return false;
-    pool_.put_down(worker_);
-    end_search();
-    return pool_.crew_.confirm_exit(worker_);
+    if (!worker_.has_requests()) [[likely]]
+      return false;
+    return heed_requests();
   }
 
   bool run_next() {
-    if (++rounds_ == worker::injector_share) {  // also beside endless tasks
-      rounds_ = 0;
-      trim_if_asked();
-      if (run_loop(pool_.steal_loop(worker_))) return true;
-    }
+    if (++rounds_ >= worker::injector_share && look_around()) return true;
     loops_are_next_ = !loops_are_next_;
     if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
     if (run_tasks()) return true;
-    return (!loops_are_next_ && run_loop(pool_.take_loop(worker_))) || run_loop(pool_.steal_loop(worker_));
+    return (!loops_are_next_ && run_loop(pool_.take_loop(worker_))) || run_loop(pool_.steal_loop(worker_)) ||
+           run_last();
   }
 
   /// Spins as a searcher if that has paid lately, or for an answer to what the loops have sent.
   bool spin() noexcept {
-    const bool pays = worker_.searches.should_spin();
-    searching_ = searching_ || (pays && pool_.sleepers_.begin_search(pool_.search_limit()));
+    using length = adaptive_spin::length;
+    const length pays = worker_.searches.next();
+    searching_ = searching_ || (pays != length::none && pool_.sleepers_.begin_search(pool_.search_limit()));
     const bool expects_answer = std::exchange(ran_loops_, false) && pool_.quiescence_.threads() <= pool_.processors_;
-    if (!expects_answer && !(searching_ && pays)) return false;
-    if (!spin_until([this]() noexcept { return is_wanted(); })) return false;
-    worker_.searches.spin_succeeded();
+    const bool searches = searching_ && pays != length::none;
+    if (!expects_answer && !searches) return false;
+    if (worker_.searches.is_tried()) idle_since_ = wait_clock::now();
+    const auto found = [this]() noexcept { return is_wanted(); };
+    const bool is_long = searches && pays == length::long_spin;
+    if (!(is_long ? spin_until(idle_since_ + adaptive_spin::long_spin, found) : spin_until(found))) return false;
+    worker_.searches.succeeded();
+    idle_since_ = {};
     return true;
   }
 
@@ -101,11 +109,37 @@ class pool_core::worker_role {
       return false;
     };
     searching_ = pool_.park_unless(worker_.parking_slot, searching_, never, look);
+    if (idle_since_ != wait_clock::time_point()) {
+      worker_.searches.idle(wait_clock::now() - std::exchange(idle_since_, {}));
+    }
     if (pool_.woke(worker_) && !searching_) pool_.pass_on();
   }
 
  private:
   static constexpr unsigned tasks_per_turn = 16;
+  static constexpr std::uint32_t with_priorities = 1U << 16;  // added to rounds_: the turn looks at all priorities
+
+  [[gnu::noinline]] bool heed_requests() noexcept {
+    if (worker_.is_exit_requested()) {
+      pool_.end_if_left_behind();
+      pool_.put_down(worker_);
+      end_search();
+      if (pool_.crew_.confirm_exit(worker_)) return true;
+    }
+    if (pool_.priorities_.find() != nullptr) rounds_ |= with_priorities;
+    return false;
+  }
+  /// In every 61st turn, also beside endless tasks. When tasks may have priorities, also in every other turn.
+  [[gnu::noinline]] bool look_around() {
+    if (rounds_ >= with_priorities) {
+      rounds_ -= with_priorities;
+      if (run_first()) return true;
+    }
+    if (rounds_ < worker::injector_share) return false;
+    rounds_ = 0;
+    trim_if_asked();
+    return run_loop(pool_.steal_loop(worker_));
+  }
 
   bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested() || is_trim_requested(); }
   // relaxed, all: ordered by the sleepers' lock, else seen in time
@@ -135,14 +169,51 @@ class pool_core::worker_role {
     taken t;
     if (!pool_.take(&worker_, t)) return false;
     begin();
-    if (pool_.shutdown_.is_closing()) [[unlikely]]
-      note_task();
     const in_task here(worker_);
+    if (drop_or_note(t)) return true;
     pool_.run(&worker_, t);
     unsigned left = tasks_per_turn - 1;
     for (job_deque::element e; left != 0 && !pool_.loops_may_be_due(worker_) && (e = worker_.next_own()); --left) {
       pool_.run_job(&worker_, e);
     }
+    return true;
+  }
+  /// If the pool stops. True: it has dropped the task.
+  [[gnu::always_inline]] bool drop_or_note(taken& t) noexcept {
+    if (!pool_.shutdown_.is_closing()) [[likely]]
+      return false;
+    if (pool_.drop_instead(t)) return true;
+    note_task();
+    return false;
+  }
+  /// Runs a task or loop that comes before those of normal priority. False: there is none.
+  bool run_first() {
+    priority_queues::both& from = *pool_.priorities_.find();
+    if (rounds_ % worker::injector_share == 0) from.sample();
+    priority_queues::level* const first = worker_.order.first(from);
+    return first != nullptr && run_one_of(*first);
+  }
+  /// Runs a task or loop of high or low priority if there is nothing else to do. False: there is none.
+  bool run_last() {
+    priority_queues::both* const from = pool_.priorities_.find();
+    if (from == nullptr) return false;
+    if (run_one_of(from->high)) return true;
+    worker_.order.begin_low();
+    return run_one_of(from->low);
+  }
+  bool run_one_of(priority_queues::level& from) {
+    if (from.empty()) return false;
+    const auto run_oldest_loop = [this, &from] {
+      const loop_slot* const s = from.loops.take(1);
+      return s != nullptr && run_loop(s->loop);
+    };
+    const bool loops_first = worker_.order.are_loops_first();
+    if (loops_first && run_oldest_loop()) return true;
+    taken t;
+    if (!worker_.order.take(from, t.plain)) return !loops_first && run_oldest_loop();
+    begin();
+    const in_task here(worker_);
+    if (!drop_or_note(t)) pool_.run(&worker_, t);
     return true;
   }
   /// While it lives, the worker is inside a task. relaxed, both: a guess, see has_flows_only().
@@ -167,7 +238,7 @@ class pool_core::worker_role {
   }
   /// The pool stops, and this worker may have only flows left.
   void note_flows() noexcept {
-    if (pool_.has_tasks()) return;
+    if (pool_.has_tasks() && !pool_.shutdown_.discards()) return;
     pool_.flows_.go_on(worker_.flows_since);
     pool_.idle_.notify();
   }
@@ -176,8 +247,9 @@ class pool_core::worker_role {
   pool_core& pool_;
   std::uint32_t rounds_ = 0;
   bool loops_are_next_ = false;
-  bool ran_loops_ = false;  // since the last spin()
-  bool searching_ = false;  // the sleepers count this thread as searching
+  bool ran_loops_ = false;               // since the last spin()
+  wait_clock::time_point idle_since_{};  // the begin of the last spin, if the sleep after it is of interest
+  bool searching_ = false;               // the sleepers count this thread as searching
 };
 
 inline void pool_core::run_worker(worker& w) {
@@ -192,9 +264,14 @@ inline pool_core::pool_core(threadpool_options options, threadpool& facade)
       processors_(usable_concurrency()),
       injector_(options),
       hooks_(std::move(options)),
+      registered_(*this, [](pool_core& self) noexcept { self.leave_behind(); }),
       crew_(
           *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, &schedule,
-          [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
+          [](worker& w) {
+            w.own_loop.core().set_unhandled(w.pool.loops_unhandled_);
+            w.own_loop.core().set_view(w.pool.registered_.current_loop);
+            w.own_loop.core().set_left_behind(w.pool.is_left_behind_);
+          }) {
   struct to_pool final : unhandled_hook {
     explicit to_pool(pool_core& p) noexcept : pool(p) {}
     void operator()(std::exception_ptr error) override { pool.unhandled(std::move(error)); }
@@ -202,6 +279,37 @@ inline pool_core::pool_core(threadpool_options options, threadpool& facade)
   };
   loops_unhandled_ = std::make_shared<to_pool>(*this);
   pool_registry::instance().add(registered_);
+}
+
+/// In a child of fork(), by its thread, which may be inside the pool: in a task, in a turn of a loop, in a hook, in a
+/// wait, or in a call of parallel_for() and the like from outside. The words that make threads take a mutex of the pool
+/// get the values for which they do not.
+inline void pool_core::leave_behind() noexcept {
+  is_left_behind_.store(true, std::memory_order_relaxed);  // relaxed: there is one thread
+  shutdown_.begin();                                       // posts from outside go to refuse()
+  sleepers_.forget();
+  idle_.forget();
+  for (loop_core* c = current_loop; c != nullptr; c = c->around()) {
+    if (c->is_left_behind()) c->forget_work();  // the turn ends after the callback that has forked
+  }
+  while (current_loop != nullptr && current_loop->is_left_behind()) current_loop = current_loop->around();
+  if (this_worker != nullptr && &this_worker->pool == this) {
+    forked::note();
+    // relaxed: the own thread's; tasks in its deque are the parent's
+    this_worker->requests.store(worker::exit_request, std::memory_order_relaxed);
+    this_worker = nullptr;
+    worker_loop = nullptr;
+  }
+  if (this_home != nullptr && &this_home->pool == this) {
+    this_home = nullptr;
+    look_after_pool = nullptr;
+  }
+  if (this_pool == this) {
+    forked::note();
+    this_pool = nullptr;
+    scopes::mine.current = nullptr;  // what is made from here on belongs to no construct of the parent
+  }
+  if (left_over_of == this) left_over_of = nullptr;
 }
 
 }  // namespace async::detail

@@ -87,6 +87,7 @@ class consumer_backoff {
   static constexpr unsigned least = 16;
   static constexpr unsigned most = 64;
 
+  // One per module: only a hint.
   static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false, 0};
 };
 

@@ -5,6 +5,7 @@
 #include <new>        // for placement new
 
 #include "async/detail/base/block_cache.hpp"        // for allocate_block, free_block
+#include "async/detail/queue/coroutine_wait.hpp"    // for coroutine_wait
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/queue_wait_state.hpp"  // for queue_wait_state
@@ -49,29 +50,16 @@ struct queue_wait_block : queue_waiter {
 /// about to go on, so that none is lost when the coroutine is destroyed.
 ///
 /// Threads     those of the coroutine. notify() of the block: any.
-class queue_wait {
+class queue_wait : public coroutine_wait {
  public:
-  queue_wait(const queue_wait&) = delete;
-  queue_wait& operator=(const queue_wait&) = delete;
-
-  /// Looks at the queue after a notification, with the claimed block. False: the coroutine waits again, on behalf of
-  /// which another thread may have destroyed this.
-  bool look_again() noexcept {
-    queue_wait_block& mine = *block_;
-    const queue_result got = attempt_(*this);
-    if (got == queue_result::blocked) return !wait(true);
-    block_ = nullptr;
-    mine.destroy();
-    if (got != queue_result::done) events_.wake(1);
-    return true;
-  }
-  std::coroutine_handle<> coroutine() const noexcept { return coroutine_; }
+  /// The same without the call by a pointer.
+  bool look_again() noexcept { return look(*this); }
 
  protected:
   /// Looks at the queue, without waiting. `closed` also for an exception, which is stored.
   using attempt = queue_result (*)(queue_wait&) noexcept;
 
-  queue_wait(event_count& e, attempt a) noexcept : events_(e), attempt_(a) {}
+  queue_wait(event_count& e, attempt a) noexcept : coroutine_wait(&look), events_(e), attempt_(a) {}
   /// Leaves the queue. A coroutine that has been chosen lets another one have its turn.
   ~queue_wait() {
     if (block_ == nullptr || events_.remove(*block_)) {
@@ -85,11 +73,22 @@ class queue_wait {
   /// False: there is a result after all. True: the coroutine waits, and may have resumed already.
   bool begin(queue_wait_block& mine, std::coroutine_handle<> suspending) noexcept {
     block_ = &mine;
-    coroutine_ = suspending;
+    suspends(suspending);
     return wait(false);
   }
 
  private:
+  /// Looks at the queue after a notification, with the claimed block.
+  static bool look(coroutine_wait& w) noexcept {
+    auto& self = static_cast<queue_wait&>(w);
+    queue_wait_block& mine = *self.block_;
+    const queue_result got = self.attempt_(self);
+    if (got == queue_result::blocked) return !self.wait(true);
+    self.block_ = nullptr;
+    mine.destroy();
+    if (got != queue_result::done) self.events_.wake(1);
+    return true;
+  }
   /// Not inlined: compilers may keep variables of await_suspend() in the frame.
   [[gnu::noinline]] bool wait(bool in_front) noexcept {
     queue_wait_block& mine = *block_;
@@ -122,7 +121,6 @@ class queue_wait {
   event_count& events_;
   const attempt attempt_;
   queue_wait_block* block_ = nullptr;
-  std::coroutine_handle<> coroutine_;
 };
 
 /// The block of a coroutine that resumes on the thread that changes the queue.

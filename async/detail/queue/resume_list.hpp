@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include "async/detail/base/atomics.hpp"  // for under_model
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
 namespace async::detail {
 
@@ -32,7 +33,7 @@ struct resume_list {
     }
   }
 };
-inline constinit thread_local resume_list resumptions{};
+ASYNCSTEPS_SHARED inline constinit thread_local resume_list resumptions{};
 
 /// Holds back the coroutines that the calling thread is to resume, until its outermost scope ends. So a chain of
 /// coroutines that wake each other needs no stack, and none runs between the claim of a slot and its publication.

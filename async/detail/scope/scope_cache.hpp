@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstdint>  // for uint64_t
-#include <mutex>    // for mutex, lock_guard
+#include <mutex>    // for lock_guard
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"      // for atomic
+#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"        // for fork_member, hold_at_fork
+#include "async/detail/base/immortal.hpp"     // for immortal, static_mutex
 #include "async/detail/scope/task_scope.hpp"  // for basic_task_scope
 
 namespace async::detail {
 
 /// Counts the cancellations in the process, in steps of two.
 struct cancel_epoch {
-  static inline constinit atomic<std::uint64_t> now{2};
+  ASYNCSTEPS_SHARED static inline constinit atomic<std::uint64_t> now{2};
 };
 
 using task_scope = basic_task_scope<cancel_epoch>;
@@ -22,14 +25,16 @@ namespace scopes {
 
 inline constexpr unsigned batch = 64;
 
-struct store {
-  std::mutex mutex;
+struct store : fork_member {
+  constexpr store() noexcept
+      : fork_member([](fork_member& self, fork_stage at) noexcept {
+          return hold_at_fork(static_cast<store&>(self).mutex, at);
+        }) {}
+  static store& instance() noexcept;
+
+  static_mutex mutex;
   task_scope* first = nullptr;  // guarded by the mutex
 
-  static store& instance() {
-    static store* const immortal = new store;  // used until the last thread-local destructor has run
-    return *immortal;
-  }
   void put(task_scope*& list, unsigned count) noexcept {
     const std::lock_guard lock(mutex);
     for (; count != 0; --count) {
@@ -47,6 +52,11 @@ struct store {
     return count;
   }
 };
+ASYNCSTEPS_SHARED inline constinit immortal<store> all_free;
+inline store& store::instance() noexcept {
+  forks.value.join(all_free.value);
+  return all_free.value;
+}
 
 /// The scopes of one thread. Constant-initialised and trivially destructible, so that access costs no guard.
 struct thread_scopes {
@@ -56,7 +66,7 @@ struct thread_scopes {
   bool is_kept;         // the thread has a keeper
   bool is_ended;        // the keeper has run: the thread keeps no scopes any more
 };
-inline constinit thread_local thread_scopes mine{};
+ASYNCSTEPS_SHARED inline constinit thread_local thread_scopes mine{};
 
 struct keeper {
   keeper() noexcept { mine.is_kept = true; }
@@ -70,7 +80,7 @@ struct keeper {
 
 inline void keep() {
   if (mine.is_kept) return;
-  static thread_local keeper at_thread_end;
+  static thread_local keeper at_thread_end;  // one per module, of which a thread makes the first only
   static_cast<void>(at_thread_end);
 }
 
@@ -91,7 +101,7 @@ inline void keep() {
 }  // namespace scopes
 
 /// The tag of a job in a deque that was posted and that no construct joins, in place of a scope.
-inline constinit task_scope posted_task{};
+ASYNCSTEPS_SHARED inline constinit task_scope posted_task{};
 
 /// The scope of the task that the calling thread runs; null: none.
 inline task_scope* current_scope() noexcept { return scopes::mine.current; }

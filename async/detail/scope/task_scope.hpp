@@ -54,6 +54,10 @@ class basic_task_scope {
   void cancel() noexcept {
     // [N1] release, pairs with [N3]: the new generation of a recycled scope is seen together with its flag
     state_.fetch_or(cancelled, std::memory_order_release);
+    make_all_look();
+  }
+  /// Makes each scope look again whether it is cancelled. What happened before is visible to it.
+  static void make_all_look() noexcept {
     Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
   }
   /// Takes the cancellation back.
@@ -61,10 +65,15 @@ class basic_task_scope {
 
   /// Whether the construct, or one around it, is cancelled.
   bool is_cancelled() noexcept {
+    return is_cancelled_or([]() noexcept { return false; });
+  }
+  /// The same, but also when also() is true, which is called after each cancellation in the process until it is true.
+  template <class Also>
+  bool is_cancelled_or(Also also) noexcept {
     const std::uint64_t state = state_.load(std::memory_order_relaxed);  // relaxed: the epoch orders what counts
     if ((state & cancelled) != 0) return true;
     const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N4] acquire, pairs with [N2]
-    return state != now && look_up(state, now);
+    return state != now && (also() || look_up(state, now));
   }
 
   /// Whether `task` is the scope of a task of this construct or of one inside it. By any thread, with any address that

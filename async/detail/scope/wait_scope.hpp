@@ -3,12 +3,13 @@
 #include <exception>  // for uncaught_exceptions
 #include <utility>    // for exchange
 
+#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope
 
 namespace async::detail {
 
 /// The number of exceptions in flight on this thread that do not concern the task that it runs inside a wait.
-inline constinit thread_local int exceptions_outside = 0;
+ASYNCSTEPS_SHARED inline constinit thread_local int exceptions_outside = 0;
 
 /// While it lives, the calling thread runs tasks inside a wait, perhaps in a destructor during unwinding.
 class work_in_wait {

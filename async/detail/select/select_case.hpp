@@ -2,7 +2,7 @@
 #pragma once
 #include <optional>     // for optional
 #include <type_traits>  // for is_base_of_v, is_invocable_v, is_lvalue_reference_v, decay_t
-#include <utility>      // for forward, move, in_place_t
+#include <utility>      // for exchange, forward, move, in_place_t
 
 #include "async/detail/base/atomics.hpp"           // for wait_clock
 #include "async/detail/call/future_access.hpp"     // for future_access, is_shared_future
@@ -168,6 +168,39 @@ class [[nodiscard]] ready_case : public select_case<case_kind::source> {
   F handler_;
 };
 
+/// Call: what waits for an event, for one wait.
+template <class Event, class Call, class F>
+class [[nodiscard]] set_case : public select_case<case_kind::source> {
+ public:
+  using watch = queue_watch;
+  using kept = set_case;
+  using calls = handler_calls<handler_call<F>>;
+  static consteval bool is_plain() {
+    static_assert(std::is_invocable_v<F&>, "on_set(event, f) calls f()");
+    return std::is_invocable_v<F&>;
+  }
+
+  template <class G>
+  set_case(Event& event, G&& f) : event_(event), call_(event), handler_(std::forward<G>(f)) {}
+
+  queue_result attempt() noexcept {
+    if (!std::exchange(has_begun_, true)) call_ = Call(event_);  // the wait begins here, not where the case is made
+    return call_.attempt();
+  }
+  bool hint() const noexcept { return event_.is_set(); }
+  event_count* source() noexcept { return &call_.events(); }
+  template <class HandlerCall>
+  void finish(HandlerCall call) {
+    call(handler_);
+  }
+
+ private:
+  Event& event_;
+  Call call_;
+  bool has_begun_ = false;
+  F handler_;
+};
+
 template <class F, class Limit = clock_limit>
 class [[nodiscard]] limit_case : public select_case<case_kind::limit> {
  public:
@@ -235,5 +268,14 @@ concept is_select_case = requires {
 /// True, or a compile-time message, for cases whose handlers a thread can call.
 template <class... Cases>
 inline constexpr bool are_plain = (Cases::is_plain() && ...);
+/// The same; false without a message for arguments that are no cases.
+template <class... Cases>
+consteval bool are_plain_cases() {
+  if constexpr (sizeof...(Cases) != 0 && (is_select_case<Cases> && ...)) {
+    return are_plain<Cases...>;
+  } else {
+    return false;
+  }
+}
 
 }  // namespace async::detail

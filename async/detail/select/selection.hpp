@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for size_t
-#include <new>          // for placement new
 #include <tuple>        // for tuple, get, apply
 #include <type_traits>  // for remove_reference_t
 #include <utility>      // for index_sequence, index_sequence_for
 
-#include "async/detail/base/atomics.hpp"         // for wait_clock, under_model
-#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/queue/queue_result.hpp"   // for queue_result
-#include "async/detail/queue/queue_wait.hpp"     // for is_worth_another_try
-#include "async/detail/select/select_watch.hpp"  // for select_thread
+#include "async/detail/base/atomics.hpp"          // for wait_clock
+#include "async/detail/queue/queue_result.hpp"    // for queue_result
+#include "async/detail/queue/queue_wait.hpp"      // for is_worth_another_try
+#include "async/detail/select/select_waiter.hpp"  // for select_block, select_thread, select_waiter
 
 namespace async::detail {
 
@@ -20,42 +18,40 @@ enum class case_kind : unsigned char {
   otherwise,  // takes effect if no other does
 };
 
-/// The watches of a waiting thread, one for each source.
-template <class... Watches>
-class select_block final : public select_thread {
- public:
-  /// Throws std::bad_alloc. The caller gets a reference.
-  static select_block& make() {
-    if constexpr (under_model) {
-      return *new select_block;  // which the checker follows
-    } else {
-      return *::new (allocate_block(sizeof(select_block), alignof(select_block))) select_block;
+/// The shortest of the limits that somebody has to wait for; null: none.
+template <class Limit, class... Cases>
+Limit* shortest_limit(std::tuple<Cases...>& cases) noexcept {
+  Limit* first = nullptr;
+  const auto look = [&first](auto& each) {
+    if constexpr (std::remove_reference_t<decltype(each)>::kind == case_kind::limit) {
+      Limit& limit = each.limit();
+      if (!limit.is_never() && (first == nullptr || limit.length() < first->length())) first = &limit;
     }
-  }
+  };
+  std::apply([&look](auto&... each) { (look(each), ...); }, cases);
+  return first;
+}
 
-  std::tuple<Watches...> watches;
-
- private:
-  select_block() noexcept : select_thread(&free), watches(self<Watches>()...) {}
-  template <class>
-  select_thread& self() noexcept {
-    return *this;
-  }
-  static void free(select_thread& t) noexcept {
-    auto& block = static_cast<select_block&>(t);
-    if constexpr (under_model) {
-      delete &block;
-    } else {
-      block.~select_block();
-      free_block(&block, sizeof(select_block), alignof(select_block));
-    }
-  }
+/// For the cases that nothing has to be watched for.
+struct no_watch {
+  explicit no_watch(select_waiter&) noexcept {}
 };
+template <class Case>
+struct find_watch {
+  using type = no_watch;
+};
+template <class Case>
+  requires(Case::kind == case_kind::source)
+struct find_watch<Case> {
+  using type = typename Case::watch;
+};
+template <class Case>
+using watch_of_case = typename find_watch<Case>::type;
 
 /// The cases of a call of select().
 ///
 /// Protocol    attempt each case in order; if all are blocked, list a watch for each source, attempt each again, and
-///             sleep until a watch or the time wakes the thread. Between a list() and the attempt that follows, no
+///             wait until a watch or the time wakes the waiter. Between a list() and the attempt that follows, no
 ///             change of a queue is missed, see event_count; of a future, see result_word.
 /// A case      attempt() says done, blocked, or closed (it will never take effect); source() is what its watch looks
 ///             at, or null; finish() calls the handler; hint() says whether an attempt is worthwhile; time() is the
@@ -65,6 +61,8 @@ class selection {
  public:
   static constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
   static constexpr std::size_t pending = static_cast<std::size_t>(-2);
+  /// A watch for each case.
+  using watches_type = std::tuple<watch_of_case<Cases>...>;
 
   explicit selection(Cases&... cases) noexcept : cases_(cases...) {}
 
@@ -74,6 +72,15 @@ class selection {
   template <class Watches>
   std::size_t try_all(Watches* watches) {
     return try_in_order(watches, all_indices());
+  }
+
+  /// Lists a watch for each source, unless it is listed. Each case has been attempted.
+  void list_all(watches_type& watches) noexcept {
+    for_each_source(watches, [](auto& watch, auto& source) { watch.list(source); }, all_indices());
+  }
+  /// Takes all watches off their lists. Wake-ups that no attempt has used go on to other waiters.
+  void leave_all(watches_type& watches) noexcept {
+    for_each_source(watches, [](auto& watch, auto& source) { watch.leave(source); }, all_indices());
   }
 
   /// Waits by sleep(parker, deadline), which returns at the deadline or sooner. Throws std::bad_alloc and what attempts
@@ -86,7 +93,7 @@ class selection {
     }
     const listing here(*this);
     for (;;) {
-      here.list_all();
+      list_all(here.block.watches);
       if ((found = try_all(&here.block.watches)) != pending) return found;
       sleep(here.block.parker, deadline());
       if ((found = try_all(&here.block.watches)) != pending) return found;
@@ -106,39 +113,21 @@ class selection {
   }
 
  private:
-  /// For the cases that nothing has to be watched for.
-  struct no_watch {
-    explicit no_watch(select_thread&) noexcept {}
-  };
-  template <class Case>
-  struct watch_of {
-    using type = no_watch;
-  };
-  template <class Case>
-    requires(Case::kind == case_kind::source)
-  struct watch_of<Case> {
-    using type = typename Case::watch;
-  };
-  using block_type = select_block<typename watch_of<Cases>::type...>;
-  using watches_type = std::tuple<typename watch_of<Cases>::type...>;
   using all_indices = std::index_sequence_for<Cases...>;
 
   static constexpr bool has_sources = ((Cases::kind == case_kind::source) || ...);
 
   struct listing {
-    explicit listing(selection& s) : owner(s), block(block_type::make()) {}
+    explicit listing(selection& s) : owner(s), block(select_block<select_thread, watches_type>::make()) {}
     ~listing() {
-      owner.for_each_source(block.watches, [](auto& watch, auto& source) { watch.leave(source); }, all_indices());
+      owner.leave_all(block.watches);
       block.release();
     }
     listing(const listing&) = delete;
     listing& operator=(const listing&) = delete;
-    void list_all() const noexcept {
-      owner.for_each_source(block.watches, [](auto& watch, auto& source) { watch.list(source); }, all_indices());
-    }
 
     selection& owner;
-    block_type& block;
+    select_block<select_thread, watches_type>& block;
   };
 
   template <class F, std::size_t... I>

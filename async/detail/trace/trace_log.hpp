@@ -11,6 +11,8 @@
 #include <new>          // for nothrow
 #include <string_view>  // for string_view
 
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+
 /// The store of async::trace: a ring of events for each thread.
 namespace async::detail {
 
@@ -212,14 +214,14 @@ class basic_trace_recording {
   atomic<std::uint64_t> lost_{0};                              // events of threads that have no log
   atomic<log*> logs_{nullptr};
 };
-inline constinit basic_trace_recording<> tracing;
+ASYNCSTEPS_SHARED inline constinit basic_trace_recording<> tracing;
 
 struct trace_thread {
   trace_log* log;
   bool has_ended;
   char name[trace_log::name_size];
 };
-inline constinit thread_local trace_thread this_trace{};
+ASYNCSTEPS_SHARED inline constinit thread_local trace_thread this_trace{};
 
 /// Gives the log back when the thread ends.
 struct trace_leave {
@@ -234,8 +236,8 @@ inline bool is_tracing() noexcept { return tracing.is_active(); }
 
 inline void trace_record(const trace_event& e) noexcept {
   tracing.record(this_trace.log, this_trace.name, e, []() noexcept {
-    if (this_trace.has_ended) return false;  // the log would not be given back
-    static thread_local const trace_leave at_end;
+    if (this_trace.has_ended) return false;        // the log would not be given back
+    static thread_local const trace_leave at_end;  // one per module: more than one is harmless
     static_cast<void>(at_end);
     return true;
   });

@@ -5,14 +5,19 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for int64_t
 #include <limits>     // for numeric_limits
-#include <utility>    // for exchange
+#include <memory>     // for make_unique
+#include <mutex>      // for lock_guard
+#include <utility>    // for exchange, move
 #include <vector>     // for vector
 
-#include "async/detail/base/naps.hpp"        // for look_after_pool
-#include "async/detail/base/platform.hpp"    // for has_stack_room
-#include "async/detail/pool/drive.hpp"       // for drive, spin_until
-#include "async/detail/pool/pool_core.hpp"   // for pool_core
-#include "async/detail/pool/pool_loops.hpp"  // for run_loop, take_loop
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/base/platform.hpp"         // for has_stack_room
+#include "async/detail/pool/drive.hpp"            // for drive, spin_until
+#include "async/detail/pool/pool_core.hpp"        // for pool_core
+#include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
+#include "async/detail/pool/pool_queues.hpp"      // for take_any
+#include "async/detail/pool/priority_queues.hpp"  // for priority_order
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
@@ -26,7 +31,7 @@
 namespace async::detail {
 
 /// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
-inline constinit thread_local const loop_core* loop_of_wait = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local const loop_core* loop_of_wait = nullptr;
 
 /// While it lives, the calling thread runs tasks inside a wait. If the wait is in the turn of a loop, these tasks may
 /// wait, too: the loop stands still already.
@@ -166,9 +171,9 @@ class pool_core::wait_role : sleepers::wait_condition {
     is_done_ = ready_();
     if (is_done_ || worker_ == nullptr) return;
     if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
-    if (!pool_.loops_may_be_due(*worker_)) return;
+    if (!pool_.loops_may_be_due(*worker_) && !pool_.priorities_.has_loops()) return;
     pool_.fire_timers(*worker_);
-    if (!run_loop(pool_.take_loop(*worker_))) return;
+    if (!run_loop(pool_.take_any_loop(*worker_))) return;
     is_done_ = ready_();
   }
 
@@ -262,7 +267,8 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
     taken t;
-    if (!pool_.take(&part_, t)) return false;
+    priority_order order;
+    if (!pool_.take_any(&part_, t, order)) return false;
     leave();
     pool_.run(&part_, t);
     return true;
@@ -285,9 +291,26 @@ class pool_core::wait_role : sleepers::wait_condition {
 
 template <class Ready>
 void pool_core::wait_until(participant& p, const wait_scope own, const Ready ready) {
+  end_if_left_behind();
   wait_role<Ready> role(*this, p, own, ready);
   drive(role);
   role.leave();
+}
+
+inline guest& pool_core::take_seat() {
+  guest* found = nullptr;
+  guests_.any_of(0, [&found](guest& g) noexcept {
+    if (g.take()) found = &g;
+    return found != nullptr;
+  });
+  if (found != nullptr) return *found;
+  const std::lock_guard lock(guests_mutex_);
+  auto fresh = std::make_unique<guest>(*this, worker_crew::most_workers + guest_memory_.size(), sleepers_);
+  fresh->take_new();
+  guests_.reserve_one();
+  guest_memory_.push_back(std::move(fresh));
+  guests_.add(*guest_memory_.back());
+  return *guest_memory_.back();
 }
 
 /// Lets a stand-in work if tasks are queued and no thread is free; starts a thread only if it `may_start`. False: a
@@ -318,7 +341,7 @@ inline bool pool_core::turn_for_poller() noexcept {
   if (w == nullptr || current_loop != nullptr || !has_stack_room()) return false;
   if (w->in_hand != nullptr) put_down(*w);
   if (loops_may_be_due(*w)) fire_timers(*w);
-  hosted_loop* h = take_loop(*w);
+  hosted_loop* h = take_any_loop(*w);
   if (h == nullptr && idle() == 0) h = steal_loop(*w);
   if (h != nullptr) {
     const work_in_wait others;
@@ -356,6 +379,7 @@ inline void pool_core::run_stand_in(std::size_t index) {
     std::size_t index;
     ~end() {
       pool.hooks_.stopping(index);
+      pool.end_if_left_behind();
       this_seat = {};
       this_home = nullptr;
       look_after_pool = nullptr;
@@ -365,6 +389,7 @@ inline void pool_core::run_stand_in(std::size_t index) {
   } at_end{*this, place, index};
   quiescence_.helper_arrived();
   hooks_.started(index);
+  end_if_left_behind();
   for (bool is_first = true; is_first || stand_ins_.rest(); is_first = false) {
     if (!is_first) quiescence_.helper_arrived();
     const struct end_of_work {
@@ -375,8 +400,9 @@ inline void pool_core::run_stand_in(std::size_t index) {
         pool.idle_.notify();
       }
     } at_rest{*this};
-    for (taken t; take(place, t);) {
-      run(place, t);
+    priority_order order;
+    for (taken t; take_any(place, t, order);) {
+      if (!drop_instead(t)) run(place, t);
       if (stand_ins_.is_surplus(missed())) break;
     }
   }

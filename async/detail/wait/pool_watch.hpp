@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include "async/detail/base/atomics.hpp"         // for atomic, yield_thread
-#include "async/detail/future/future_watch.hpp"  // for watchers_of
+#include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "async/detail/future/watch_list.hpp"    // for future_watcher
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 
@@ -10,8 +10,9 @@ namespace async::detail {
 /// While it lives, waiting threads of a pool check their conditions again when a shared state becomes ready.
 class pool_watch : future_watcher {
  public:
-  pool_watch(pool_core& pool, const void* of) noexcept : future_watcher(&tell), pool_(pool), state_(of) {
-    watchers_of(of).add(*this, of);
+  pool_watch(pool_core& pool, const void* of) noexcept
+      : future_watcher(&tell, watched_futures::this_thread()), pool_(pool), state_(of) {
+    watch(*this, of);
   }
   ~pool_watch() {
     if (watchers_of(state_).remove(*this)) return;

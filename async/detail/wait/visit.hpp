@@ -4,6 +4,7 @@
 
 #include "async/detail/pool/pool_core.hpp"  // for pool_core, participant
 #include "async/detail/pool/seat.hpp"       // for this_seat, other_seats, keep_seats, pool_registry
+#include "async/detail/wait/pool_wait.hpp"  // for take_seat
 
 namespace async::detail {
 
@@ -11,7 +12,7 @@ namespace async::detail {
 /// seats in up to four pools, so that the next visit costs a few loads.
 class visit {
  public:
-  /// Throws std::bad_alloc.
+  /// Throws std::bad_alloc and, in a child of fork(), stopped_by_fork.
   [[gnu::always_inline]] explicit visit(pool_core& pool) : part_(pool.own_worker()) {
     if (part_ == nullptr) [[unlikely]]
       enter(pool);
@@ -27,6 +28,7 @@ class visit {
 
  private:
   [[gnu::noinline]] void enter(pool_core& pool) {
+    pool.refuse_if_left_behind();
     part_ = pool.own_part();
     if (part_ == nullptr) part_ = &sit_down(pool);
     ++this_seat.uses;
@@ -95,6 +97,7 @@ class working_visit : public visit {
     if (was_outside_) before_ = pool.come_inside();
   }
   [[gnu::noinline]] void go_outside() noexcept {
+    part().pool.end_if_left_behind();
     if (was_outside_) part().pool.go_outside(before_);
   }
 

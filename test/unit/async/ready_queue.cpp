@@ -171,9 +171,26 @@ TEST_CASE("a small ring has as many places as are reserved, whatever is pushed, 
   }
 }
 
-TEST_CASE("the first ring has four places and serves four runnables") {
+TEST_CASE("one runnable needs no memory; the first ring has four places and serves four runnables") {
   ready_queue queue;
   queue.reserve(1);
+  CHECK_FALSE(queue.try_reserve());
+  CHECK(queue.trim() == 0);
+  entry a(1);
+  entry b(2);
+  for (int round = 0; round != 3; ++round) {
+    queue.push(a);
+    CHECK(queue.erase(a));
+    queue.push(a);
+    CHECK(pop(queue) == 1);
+    CHECK(queue.empty());
+  }
+  queue.push(a);
+  queue.reserve(1);
+  queue.push(b);
+  CHECK(pop(queue) == 1);
+  CHECK(pop(queue) == 2);
+  queue.unreserve(1);
   for (int i = 0; i < 3; ++i) CHECK(queue.try_reserve());
   CHECK_FALSE(queue.try_reserve());
   CHECK(queue.trim() == 0);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "async/bounded_queue.hpp"
+#include "async/event.hpp"
 #include "async/event_loop.hpp"
 #include "async/future.hpp"
 #include "async/queue.hpp"
@@ -31,6 +32,7 @@ using async::nothing_left;
 using async::on_pop;
 using async::on_push;
 using async::on_ready;
+using async::on_set;
 using async::otherwise;
 using async::select;
 using namespace std::chrono_literals;
@@ -282,6 +284,23 @@ TEST_CASE("tasks that wait for each other by select() do not block a small pool"
   select(on_pop(chain[count], [&](int n) { got = n; }));
   CHECK(got == count);
   pool.wait_idle();
+}
+
+TEST_CASE("an event ends a thread's wait; one that is set already ends it at once") {
+  async::event ready, other;
+  async::queue<int> queue;
+  int calls = 0;
+  const auto wait = [&] {
+    return select(on_pop(queue, ignore), on_set(other, ignore), on_set(ready, [&] { ++calls; }));
+  };
+  CHECK(result_of(wait, [&] { ready.set(); }) == 2);
+  CHECK(calls == 1);
+  ready.set();
+  CHECK(wait() == 2);
+  CHECK(calls == 2);
+  CHECK(queue.enqueue(7));
+  CHECK(wait() == 0);  // the first case that is ready
+  CHECK(calls == 2);
 }
 
 TEST_CASE("in a callback of an event loop it throws instead of waiting") {

@@ -128,6 +128,23 @@ TEST_CASE("an over-aligned callable keeps its alignment across moves") {
   CHECK(ok == 2);
 }
 
+TEST_CASE("a task makes a callable in its place, also one that cannot be moved") {
+  struct immovable {
+    immovable(int& o, int v) : out(o), value(v) {}
+    immovable(immovable&&) = delete;
+    void operator()() const { out = value; }
+    int& out;
+    int value;
+  };
+  int out = 0;
+  async::task made(std::in_place_type<immovable>, out, 7);
+  async::task moved(std::move(made));
+  moved();
+  CHECK(out == 7);
+  CHECK_THROWS_AS(async::task(std::in_place_type<throws_on_move>, throws_on_move{}), std::runtime_error);
+  static_assert(!std::is_constructible_v<async::task, std::in_place_type_t<immovable>, int&>);
+}
+
 TEST_CASE("a callable whose move throws is kept in a block, so that moving the task cannot throw") {
   CHECK_THROWS_AS(async::task(throws_on_move{}), std::runtime_error);
   static_assert(std::is_nothrow_move_constructible_v<async::task>);

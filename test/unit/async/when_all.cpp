@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -114,15 +115,19 @@ TEST_CASE("when_any: ready with the first, and the others go on") {
 }
 
 TEST_CASE("when_any: of many copies of one shared future takes a time in proportion to their number") {
-  async::promise<void> never, last;
-  std::vector<async::shared_future<void>> copies(50'000, never.get_future().share());
-  copies.emplace_back(last.get_future());
-  async::future<std::size_t> first =
-      async::when_any(std::move(copies)).then([](auto found) { return found.get().index; });
-  const auto before = std::chrono::steady_clock::now();
-  last.set_value();
-  CHECK(first.get() == 50'000);
-  CHECK(std::chrono::steady_clock::now() - before < 500ms);  // a few ms; seconds with a square
+  auto best = std::chrono::steady_clock::duration::max();  // of several: the machine may have other work
+  for (int i = 0; i < 20 && best >= 500ms; ++i) {
+    async::promise<void> never, last;
+    std::vector<async::shared_future<void>> copies(50'000, never.get_future().share());
+    copies.emplace_back(last.get_future());
+    async::future<std::size_t> first =
+        async::when_any(std::move(copies)).then([](auto found) { return found.get().index; });
+    const auto before = std::chrono::steady_clock::now();
+    last.set_value();
+    CHECK(first.get() == 50'000);
+    best = (std::min)(best, std::chrono::steady_clock::now() - before);
+  }
+  CHECK(best < 500ms);  // a few ms; seconds with a square
 }
 
 TEST_CASE("when_any: the calls that lost can be cancelled") {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max
+#include <cstddef>    // for size_t
+
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
+#include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
+#include "async/priority.hpp"                     // for priority
+#include "async/task.hpp"                         // for task
+#include "async/threadpool_options.hpp"           // for threadpool_stats
+
+/// All queues of a pool: tasks and loops of every priority, memory, figures.
+namespace async::detail {
+
+/// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
+ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
+
+inline void pool_core::submit_with(priority wanted, task work) {
+  const bool is_from_inside = is_inside();
+  if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
+  const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };
+  injector& queue = priorities_.get(injector_, make_workers_look).of(wanted).tasks;
+  if (is_from_inside) {
+    queue.put_unlimited(work);
+  } else if (!queue.put(work)) {
+    return hooks_.call(work);
+  }
+  sleepers_.notify();
+  if (shutdown_.is_over()) run_left_over();
+}
+
+inline bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {
+  priority_queues::both* const others = priorities_.find();
+  priority_queues::level* const first = others != nullptr ? order.first(*others) : nullptr;
+  if (first != nullptr && order.take(*first, out.plain)) return true;
+  return take(p, out) || (others != nullptr && order.take_last(*others, out.plain));
+}
+
+/// Queues a loop of high or low priority, which this thread has scheduled.
+[[gnu::noinline]] inline void pool_core::enqueue_with_priority(loop_slot& s) noexcept {
+  if (is_left_behind()) return;  // as in enqueue()
+  priorities_.find()->of(s.level).loops.push(s);
+  sleepers_.notify(&loop_waits);
+}
+
+/// As take_loop(), of any priority, for a worker that waits in a task.
+inline hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
+  priority_queues::both* const others = priorities_.find();
+  if (others == nullptr) return take_loop(w);
+  const auto oldest = [](priority_queues::level& l) noexcept {
+    const loop_slot* const s = l.loops.take(1);
+    return s != nullptr ? s->loop : nullptr;
+  };
+  priority_queues::level* const first = w.order.first(*others);
+  hosted_loop* h = first != nullptr ? oldest(*first) : nullptr;
+  if (h == nullptr) h = take_loop(w);
+  if (h == nullptr) h = oldest(others->high);
+  if (h == nullptr) h = oldest(others->low);
+  return h;
+}
+
+inline std::size_t pool_core::trim() noexcept {
+  std::size_t freed = injector_.trim() + priorities_.trim();
+  participant* const mine = own_part();
+  if (mine != nullptr) freed += mine->own.trim();
+  crew_.any_of(0, [this, mine](worker& w) noexcept {
+    if (&w != mine && w.own.is_trimmable()) {
+      w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
+      sleepers_.wake(w.parking_slot);
+    }
+    return false;
+  });
+  guests_.any_of(0, [mine, &freed](guest& g) noexcept {
+    if (&g != mine && g.own.is_trimmable() && g.take()) {
+      freed += g.own.trim();
+      g.leave();
+    }
+    return false;
+  });
+  return freed;
+}
+
+inline threadpool_stats pool_core::stats() const noexcept {
+  threadpool_stats all;
+  crew_.count(all);
+  all.wakes = sleepers_.wakes();
+  all.queue_peak = (std::max)(injector_.peak(), priorities_.peak());
+  guests_.any_of(0, [&all](const guest& g) noexcept {
+    all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own
+    all.steals += g.steals.load(std::memory_order_relaxed);
+    return false;
+  });
+  return all;
+}
+
+}  // namespace async::detail

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max
+#include <cstddef>    // for size_t
+#include <memory>     // for unique_ptr, make_unique
+#include <mutex>      // for mutex, lock_guard
+#include <utility>    // for move
+
+#include "async/detail/base/atomics.hpp"    // for atomic
+#include "async/detail/pool/backlog.hpp"    // for backlog
+#include "async/detail/pool/injector.hpp"   // for injector
+#include "async/detail/pool/loop_slot.hpp"  // for loop_slot
+#include "async/priority.hpp"               // for priority
+#include "async/task.hpp"                   // for task
+
+namespace async::detail {
+
+/// The queues of a pool for tasks and event loops of high and of low priority. They are made when the first such task
+/// or flow comes.
+///
+/// For basic_sleepers they are sources of work like the injector and the backlog: work is put in before notify(), whose
+/// fence also makes the queues visible to a thread that looks at every source before it sleeps.
+///
+/// Threads     any.
+/// Progress    get() takes a lock the first time, close() always; the rest as async::queue and backlog.
+class priority_queues {
+ public:
+  struct level {
+    explicit level(const injector& normal) : tasks(normal.capacity(), normal.when_full()) {}
+    bool empty() const noexcept { return tasks.empty() && loops.empty(); }
+
+    injector tasks;
+    backlog<loop_slot> loops;
+  };
+  struct both {
+    explicit both(const injector& normal) : high(normal), low(normal) {}
+    level& of(priority wanted) noexcept { return wanted == priority::high ? high : low; }
+    bool has_tasks() const noexcept { return !high.tasks.empty() || !low.tasks.empty(); }
+    bool has_loops() const noexcept { return !high.loops.empty() || !low.loops.empty(); }
+    void sample() noexcept {
+      high.tasks.sample();
+      low.tasks.sample();
+    }
+
+    level high;
+    level low;
+  };
+
+  /// Null: no task or flow of high or low priority has come yet.
+  both* find() const noexcept {
+    return made_.load(std::memory_order_acquire);  // [W41] acquire, pairs with [W42]; not modelled: a pointer, once
+  }
+  /// The queues. Makes them the first time, with the limits of `normal`, and calls before() first. Throws
+  /// std::bad_alloc.
+  template <class Before>
+  both& get(const injector& normal, Before before) {
+    if (both* const there = find()) return *there;
+    const std::lock_guard lock(mutex_);
+    if (memory_ == nullptr) {
+      auto fresh = std::make_unique<both>(normal);
+      if (is_closed_) close(*fresh);
+      before();
+      memory_ = std::move(fresh);
+      made_.store(memory_.get(),
+                  std::memory_order_release);  // [W42] release, pairs with [W41]; not modelled: see there
+    }
+    return *memory_;
+  }
+
+  bool has_tasks() const noexcept {
+    const both* const there = find();
+    return there != nullptr && there->has_tasks();
+  }
+  bool has_loops() const noexcept {
+    const both* const there = find();
+    return there != nullptr && there->has_loops();
+  }
+  /// As injector::close(), also for queues that are made later.
+  void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    if (memory_ != nullptr) close(*memory_);
+  }
+  std::size_t peak() const noexcept {
+    const both* const there = find();
+    return there == nullptr ? 0 : (std::max)(there->high.tasks.peak(), there->low.tasks.peak());
+  }
+  std::size_t trim() noexcept {
+    both* const there = find();
+    return there == nullptr ? 0 : there->high.tasks.trim() + there->low.tasks.trim();
+  }
+
+ private:
+  static void close(both& all) noexcept {
+    all.high.tasks.close();
+    all.low.tasks.close();
+  }
+
+  atomic<both*> made_{nullptr};
+  std::mutex mutex_;  // guards what follows
+  bool is_closed_ = false;
+  std::unique_ptr<both> memory_;
+};
+
+/// Decides for a thread when its next task or loop comes from these queues, so that no priority starves another. One
+/// thread's.
+class priority_order {
+ public:
+  using both = priority_queues::both;
+  using level = priority_queues::level;
+
+  static constexpr unsigned most_high = 16;    // tasks and loops of high priority in a row
+  static constexpr unsigned most_others = 61;  // while one of low priority waits
+
+  /// To be called first in each turn of the thread. The level that comes before tasks and loops of normal priority;
+  /// null: it is the turn of these.
+  level* first(both& from) noexcept {
+    if (from.low.empty()) {
+      others_ = 0;
+    } else if (others_++ == most_others) {
+      others_ = 0;
+      return &from.low;
+    }
+    if (from.high.empty() || high_++ == most_high) {
+      high_ = 0;
+      return nullptr;
+    }
+    return &from.high;
+  }
+  /// To be called before work of low priority is taken because there is no other.
+  void begin_low() noexcept { others_ = 0; }
+
+  /// Whether a thread that has just asked for a level looks at its loops before its tasks: every other time.
+  bool are_loops_first() noexcept { return loops_first_ = !loops_first_; }
+
+  /// Takes a task of the level. Takes turns between those from inside the pool and from outside, when these lie in two
+  /// queues. False: there is none.
+  bool take(level& from, task& out) noexcept {
+    injector& tasks = from.tasks;
+    if (!tasks.is_bounded()) return tasks.take(out);
+    if (tasks.empty()) return false;
+    inside_first_ = !inside_first_;
+    return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out) || tasks.take_unlimited(out);
+  }
+  /// The same of both levels, when there are no other tasks.
+  bool take_last(both& from, task& out) noexcept {
+    if (take(from.high, out)) return true;
+    begin_low();
+    return take(from.low, out);
+  }
+
+ private:
+  unsigned others_ = 0;
+  unsigned high_ = 0;
+  bool loops_first_ = false;
+  bool inside_first_ = false;
+};
+
+}  // namespace async::detail

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: BSL-1.0
+#
+# What layers consist of: tests and programs, alone or in groups, and what they link to.
+include_guard()
+
+# Registers a test: its name without the tree's prefix, its layer, its time limit in seconds at scale 1, and a command.
+function(register_test name layer timeout)
+  set(test ${ASYNCSTEPS_TEST_PREFIX}${name})
+  if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+    set(ARGN ${CMAKE_COMMAND} -E echo "skipped: built, but nothing here runs it")
+  endif()
+  add_test(NAME ${test} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} COMMAND_EXPAND_LISTS)
+  if(asyncsteps_slow)
+    math(EXPR timeout "${timeout} * 5")
+  endif()
+  set(environment ASYNCSTEPS_TEST_SCALE=${ASYNCSTEPS_TEST_SCALE} ${asyncsteps_sanitizer_options})
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    list(APPEND environment ASYNCSTEPS_TEST_EMULATED=1)
+  endif()
+  math(EXPR timeout "${timeout} * (${ASYNCSTEPS_TEST_SCALE} + 1) / 2")
+  set_tests_properties(
+    ${test}
+    PROPERTIES TIMEOUT ${timeout}
+               LABELS ${layer}
+               ENVIRONMENT "${environment}"
+               SKIP_REGULAR_EXPRESSION "^skipped: ")
+  # They use every core; but one of these is mostly a single thread, and the other one mostly sleeps.
+  if(layer MATCHES "^(stress|linear)$" AND NOT name MATCHES "^(linear\\.steps_reference|stress\\.steps_sharing)$")
+    set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# Shows a layer, or one of its programs, as skipped, with the reason.
+function(skip_layer layer reason)
+  message(STATUS "${layer} is skipped: ${reason}")
+  string(REGEX REPLACE "\\..*" "" label ${layer})
+  register_test(${layer}.skipped ${label} 60 ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+endfunction()
+
+# Tests that are not built for Windows, and why.
+set(asyncsteps_not_on_windows
+    "stress.fork: calls fork()"
+    "unit.event_loop_end: ends copies of itself, made with fork()"
+    "unit.fork: calls fork()"
+    "unit.heavy_fence: installs a filter of Linux"
+    "unit.steps_rules_unhandled: ends copies of itself, made with fork()"
+    "unit.threadpool_end: ends copies of itself, made with fork()"
+    "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
+    "unit.waiting_stack: chooses the sizes of stacks by pthreads"
+    "fault.blocking_pool: stands in for pthread_create(), which the C++ runtime has inside"
+    "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
+    "example.embedding: shows the loop inside poll()"
+    "example.http_server: needs a script that asks it")
+
+# Sets ASYNCSTEPS_TEST_HAS_ASIO. An old Boost.Asio does not compile with every standard library.
+function(look_for_asio)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -std=c++20)
+  check_cxx_source_compiles("#include <utility>\n#include <boost/asio.hpp>\nint main() {}" ASYNCSTEPS_TEST_HAS_ASIO)
+endfunction()
+
+# Sets ASYNCSTEPS_TEST_NATS to the library of the NATS client, if its header and a server are there, too.
+function(look_for_nats)
+  if(CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  find_path(NATS_INCLUDE_DIR nats/nats.h)
+  find_library(NATS_LIBRARY nats)
+  find_program(NATS_SERVER nats-server HINTS /usr/sbin /usr/local/sbin)
+  if(NATS_INCLUDE_DIR AND NATS_LIBRARY AND NATS_SERVER)
+    set(ASYNCSTEPS_TEST_NATS ${NATS_LIBRARY} PARENT_SCOPE)
+  elseif("$ENV{CI}" STREQUAL "true")
+    message(SEND_ERROR "with CI=true the tests on NATS are not skipped (Debian: libnats-dev nats-server)")
+  endif()
+endfunction()
+
+# The programs on NATS link to its client.
+function(link_to_nats)
+  look_for_nats()
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^(unit\\.interop|stress|example)[._]nats")
+  foreach(target IN LISTS targets)
+    target_link_libraries(${target} PRIVATE ${ASYNCSTEPS_TEST_NATS})
+  endforeach()
+endfunction()
+
+# Adds a program and its test for each file in a layer's folder, or in asyncsteps_LAYER_sources; the other arguments
+# are libraries. A script of the same name beside a file runs its program.
+function(add_programs layer timeout)
+  set(left_out "")
+  if(WIN32)
+    list(APPEND left_out ${asyncsteps_not_on_windows})
+  elseif(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
+    list(APPEND left_out "unit.threadpool_thread_exit: libc++abi ends the program where a thread ends inside handlers")
+  endif()
+  if(layer MATCHES "^(unit|example)$")
+    look_for_asio()
+    if(NOT ASYNCSTEPS_TEST_HAS_ASIO)
+      foreach(name IN ITEMS unit.interop_asio example.http_server)
+        list(APPEND left_out "${name}: boost/asio.hpp is not there or does not compile (Debian: libboost-dev)")
+      endforeach()
+    endif()
+  endif()
+  look_for_nats()
+  if(NOT ASYNCSTEPS_TEST_NATS)
+    foreach(name IN ITEMS unit.interop_nats_calls unit.interop_nats_jobs unit.interop_nats_reconnect stress.nats_jobs
+                          example.nats_mails example.nats_words)
+      list(APPEND left_out "${name}: no NATS client or server (Debian: libnats-dev nats-server)")
+    endforeach()
+  endif()
+  if(ASYNCSTEPS_TEST_SCALE LESS 100)
+    list(APPEND left_out "stress.nats_jobs: kills servers and processes for minutes, left to test/run --soak")
+  endif()
+  set(sources ${asyncsteps_${layer}_sources})
+  if(NOT sources)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
+  set(grouped "")
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    set(name ${layer}.${name})
+    if(ASYNCSTEPS_TEST_ONLY AND NOT name MATCHES "${ASYNCSTEPS_TEST_ONLY}")
+      continue()
+    endif()
+    set(reason ${left_out})
+    list(FILTER reason INCLUDE REGEX "^${name}: ")
+    if(reason)
+      list(GET reason 0 reason)
+      string(REPLACE "${name}: " "" reason "${reason}")
+      skip_layer(${name} "${reason}")
+      continue()
+    endif()
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
+    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    can_be_grouped(${layer} ${name} ${source} groupable)
+    if(groupable)
+      list(APPEND grouped ${source})
+      if(ASYNCSTEPS_TEST_GROUPS)
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        continue()
+      endif()
+    endif()
+    # Arguments of the program under test: a comment line "// args: ..." in it; @source@ is the project's folder.
+    file(STRINGS ${source} args REGEX "^// args:")
+    string(REGEX REPLACE "^// args: *" "" args "${args}")
+    separate_arguments(args UNIX_COMMAND "${args}")
+    string(REPLACE "@source@" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.." args "${args}") # which may have spaces in it
+    cmake_path(REPLACE_EXTENSION source LAST_ONLY py OUTPUT_VARIABLE script)
+    if(EXISTS ${script})
+      register_test(${name} ${layer} ${timeout} ${Python3_EXECUTABLE} ${script} ${CMAKE_CROSSCOMPILING_EMULATOR}
+                    $<TARGET_FILE:${name}> ${args})
+    else()
+      register_test(${name} ${layer} ${timeout} ${name} ${args})
+    endif()
+  endforeach()
+  add_groups(${layer} ${timeout} "${grouped}" ${ARGN})
+endfunction()
+
+# Sets `result` to whether a test may share a translation unit with others of its layer: it has no macros or conditions
+# of its own, and nothing sets its target's flags.
+function(can_be_grouped layer name source result)
+  file(STRINGS ${source} directives REGEX "^ *# *(define|undef|if|ifdef|ifndef) ")
+  if(layer MATCHES "^(unit|stress|portable)$" AND NOT directives AND NOT name MATCHES "^unit\\.(dropin_|waiting_stack$|interop_asio$|interop_nats_|steps_futoin$)|^stress\\.nats_")
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# With ASYNCSTEPS_TEST_QUICK, -O0, which takes half the time to compile; -O1 where an emulator runs it.
+function(optimise_less target)
+  if(ASYNCSTEPS_TEST_QUICK AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT target STREQUAL "unit.waiting_stack")
+    # With -O1 g++ warns of variables that only an inlined function writes; -O2 is for the warnings.
+    target_compile_options(${target} PRIVATE $<IF:$<BOOL:${CMAKE_CROSSCOMPILING}>,-O1,-O0> -Wno-maybe-uninitialized)
+  endif()
+endfunction()
+
+# Programs LAYER.group_N of eight tests each, compiled as one translation unit: most of a test's time to compile is the
+# library's code, which such a program has once. Each test is in a namespace, and runs as a process of its own, which
+# doctest restricts to its source file.
+function(add_groups layer timeout sources)
+  set(number 0)
+  while(sources)
+    math(EXPR number "${number} + 1")
+    set(group ${layer}.group_${number})
+    list(SUBLIST sources 0 8 members)
+    list(REMOVE_ITEM sources ${members})
+    set(includes "")
+    set(bodies "")
+    foreach(source IN LISTS members)
+      file(STRINGS ${source} lines REGEX "^#include ")
+      list(TRANSFORM lines REPLACE " *//.*" "")
+      list(APPEND includes ${lines})
+      cmake_path(GET source STEM name)
+      string(APPEND bodies "namespace ${layer}_${name} {\n#include \"${source}\"\n}\n")
+      if(ASYNCSTEPS_TEST_GROUPS)
+        register_test(${layer}.${name} ${layer} ${timeout} ${group} --source-file=*/${name}.cpp)
+        # A filter that selects nothing must not pass.
+        set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}${layer}.${name} PROPERTIES FAIL_REGULAR_EXPRESSION
+                                                                                  "test cases: +0 ")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES includes)
+    list(JOIN includes "\n" includes)
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/groups/${group}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "@includes@\n\n@bodies@" @ONLY)
+    add_executable(${group} ${unit})
+    target_link_libraries(${group} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
+    target_include_directories(${group} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    # g++ merges equal functions of two types, and then warns of an access by the wrong one; and it takes types in
+    # unnamed namespaces for those of a header where the test is not the main file.
+    target_compile_options(${group} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf;-Wno-subobject-linkage>")
+    # g++ warns falsely of bounds in so much inlined code, each version in other places. Clang's trees keep their
+    # warnings, and so do the tests that compile headers and examples alone.
+    target_compile_options(
+      ${group}
+      PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
+    if(NOT ASYNCSTEPS_TEST_GROUPS)
+      set_target_properties(${group} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+  endwhile()
+endfunction()
+
+# Adds programs of doctest. They share an object with its main(), and a precompiled header.
+function(add_doctest_programs layer timeout)
+  if(NOT TARGET asyncsteps_test_main)
+    add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
+    target_link_libraries(asyncsteps_test_main PUBLIC asyncsteps_doctest asyncsteps_test_flags Threads::Threads)
+    file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
+    add_library(asyncsteps_test_common OBJECT ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
+    target_link_libraries(asyncsteps_test_common PRIVATE asyncsteps_doctest asyncsteps_test_flags asyncsteps::steps)
+    target_precompile_headers(
+      asyncsteps_test_common PRIVATE <doctest/doctest.h> <atomic> <chrono> <functional> <future> <memory> <mutex>
+      <optional> <string> <thread> <vector>)
+    optimise_less(asyncsteps_test_common)
+  endif()
+  add_programs(${layer} ${timeout} asyncsteps_test_main)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^${layer}\\.")
+  foreach(target IN LISTS targets)
+    target_precompile_headers(${target} REUSE_FROM asyncsteps_test_common)
+    optimise_less(${target})
+  endforeach()
+endfunction()
+
+# Boost.Asio has fences; g++ warns that ThreadSanitizer cannot follow them.
+function(allow_fences target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TARGET ${target})
+    target_compile_options(${target} PRIVATE -Wno-tsan)
+  endif()
+endfunction()

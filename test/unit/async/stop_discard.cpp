@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// stop(discard) of both pools: what has not begun is dropped and told, and the count of it is exact.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "async/async.hpp"
+#include "support/live_count.hpp"
+#include "support/occupied.hpp"
+#include "support/wait_while.hpp"
+
+using async::blocking_pool;
+using async::discard;
+using async::dropped_call;
+using async::threadpool;
+using async::threadpool_options;
+
+namespace {
+
+struct counted : testing::live_count<counted> {};
+
+/// A gate that tasks wait for, and that tells when one does.
+class gate {
+ public:
+  void pass() {
+    is_reached_ = true;
+    until_.wait();
+  }
+  void wait_for_one() const { testing::wait_while(is_reached_, false); }
+  void open() { go_.set_value(); }
+
+ private:
+  std::promise<void> go_;
+  std::shared_future<void> until_ = go_.get_future().share();
+  std::atomic<bool> is_reached_{false};
+};
+
+/// Opens the gate when stop(discard) has dropped what `dropped` tells, and returns the count of stop().
+template <class Pool, class Dropped>
+std::size_t stop_while_held(Pool& pool, gate& held, Dropped dropped) {
+  std::thread opener([&] {
+    while (!dropped()) std::this_thread::yield();
+    held.open();
+  });
+  const std::size_t count = pool.stop(discard);
+  opener.join();
+  return count;
+}
+
+template <class Future>
+bool is_dropped(Future& future) {
+  try {
+    future.get();
+  } catch (const dropped_call& error) {
+    return error.code() == std::future_errc::broken_promise && error.why() == dropped_call::reason::stopped &&
+           std::string(error.what()) == async::stopped().what();
+  } catch (const std::future_error&) {  // a plain broken promise
+  }
+  return false;
+}
+template <class Future>
+bool is_broken(Future& future) {
+  try {
+    future.get();
+  } catch (const std::future_error& error) {
+    return error.code() == std::future_errc::broken_promise;
+  }
+  return false;
+}
+
+template <class F>
+bool is_deadlock(F f) {
+  try {
+    f();
+  } catch (const std::system_error& error) {
+    return error.code() == std::errc::resource_deadlock_would_occur;
+  }
+  return false;
+}
+
+template <class Pool>
+std::unique_ptr<Pool> pool_of_one() {
+  if constexpr (std::is_same_v<Pool, threadpool>) {
+    return std::make_unique<threadpool>(1);
+  } else {
+    return std::make_unique<blocking_pool>(async::blocking_pool_options{.max_threads = 1});
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("stop(discard) destroys the tasks that wait and breaks their futures while a task runs", Pool,
+                   threadpool, blocking_pool) {
+  constexpr std::size_t count = 1'000;
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  bool was_called = false, went_on = false;
+  async::future<void> running = pool->post([&] {
+    held.pass();
+    went_on = true;
+  });
+  held.wait_for_one();
+  std::vector<async::future<void>> waiting;
+  for (std::size_t i = 0; i < count; ++i) {
+    waiting.push_back(pool->post([&was_called, c = counted()] { was_called = true; }));
+    pool->execute([&was_called, c = counted()] { was_called = true; });
+  }
+  // The futures are broken although the only thread is in a task.
+  const auto all_are_broken = [&] {
+    return waiting.front().is_ready() && waiting.back().is_ready() && counted::live() == 0;
+  };
+  CHECK(stop_while_held(*pool, held, all_are_broken) == 2 * count);
+  CHECK(went_on);
+  CHECK(!was_called);
+  running.get();
+  for (auto& each : waiting) REQUIRE(is_dropped(each));
+  CHECK_THROWS_AS(pool->execute([] {}), async::stopped);
+  CHECK(pool->stop(discard) == 2 * count);
+  pool->stop();
+}
+
+TEST_CASE_TEMPLATE("stop(discard) of a pool without work returns 0; inside a task it is refused as stop() is", Pool,
+                   threadpool, blocking_pool) {
+  const auto pool = pool_of_one<Pool>();
+  CHECK(pool->post([&pool] { return is_deadlock([&pool] { pool->stop(discard); }); }).get());
+  CHECK(pool->stop(discard) == 0);
+}
+
+TEST_CASE_TEMPLATE("stop(discard) counts neither calls that were cancelled nor those that a waiting task has made",
+                   Pool, threadpool, blocking_pool) {
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  std::promise<async::future<int>> hand;
+  pool->execute([&, get = hand.get_future()]() mutable {
+    async::future<int> made = get.get();
+    if constexpr (std::is_same_v<Pool, threadpool>) made.get();  // makes it: the queue keeps an empty entry
+    held.pass();
+  });
+  async::future<int> made = pool->post([] { return 1; });
+  if (std::is_same_v<Pool, blocking_pool>) made.cancel();
+  hand.set_value(std::move(made));
+  held.wait_for_one();
+  std::vector<async::future<void>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(pool->post([] {}));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(calls[i].cancel());
+  CHECK(stop_while_held(*pool, held, [&] { return calls.back().is_ready(); }) == 6);
+  CHECK(is_broken(calls.front()));
+  CHECK(is_dropped(calls.back()));
+}
+
+TEST_CASE_TEMPLATE("stop(discard) during a stop() of another thread drops what that has left", Pool, threadpool,
+                   blocking_pool) {
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  pool->execute([&held] { held.pass(); });
+  held.wait_for_one();
+  async::future<void> waiting = pool->post([] {});
+  std::thread stopper([&pool] { pool->stop(); });
+  for (bool refused = false; !refused;) {
+    try {
+      pool->execute([] {});
+    } catch (const async::stopped&) {
+      refused = true;
+    }
+  }
+  CHECK(stop_while_held(*pool, held, [&] { return waiting.is_ready(); }) >= 1);
+  stopper.join();
+  CHECK(is_dropped(waiting));
+}
+
+TEST_CASE_TEMPLATE("stop(discard): what a running task posts is dropped, and so is what destructors post", Pool,
+                   threadpool, blocking_pool) {
+  struct posts_at_end {
+    Pool* pool;
+    std::atomic<int>* called;
+    posts_at_end(Pool& p, std::atomic<int>& c) : pool(&p), called(&c) {}
+    posts_at_end(posts_at_end&& o) noexcept : pool(std::exchange(o.pool, nullptr)), called(o.called) {}
+    ~posts_at_end() {
+      if (pool != nullptr) pool->execute([c = called] { ++*c; });
+    }
+    void operator()() const {}
+  };
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  std::atomic<int> called{0};
+  std::optional<async::future<void>> late;
+  pool->execute([&] {
+    held.pass();
+    late = pool->post([&called] { ++called; });
+    pool->execute([&called] { ++called; });
+  });
+  held.wait_for_one();
+  async::future<void> waiting = pool->post(posts_at_end(*pool, called));
+  CHECK(stop_while_held(*pool, held, [&] { return waiting.is_ready(); }) == 4);
+  CHECK(called == 0);
+  CHECK(is_dropped(*late));
+}
+
+TEST_CASE_TEMPLATE("stop(discard): continuations of dropped calls run, and those for the pool are dropped", Pool,
+                   threadpool, blocking_pool) {
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  pool->execute([&held] { held.pass(); });
+  held.wait_for_one();
+  bool was_called = false;
+  async::future<bool> here = pool->post([] {}).then([](async::future<void> f) { return is_dropped(f); });
+  async::future<void> there = pool->post([] {}).then(*pool, [&was_called](async::future<void>) { was_called = true; });
+  // Each call, and the continuation that is posted as the second one is dropped.
+  CHECK(stop_while_held(*pool, held, [&] { return here.is_ready() && there.is_ready(); }) == 3);
+  CHECK(here.get());
+  CHECK(is_dropped(there));
+  CHECK(!was_called);
+}
+
+TEST_CASE("stop(discard) drops the calls of async::async as broken promises") {
+  threadpool pool(1);
+  gate held;
+  std::future<int> dropped;
+  // Within the pool, where the calls wait in a deque.
+  pool.execute([&] {
+    dropped = pool.post([] { return 1; });
+    held.pass();
+  });
+  held.wait_for_one();
+  CHECK(stop_while_held(pool, held, [&] { return async::detail::is_ready(dropped); }) == 1);
+  CHECK(is_broken(dropped));
+}
+
+TEST_CASE("stop(discard) cancels a group whose tasks wait: wait() returns false, and each task is called or counted") {
+  for (const bool is_inside : {true, false}) {
+    constexpr std::size_t count = 500;
+    threadpool pool(2);
+    std::atomic<std::size_t> called{0};
+    std::atomic<bool> is_there{false}, was_complete{true}, inner_was_complete{true};
+    gate held;
+    const auto body = [&] {
+      async::task_group group(pool);
+      for (std::size_t i = 0; i < count; ++i) group.run([&called, c = counted()] { ++called; });
+      group.run([&] {  // the newest, which wait() runs first
+        ++called;
+        is_there = true;
+        held.pass();
+        async::task_group inner(pool);
+        for (std::size_t i = 0; i < count; ++i) inner.run([&called, c = counted()] { ++called; });
+        inner_was_complete = inner.wait();
+      });
+      was_complete = group.wait();
+    };
+    std::optional<testing::occupied> other(std::in_place, pool, is_inside ? 1 : 2);
+    std::thread outside;
+    if (is_inside) {
+      pool.execute(body);
+    } else {
+      outside = std::thread(body);
+    }
+    testing::wait_while(is_there, false);
+    async::future<void> mark = pool.post([] {});
+    std::thread opener([&] {
+      while (!mark.is_ready()) std::this_thread::yield();
+      held.open();
+      other.reset();
+    });
+    const std::size_t dropped = pool.stop(discard);
+    opener.join();
+    if (outside.joinable()) outside.join();
+    CHECK(!was_complete);
+    CHECK(!inner_was_complete);
+    CHECK(called + dropped == 2 * count + 2);  // and the mark
+    CHECK(called < count);
+    CHECK(counted::live() == 0);
+  }
+}
+
+TEST_CASE("stop(discard) lets loops and reductions that have begun go on to their ends") {
+  threadpool pool(2);
+  std::atomic<bool> is_there{false};
+  gate held;
+  std::atomic<std::size_t> calls{0};
+  std::size_t sum = 0;
+  bool is_complete = false, invoked = false;
+  async::future<void> running = pool.post([&] {
+    is_complete = async::parallel_for(pool, 0, 1'000, [&](int i) {
+      if (i == 0) {
+        is_there = true;
+        held.pass();
+      }
+      ++calls;
+    });
+    sum = async::parallel_reduce(
+        pool, std::size_t{0}, std::size_t{1'000}, std::size_t{0}, [](std::size_t s, std::size_t i) { return s + i; },
+        [](std::size_t a, std::size_t b) { return a + b; });
+    async::parallel_invoke(pool, [] {}, [&invoked] { invoked = true; });
+  });
+  testing::wait_while(is_there, false);
+  std::vector<async::future<void>> waiting;
+  std::thread opener([&held] { held.open(); });
+  const std::size_t dropped = pool.stop(discard);
+  opener.join();
+  running.get();
+  CHECK(dropped == 0);
+  CHECK(is_complete);
+  CHECK(calls == 1'000);
+  CHECK(sum == 499'500);
+  CHECK(invoked);
+}
+
+TEST_CASE("stop(discard) of a paused pool drops all, also tasks in the deques of threads that have gone") {
+  std::atomic<int> called{0}, ended{0};
+  threadpool_options options{.threads = 2};
+  options.on_thread_stop = [&ended](std::size_t) { ++ended; };
+  threadpool pool(std::move(options));
+  pool.execute([&] {
+    pool.configurepool(0);
+    for (int i = 0; i < 100; ++i) pool.execute([&called] { ++called; });
+  });
+  while (ended < 2) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) pool.execute([&called] { ++called; });
+  const std::size_t dropped = pool.stop(discard);
+  CHECK(dropped + static_cast<std::size_t>(called) == 200);
+  CHECK(dropped >= 100);
+}
+
+TEST_CASE("stop(discard) ends posts that wait for room: they throw stopped") {
+  threadpool_options options{.threads = 1};
+  options.max_queue = 2;
+  threadpool pool(std::move(options));
+  gate held;
+  pool.execute([&held] { held.pass(); });
+  held.wait_for_one();
+  std::atomic<std::size_t> accepted{0}, refused{0};
+  std::vector<std::thread> posters;
+  for (int i = 0; i < 4; ++i) {
+    posters.emplace_back([&] {
+      try {
+        for (;;) {
+          pool.execute([] {});
+          ++accepted;
+        }
+      } catch (const async::stopped&) {
+        ++refused;
+      }
+    });
+  }
+  while (accepted < 2) std::this_thread::yield();
+  CHECK(stop_while_held(pool, held, [&] { return refused == 4; }) == accepted);
+  for (auto& each : posters) each.join();
+}
+
+TEST_CASE("then(pool, f) with a pool that refuses the task tells why") {
+  SUBCASE("a stopped threadpool") {
+    threadpool pool(1);
+    pool.stop();
+    auto next = async::make_ready_future().then(pool, [](async::future<void>) {});
+    CHECK(is_dropped(next));
+    auto copy = async::make_ready_future().share().then(pool, [](const async::shared_future<void>&) {});
+    CHECK(is_dropped(copy));
+  }
+  SUBCASE("a stopped blocking_pool") {
+    blocking_pool pool;
+    pool.stop();
+    auto next = async::make_ready_future().then(pool, [](async::future<void>) {});
+    CHECK(is_dropped(next));
+  }
+  SUBCASE("a full threadpool") {
+    threadpool_options options{.threads = 1};
+    options.max_queue = 1;
+    options.when_full = threadpool_options::overflow::reject;
+    threadpool pool(std::move(options));
+    const testing::occupied busy(pool, 1);
+    pool.execute([] {});
+    auto next = async::make_ready_future().then(pool, [c = counted()](async::future<void>) {});
+    CHECK(counted::live() == 0);
+    try {
+      next.get();
+      FAIL("was called");
+    } catch (const dropped_call& error) {
+      CHECK(error.why() == dropped_call::reason::queue_full);
+      CHECK(std::string(error.what()) == async::queue_full().what());
+    }
+  }
+}
+
+TEST_CASE("then(blocking_pool, f): f runs on a thread of that pool, with the shapes of then(threadpool, f)") {
+  blocking_pool disk;
+  threadpool pool(1);
+  const auto here = std::this_thread::get_id();
+  async::future<int> sum = pool.post([] { return 1; }).then(disk, [here](async::future<int> f) {
+    CHECK(std::this_thread::get_id() != here);
+    CHECK(threadpool::current() == nullptr);
+    return f.get() + 1;
+  });
+  CHECK(sum.get() == 2);
+  async::future<int> failed =
+      pool.post([]() -> int { throw std::runtime_error("why"); }).then(disk, [](async::future<int> f) {
+        return f.get();
+      });
+  CHECK_THROWS_WITH_AS(failed.get(), "why", std::runtime_error);
+  async::future<int> unwrapped = async::make_ready_future(3).then(
+      disk, [&pool](async::future<int> f) { return pool.post([x = f.get()] { return x * 2; }); });
+  CHECK(unwrapped.get() == 6);
+  const async::shared_future<int> shared = async::make_ready_future(5).share();
+  CHECK(shared.then(disk, [](const async::shared_future<int>& f) { return f.get(); }).get() == 5);
+}
+
+TEST_CASE("then(blocking_pool, f) can be cancelled while f waits for a thread; a task that waits for f never runs it") {
+  blocking_pool disk({.max_threads = 1});
+  gate held;
+  disk.execute([&held] { held.pass(); });
+  held.wait_for_one();
+  bool was_called = false;
+  async::future<void> next =
+      async::make_ready_future().then(disk, [&was_called](async::future<void>) { was_called = true; });
+  CHECK(next.cancel());
+  CHECK(is_broken(next));
+  threadpool pool(1);
+  std::thread::id where;
+  async::future<void> later =
+      async::make_ready_future().then(disk, [&where](async::future<void>) { where = std::this_thread::get_id(); });
+  std::atomic<bool> waits{false};
+  async::future<std::thread::id> waiter = pool.post([&] {
+    waits = true;
+    later.get();
+    return std::this_thread::get_id();
+  });
+  testing::wait_while(waits, false);
+  held.open();
+  CHECK(waiter.get() != where);
+  CHECK(!was_called);
+}
