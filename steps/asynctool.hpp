@@ -3,11 +3,13 @@
 #include <chrono>     // for duration, nanoseconds
 #include <cstdio>     // for fprintf
 #include <exception>  // for terminate
+#include <new>        // for placement new
 #include <stdexcept>  // for logic_error
 #include <thread>     // for thread
 #include <utility>    // for move, forward
 
-#include "async/event_loop.hpp"  // for event_loop
+#include "async/detail/base/forks.hpp"  // for fork_member, forks, end_forked_child
+#include "async/event_loop.hpp"         // for event_loop
 
 namespace steps {
 
@@ -25,22 +27,28 @@ namespace steps {
 ///             loop's own.
 /// Lifetime    The destructor waits for the callback that is running, and perhaps for others that are ready. It
 ///             destroys the rest without running them.
+/// Fork        In a child of fork(), a tool of the parent with a thread runs nothing and destroys nothing; execute() of
+///             its flows throws async::stopped_by_fork.
 /// Everything else is as with async::event_loop.
-class AsyncTool {
+class AsyncTool : async::detail::fork_member {
  public:
   using Handle = async::event_loop::handle;             ///< refers to a callback
   using CycleResult = async::event_loop::cycle_result;  ///< what iterate() returns
 
   /// Starts a thread that runs the loop. Throws std::system_error when it cannot.
-  AsyncTool() {
+  AsyncTool() : fork_member(&forked) {
     async::detail::core_of(loop_).disown();  // no owner until the thread runs: callbacks go through the inbox
-    thread_ = std::thread([this] { loop_.run(); });
+    thread_ = std::thread([this] {
+      loop_.run();
+      if (async::detail::core_of(loop_).is_left_behind()) async::detail::end_forked_child();
+    });
+    async::detail::forks.value.join(*this);
   }
 
   /// A loop that another loop drives: `wake` makes that loop call iterate() soon. Any thread may call it, and two at a
   /// time: when a callback is handed in after iterate() has returned without work at hand, and when iterate() throws
   /// what a hook has thrown. It must not throw.
-  explicit AsyncTool(async::task wake) : loop_(std::move(wake)) {}
+  explicit AsyncTool(async::task wake) : fork_member(&forked), loop_(std::move(wake)) {}
 
   AsyncTool(const AsyncTool&) = delete;
   AsyncTool& operator=(const AsyncTool&) = delete;
@@ -48,10 +56,15 @@ class AsyncTool {
   /// Ends the loop and its thread. On that thread it ends the program with a message.
   ~AsyncTool() {
     if (!thread_.joinable()) return;
+    if (async::detail::core_of(loop_).is_left_behind()) {  // in a child of fork(): the thread is the parent's
+      ::new (static_cast<void*>(&thread_)) std::thread;
+      return;
+    }
     if (thread_.get_id() == std::this_thread::get_id()) {
       std::fprintf(stderr, "asyncsteps: an AsyncTool is destroyed by a callback of its own\n");
       std::terminate();
     }
+    async::detail::forks.value.leave(*this);
     loop_.stop();
     thread_.join();
   }
@@ -93,6 +106,12 @@ class AsyncTool {
   operator async::event_loop&() noexcept { return loop_; }  // NOLINT: it is one
 
  private:
+  static bool forked(fork_member& self, async::detail::fork_stage at) noexcept {
+    if (at != async::detail::fork_stage::in_child) return true;
+    async::detail::core_of(static_cast<AsyncTool&>(self).loop_).leave_behind();
+    return false;
+  }
+
   async::event_loop loop_;
   std::thread thread_;
 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for byte
+#include <algorithm>    // for max
+#include <cstddef>      // for byte, size_t
 #include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at
-#include <optional>     // for optional
+#include <new>          // for placement new, launder
 #include <string_view>  // for string_view
-#include <utility>      // for forward, exchange
+#include <utility>      // for forward, exchange, move, index_sequence
 
+#include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNC_TSAN
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "steps/detail/root/flow_control_block.hpp"  // for resume_with
@@ -24,21 +26,45 @@ namespace detail {
 template <class R>
 struct result_wait;
 
+/// How a wait has ended, until its flow learns of it: results, an error or an exception, in the same memory. So a block
+/// for small results takes one cache line.
 template <class... T>
 struct result_block final : wait_block {
   using values = pack<T...>;
 
   explicit result_block(step& s) noexcept : wait_block(&arrived, s, &destroyed) {}
 
+  template <class... A>
+  void keep_values(A&&... results) {
+    values::construct(memory, std::forward<A>(results)...);
+    kept = content::values;
+  }
+  void keep_error(ErrorCode code, std::string_view info) {
+    void* const block = async::detail::allocate_block(sizeof(Error), alignof(Error));
+    try {
+      ::new (static_cast<void*>(memory)) Error*(::new (block) Error(code, info));
+    } catch (...) {
+      async::detail::free_block(block, sizeof(Error), alignof(Error));
+      throw;
+    }
+    kept = content::error;
+  }
+  /// Keeps the exception that is being handled.
+  void keep_exception() noexcept {
+    ::new (static_cast<void*>(memory)) std::exception_ptr(std::current_exception());
+    kept = content::thrown;
+  }
+
   static void arrived(async::detail::message& m, async::detail::delivery how) {
     auto& self = static_cast<result_block&>(m);
     step* const s = self.waiting;
     if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->is_waiting() && s->flow_->cur == s) {
       flow& f = *s->flow_;
-      if (self.thrown != nullptr) {
-        raise_thrown(f, self.thrown);
-      } else if (self.error.has_value()) {
-        raise(f, self.error->code(), self.error->explanation());
+      if (self.kept == content::thrown) {
+        raise_thrown(f, self.template held<std::exception_ptr>());
+      } else if (self.kept == content::error) {
+        const Error& error = *self.template held<Error*>();
+        raise(f, error.code(), error.explanation());
       } else {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           resume_with(f, std::move(*values::template at<I>(self.memory))...);
@@ -49,18 +75,35 @@ struct result_block final : wait_block {
   }
   static void destroyed(wait_block& b) noexcept {
     auto& self = static_cast<result_block&>(b);
-#if ASYNC_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    if (self.stored) values::destroy(self.memory);
+    self.drop();
     std::destroy_at(&self);
     async::detail::free_block(&self, sizeof(result_block), alignof(result_block));
   }
 
-  alignas(values::align) std::byte memory[values::size == 0 ? 1 : values::size];  // the winner's, then the message's
-  bool stored = false;
-  std::optional<Error> error;
-  std::exception_ptr thrown;
+ private:
+  enum class content : unsigned char { none, values, error, thrown };
+
+  template <class V>
+  V& held() noexcept {
+    return *std::launder(reinterpret_cast<V*>(memory));
+  }
+  void drop() noexcept {
+#if ASYNC_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    if (kept == content::values) values::destroy(memory);
+    if (kept == content::error) {
+      Error* const error = held<Error*>();
+      std::destroy_at(error);
+      async::detail::free_block(error, sizeof(Error), alignof(Error));
+    }
+    if (kept == content::thrown) std::destroy_at(&held<std::exception_ptr>());
+  }
+
+  static constexpr std::size_t size = (std::max)({values::size, sizeof(Error*), sizeof(std::exception_ptr)});
+  alignas(values::align) alignas(Error*) alignas(std::exception_ptr) std::byte memory[size];  // the winner's, then the
+                                                                                              // message's
+  content kept = content::none;
 };
 
 }  // namespace detail
@@ -105,12 +148,11 @@ class completion {
     static_assert(fits<A...>(), "success() takes results of the types that completion<T...> names, or what makes them");
     if (block_ == nullptr || !block_->wait.win()) return false;
     try {
-      block::values::construct(block_->memory, std::forward<A>(results)...);
+      block_->keep_values(std::forward<A>(results)...);
     } catch (...) {
       block_->wait.take_back();
       throw;
     }
-    block_->stored = true;
     return block_->send();
   }
 
@@ -118,7 +160,7 @@ class completion {
   bool error(ErrorCode code, std::string_view info = {}) const {
     if (block_ == nullptr || !block_->wait.win()) return false;
     try {
-      block_->error.emplace(code, info);
+      block_->keep_error(code, info);
     } catch (...) {
       block_->wait.take_back();
       throw;
@@ -152,7 +194,7 @@ class completion {
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {
     if (block_ == nullptr || !block_->wait.win()) return;
-    block_->thrown = std::current_exception();
+    block_->keep_exception();
     block_->send();
   }
 

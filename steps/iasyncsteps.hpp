@@ -23,11 +23,15 @@
 #include "steps/detail/pool_call.hpp"          // for pool_call_step
 #include "steps/detail/wait/event_wait.hpp"    // for event_step
 #include "steps/detail/wait/future.hpp"        // for await_step
+#include "steps/detail/wait/periodic.hpp"      // for periodic
 #include "steps/detail/wait/queue_wait.hpp"    // for dequeue_step, enqueue_step
+#include "steps/detail/wait/retry_step.hpp"    // for retry_step
 #include "steps/detail/wait/select_check.hpp"  // for select_arguments
 #include "steps/detail/wait/select_step.hpp"   // for select_step, kept_case
 #include "steps/errors.hpp"                    // for ErrorCode
+#include "steps/every.hpp"                     // for Every
 #include "steps/isync.hpp"                     // for ISync, sync_step
+#include "steps/retry.hpp"                     // for Retry
 #include "steps/state.hpp"                     // for State
 
 namespace steps {
@@ -79,8 +83,8 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch: add(), loop(),
-  /// repeat(), forEach(), sync(), await(), select(). The step ends when all branches have. An error in a branch cancels
-  /// the others and goes to the handler. Branches pass no results, and share state().
+  /// repeat(), forEach(), every(), retry(), sync(), await(), select(). The step ends when all branches have. An error
+  /// in a branch cancels the others and goes to the handler. Branches pass no results, and share state().
   ///
   /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
   /// would, on any worker that is free, at the same time as the others. A branch without siblings stays on its flow's
@@ -285,6 +289,34 @@ class IAsyncSteps : public detail::step {
     return forEach(std::vector<T>(elements), std::forward<F>(f), label);
   }
 
+  /// Adds a loop whose rounds begin at the ticks of a schedule: f(IAsyncSteps&) or f(IAsyncSteps&, const Tick&),
+  /// without results. The first tick is now, or after Every::first; the others follow a period apart. After a round
+  /// that has taken longer the next one begins at once. It is told how many further ticks have passed; these are
+  /// dropped, or as Every::missed says. Use it for periodic jobs, and not for pauses between iterations.
+  template <class Rep, class Period, class F>
+  IAsyncSteps& every(std::chrono::duration<Rep, Period> period, F&& f, LoopLabel label = {}) {
+    return every(Every{.period = detail::to_nanoseconds(period)}, std::forward<F>(f), label);
+  }
+  template <class F>
+  IAsyncSteps& every(const Every& schedule, F&& f, LoopLabel label = {}) {
+    static_assert(detail::is_round<std::decay_t<F>> && detail::is_kept<F>);
+    return add_loop<detail::periodic<std::decay_t<F>>>(label, schedule, std::forward<F>(f));
+  }
+
+  /// Adds a step that makes attempts until one succeeds: f(IAsyncSteps&) or f(IAsyncSteps&, std::size_t attempt), from
+  /// 0, without results. Those of the one that succeeds go to the next step. An attempt is a step, with sub-steps,
+  /// waits and a timeout of its own; all that belongs to it has ended before the pause begins. The error of the last
+  /// attempt, and one that the filter of the Retry refuses, goes on, to e(IAsyncSteps&, ErrorCode) if there is one.
+  /// When the time limit of a step around has passed, all errors do: such a limit covers all attempts and pauses.
+  template <class F, class... E>
+  IAsyncSteps& retry(const Retry& policy, F&& f, E&&... e) {
+    return add_retry(policy, detail::any_error(), std::forward<F>(f), std::forward<E>(e)...);
+  }
+  template <class P, class F, class... E>
+  IAsyncSteps& retry(detail::filtered_retry<P> policy, F&& f, E&&... e) {
+    return add_retry(policy.policy, std::move(policy.filter), std::forward<F>(f), std::forward<E>(e)...);
+  }
+
   /// Adds a step that gives the loop's other flows a turn. Results pass through. In a step that has called completion()
   /// it is InternalError.
   IAsyncSteps& relinquish() {
@@ -432,12 +464,12 @@ class IAsyncSteps : public detail::step {
   explicit operator bool() const noexcept { return detail::is_usable(*this); }
   /// The opposite.
   bool operator!() const noexcept { return !detail::is_usable(*this); }
-  /// A root flow of its own on the same loop or, of a flow on a pool, on that pool.
+  /// A root flow of its own on the same loop or, of a flow on a pool, on that pool, with the same priority.
   template <class Root = AsyncSteps>
   std::unique_ptr<IAsyncSteps> newInstance() {
     async::detail::pool_core* const pool = flow_->pool;
     if (pool == nullptr) return std::make_unique<Root>(tool());
-    return std::make_unique<Root>(pool->facade());
+    return std::make_unique<Root>(pool->facade(), flow_->level);
   }
 
   // --- on the root of a flow only ----------------------------------------------------------------------------------
@@ -507,6 +539,12 @@ class IAsyncSteps : public detail::step {
     static_assert(detail::is_step_function<std::decay_t<F>> && detail::is_kept<F>);
     using kind = detail::sync_step<IAsyncSteps, std::decay_t<F>, std::decay_t<E>>;
     return append<kind>(0, object, std::forward<F>(f), std::forward<E>(e));
+  }
+  template <class P, class F, class E = detail::no_handler>
+  IAsyncSteps& add_retry(const Retry& policy, P filter, F&& f, E&& e = {}) {
+    static_assert(detail::is_attempt<std::decay_t<F>, std::decay_t<E>> && detail::is_kept<F>);
+    return append<detail::retry_step<IAsyncSteps, P, std::decay_t<F>, std::decay_t<E>>>(
+        detail::record_flag::handler, policy, std::move(filter), std::forward<F>(f), std::forward<E>(e));
   }
   template <class E>
   IAsyncSteps& add_event(async::event& event, E&& e, std::uint16_t flags) {

@@ -5,6 +5,7 @@
 #include <string_view>  // for string_view
 #include <utility>      // for forward, exchange
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "steps/detail/engine/scopes.hpp"       // for make_scope
 #include "steps/detail/engine/step_record.hpp"  // for call_function
 #include "steps/detail/wait/sync_waiter.hpp"    // for sync_waiter_base, sync_entry
@@ -121,7 +122,7 @@ struct sync_scope : scope {
     t.object.end_wait(t);
     t.core->timers().disarm(t);
   }
-  static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
+  ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
 
   ISync& object;
   sync_waiter* waiter = nullptr;

@@ -129,8 +129,10 @@ class NitroSteps final : public IAsyncSteps {
   explicit NitroSteps(async::event_loop& loop) noexcept : NitroSteps(&async::detail::core_of(loop)) {}
   /// The same on a pool, see AsyncSteps. Its branches take turns on the flow's loop.
   explicit NitroSteps(async::threadpool& pool) noexcept : NitroSteps(nullptr) { flow_->pool = &pool.core(); }
+  /// The same with a priority, see AsyncSteps.
+  NitroSteps(async::threadpool& pool, async::priority wanted) noexcept : NitroSteps(pool) { flow_->level = wanted; }
   ~NitroSteps() {
-    if (flow_ == nullptr) return;
+    if (flow_ == nullptr || detail::is_left_behind(*flow_)) return;
     if (!detail::destroy_root(*flow_)) {
       std::fprintf(stderr, "asyncsteps: a NitroSteps that was not made by new is destroyed by a callback of its own\n");
       std::terminate();
@@ -139,6 +141,7 @@ class NitroSteps final : public IAsyncSteps {
   }
 
   static void operator delete(NitroSteps* face, std::destroying_delete_t) {
+    if (detail::is_left_behind(*face->flow_)) return;
     if (!detail::destroy_root(*face->flow_)) {
       face->flow_->detach();
     } else {

@@ -6,10 +6,13 @@
 #include <utility>      // for exchange, forward, in_place, move
 
 #include "async/detail/base/spin_lock.hpp"      // for spin_lock
-#include "async/detail/call/call_result.hpp"    // for make_state, submitted, free_state
+#include "async/detail/call/call_result.hpp"    // for make_state, submitted, handed_in, free_state
 #include "async/detail/call/future_access.hpp"  // for future_access
+#include "async/detail/loop/loop_core.hpp"      // for loop_core, message
 #include "async/detail/pool/pool_core.hpp"      // for pool_core
+#include "async/event_loop.hpp"                 // for event_loop
 #include "async/future.hpp"                     // for future
+#include "async/priority.hpp"                   // for priority
 #include "async/threadpool.hpp"                 // for threadpool
 #include "steps/detail/root/pooled_flow.hpp"    // for pooled_flow
 #include "steps/detail/wait/flow_result.hpp"    // for flow_result
@@ -19,16 +22,17 @@ namespace steps {
 
 namespace detail {
 
-/// A flow of one step that waits in a pool's queue for the thread that makes and starts it; then its result.
+/// A flow of one step that waits for the thread that makes and starts it; then its result.
 template <class T, class F>
-class posted_flow final : public flow_result<T>, async::detail::message {
+class owned_flow : public flow_result<T>, async::detail::message {
+ protected:
   using result_state = async::detail::result_state;
   using delivery = async::detail::delivery;
 
  public:
   template <class G>
-  explicit posted_flow(async::detail::pool_core& pool, G&& body)
-      : flow_result<T>(how, &pool), message(&cancel_arrived), body_(std::in_place, std::forward<G>(body)) {}
+  explicit owned_flow(const result_state::operations& its, async::detail::pool_core* pool, G&& body)
+      : flow_result<T>(its, pool), message(&cancel_arrived), body_(std::in_place, std::forward<G>(body)) {}
 
   void end(flow& f, bool failed) override {
     leave();
@@ -39,23 +43,7 @@ class posted_flow final : public flow_result<T>, async::detail::message {
     flow_result<T>::cancelled();
   }
 
- private:
-  static posted_flow& of(result_state& s) noexcept { return static_cast<posted_flow&>(s); }
-
-  static bool make(result_state& s) {
-    posted_flow& self = of(s);
-    auto place = self.pool()->place_for_flow();
-    flow* const f = self.make_flow(place.core());
-    if (f == nullptr) return true;
-    if (!self.enter(*f)) {
-      begin(*f, delivery::dropped);
-    } else if (place.here) {
-      place.visit([f] { start_here(*f); });
-    } else if (!place.core().push(*f)) {
-      begin(*f, delivery::dropped);
-    }
-    return false;
-  }
+ protected:
   /// Null: there is an error.
   flow* make_flow(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;
@@ -78,7 +66,7 @@ class posted_flow final : public flow_result<T>, async::detail::message {
     return f;
   }
 
-  static void drop(result_state& s) noexcept { of(s).body_.reset(); }
+  static void drop(result_state& s) noexcept { static_cast<owned_flow&>(s).body_.reset(); }
 
   /// From here on the flow can be cancelled. False: it has been.
   bool enter(flow& f) noexcept {
@@ -88,34 +76,104 @@ class posted_flow final : public flow_result<T>, async::detail::message {
     core_ = f.core;
     return true;
   }
+  /// cancel() of the future: sends this object to the flow's loop, once.
+  static void request_stop(result_state& s) noexcept {
+    auto& self = static_cast<owned_flow&>(s);
+    const std::lock_guard here(self.lock_);
+    if (std::exchange(self.is_cancelled_, true) || self.core_ == nullptr) return;
+    self.add_reference();
+    if (!self.core_->push(self)) self.release();  // the loop cancels its flows; the future has a reference
+  }
+
+ private:
   /// The flow ends. Its loop may go when this has returned.
   void leave() noexcept {
     flow_ = nullptr;
     const std::lock_guard here(lock_);
     core_ = nullptr;
   }
-  /// cancel() of the future: sends this object to the flow's loop, once.
-  static void request_stop(result_state& s) noexcept {
-    posted_flow& self = of(s);
-    const std::lock_guard here(self.lock_);
-    if (std::exchange(self.is_cancelled_, true) || self.core_ == nullptr) return;
-    self.add_reference();
-    if (!self.core_->push(self)) self.release();  // the loop cancels its flows; the future has a reference
-  }
   static void cancel_arrived(async::detail::message& m, delivery kind) {
-    auto& self = static_cast<posted_flow&>(m);
+    auto& self = static_cast<owned_flow&>(m);
     if (kind == delivery::on_loop && self.flow_ != nullptr) cancel_on_loop(*self.flow_);
     self.release();
   }
-
-  static constexpr result_state::operations how{&make, &drop, &request_stop, &async::detail::free_state<posted_flow>,
-                                                false};
 
   std::optional<F> body_;
   flow* flow_ = nullptr;  // of the thread that starts the flow, then of its loop's
   async::detail::spin_lock lock_;
   bool is_cancelled_ = false;                 // these are guarded by the lock
   async::detail::loop_core* core_ = nullptr;  // null: the flow has not started, or has ended
+};
+
+/// The priority of a posted flow; one that is known when the program is compiled takes no room.
+struct ranked {
+  async::priority value;
+};
+struct unranked {
+  static constexpr async::priority value = async::priority::normal;
+};
+
+/// Waits in a pool's queue.
+template <class T, class F, class Level = unranked>
+class posted_flow final : public owned_flow<T, F> {
+  using base = owned_flow<T, F>;
+  using typename base::delivery;
+  using typename base::result_state;
+
+ public:
+  template <class G>
+  explicit posted_flow(async::detail::pool_core& pool, G&& body, Level level = {})
+      : base(how, &pool, std::forward<G>(body)), level_(level) {}
+
+ private:
+  static bool make(result_state& s) {
+    auto& self = static_cast<posted_flow&>(s);
+    auto place = self.pool()->place_for_flow();
+    flow* const f = self.make_flow(place.core());
+    if (f == nullptr) return true;
+    if (self.level_.value != async::priority::normal) place.rank(f->level = self.level_.value);
+    if (!self.enter(*f)) {
+      begin(*f, delivery::dropped);
+    } else if (place.here) {
+      place.visit([f] { start_here(*f); });
+    } else if (!place.core().push(*f)) {
+      begin(*f, delivery::dropped);
+    }
+    return false;
+  }
+
+  static constexpr result_state::operations how{&make, &base::drop, &base::request_stop,
+                                                &async::detail::free_state<posted_flow>, false};
+
+  [[no_unique_address]] const Level level_;
+};
+
+/// Waits in a loop's inbox, as a callback.
+template <class T, class F>
+class flow_for_loop final : public owned_flow<T, F> {
+  using base = owned_flow<T, F>;
+  using typename base::delivery;
+  using typename base::result_state;
+
+ public:
+  template <class G>
+  explicit flow_for_loop(async::detail::loop_core& loop, G&& body)
+      : base(how, nullptr, std::forward<G>(body)), loop_(loop) {}
+
+ private:
+  /// In a turn of the loop.
+  static bool make(result_state& s) {
+    auto& self = static_cast<flow_for_loop&>(s);
+    flow* const f = self.make_flow(self.loop_);
+    if (f == nullptr) return true;
+    begin(*f, self.enter(*f) ? delivery::on_loop : delivery::dropped);
+    return false;
+  }
+
+  static constexpr result_state::operations how{&make, &base::drop, &base::request_stop,
+                                                &async::detail::free_state<flow_for_loop>, false};
+
+  async::detail::loop_core& loop_;
 };
 
 }  // namespace detail
@@ -145,6 +203,47 @@ async::future<T> post(async::threadpool& pool, F&& body) {
   using state = detail::posted_flow<T, std::decay_t<F>>;
   auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body));
   return async::detail::future_access::make<T>(async::detail::submitted(made));
+}
+
+/// The same with a priority: the flow starts, goes on after each wait or relinquish(), and runs its branches before or
+/// after other tasks and flows of the pool, as async::priority says. Calls by await(pool, f) are of normal priority.
+template <class T = void, class F>
+async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body) {
+  static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
+                "the body of a flow is called as body(IAsyncSteps&)");
+  static_assert(detail::is_future_type<T>);
+  if (wanted == async::priority::normal) return post<T>(pool, std::forward<F>(body));
+  using state = detail::posted_flow<T, std::decay_t<F>, detail::ranked>;
+  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), detail::ranked{wanted});
+  return async::detail::future_access::make<T>(async::detail::submitted(made, wanted));
+}
+
+/// A flow without an owner on one event loop, an AsyncTool or pool.loop(i) among them, where it stays. Its first step
+/// runs in a turn of the loop, never inside this call.
+///
+///   async::future<int> answer = steps::post<int>(loop, [](steps::IAsyncSteps& asi) { asi.success(42); });
+///
+/// Use it for flows that share data with the loop's callbacks without a lock. Do not use it to spread work over cores
+/// (a pool), nor wait for the future in a callback or step of this loop: get() throws there.
+///
+/// Order       flows start in the order in which one thread has posted them, among its other posts to the loop.
+/// Threads     any, as event_loop::post().
+/// Exceptions  std::bad_alloc; what copying the body throws. No flow is made then. The future throws an error of the
+///             flow: Error, or the exception that caused it; when nobody holds the future, the error is dropped.
+/// Cancel      as on a pool. The body of a flow that has not started is destroyed by the thread that cancels it.
+/// Lifetime    the loop's destructor cancels the flows that have not ended, with their cancel handlers, and drops those
+///             that have not started: broken promise. The future may outlive the loop.
+/// Memory      recycled blocks: one for the body and the future, one for the way to the loop, and one for the flow when
+///             it starts.
+template <class T = void, class F>
+async::future<T> post(async::event_loop& loop, F&& body) {
+  static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
+                "the body of a flow is called as body(IAsyncSteps&)");
+  static_assert(detail::is_future_type<T>);
+  using state = detail::flow_for_loop<T, std::decay_t<F>>;
+  auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
+  const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };
+  return async::detail::future_access::make<T>(async::detail::handed_in(made, send));
 }
 
 }  // namespace steps

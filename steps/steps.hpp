@@ -6,11 +6,14 @@
 #include "steps/asynctool.hpp"    // exports AsyncTool
 #include "steps/completion.hpp"   // exports completion
 #include "steps/errors.hpp"       // exports ErrorCode, Error
+#include "steps/every.hpp"        // exports Every, MissedTicks, Tick
 #include "steps/iasyncsteps.hpp"  // exports IAsyncSteps
 #include "steps/isync.hpp"        // exports ISync
 #include "steps/limiter.hpp"      // exports Limiter
 #include "steps/mutex.hpp"        // exports Mutex
 #include "steps/nitrosteps.hpp"   // exports NitroSteps
+#include "steps/retry.hpp"        // exports Retry
+#include "steps/semaphore.hpp"    // exports Semaphore
 #include "steps/spawn.hpp"        // exports post
 #include "steps/state.hpp"        // exports State
 #include "steps/throttle.hpp"     // exports Throttle

@@ -5,10 +5,12 @@
 #include <tuple>       // for tuple, apply
 #include <utility>     // for declval, forward, move
 
-#include "async/blocking_pool.hpp"       // for blocking_pool
-#include "async/threadpool.hpp"          // for threadpool
-#include "steps/detail/calls.hpp"        // for discard_results
-#include "steps/detail/result_wait.hpp"  // for result_wait
+#include "async/blocking_pool.hpp"         // for blocking_pool
+#include "async/detail/pool/dropping.hpp"  // for dropping
+#include "async/errors.hpp"                // for stopped
+#include "async/threadpool.hpp"            // for threadpool
+#include "steps/detail/calls.hpp"          // for discard_results
+#include "steps/detail/result_wait.hpp"    // for result_wait
 
 /// await(pool, f, args...): a thread of the pool makes the call while the flow waits.
 namespace steps::detail {
@@ -32,11 +34,18 @@ struct pool_call_step final : Face {
     auto& self = static_cast<pool_call_step&>(s);
     discard_results(*s.flow_);
     auto done = wait::begin(s);
-    self.pool.execute(task{std::move(done), std::move(self.bound)});
+    self.pool.core().template submit<task>(std::move(done), std::move(self.bound));
   }
 
   /// The pool's task. Makes no call when the step does not wait any more.
   struct task {
+    task(typename wait::token&& d, call&& b) : done(std::move(d)), bound(std::move(b)) {}
+    task(task&&) = default;
+    task& operator=(task&&) = delete;
+    ~task() {
+      if (done && async::detail::dropping::is_here()) wait::end(done, []() -> result { throw async::stopped(); });
+    }
+
     typename wait::token done;
     call bound;
 

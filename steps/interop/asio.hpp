@@ -18,8 +18,9 @@
 #include <string>       // for string, to_string
 #include <type_traits>  // for decay_t, is_same_v
 
-#include "async/event_loop.hpp"   // for event_loop
-#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+#include "async/event_loop.hpp"                  // for event_loop
+#include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
+#include "steps/interop/detail/abort_scope.hpp"  // for on_abort
 
 /// Boost.Asio 1.70 or newer: its operations as waits of steps, and event loops that run inside an io_context.
 /// `boost/asio.hpp` of Boost 1.74 forgets the standard header `utility`: with g++ 11 and newer it does not compile as
@@ -27,32 +28,6 @@
 /// Boost before 1.79 uses std::result_of, which libc++ lacks in C++20: compile with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT
 /// there.
 namespace steps {
-
-namespace detail {
-
-/// Calls function() when the step ends by an error, a timeout or cancel(), before its cancel handlers; not on success.
-template <class F>
-struct abort_scope : scope {
-  explicit abort_scope(F&& f) noexcept : function(std::move(f)) {}
-  static void left(scope& self) noexcept {
-    auto& s = static_cast<abort_scope&>(self);
-    if (self.ops == nullptr) s.function();  // by error or cancel: the scope has been taken off first
-    std::destroy_at(&s.function);
-  }
-  // As for timers: left before the cancel handlers run, and not replaced by setCancel().
-  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
-
-  F function;
-};
-
-template <class F>
-void on_abort(step& s, F function) {
-  flow& f = *s.flow_;
-  if (!has_room(f, sizeof(abort_scope<F>))) throw unwinding(errors::InternalError, info_of(f));
-  make_scope<abort_scope<F>>(f, s, std::move(function));
-}
-
-}  // namespace detail
 
 namespace interop {
 

@@ -9,10 +9,12 @@
 #include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, move
 
+#include "async/blocking_pool.hpp"                  // for blocking_pool
 #include "async/detail/base/durations.hpp"          // for to_nanoseconds
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/future.hpp"                         // for future, promise
 #include "async/threadpool.hpp"                     // for threadpool
+#include "steps/detail/pool_call.hpp"               // for pool_of_calls
 #include "steps/interop/detail/awaiters.hpp"        // for pool_awaiter, flow_awaiter
 #include "steps/interop/detail/step_coroutine.hpp"  // for coroutine_step
 #include "steps/interop/task.hpp"                   // for task
@@ -78,6 +80,7 @@ detached finish_with(async::promise<T> end, task<T> work) {
 /// Resumes the coroutine as a task of the pool, on one of its threads. Throws async::stopped, async::queue_full,
 /// std::bad_alloc. A coroutine that is a step resumes on its flow's loop: use post() to run code on the pool.
 inline auto schedule(async::threadpool& pool) noexcept { return detail::pool_awaiter(pool); }
+inline auto schedule(async::blocking_pool& pool) noexcept { return detail::pool_awaiter(pool); }
 
 /// Resumes the coroutine in a turn of the loop. Throws std::bad_alloc; std::future_error (broken promise) when the loop
 /// has gone.
@@ -96,15 +99,15 @@ auto sleep_for(async::event_loop& loop, std::chrono::duration<Rep, Period> delay
 /// Calls f(arguments...) as a task of the pool, with copies of both as std::async makes them, and resumes the coroutine
 /// there with its value or exception. It is pool.post() without a future. Throws async::stopped, async::queue_full,
 /// std::bad_alloc. When the coroutine is destroyed meanwhile, the call goes on and its result is dropped.
-template <class F, class... A>
+template <steps::detail::pool_of_calls Pool, class F, class... A>
   requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
-auto post(async::threadpool& pool, F&& f, A&&... arguments) {
+auto post(Pool& pool, F&& f, A&&... arguments) {
   static_assert(detail::is_destroyed_once<F>(),
                 "g++ 12 destroys a lambda with such captures twice when it is made inside a co_await expression: give "
                 "post() arguments in place of captures, or name the lambda before and pass it without std::move()");
   using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>;
-  return detail::call_awaiter<result, std::decay_t<F>, std::decay_t<A>...>(pool, std::forward<F>(f),
-                                                                           std::forward<A>(arguments)...);
+  return detail::call_awaiter<Pool, result, std::decay_t<F>, std::decay_t<A>...>(pool, std::forward<F>(f),
+                                                                                 std::forward<A>(arguments)...);
 }
 
 /// Resumes the coroutine in a turn of the loop when the future is ready, with its value or exception. A future of this

@@ -7,7 +7,8 @@
 #include <string_view>  // for string_view
 #include <utility>      // for move
 
-#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+#include "steps/iasyncsteps.hpp"         // for IAsyncSteps
 
 /// std::stop_token for flows: a token of a step, and a flow that a token cancels. This header is empty where the
 /// standard library has no <stop_token> (no __cpp_lib_jthread): libc++ 18 and 19 need -fexperimental-library.
@@ -23,7 +24,7 @@ struct stop_scope : scope {
     std::destroy_at(&s.source);
   }
   // As for timers: left before the cancel handlers run, and not replaced by setCancel().
-  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
+  ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 
   std::stop_source source;
 };

@@ -7,9 +7,12 @@
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
-#include "steps/interop/detail/operation.hpp"    // for operation_awaiter, hosted_promise
-#include "steps/interop/detail/queue_block.hpp"  // for step_queue_awaiter
-#include "steps/interop/detail/task_state.hpp"   // for task_state
+#include "async/detail/call/future_access.hpp"    // for is_own_future
+#include "steps/interop/detail/future_block.hpp"  // for await_future
+#include "steps/interop/detail/operation.hpp"     // for operation_awaiter, hosted_promise
+#include "steps/interop/detail/queue_block.hpp"   // for step_queue_awaiter
+#include "steps/interop/detail/select_block.hpp"  // for step_select_awaiter
+#include "steps/interop/detail/task_state.hpp"    // for task_state
 
 namespace steps::interop {
 
@@ -157,6 +160,11 @@ struct task_promise_base : hosted_promise {
       return std::forward<A>(awaitable).operator co_await();
     } else if constexpr (requires { std::remove_cvref_t<A>::is_queue_awaitable; }) {
       return step_queue_awaiter<typename std::remove_cvref_t<A>::call>(std::forward<A>(awaitable).take_call());
+    } else if constexpr (requires { std::remove_cvref_t<A>::is_select_awaitable; }) {
+      using awaiter = typename std::remove_cvref_t<A>::template awaiter<step_select_awaiter>;
+      return awaiter(std::forward<A>(awaitable).take_cases());
+    } else if constexpr (async::detail::is_own_future<std::remove_cvref_t<A>>) {
+      return await_future(std::forward<A>(awaitable));
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else {

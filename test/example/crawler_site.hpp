@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -30,9 +31,9 @@ inline std::vector<std::string> links_in(const std::string& text) {
   return links;
 }
 
-/// The site that crawler.cpp visits: pages are the files below a folder, links are their #include lines. It answers
-/// from its own thread after a millisecond. It loses the first request for every tenth page, and is too busy for the
-/// first request for every seventh. It takes eight connections.
+/// A server of the site that crawler.cpp visits: pages are the files below a folder, links are their #include lines. It
+/// answers from its own thread after a millisecond. Its first request for a page is lost for every tenth page or so,
+/// and finds it too busy for every seventh. It takes eight connections.
 class site {
  public:
   explicit site(std::filesystem::path root) : root_(std::move(root)) {
@@ -52,28 +53,26 @@ class site {
     ++requests_;
     network_.deferred(1ms, [this, page, answer] {
       const bool first = asked_.insert(page).second;
-      if (first && asked_.size() % 10 == 0) return;
+      const int sum = std::accumulate(page.begin(), page.end(), 0);
+      if (first && sum % 10 == 0) return;
       std::string text;
-      if (first && asked_.size() % 7 == 0) {
+      if (first && sum % 7 == 0) {
         answer.error("Busy", page);
       } else if (!read(page, text)) {
         answer.error("NotFound", page);
-      } else if (answer.success(std::move(text))) {
-        ++delivered_;
+      } else {
+        answer.success(std::move(text));
       }
     });
   }
   std::size_t requests() const { return requests_; }
-  std::size_t delivered() const { return delivered_; }  // in time
 
-  /// Finds the pages that a crawler should find, one after the other; returns how many.
-  std::size_t walk(const std::string& page, page_list& seen) const {
-    if (!seen.emplace(page, "").second) return 0;
+  /// Finds the pages that a crawler should find, one after the other.
+  void walk(const std::string& page, page_list& seen) const {
+    if (!seen.emplace(page, "").second) return;
     std::string text;
-    if (!read(page, text)) return seen[page] = "NotFound", 0;
-    std::size_t there = 1;
-    for (const std::string& link : links_in(text)) there += walk(link, seen);
-    return there;
+    if (!read(page, text)) seen[page] = "NotFound";
+    for (const std::string& link : links_in(text)) walk(link, seen);
   }
 
  private:
@@ -84,7 +83,7 @@ class site {
   }
 
   const std::filesystem::path root_;
-  std::atomic<std::size_t> connections_{0}, requests_{0}, delivered_{0};
+  std::atomic<std::size_t> connections_{0}, requests_{0};
   std::set<std::string> asked_;  // by its thread only
   steps::AsyncTool network_;
 };

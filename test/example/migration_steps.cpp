@@ -113,6 +113,23 @@ bool tokio_and_go() {
   return false;
 }
 
+/// retry (tokio-retry, Polly, cockatiel), interval and Semaphore of tokio.
+bool retry_interval_semaphore() {
+  steps::AsyncTool tool;
+  steps::Semaphore permits(1);
+  std::size_t attempts = 0, rounds = 0;
+  steps::AsyncSteps flow{tool};
+  flow.retry(steps::Retry{.attempts = 3, .delay = 1ms}.on("Busy"), [&attempts](IAsyncSteps& asi) {
+    if (++attempts < 3) asi.error("Busy");
+  });
+  flow.every({.period = 1ms, .missed = steps::MissedTicks::burst}, [&](IAsyncSteps& asi, const steps::Tick& tick) {
+    if (tick.number == 4) asi.breakLoop();
+    asi.sync(permits, [&rounds](IAsyncSteps&) { ++rounds; });
+  });
+  flow.promise().get();
+  return attempts == 3 && rounds == 4;
+}
+
 bool futoin_names() {
   futoin::ri::AsyncTool tool;
   futoin::ri::AsyncSteps flow{tool};
@@ -139,9 +156,13 @@ int main() {
   const struct {
     const char* from;
     bool (*works)();
-  } rows[] = {
-      {"boost::async", boost_async}, {"PPL tasks", ppl_tasks},     {"PPL cancellation_token", cancellation_token},
-      {"tokio, Go", tokio_and_go},   {"FutoIn C++", futoin_names}, {"FutoIn C++, new code", futoin_new_code}};
+  } rows[] = {{"boost::async", boost_async},
+              {"PPL tasks", ppl_tasks},
+              {"PPL cancellation_token", cancellation_token},
+              {"tokio, Go", tokio_and_go},
+              {"retry, interval, Semaphore", retry_interval_semaphore},
+              {"FutoIn C++", futoin_names},
+              {"FutoIn C++, new code", futoin_new_code}};
   int wrong = 0;
   for (const auto& row : rows) {
     const bool works = row.works();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The thread pool: tasks with and without a result, tasks that wait for tasks, a limited backlog.
+// The thread pool: tasks with and without a result, tasks that wait for tasks, a limited backlog, priorities.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -57,6 +57,18 @@ std::uint64_t factorial(async::threadpool& pool, std::uint64_t n) {
 }
 // [/wait]
 
+void priorities() {
+  async::threadpool pool(1);
+  std::atomic<bool> is_clean{false};
+  // [priorities]
+  pool.execute(async::priority::low, [&is_clean] { is_clean = true; });  // when there is nothing else to do
+  async::future<int> answer = pool.post(async::priority::high, [] { return 6 * 7; });  // before all that waits
+  // [/priorities]
+  expect(answer.get() == 42, "priorities");
+  pool.wait_idle();
+  expect(is_clean, "priorities, in the background");
+}
+
 void options() {
   std::atomic<int> ran{0};
   // [options]
@@ -84,6 +96,7 @@ int main() {
     expect(factorial(pool, 20) == 2'432'902'008'176'640'000, "wait");
   }
   options();
+  priorities();
   std::printf("%d of %d snippets do what they show\n", snippets - failures, snippets);
   return failures == 0 ? 0 : 1;
 }

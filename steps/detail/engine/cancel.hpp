@@ -48,6 +48,7 @@ inline void waiting_flows::close() noexcept {
     if (f->is_cancel_held()) {
       f = f->list_next;
     } else {
+      f->core->note_cancelled_flow();
       cancel_outside_turn(*f);
       f = list;
     }

@@ -13,7 +13,7 @@
 
 #include "steps/detail/engine/step_record.hpp"  // for call_function
 
-/// The steps of loop(), repeat() and forEach(): one record each, which runs again until the loop ends.
+/// The steps of loop(), repeat(), forEach() and every(): one record each, which runs again until the loop ends.
 namespace steps {
 
 /// The name of a loop, given to the loop, break or continue. Without a text: the innermost loop.
@@ -79,6 +79,9 @@ struct loop_step final : loop_head<Face> {
   static void run(step& s) {
     auto& self = static_cast<loop_step&>(s);
     s.flags_ |= record_flag::begun;
+    if constexpr (requires { self.body.waits(s); }) {
+      if (self.body.waits(s)) return;
+    }
     if (self.body.next(*s.flow_)) {
       self.body.call(*s.flow_, static_cast<Face&>(s));
     } else {

@@ -106,11 +106,16 @@ inline step* first_of_turn(flow& f, verdict why) {
   return unwind_error(f, f.cur);
 }
 
+[[gnu::noinline]] inline void cancel_at_close(flow& f) noexcept {
+  if (f.root.parent_ == nullptr && !f.is_cancel_held()) f.core->note_cancelled_flow();
+  cancel_outside_turn(f);
+}
+
 /// Called by the loop's ready queue.
 inline void resume(async::detail::runnable& r) {
   flow& f = static_cast<flow&>(r);
   if (f.core->closing()) [[unlikely]]
-    return cancel_outside_turn(f);
+    return cancel_at_close(f);
   const verdict why = f.begin_turn();
   f.end_wait();
   unsigned left = f.burst;  // read first, for the flow may end below

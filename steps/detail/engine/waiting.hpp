@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include "async/detail/base/config.hpp"      // for ASYNCSTEPS_SHARED
 #include "async/detail/loop/loop_core.hpp"   // for loop_core, loop_extension
 #include "steps/detail/flow/flow.hpp"        // for flow
 #include "steps/detail/flow/flow_state.hpp"  // for verdict
@@ -8,7 +9,7 @@
 namespace steps::detail {
 
 /// The root flows of a loop that have waited. They are cancelled when the loop is destroyed.
-struct waiting_flows final : async::detail::loop_extension {
+struct ASYNCSTEPS_SHARED waiting_flows final : async::detail::loop_extension {
   explicit waiting_flows(async::detail::loop_core&) noexcept {}
   void close() noexcept override;
 

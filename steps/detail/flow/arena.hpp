@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <algorithm>    // for max
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
 #include <cstring>      // for memcpy
@@ -15,7 +16,8 @@
 namespace steps::detail {
 
 inline constexpr std::size_t granule = 8;
-inline constexpr std::size_t chunk_size = 512;
+inline constexpr std::size_t chunk_size = 512;        // at least
+inline constexpr std::size_t first_chunk_size = 192;  // of a flow that executes: it may wait, with little more in it
 
 constexpr std::size_t round_up(std::size_t size, std::size_t to) noexcept { return (size + to - 1) / to * to; }
 
@@ -46,8 +48,8 @@ inline std::string_view arena_exceeded(const flow& f) noexcept {
 /// with fixed memory.
 [[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
   if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
-  std::size_t bytes = chunk_head + size + jump_size;
-  if (bytes < chunk_size) bytes = chunk_size;
+  const std::size_t least = f.chunks == nullptr && f.executes() ? first_chunk_size : chunk_size;
+  const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
   std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
   f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};
   std::byte* const start = memory + chunk_head;

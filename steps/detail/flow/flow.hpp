@@ -7,7 +7,7 @@
 #include "async/detail/base/atomics.hpp"             // for atomic
 #include "async/detail/base/reference_count.hpp"     // for reference_count
 #include "async/detail/loop/loop_core.hpp"           // for message, loop_core
-#include "async/detail/pool/job.hpp"                 // for job
+#include "async/detail/pool/job.hpp"                 // for posted_job
 #include "steps/detail/flow/control_block_slot.hpp"  // for control_block_slot
 #include "steps/detail/flow/executing_flag.hpp"      // for executing_flag
 #include "steps/detail/flow/flow_state.hpp"          // for flow_state
@@ -175,7 +175,7 @@ struct flow_control_block {
 };
 
 /// A branch that is offered to the workers of a pool; lies in the branch's result slot until it begins.
-struct offered_branch : async::detail::job {
+struct offered_branch : async::detail::posted_job {
   flow* branch;
 };
 

@@ -6,6 +6,7 @@
 
 #include "async/detail/base/config.hpp"       // for ASYNC_ASSERT
 #include "async/detail/loop/ready_queue.hpp"  // for runnable
+#include "async/priority.hpp"                 // for priority
 
 namespace steps::detail {
 
@@ -261,7 +262,8 @@ class flow_state : public async::detail::runnable {
   std::uint8_t end_blockers_ = 0;
 
  public:
-  std::uint16_t burst = 100;  ///< steps in a row
+  async::priority level = async::priority::normal;  ///< of a flow on a pool
+  std::uint16_t burst = 100;                        ///< steps in a row
 };
 
 }  // namespace steps::detail

@@ -6,16 +6,17 @@
 #include <memory>       // for destroy_at
 #include <string_view>  // for string_view
 
-#include "async/errors.hpp"             // for stopped, queue_full
-#include "steps/detail/flow/arena.hpp"  // for clear_results
-#include "steps/detail/flow/flow.hpp"   // for flow, pending_error
-#include "steps/state.hpp"              // for State, state_access
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+#include "async/errors.hpp"              // for stopped, queue_full, dropped_call
+#include "steps/detail/flow/arena.hpp"   // for clear_results
+#include "steps/detail/flow/flow.hpp"    // for flow, pending_error
+#include "steps/state.hpp"               // for State, state_access
 
 /// The error of a flow and its text, and the conversion of exceptions of users to errors.
 namespace steps::detail {
 
 /// The exception of asi.error(). The flow knows the error already, so a user's catch (...) does not swallow the error.
-class unwinding final : public Error {
+class ASYNCSTEPS_SHARED unwinding final : public Error {
  public:
   using Error::Error;
 };
@@ -85,77 +86,70 @@ inline void forget_error(flow& f) noexcept {
   if (f.state != nullptr) state_access::clear_info(*f.state);
 }
 
-/// Stores the exception that is being handled, and passes it to the trace hook.
-template <class E>
-void keep_exception(flow& f, const E* known, bool own) noexcept {
+/// Stores the exception that is being handled, and passes it to the trace hook, unless it is no std::exception. `own`:
+/// the error was made from it.
+[[gnu::noinline]] inline void keep_exception(flow& f, const std::exception* known, bool own) noexcept {
   try {
     State& s = state_of(f);
     state_access::exception(s) = std::current_exception();
     state_access::own_exception(s) = own;
-    if constexpr (requires { known->what(); }) {
-      if (const auto& trace = state_access::trace(s)) trace(*known);
-    }
+    if (known == nullptr) return;
+    if (const auto& trace = state_access::trace(s)) trace(*known);
   } catch (...) {  // no memory, or the trace hook has thrown: the error itself is known
-    return;
   }
 }
 
-inline bool is_broken_promise(const std::future_error& e) noexcept {
-  return e.code() == std::future_errc::broken_promise;
+/// Calls call(). What it throws goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
+/// std::exception. Exceptions of caught() pass through.
+template <class F, class Caught>
+[[gnu::always_inline]] inline void convert_exceptions(F&& call, const Caught& caught) {
+  try {
+    call();
+  } catch (const Error& e) {
+    caught(e.code(), e.explanation(), &e);
+  } catch (const async::stopped& e) {
+    caught(errors::Stopped, e.what(), &e);
+  } catch (const async::queue_full& e) {
+    caught(errors::QueueFull, e.what(), &e);
+  } catch (const async::dropped_call& e) {
+    const bool is_stopped = e.why() == async::dropped_call::reason::stopped;
+    caught(is_stopped ? errors::Stopped : errors::QueueFull, e.what(), &e);
+  } catch (const std::future_error& e) {
+    const bool is_broken = e.code() == std::future_errc::broken_promise;
+    caught(is_broken ? errors::BrokenPromise : ErrorCode(e.what()), is_broken ? e.what() : "", &e);
+  } catch (const std::exception& e) {
+    caught(ErrorCode(e.what()), "", &e);
+  } catch (...) {
+    caught(errors::InternalError, "an exception that is no std::exception", nullptr);
+  }
 }
 
-/// The conversion of the exception that is being handled to the flow's error. Out of line, which keeps the frame of the
-/// function that runs steps small.
+// Out of line, which keeps the frame of the function that runs steps small.
 [[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
   if (f.is_cancelled()) return;
   if (!f.is_failing()) set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, false);
 }
-[[gnu::noinline]] inline void catch_error(flow& f, const Error& e) noexcept {
+[[gnu::noinline]] inline void catch_exception(flow& f, ErrorCode code, std::string_view info,
+                                              const std::exception* e) noexcept {
   if (f.is_cancelled()) return;
-  set_error(f, e.code(), e.explanation());
-  keep_exception(f, &e, true);
-}
-[[gnu::noinline]] inline void catch_exception(flow& f, const std::exception& e) noexcept {
-  if (f.is_cancelled()) return;
-  set_error(f, e.what());
-  keep_exception(f, &e, true);
-}
-/// An exception of pools and futures, which has a code of its own; its text is the info.
-[[gnu::noinline]] inline void catch_known(flow& f, ErrorCode code, const std::exception& e) noexcept {
-  if (f.is_cancelled()) return;
-  set_error(f, code, e.what());
-  keep_exception(f, &e, true);
-}
-[[gnu::noinline]] inline void catch_future_error(flow& f, const std::future_error& e) noexcept {
-  is_broken_promise(e) ? catch_known(f, errors::BrokenPromise, e) : catch_exception(f, e);
-}
-[[gnu::noinline]] inline void catch_other(flow& f) noexcept {
-  if (f.is_cancelled()) return;
-  set_error(f, errors::InternalError, "an exception that is no std::exception");
-  keep_exception<void>(f, nullptr, true);
+  set_error(f, code, info);
+  keep_exception(f, e, true);
 }
 
 /// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
 void guarded(flow& f, F&& call) noexcept {
-  try {
-    call();
-  } catch (const unwinding& e) {
-    catch_unwinding(f, e);
-  } catch (const Error& e) {
-    catch_error(f, e);
-  } catch (const async::stopped& e) {
-    catch_known(f, errors::Stopped, e);
-  } catch (const async::queue_full& e) {
-    catch_known(f, errors::QueueFull, e);
-  } catch (const std::future_error& e) {
-    catch_future_error(f, e);
-  } catch (const std::exception& e) {
-    catch_exception(f, e);
-  } catch (...) {
-    catch_other(f);
-  }
+  const auto unless_known = [&f, &call]() __attribute__((always_inline)) {
+    try {
+      call();
+    } catch (const unwinding& e) {
+      catch_unwinding(f, e);
+    }
+  };
+  convert_exceptions(unless_known, [&f](ErrorCode code, std::string_view info, const std::exception* e) {
+    catch_exception(f, code, info, e);
+  });
 }
 
 inline std::string_view info_of(const flow& f) noexcept {
@@ -198,21 +192,9 @@ inline void report_exception(flow& f, bool to_hook) noexcept {
   try {
     if (to_hook && f.state != nullptr) {
       if (const auto& unhandled = state_access::unhandled(*f.state)) {
-        try {
-          std::rethrow_exception(error);
-        } catch (const Error& e) {
-          return unhandled(e.code());
-        } catch (const async::stopped&) {
-          return unhandled(errors::Stopped);
-        } catch (const async::queue_full&) {
-          return unhandled(errors::QueueFull);
-        } catch (const std::future_error& e) {
-          return unhandled(is_broken_promise(e) ? errors::BrokenPromise : ErrorCode(e.what()));
-        } catch (const std::exception& e) {
-          return unhandled(e.what());
-        } catch (...) {
-          return unhandled(errors::InternalError);
-        }
+        return convert_exceptions(
+            [&error] { std::rethrow_exception(error); },
+            [&unhandled](ErrorCode code, std::string_view, const std::exception*) { unhandled(code); });
       }
     }
     void* const block = async::detail::allocate_block(sizeof(late_report));

@@ -11,6 +11,8 @@
 #include <typeinfo>     // for type_info
 #include <utility>      // for index_sequence
 
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+
 /// Results between success() and the parameters of the next step: values one behind the other in raw memory, described
 /// by one static table for each list of types.
 namespace steps::detail {
@@ -31,11 +33,11 @@ constexpr std::string_view type_name() noexcept {
 }
 
 template <class T>
-inline constexpr type_tag type_tag_of{type_name<T>(),
+ASYNCSTEPS_SHARED inline constexpr type_tag type_tag_of{type_name<T>(),
 #if defined(__cpp_rtti)
-                                      &typeid(T)
+                                                        &typeid(T)
 #else
-                                      nullptr
+                                                        nullptr
 #endif
 };
 
@@ -145,13 +147,13 @@ struct pack {
     }(std::index_sequence_for<T...>());
   }
 
-  static constexpr pack_tag tag{static_cast<std::uint32_t>(count),
-                                static_cast<std::uint32_t>(size),
-                                static_cast<std::uint32_t>(align),
-                                types.data(),
-                                offsets.data(),
-                                (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy,
-                                (std::is_trivially_copyable_v<T> && ...) ? nullptr : &move};
+  ASYNCSTEPS_SHARED static constexpr pack_tag tag{static_cast<std::uint32_t>(count),
+                                                  static_cast<std::uint32_t>(size),
+                                                  static_cast<std::uint32_t>(align),
+                                                  types.data(),
+                                                  offsets.data(),
+                                                  (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy,
+                                                  (std::is_trivially_copyable_v<T> && ...) ? nullptr : &move};
 };
 
 /// True when values described by `given` begin with those of `wanted`.

@@ -9,6 +9,7 @@
 #include "async/detail/base/block_cache.hpp"      // for free_block
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/pool/pool_core.hpp"        // for this_pool
+#include "async/priority.hpp"                     // for priority
 #include "steps/detail/flow/branch_state.hpp"     // for branch_state
 #include "steps/detail/root/destroy_root.hpp"     // for branch_turn, end_turn_of
 #include "steps/detail/root/end_message.hpp"      // for end_message
@@ -133,7 +134,9 @@ inline void branch_taken(async::detail::job* j) noexcept {
   flow& b = *static_cast<offered_branch*>(j)->branch;
   auto place = async::detail::this_pool->place_for_flow();
   async::detail::loop_core& core = place.core();
-  if (place.here) {
+  const bool has_level = b.level != async::priority::normal;
+  if (has_level) place.rank(b.level);
+  if (place.here && !has_level) {  // else the first turn is queued like the others
     place.visit([&b, &core] { begin_branch(b, core); });
   } else if (!core.push(b) && bind_branch(b, core)) {
     end_unbegun(b);

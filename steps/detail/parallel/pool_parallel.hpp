@@ -98,6 +98,7 @@ struct pool_parallel : scope, branch_join {
       branch.run = &resume_branch;
       branch.burst = parent.burst;
       branch.pool = parent.pool;
+      branch.level = parent.level;
       branch.core = parent.core;  // until it has a loop of its own
       branch_state(branch.active.of_branch()).offer();
       branch.list_prev = nullptr;
@@ -114,7 +115,7 @@ struct pool_parallel : scope, branch_join {
       flow& branch = *std::exchange(b, b->list_next);
       const bool has_free_slot = branch.has_no_verdict();  // else its error lies there
       if (has_free_slot &&
-          pool.offer(::new (static_cast<void*>(branch.slot)) offered_branch{{&branch_taken}, &branch})) {
+          pool.offer(::new (static_cast<void*>(branch.slot)) offered_branch{{{&branch_taken}, nullptr}, &branch})) {
         if (!std::exchange(offered, true)) pool.offered();
       } else if (!f.core->push(branch)) {
         end_unbegun(branch);

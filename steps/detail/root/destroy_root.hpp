@@ -5,6 +5,7 @@
 #include <memory>     // for destroy_at
 #include <utility>    // for exchange
 
+#include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
 #include "async/detail/loop/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
@@ -100,7 +101,7 @@ struct branch_turn {
   const flow* branch;  // null: the flow is no branch, or has ended
   branch_turn* const outer;
 };
-inline constinit thread_local branch_turn* branch_turns = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local branch_turn* branch_turns = nullptr;
 inline branch_turn::branch_turn(const flow& b) noexcept
     : branch(b.root.parent_ != nullptr ? &b : nullptr), outer(std::exchange(branch_turns, this)) {}
 inline branch_turn::~branch_turn() { branch_turns = outer; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/loop/inbox.hpp"         // for message, delivery
 #include "async/detail/loop/loop_core.hpp"     // for loop_core, current_loop
 #include "steps/detail/flow/branch_state.hpp"  // for branch_state
@@ -22,7 +23,7 @@ class end_message : public async::detail::message {
     return m.deliver == &branch_told && branch_state(branch(m).active.of_branch()).is_bound();
   }
   /// The message that a branch itself is: the branch begins or, when it has begun, ends.
-  static void branch_told(async::detail::message& m, async::detail::delivery) {
+  ASYNCSTEPS_SHARED static void branch_told(async::detail::message& m, async::detail::delivery) {
     flow& b = branch(m);
     b.ops->on_message(b);
   }
@@ -35,7 +36,7 @@ class end_message : public async::detail::message {
       : message(&arrived), act_(act), parent_(parent) {}
 
  private:
-  static void arrived(message& m, async::detail::delivery) {
+  ASYNCSTEPS_SHARED static void arrived(message& m, async::detail::delivery) {
     auto& self = static_cast<end_message&>(m);
     self.act_(self);
   }

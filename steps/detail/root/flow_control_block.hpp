@@ -9,9 +9,10 @@
 #include <tuple>        // for tuple, apply
 #include <utility>      // for forward
 
-#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/loop/loop_entry.hpp"   // for loop_entry
-#include "steps/detail/engine/engine.hpp"     // for raise, wake
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/would_deadlock.hpp"  // for unknown_here
+#include "async/detail/loop/loop_entry.hpp"      // for loop_entry
+#include "steps/detail/engine/engine.hpp"        // for raise, wake
 
 /// Requests of other threads to a flow: one message to its loop, for which no thread waits. The flow may end or be
 /// destroyed before the message arrives, so the message refers to the flow's control block, which outlives it.
@@ -155,6 +156,8 @@ class flow_entry {
   explicit operator bool() const noexcept { return given_; }
   /// The flow is being cancelled before its start: there is nothing left to do.
   bool is_too_late() const noexcept { return too_late_; }
+  /// The thread is in the flow's loop, but only another module knows, which shares nothing with this one.
+  bool is_unknown() const noexcept { return unknown_; }
 
  private:
   [[gnu::noinline]] void enter(flow& f) noexcept {
@@ -173,6 +176,7 @@ class flow_entry {
       given_ = static_cast<bool>(*::new (static_cast<void*>(loop_))
                                      async::detail::loop_entry(*f.core, async::detail::loop_entry::who::owner));
       has_loop_ = true;
+      unknown_ = !given_ && f.core->is_current_elsewhere();
     }
   }
   [[gnu::noinline]] void leave_loop() noexcept {
@@ -181,6 +185,7 @@ class flow_entry {
 
   bool given_ = false;
   bool too_late_ = false;
+  bool unknown_ = false;
   start_state* held_ = nullptr;
   bool has_loop_ = false;
   alignas(async::detail::loop_entry) std::byte loop_[sizeof(async::detail::loop_entry)];  // g++ warns of an optional
@@ -196,6 +201,7 @@ class flow_entry {
   const flow_entry here(f);
   if (here) return misuse(f, literal);
   if (here.is_too_late()) return;
+  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
   on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
 }
 
@@ -213,6 +219,7 @@ template <class... A>
   flow& f = *s.flow_;
   const flow_entry here(f);
   if (here.is_too_late()) return;
+  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(
@@ -237,6 +244,7 @@ template <class... A>
   flow& f = *s.flow_;
   const flow_entry here(f);
   if (here.is_too_late()) return;
+  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {

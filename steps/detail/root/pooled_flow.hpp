@@ -27,6 +27,7 @@ struct pooled_flow {
     async::detail::free_block(&f, block_size);
   }
   [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
+    if (is_left_behind(f)) return;  // the parent's memory stays as it is
     if (!destroy_root(f)) {
       f.detach();
       return;

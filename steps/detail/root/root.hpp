@@ -5,9 +5,13 @@
 #include <utility>    // for exchange, move
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
+#include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
+#include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/pool/pool_loops.hpp"          // for pool_core, place_for_flow
 #include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
+#include "async/errors.hpp"                          // for stopped_by_fork
+#include "async/priority.hpp"                        // for priority
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
 #include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
 #include "steps/detail/root/remains.hpp"             // for begin_anew
@@ -58,7 +62,7 @@ struct unstarted_end {
   const flow* what;
   const unstarted_end* outer;  // its steps' destructors have led to this one
 };
-inline constinit thread_local const unstarted_end* unstarted_ends = nullptr;
+ASYNCSTEPS_SHARED inline constinit thread_local const unstarted_end* unstarted_ends = nullptr;
 
 /// Ends the execution of a flow that belongs to the caller and has not started.
 inline void end_unstarted(flow& f) noexcept {
@@ -103,16 +107,26 @@ inline void start_here(flow& f) {
 /// The task that starts a flow on a pool. The worker that runs it binds the flow to a loop for good.
 class start_task {
  public:
-  explicit start_task(flow& f) : pool_(*f.pool), remote_(&share_control_block(f)) { remote_->start.prepare(); }
+  explicit start_task(flow& f) : pool_(*f.pool), remote_(&share_control_block(f)), level_(f.level) {
+    remote_->start.prepare();
+  }
   start_task(start_task&& other) noexcept
-      : pool_(other.pool_), remote_(std::exchange(other.remote_, nullptr)), number_(other.number_) {}
+      : pool_(other.pool_),
+        remote_(std::exchange(other.remote_, nullptr)),
+        number_(other.number_),
+        level_(other.level_) {}
   start_task& operator=(start_task&&) = delete;
-  ~start_task() { drop_reference(); }
+  ~start_task() {
+    if (remote_ != nullptr && async::detail::dropping::is_of(&pool_)) async::detail::dropping::note(cancel());
+    drop_reference();
+  }
 
   /// Other threads see the flow execute.
   void queue() noexcept { number_ = remote_->start.queue(); }
   void operator()() {
     auto place = pool_.place_for_flow();
+    if (level_ != async::priority::normal) [[unlikely]]
+      place.rank(level_);
     async::detail::loop_core& core = place.core();
     if (place.here) {
       place.visit([this, &core] {  // before the flow can be reached there
@@ -129,6 +143,14 @@ class start_task {
   }
 
  private:
+  /// The pool drops the task: cancels the flow. False: another thread has.
+  bool cancel() noexcept {
+    if (!remote_->start.take(number_)) return false;
+    flow& f = *remote_->target;
+    remote_->start.cancel();  // first, since destructors of steps may cancel the flow, too
+    end_unstarted(f);
+    return true;
+  }
   flow* take(async::detail::loop_core& core) noexcept {
     if (!remote_->start.take(number_)) return nullptr;
     flow* const f = remote_->target;
@@ -147,6 +169,7 @@ class start_task {
   async::detail::pool_core& pool_;
   flow_control_block* remote_;
   std::uint32_t number_ = 0;
+  const async::priority level_;
 };
 
 /// For the flow's owner, when another thread cancels the flow before its start: waits until that has happened.
@@ -162,7 +185,11 @@ inline void queue_start(flow& f) {
   f.active.set();
   task.queue();
   try {
-    f.pool->submit(std::move(task));
+    if (f.level == async::priority::normal) [[likely]] {
+      f.pool->submit<start_task>(std::move(task));
+    } else {
+      f.pool->submit_with(f.level, async::task(std::move(task)));
+    }
   } catch (...) {
     start_state& word = *start_of(f);
     if (word.hold() == start_state::held::yes) {
@@ -175,9 +202,15 @@ inline void queue_start(flow& f) {
   }
 }
 
+/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's.
+inline bool is_left_behind(const flow& f) noexcept {
+  return (f.pool != nullptr && f.pool->is_left_behind()) || (f.core != nullptr && f.core->is_left_behind());
+}
+
 /// Hands the flow to its loop or pool. Throws std::bad_alloc, exceptions of the pool's queue, and Error when the loop
 /// has gone; the flow is idle then, with its steps as they were.
 [[gnu::noinline]] inline void execute_rare(flow& f) {
+  if (is_left_behind(f)) throw async::stopped_by_fork();
   if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (!begin_anew(f)) return;
   if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());

@@ -6,7 +6,7 @@
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/future/future_watch.hpp"  // for watchers_of, is_ready
+#include "async/detail/future/future_watch.hpp"  // for watch, watchers_of, is_ready
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
@@ -55,14 +55,14 @@ struct watch_scope : scope, async::detail::timer_node {
     } catch (...) {
       return;
     }
-    async::detail::watchers_of(state).add(*block, state);
+    async::detail::watch(*block, state);
   }
   /// Registers anew after a notification that was for another future, whose state had the same address. False: there
   /// was no notification.
   bool listen_again() noexcept {
     if (block == nullptr || std::exchange(block->is_listed, true)) return false;
     block->wait.share();
-    async::detail::watchers_of(state).add(*block, state);
+    async::detail::watch(*block, state);
     return true;
   }
   void arm_again() noexcept {

@@ -9,18 +9,12 @@
 #include "async/detail/loop/timer_queue.hpp"     // for timer_node
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/select/select_limit.hpp"  // for timer_limit
-#include "steps/detail/engine/waiting.hpp"       // for wake
 #include "steps/detail/wait/queue_wait.hpp"      // for queue_caller
+#include "steps/detail/wait/run_again.hpp"       // for run_again
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
 /// What wakes a step of select(): a place for each case that it waits for.
 namespace steps::detail {
-
-/// Runs the step again if its flow still waits in it. On the loop's thread.
-inline void run_again(step& s) {
-  flow& f = *s.flow_;
-  if (f.is_waiting() && f.has_no_verdict() && f.cur == &s) wake(f, verdict::rerun);
-}
 
 /// A place in the line of a queue. A wake-up is used by an attempt that begins after it; leave() passes on all others,
 /// since a queue wakes one waiter for each element.

@@ -5,10 +5,11 @@
 #include <type_traits>  // for is_invocable_v, is_same_v, conditional_t, decay_t
 #include <utility>      // for forward, in_place_t, index_sequence
 
-#include "async/detail/select/select_case.hpp"  // for queue_watch, result_watch
-#include "async/detail/select/selection.hpp"    // for selection, case_kind
-#include "steps/detail/engine/step_record.hpp"  // for discard_results
-#include "steps/detail/wait/select_places.hpp"  // for queue_place, ready_place, no_place, limit_timer
+#include "async/detail/select/select_case.hpp"   // for queue_watch, result_watch
+#include "async/detail/select/select_limit.hpp"  // for timer_limit
+#include "async/detail/select/selection.hpp"     // for selection, case_kind, shortest_limit
+#include "steps/detail/engine/step_record.hpp"   // for discard_results
+#include "steps/detail/wait/select_places.hpp"   // for queue_place, ready_place, no_place, limit_timer
 
 /// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
 /// places are given up before the handler is called.
@@ -70,7 +71,8 @@ struct select_step final : Face {
     if (found == chosen::pending) return f.mark_wait();
     self.leave();
     if (found == chosen::nothing_left) {
-      return set_error(f, errors::QueueClosed, "nothing is left that select() could wait for");
+      return set_error(f, errors::QueueClosed,
+                       "all queues of select() are closed and drained: only after() and otherwise() are left, if any");
     }
     all.finish(found, step_call<Face>{self});
   }
@@ -105,14 +107,7 @@ struct select_step final : Face {
   /// The time counts from the first wait on.
   void arm(flow& f) {
     if (timer.armed()) return;
-    const auto look = [this](auto& each) {
-      if constexpr (std::remove_reference_t<decltype(each)>::kind == async::detail::case_kind::limit) {
-        auto& limit = each.limit();
-        if (limit.is_never()) return;
-        if (timer.limit == nullptr || limit.length() < timer.limit->length()) timer.limit = &limit;
-      }
-    };
-    std::apply([&look](auto&... each) { (look(each), ...); }, cases);
+    timer.limit = async::detail::shortest_limit<async::detail::timer_limit>(cases);
     if (timer.limit == nullptr) return;
     timer.waiting = this;
     f.core->timers().arm_after(timer, timer.limit->length());

@@ -3,6 +3,7 @@
 #include <algorithm>  // for max
 #include <chrono>     // for duration, nanoseconds
 
+#include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
 #include "steps/detail/engine/engine.hpp"            // for raise, misuse
@@ -40,7 +41,7 @@ struct timeout_scope : scope, async::detail::timer_node {
     if (f.limit != nullptr) ++f.limit->timeouts;
     f.core->timers().disarm(static_cast<timeout_scope&>(self));
   }
-  static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
+  ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };
 
 /// True when the function of `s` is running and may still make the step wait. Else the mistake is known. A branch on

@@ -9,6 +9,7 @@
 #include <tuple>        // for tuple, apply
 #include <utility>      // for exchange, forward, move
 
+#include "async/blocking_pool.hpp"               // for blocking_pool
 #include "async/event_loop.hpp"                  // for event_loop
 #include "async/threadpool.hpp"                  // for threadpool
 #include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
@@ -18,16 +19,28 @@
 /// Awaiters for pools, loops, timers, futures and flows.
 namespace steps::interop::detail {
 
-class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter, void> {
+/// Hands a Call, made of `from`, to a pool. Its end may lead to that of the pool.
+template <class Call, class... From>
+void execute_on(async::threadpool& pool, From&&... from) {
+  const async::detail::pool_core::stay until_the_end(pool.core());
+  pool.core().template submit<Call>(std::forward<From>(from)...);
+}
+template <class Call, class... From>
+void execute_on(async::blocking_pool& pool, From&&... from) {
+  pool.core().template submit<Call>(std::forward<From>(from)...);  // leaves the pool before the call can end
+}
+
+template <class Pool>
+class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter<Pool>, void> {
  public:
-  explicit pool_awaiter(async::threadpool& pool) noexcept : pool_(pool) {}
+  explicit pool_awaiter(Pool& pool) noexcept : pool_(pool) {}
   void start(trigger<void> end) {
-    const async::detail::pool_core::stay until_the_end(pool_.core());
-    pool_.execute([end = std::move(end)]() mutable { end.run([] {}); });
+    auto call = [end = std::move(end)]() mutable { end.run([] {}); };
+    execute_on<decltype(call)>(pool_, std::move(call));
   }
 
  private:
-  async::threadpool& pool_;
+  Pool& pool_;
 };
 
 class [[nodiscard]] loop_awaiter final : public operation_awaiter<loop_awaiter, void> {
@@ -54,32 +67,40 @@ class [[nodiscard]] timer_awaiter final : public operation_awaiter<timer_awaiter
   const std::chrono::nanoseconds delay_;
 };
 
-template <class R, class F, class... A>
-class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<R, F, A...>, R> {
+template <class Pool, class R, class F, class... A>
+class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<Pool, R, F, A...>, R> {
  public:
   template <class G, class... B>
-  explicit call_awaiter(async::threadpool& pool, G&& f, B&&... arguments)
+  explicit call_awaiter(Pool& pool, G&& f, B&&... arguments)
       : pool_(pool), bound_{std::forward<G>(f), std::tuple<A...>(std::forward<B>(arguments)...)} {}
-  void start(trigger<R> end) {
-    const async::detail::pool_core::stay until_the_end(pool_.core());
-    pool_.execute([end = std::move(end), call = std::optional<bound>(std::move(bound_))]() mutable {
-      end.run([&call]() -> R {
-        struct release {  // function and arguments have gone when the coroutine resumes
-          std::optional<bound>& call;
-          ~release() { call.reset(); }
-        } const at_end{call};
-        return std::apply([&call](A&... a) -> R { return std::invoke(std::move(call->f), std::move(a)...); },
-                          call->arguments);
-      });
-    });
-  }
+  void start(trigger<R> end) { execute_on<task>(pool_, std::move(end), std::move(bound_)); }
 
  private:
   struct bound {
     F f;
     std::tuple<A...> arguments;
   };
-  async::threadpool& pool_;
+  /// The pool's task.
+  class task {
+   public:
+    task(trigger<R>&& end, bound&& call) : end_(std::move(end)), call_(std::move(call)) {}
+    void operator()() {
+      end_.run([this]() -> R {
+        struct release {  // function and arguments have gone when the coroutine resumes
+          std::optional<bound>& call;
+          ~release() { call.reset(); }
+        } const at_end{call_};
+        return std::apply([this](A&... a) -> R { return std::invoke(std::move(call_->f), std::move(a)...); },
+                          call_->arguments);
+      });
+    }
+
+   private:
+    trigger<R> end_;
+    std::optional<bound> call_;
+  };
+
+  Pool& pool_;
   bound bound_;
 };
 

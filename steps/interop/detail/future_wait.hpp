@@ -7,7 +7,7 @@
 
 #include "async/detail/base/block_cache.hpp"      // for allocate_block, free_block
 #include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/future/future_watch.hpp"   // for future_watcher, watchers_of, look_interval
+#include "async/detail/future/future_watch.hpp"   // for future_watcher, watch, watchers_of, look_interval
 #include "async/detail/loop/loop_entry.hpp"       // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"         // for loop_ref, message, timer_node
 #include "steps/interop/detail/operation.hpp"     // for trigger
@@ -100,7 +100,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
   bool is_ready_after_all() noexcept {
     if (std::exchange(listens_, true)) return false;
     share();
-    async::detail::watchers_of(state_).add(*this, state_);
+    async::detail::watch(*this, state_);
     return async::detail::is_ready(future_);
   }
   /// Releases all that the wait has. A trigger that has not fired breaks its promise.

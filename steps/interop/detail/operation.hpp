@@ -16,7 +16,7 @@
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
-#include "async/detail/queue/queue_wait_block.hpp"   // for queue_wait
+#include "async/detail/queue/coroutine_wait.hpp"     // for coroutine_wait
 #include "steps/detail/engine/engine.hpp"            // for wake
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
@@ -28,9 +28,9 @@ struct host {
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
   steps::detail::step* step;
-  std::coroutine_handle<> next;                   // resumed when the step's turn comes
-  async::detail::queue_wait* looks_at = nullptr;  // its wait, which looks at a queue before
-  steps::detail::step* group = nullptr;           // its wait for tasks, which are branches of this step
+  std::coroutine_handle<> next;                       // resumed when the step's turn comes
+  async::detail::coroutine_wait* looks_at = nullptr;  // its wait, which looks once more before
+  steps::detail::step* group = nullptr;               // its wait for tasks, which are branches of this step
 };
 
 /// The base of promises that know their host.

@@ -21,7 +21,7 @@ inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<>
   if (std::exchange(home.group, nullptr) != nullptr) {
     asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
   }
-  if (async::detail::queue_wait* const wait = std::exchange(home.looks_at, nullptr)) {
+  if (async::detail::coroutine_wait* const wait = std::exchange(home.looks_at, nullptr)) {
     if (!wait->look_again()) {
       f.mark_wait();
       return false;

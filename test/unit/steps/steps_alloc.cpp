@@ -190,6 +190,29 @@ TEST_CASE("rule 35: an error that is thrown takes no memory but that of the exce
   CHECK(handled == 6 * 52);
 }
 
+TEST_CASE("rule 35: retry(), every() and a free semaphore need no memory but the object's") {
+  bench b;
+  fixed_flow flow{b.loop};
+  steps::Semaphore semaphore(1);
+  std::size_t attempts = 0, rounds = 0;
+  const alloc_counter counter;
+  for (int i = 0; i < 3; ++i) {
+    flow.retry(steps::Retry{.attempts = 3}.on("Busy"), [&attempts](IAsyncSteps& asi) {
+      if (++attempts % 3 != 0) asi.errorNoThrow("Busy");
+    });
+    flow.every(std::chrono::milliseconds(10), [&](IAsyncSteps& asi, const steps::Tick& tick) {
+      if (tick.number == 3) return asi.breakLoopNoThrow();
+      asi.sync(semaphore, [&rounds](IAsyncSteps&) { ++rounds; });
+    });
+    flow.execute();
+    b.run(std::chrono::seconds(1));
+  }
+  CHECK(counter.calls() == 0);
+  CHECK(attempts == 9);
+  CHECK(rounds == 9);
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE("rule 35: a loop keeps its label, of any length, in the object") {
   bench b;
   fixed_flow flow{b.loop};

@@ -50,3 +50,46 @@ TEST_CASE("a suspended flow takes at most 512 bytes, with its object and malloc'
   constexpr std::size_t ready_ring = 2 * 65'536 * sizeof(void*);
   CHECK(heap_bytes() - before <= count * (512 - sizeof(steps::AsyncSteps)) + ready_ring);
 }
+
+TEST_CASE("with a future, an object, a completion and a timer it takes at most 1,200 bytes") {
+  constexpr std::size_t count = 40'000;
+  struct object {
+    int values[8] = {};
+  };
+  bench b;
+  std::vector<steps::AsyncSteps> flows;
+  std::vector<async::future<int>> futures;
+  std::vector<steps::completion<int>> completions;
+  flows.reserve(count);
+  futures.reserve(count);
+  completions.reserve(count);
+  const std::size_t before = heap_bytes();
+  for (std::size_t i = 0; i < count; ++i) {
+    flows.emplace_back(b.loop);
+    flows.back().add([&completions](IAsyncSteps& asi) {
+      asi.add([&completions](IAsyncSteps& inner) {
+        inner.setTimeout(1h);
+        inner.stack<object>();
+        completions.push_back(inner.completion<int>());
+      });
+    });
+    futures.push_back(flows.back().promise<int>());
+  }
+  b.drain();
+  constexpr std::size_t ready_ring = 2 * 65'536 * sizeof(void*);
+  CHECK(heap_bytes() - before <= count * (1'200 - sizeof(steps::AsyncSteps)) + ready_ring);
+  for (std::size_t i = 0; i < count; ++i) completions[i].success(static_cast<int>(i));
+  b.drain();
+  CHECK(futures.back().get() == static_cast<int>(count - 1));
+}
+
+TEST_CASE("what a waiting flow has beside itself lies in few cache lines") {
+  if constexpr (sizeof(void*) == 8) {
+    CHECK(sizeof(steps::detail::result_block<int>) <= 64);
+    CHECK(sizeof(steps::detail::result_block<void*>) <= 64);
+    CHECK(sizeof(steps::detail::promised_flow<int>) <= 64);
+    CHECK(sizeof(async::detail::loop_core) <= 384);  // of a flow on a pool, with the next two
+    CHECK(sizeof(async::detail::hosted_loop) <= 64);
+    CHECK(sizeof(async::detail::loop_slot) <= 64);
+  }
+}

@@ -246,6 +246,69 @@ TEST_CASE("reference [18, 30]: a flow that is cancelled leaves the queue of the 
         lines{"0 /1 run 1", "0 /4 run 4", "0 / onerror 9 A info 4", "0 / run 5", "0 / end"});
 }
 
+TEST_CASE("reference [51]: a semaphore takes a permit for each entry") {
+  const auto entry = [](int id, nodes sub) {
+    node made = with(kind::sync, id, std::move(sub));
+    made.mutex = mutexes;
+    return made;
+  };
+  CHECK(log_of({entry(1, {entry(2, {timed(entry(3, {}), 5)})})}) == lines{"0 / run 1", "0 / run 2", "0 / stuck"});
+  CHECK(log_of({with(kind::parallel, 9,
+                     {entry(1, {ends(ending::wait_success, 2, 5)}), entry(3, {ends(ending::wait_success, 4, 8)}),
+                      entry(5, {})})}) ==
+        lines{"0 /1 run 1", "0 /3 run 3", "0 /1 run 2", "0 /3 run 4", "5 /5 run 5", "8 / end"});
+}
+
+TEST_CASE("reference [47, 48]: retry() repeats what fails, after pauses that grow") {
+  const auto retry = [](int attempts, int pause, nodes sub, int policy = 0) {
+    node made = with(kind::retry, 1, std::move(sub), attempts);
+    made.pause = pause;
+    made.policy = policy;
+    return made;
+  };
+  CHECK(log_of({retry(2, 0, {step(2)}), step(3)}) == lines{"0 / run 1 i=0", "0 / run 2", "0 / run 3", "0 / end"});
+  CHECK(log_of({guarded(retry(3, 10, {cancelled(step(2, {fails(3)}))}), handler::silent)}) ==
+        lines{"0 / run 1 i=0", "0 / run 2", "0 / run 3", "0 / oncancel 2", "10 / run 1 i=1", "10 / run 2", "10 / run 3",
+              "10 / oncancel 2", "30 / run 1 i=2", "30 / run 2", "30 / run 3", "30 / oncancel 2",
+              "30 / onerror 1 A info 3", "30 / unhandled A info 3"});
+  CHECK(log_of({guarded(retry(2, 0, {fails(2)}), handler::add, "", {fails(3, "B")})}) ==
+        lines{"0 / run 1 i=0", "0 / run 2", "0 / run 1 i=1", "0 / run 2", "0 / onerror 1 A info 2", "0 / run 3",
+              "0 / unhandled B info 3"});
+  CHECK(log_of({retry(3, 0, {fails(2, "C")}, 1)}) == lines{"0 / run 1 i=0", "0 / run 2", "0 / unhandled C info 2"});
+  CHECK(log_of({guarded(retry(0, 0, {}), handler::success)}) == lines{"0 / onerror 1 InternalError", "0 / end"});
+  CHECK(log_of({timed(retry(2, 10, {ends(ending::wait, 2)}), 5)}) ==
+        lines{"0 / run 1 i=0", "0 / run 2", "15 / run 1 i=1", "15 / run 2", "20 / unhandled Timeout"});
+  CHECK(log_of({timed(step(9, {retry(9, 10, {ends(ending::wait, 2)})}), 5)}) ==
+        lines{"0 / run 9", "0 / run 1 i=0", "0 / run 2", "5 / unhandled Timeout"});
+  CHECK(log_of({timed(step(9, {retry(9, 10, {fails(2)})}), 15)}) ==
+        lines{"0 / run 9", "0 / run 1 i=0", "0 / run 2", "10 / run 1 i=1", "10 / run 2", "15 / unhandled Timeout"});
+  CHECK(log_of({with(kind::repeat, 9, {retry(9, 10, {ends(ending::break_loop, 2)})}, 2)}) ==
+        lines{"0 / run 9 i=0", "0 / run 1 i=0", "0 / run 2", "0 / end"});
+}
+
+TEST_CASE("reference [49, 50]: every() has rounds at ticks, or late") {
+  const auto rounds = [](int policy, int length) {
+    node made = with(kind::every, 1, {ends(ending::wait_success, 2, length)}, 3);
+    made.pause = 10;
+    made.policy = policy;
+    lines seen;
+    for (const std::string& entry : log_of({made})) {
+      if (entry.find("run 1") != std::string::npos) seen.push_back(entry);
+    }
+    return seen;
+  };
+  for (int policy = 0; policy < 3; ++policy) {
+    CHECK(rounds(policy, 4) == lines{"0 / run 1 n=0 missed=0 late=0 took=0", "10 / run 1 n=1 missed=0 late=0 took=4",
+                                     "20 / run 1 n=2 missed=0 late=0 took=4", "30 / run 1 n=3 missed=0 late=0 took=4"});
+  }
+  CHECK(rounds(0, 24) == lines{"0 / run 1 n=0 missed=0 late=0 took=0", "24 / run 1 n=1 missed=1 late=14 took=24",
+                               "48 / run 1 n=2 missed=1 late=18 took=24", "72 / run 1 n=3 missed=2 late=22 took=24"});
+  CHECK(rounds(1, 14) == lines{"0 / run 1 n=0 missed=0 late=0 took=0", "14 / run 1 n=1 missed=0 late=4 took=14",
+                               "28 / run 1 n=2 missed=0 late=4 took=14", "42 / run 1 n=3 missed=0 late=4 took=14"});
+  CHECK(rounds(2, 24) == lines{"0 / run 1 n=0 missed=0 late=0 took=0", "24 / run 1 n=1 missed=0 late=14 took=24",
+                               "48 / run 1 n=2 missed=0 late=28 took=24", "72 / run 1 n=3 missed=0 late=42 took=24"});
+}
+
 TEST_CASE("reference: a program without steps ends") { CHECK(log_of(nodes{}) == lines{"0 / end"}); }
 
 TEST_CASE("a failing program is shrunk to the steps that make it fail") {

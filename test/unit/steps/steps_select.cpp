@@ -289,7 +289,11 @@ TEST_CASE_TEMPLATE("rule 42: closed queues and futures without a state are passe
   open.close();
   b.drain();
   CHECK(static_cast<bool>(flow));
-  CHECK(seen == lines{"q1", "r", "QueueClosed: nothing is left that select() could wait for"});
+  CHECK(
+      seen ==
+      lines{
+          "q1", "r",
+          "QueueClosed: all queues of select() are closed and drained: only after() and otherwise() are left, if any"});
   seen.clear();
   flow.select(on_pop(open, note(seen, "open")), otherwise(note_call(seen, "otherwise")), noting_code(seen));
   flow.select(on_pop(q, note(seen, "q")), on_pop(open, note(seen, "open"), note_call(seen, "closed")));

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <nats/nats.h>
+#include <poll.h>
+
+#include <algorithm>  // for min
+#include <charconv>   // for from_chars, to_chars
+#include <chrono>     // for ceil, hours, milliseconds, nanoseconds
+#include <cstdint>    // for uint64_t
+#include <cstring>    // for strlen
+#include <deque>      // for deque
+#include <iterator>   // for end
+#include <memory>     // for shared_ptr, unique_ptr, make_unique, enable_shared_from_this, make_shared
+#include <mutex>      // for mutex, lock_guard
+#include <new>        // for bad_alloc
+#include <string>     // for string, to_string
+#include <thread>     // for thread
+#include <utility>    // for forward, move
+#include <vector>     // for vector
+
+#include "async/blocking_pool.hpp"                     // for blocking_pool
+#include "async/event.hpp"                             // for event
+#include "async/event_loop.hpp"                        // for event_loop
+#include "steps/detail/wait/retry_step.hpp"            // for pauses
+#include "steps/interop/detail/nats/call_table.hpp"    // for call_table, waiting_call
+#include "steps/interop/detail/nats/link.hpp"          // for link
+#include "steps/interop/detail/nats/message.hpp"       // for message, parcel, publish
+#include "steps/interop/detail/nats/subscription.hpp"  // for subscription
+#include "steps/interop/detail/nats/waker.hpp"         // for waker
+#include "steps/interop/nats_options.hpp"              // for options
+
+namespace steps::interop::nats::detail {
+
+/// A bus: its thread polls the socket of the client's connection, writes what flows want to send, and connects anew.
+///
+/// Threads     any, unless stated otherwise. No call blocks, but for close().
+/// Lifetime    flows and callbacks hold it; what they send after close() fails.
+class bridge : public std::enable_shared_from_this<bridge> {
+ public:
+  explicit bridge(options o) : options_(std::move(o)), pauses_(options_.reconnect) {
+    natsInbox* made = nullptr;
+    if (natsInbox_Create(&made) != NATS_OK) throw std::bad_alloc();
+    inbox_ = std::string(made) + '.';
+    natsInbox_Destroy(made);
+  }
+  bridge(const bridge&) = delete;
+  bridge& operator=(const bridge&) = delete;
+
+  /// Once, by the bus.
+  void start() {
+    replies_ = std::make_shared<replies>(*this);
+    subscriptions_.push_back(replies_);
+    connect();
+    thread_ = std::thread([this] { run(); });
+  }
+  /// Once, by the bus: joins the thread.
+  void close() {
+    {
+      const std::lock_guard here(lock_);
+      is_closed_ = true;
+      loop_->post([this] { is_closing_ = true; });  // after all that others have posted
+    }
+    thread_.join();
+    std::unique_ptr<async::event_loop> last;  // with callbacks that refer to this
+    const std::lock_guard here(lock_);
+    last = std::move(loop_);
+  }
+  /// Calls f() on the bridge's thread, after `delay`. False: the bus has ended, and it will not.
+  template <class F>
+  bool post(F&& f, std::chrono::nanoseconds delay = {}) {
+    const std::lock_guard here(lock_);
+    if (is_closed_) return false;
+    delay == delay.zero() ? loop_->post(std::forward<F>(f)) : loop_->deferred(delay, std::forward<F>(f)).reset();
+    return true;
+  }
+
+  /// Sends a parcel. Without a connection one without a call is dropped, and a call fails.
+  void send(parcel p) {
+    const std::uint64_t call = p.call;
+    const bool is_taken =
+        post([this, kept = std::make_unique<parcel>(std::move(p))] { outgoing_.push_back(std::move(*kept)); });
+    if (!is_taken && call != 0) calls_->take(call).error(steps::errors::Stopped, "the bus has ended");
+  }
+  /// Takes a subscription over, until remove().
+  void add(std::shared_ptr<subscription> s) {
+    const bool is_taken = post([this, s] {
+      subscriptions_.push_back(s);
+      if (link_ != nullptr) begin(*s);
+    });
+    if (!is_taken) s->remove();
+  }
+  /// What the server has sent before it learns of this arrives still; then it is told that it has ended.
+  void remove(std::shared_ptr<subscription> s) {
+    post([s = std::move(s)] {
+      s->drain();
+      s->remove();
+    });
+  }
+
+  call_table& calls() noexcept { return *calls_; }
+  /// Set while there is a connection.
+  async::event& connected() noexcept { return connected_; }
+  /// A text that no other call returns, on any machine: a prefix for subjects of answers, an id.
+  std::string unique() {
+    const std::lock_guard here(lock_);
+    return inbox_ + std::to_string(++uniques_) + '.';
+  }
+  /// The reason why there is no connection.
+  std::string failure() {
+    const std::lock_guard here(lock_);
+    return failure_;
+  }
+
+ private:
+  /// The subscription for the answers of all calls. Each call's subject ends with its number.
+  class replies final : public subscription {
+   public:
+    explicit replies(bridge& b) : subscription(b.inbox_ + '*', {}, -1), calls_(b.calls_), prefix_(b.inbox_.size()) {}
+    void arrived(message m) override {
+      const char* const subject = m.subject();
+      std::uint64_t number = 0;
+      std::from_chars(subject + prefix_, subject + std::strlen(subject), number);
+      const waiting_call done = calls_->take(number);
+      if (!done) return;
+      if (natsMsg_IsNoResponders(m.get())) {
+        done.error(errors::NoResponders, "nobody serves the subject");
+      } else if (const std::string code = m.header(error_code_header); !code.empty()) {
+        done.error(code, m.header(error_info_header));
+      } else {
+        done.success(m.data());
+      }
+    }
+
+   private:
+    const std::shared_ptr<call_table> calls_;
+    const std::size_t prefix_;
+  };
+
+  // --- all that follows is the thread's ---------------------------------------------------------------------------
+
+  void run() {
+    for (;;) {
+      const auto next = loop_->iterate();
+      write();
+      if (is_closing_) break;
+      const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
+      wait(next.have_work ? static_cast<int>(delay.count()) : -1);
+      if (link_ != nullptr && link_->is_over()) lose();
+      std::erase_if(subscriptions_, [](const auto& s) {
+        if (!s->is_over()) return false;
+        s->end();
+        return true;
+      });
+    }
+    if (link_ != nullptr) {
+      link_->close(std::chrono::milliseconds(500));
+      lose();
+    }
+    for (const auto& s : subscriptions_) s->remove();
+    subscriptions_.clear();
+    calls_->close(steps::errors::CommError, "the bus has ended");
+  }
+  void wait(int milliseconds) {
+    pollfd files[2] = {{waker_->file(), POLLIN, 0}, {-1, POLLIN, 0}};
+    if (link_ != nullptr) {
+      files[1].fd = link_->file();
+      if (link_->wants_to_write()) files[1].events = POLLIN | POLLOUT;
+    }
+    ::poll(files, 2, milliseconds);
+    if (files[0].revents != 0) waker_->drain();
+    if (link_ == nullptr) return;
+    if ((files[1].revents & ~POLLOUT) != 0) natsConnection_ProcessReadEvent(link_->get());
+    if ((files[1].revents & POLLOUT) != 0) natsConnection_ProcessWriteEvent(link_->get());
+  }
+
+  /// Hands parcels to the client, as long as it does not have too much of them, and lets it write them all at once.
+  void write() {
+    for (; !outgoing_.empty(); outgoing_.pop_front()) {
+      parcel& p = outgoing_.front();
+      if (link_ == nullptr) {
+        fail(p, steps::errors::ConnectError, failure());
+      } else if (natsConnection_Buffered(link_->get()) > most_buffered) {
+        return;
+      } else if (p.call == 0 || calls_->mark_sent(p.call)) {
+        hand_over(p);
+      }
+    }
+    if (link_ != nullptr && link_->wants_to_write()) natsConnection_ProcessWriteEvent(link_->get());
+  }
+  void hand_over(const parcel& p) {
+    char reply[128];
+    const char* to = p.reply.c_str();
+    if (p.call != 0) {
+      const std::size_t prefix = inbox_.copy(reply, sizeof reply - 24);
+      *std::to_chars(reply + prefix, std::end(reply) - 1, p.call).ptr = '\0';
+      to = reply;
+    }
+    const natsStatus s = publish(link_->get(), p, to);
+    if (s == NATS_OK) return;
+    const bool is_lost = s == NATS_CONNECTION_CLOSED;
+    fail(p, is_lost ? steps::errors::ConnectError : steps::errors::InvalidRequest, natsStatus_GetText(s));
+  }
+  void fail(const parcel& p, ErrorCode code, const std::string& info) {
+    if (p.call != 0) calls_->take(p.call).error(code, info);
+  }
+
+  void connect() {
+    auto made = std::make_shared<opening>(std::make_shared<link>(options_, waker_));
+    async::blocking_pool::shared().post([self = shared_from_this(), made] {
+      std::string failed = made->made->open();
+      self->post([b = self.get(), made, failed = std::move(failed)] {
+        failed.empty() ? b->take(std::move(made->made)) : b->retry(failed);
+      });
+    });
+  }
+  void take(std::shared_ptr<link> made) {
+    link_ = std::move(made);
+    link_->adopt();
+    pauses_ = steps::detail::pauses(options_.reconnect);
+    for (const auto& s : subscriptions_) begin(*s);
+    connected_.set();
+  }
+  void begin(subscription& s) {
+    if (s.begin(link_->get(), waker_) == NATS_OK) s.connected();
+  }
+  void lose() {
+    connected_.reset();
+    natsStatus last = NATS_OK;
+    const char* text = nullptr;
+    last = natsConnection_GetLastError(link_->get(), &text);
+    const std::string why = text != nullptr && *text != '\0' ? text : natsStatus_GetText(last);
+    link_.reset();
+    calls_->fail_sent(steps::errors::CommError, "the connection was lost: " + why);
+    for (const auto& s : subscriptions_) {
+      s->end();
+      s->lost();
+    }
+    retry("the connection was lost: " + why);
+  }
+  void retry(const std::string& why) {
+    {
+      const std::lock_guard here(lock_);
+      failure_ = why;
+    }
+    post([this] { connect(); }, pauses_.next(++attempts_));
+  }
+
+  /// A link on its way: one that the thread does not take any more is closed.
+  struct opening {
+    explicit opening(std::shared_ptr<link> l) noexcept : made(std::move(l)) {}
+    opening(const opening&) = delete;
+    opening& operator=(const opening&) = delete;
+    ~opening() {
+      if (made != nullptr) made->close(std::chrono::milliseconds(0));
+    }
+    std::shared_ptr<link> made;
+  };
+
+  static constexpr std::chrono::nanoseconds longest = std::chrono::hours(1);  // poll() takes an int of milliseconds
+  static constexpr int most_buffered = 1 << 20;                               // bytes
+
+  options options_;
+  std::string inbox_;  // ends with a dot
+  const std::shared_ptr<call_table> calls_ = std::make_shared<call_table>();
+  async::event connected_;
+  std::mutex lock_;
+  std::string failure_ = "not connected yet";  // guarded by the lock
+  const std::shared_ptr<waker> waker_ = std::make_shared<waker>();
+  bool is_closing_ = false;
+  std::shared_ptr<link> link_;  // null: there is no connection
+  std::deque<parcel> outgoing_;
+  std::vector<std::shared_ptr<subscription>> subscriptions_;
+  std::shared_ptr<replies> replies_;
+  steps::detail::pauses pauses_;
+  std::uint64_t attempts_ = 0;
+  std::thread thread_;
+  std::uint64_t uniques_ = 0;  // guarded by the lock
+  bool is_closed_ = false;     // guarded by the lock, with the loop's end
+  std::unique_ptr<async::event_loop> loop_ =
+      std::make_unique<async::event_loop>(async::task([w = waker_] { w->wake(); }));
+};
+
+}  // namespace steps::interop::nats::detail

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <nats/nats.h>
+
+#include <cstddef>  // for size_t
+#include <cstdlib>  // for atoi
+#include <memory>   // for unique_ptr
+#include <string>   // for string
+
+namespace steps::interop::nats::detail {
+
+/// A message of the client that has arrived.
+class message {
+ public:
+  explicit message(natsMsg* m) noexcept : message_(m) {}
+
+  const char* subject() const noexcept { return natsMsg_GetSubject(message_.get()); }
+  /// The subject for an answer; empty: none is wanted.
+  std::string reply() const { return text_of(natsMsg_GetReply(message_.get())); }
+  std::string data() const {
+    return {natsMsg_GetData(message_.get()), static_cast<std::size_t>(natsMsg_GetDataLength(message_.get()))};
+  }
+  bool has_data() const noexcept { return natsMsg_GetDataLength(message_.get()) != 0; }
+  /// The first value of a header; empty when there is none.
+  std::string header(const char* key) const {
+    const char* value = nullptr;
+    return natsMsgHeader_Get(message_.get(), key, &value) == NATS_OK ? text_of(value) : std::string();
+  }
+  /// The status by which the server itself speaks, such as 503; 0: this is a message of somebody else.
+  int status() const { return has_data() ? 0 : std::atoi(header("Status").c_str()); }
+
+  /// For calls of the client.
+  natsMsg* get() const noexcept { return message_.get(); }
+
+ private:
+  struct destroy {
+    void operator()(natsMsg* m) const noexcept { natsMsg_Destroy(m); }
+  };
+  static std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+  std::unique_ptr<natsMsg, destroy> message_;
+};
+
+/// A message to be sent.
+struct parcel {
+  std::string subject;
+  std::string data{};
+  std::string reply{};       // empty: none, or the inbox of `call`
+  std::string id{};          // for the server's deduplication
+  std::string error_code{};  // of an answer that is an error
+  std::string error_info{};
+  unsigned long long call = 0;  // the wait that the answer ends
+};
+
+/// The headers of errors are those of NATS services in other languages.
+inline constexpr const char* error_code_header = "Nats-Service-Error-Code";
+inline constexpr const char* error_info_header = "Nats-Service-Error";
+
+/// A text as the value of a header, which is a line.
+inline std::string line_of(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return text;
+}
+
+/// Hands a parcel to the client, which writes it into its buffer.
+inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply) {
+  const int size = static_cast<int>(p.data.size());
+  if (p.id.empty() && p.error_code.empty()) {
+    if (*reply == '\0') return natsConnection_Publish(to, p.subject.c_str(), p.data.data(), size);
+    return natsConnection_PublishRequest(to, p.subject.c_str(), reply, p.data.data(), size);
+  }
+  natsMsg* made = nullptr;
+  natsStatus s = natsMsg_Create(&made, p.subject.c_str(), *reply == '\0' ? nullptr : reply, p.data.data(), size);
+  if (s != NATS_OK) return s;
+  const message whole(made);
+  if (!p.id.empty()) s = natsMsgHeader_Set(made, "Nats-Msg-Id", line_of(p.id).c_str());
+  if (s == NATS_OK && !p.error_code.empty()) {
+    s = natsMsgHeader_Set(made, error_code_header, line_of(p.error_code).c_str());
+    if (s == NATS_OK && !p.error_info.empty())
+      s = natsMsgHeader_Set(made, error_info_header, line_of(p.error_info).c_str());
+  }
+  return s == NATS_OK ? natsConnection_PublishMsg(to, made) : s;
+}
+
+}  // namespace steps::interop::nats::detail

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>      // for uint64_t
+#include <memory>       // for shared_ptr
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <utility>      // for move
+
+#include "steps/errors.hpp"                       // for errors
+#include "steps/iasyncsteps.hpp"                  // for IAsyncSteps
+#include "steps/interop/detail/abort_scope.hpp"   // for on_abort
+#include "steps/interop/detail/nats/bridge.hpp"   // for bridge
+#include "steps/interop/detail/nats/message.hpp"  // for parcel
+
+namespace steps::interop::nats::detail {
+
+/// The client sends subjects as they are: blanks and line ends would become parts of its protocol.
+inline bool is_subject(std::string_view text) noexcept {
+  if (text.empty()) return false;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7F') return false;
+  }
+  return true;
+}
+
+/// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
+inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel p) {
+  if (!is_subject(p.subject)) asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty and has no blanks");
+  const std::uint64_t number = to->calls().begin(asi.completion<std::string>());
+  if (number == 0) asi.error(steps::errors::Stopped, "the bus has ended");
+  try {
+    steps::detail::on_abort(asi, [to, number] { to->calls().take(number); });
+    p.call = number;
+    to->send(std::move(p));
+  } catch (...) {
+    to->calls().take(number);
+    throw;
+  }
+}
+
+}  // namespace steps::interop::nats::detail

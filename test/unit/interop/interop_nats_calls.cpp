@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/event.hpp"
+#include "async/threadpool.hpp"
+#include "steps/asynctool.hpp"
+#include "steps/interop/nats.hpp"
+#include "steps/steps.hpp"
+#include "support/nats_server.hpp"
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+namespace nats = steps::interop::nats;
+
+namespace {
+
+nats::options to(const testing::nats_server& server) { return {.url = server.url()}; }
+
+/// The answer to one call of a flow, or its error as "code: info".
+std::string outcome(async::threadpool& pool, nats::bus& bus, std::string subject, std::string request,
+                    std::chrono::nanoseconds limit = 30s) {
+  auto answer = steps::post<std::string>(pool, [&, limit](IAsyncSteps& asi) {
+    asi.setTimeout(limit);
+    bus.call(asi, subject, request);
+  });
+  try {
+    return answer.get();
+  } catch (const steps::Error& error) {
+    return std::string(error.what()) + ": " + error.error_info();
+  }
+}
+
+/// `count` calls of flows on one loop, all at the same time; returns the number of those that succeed.
+int calls_at_once(nats::bus& bus, const std::string& subject, int count) {
+  std::atomic<int> answered{0};
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow(tool);
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(60s);
+    auto& branches = asi.parallel();
+    for (int i = 0; i < count; ++i) {
+      branches.add([&bus, &subject, &answered](IAsyncSteps& branch) {
+        bus.call(branch, subject, "x");
+        branch.add([&answered](IAsyncSteps&, const std::string&) { ++answered; });
+      });
+    }
+  });
+  flow.promise().get();
+  return answered;
+}
+
+/// Returns when the server knows what the bus serves.
+void settle(async::threadpool& pool, nats::bus& bus) {
+  REQUIRE(outcome(pool, bus, "nobody", "").starts_with("NoResponders: "));
+}
+
+struct bench {
+  testing::nats_server server;
+  async::threadpool pool{2};
+  nats::bus bus{to(server)};
+  bench() { REQUIRE(bus.connected().wait_for(30s)); }
+};
+
+}  // namespace
+
+TEST_CASE("a call is answered by a task of the pool or by a flow") {
+  bench b;
+  auto task = b.bus.serve("task", "g", b.pool, [](const std::string& text) { return text + " by a task"; });
+  auto flow = b.bus.serve("flow", "g", b.pool, [&](IAsyncSteps& asi, std::string text) {
+    asi.await(b.pool, [text] { return text + " by a flow"; });
+  });
+  auto none = b.bus.serve("none", "g", b.pool, [](const std::string&) {});
+  CHECK(outcome(b.pool, b.bus, "task", "answered") == "answered by a task");
+  CHECK(outcome(b.pool, b.bus, "flow", "answered") == "answered by a flow");
+  CHECK(outcome(b.pool, b.bus, "none", "?") == "");
+  const std::string bytes("\0\r\n\xff", 4);
+  CHECK(outcome(b.pool, b.bus, "task", bytes) == bytes + " by a task");
+}
+
+TEST_CASE("a call that nobody serves fails at once") {
+  bench b;
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(outcome(b.pool, b.bus, "nobody", "") == "NoResponders: nobody serves the subject");
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+}
+
+TEST_CASE("a subject with blanks and too much data are refused") {
+  bench b;
+  for (const char* subject : {"", "a b", "a\r\nb", "a\tb"}) {
+    CHECK(outcome(b.pool, b.bus, subject, "").starts_with("InvalidRequest: "));
+  }
+  CHECK(outcome(b.pool, b.bus, "a", std::string(2'000'000, 'x')).starts_with("InvalidRequest: "));
+  CHECK(outcome(b.pool, b.bus, "a", "").starts_with("NoResponders: "));  // the bus is as before
+}
+
+TEST_CASE("errors of the other side are errors of the step") {
+  bench b;
+  auto task = b.bus.serve("task", "g", b.pool, [](const std::string& text) -> std::string {
+    if (text == "Error") throw steps::Error("NotFound", "no such\nuser");
+    if (text == "exception") throw std::runtime_error("what");
+    throw 1;
+  });
+  auto flow = b.bus.serve("flow", "g", b.pool, [](IAsyncSteps& asi, std::string text) {
+    if (text == "error") asi.error("NotFound", "no such user");
+    asi.success(42);
+  });
+  CHECK(outcome(b.pool, b.bus, "task", "Error") == "NotFound: no such user");
+  CHECK(outcome(b.pool, b.bus, "task", "exception") == "what: ");
+  CHECK(outcome(b.pool, b.bus, "task", "1").starts_with("InternalError: "));
+  CHECK(outcome(b.pool, b.bus, "flow", "error") == "NotFound: no such user");
+  CHECK(outcome(b.pool, b.bus, "flow", "not a text").starts_with("InternalError: "));
+}
+
+TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {
+  bench b;
+  async::event release;
+  auto slow = b.bus.serve("slow", "g", b.pool, [&](IAsyncSteps& asi, std::string text) {
+    asi.await(release);
+    asi.successStep(std::move(text));
+  });
+  CHECK(outcome(b.pool, b.bus, "slow", "first", 20ms) == "Timeout: ");
+  auto cancelled = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) { b.bus.call(asi, "slow", "second"); });
+  auto third = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) { b.bus.call(asi, "slow", "third"); });
+  cancelled.cancel();
+  CHECK_THROWS_AS(cancelled.get(), std::future_error);
+  release.set();
+  CHECK(third.get() == "third");
+}
+
+TEST_CASE("a group shares requests over its members; without a group each member gets all") {
+  testing::nats_server server;
+  async::threadpool pool(2);
+  nats::bus caller(to(server)), first(to(server)), second(to(server));
+  for (nats::bus* each : {&caller, &first, &second}) REQUIRE(each->connected().wait_for(30s));
+  std::atomic<int> by_first{0}, by_second{0}, heard{0};
+  auto one = first.serve("work.a", "group", pool, [&](const std::string&) { ++by_first; });
+  auto two = second.serve("work.a", "group", pool, [&](const std::string&) { ++by_second; });
+  auto ear = first.serve("work.a", "", pool, [&](const std::string&) { ++heard; });
+  auto all = second.serve("work.*", "", pool, [&](const std::string&) { ++heard; });
+  settle(pool, first);
+  settle(pool, second);
+  CHECK(calls_at_once(caller, "work.a", 400) == 400);
+  while (by_first + by_second < 400 || heard < 800) std::this_thread::yield();
+  CHECK(by_first + by_second == 400);
+  CHECK(by_first > 50);
+  CHECK(by_second > 50);
+  CHECK(heard == 800);
+}
+
+TEST_CASE("ten thousand calls of flows on one loop are in flight at once") {
+  bench b;
+  constexpr int count = 10'000;
+  std::atomic<int> arrived{0};
+  async::event all;
+  auto slow = b.bus.serve("slow", "g", b.pool,
+                          [&](IAsyncSteps& asi, std::string text) {
+                            if (++arrived == count) all.set();
+                            asi.await(all);
+                            asi.successStep(std::move(text));
+                          },
+                          {.limit = count});
+  CHECK(calls_at_once(b.bus, "slow", count) == count);
+}
+
+TEST_CASE("a service takes as many requests at a time as it may; others wait") {
+  bench b;
+  std::atomic<int> inside{0}, most{0};
+  auto limited = b.bus.serve(
+      "limited", "g", b.pool,
+      [&](IAsyncSteps& asi, const std::string&) {
+        most = (std::max)(most.load(), ++inside);
+        asi.add([](IAsyncSteps& wait) { wait.tool().deferred(2ms, [done = wait.completion()] { done.success(); }); });
+        asi.add([&inside](IAsyncSteps& end) {
+          --inside;
+          end.success(std::string());
+        });
+      },
+      {.limit = 3});
+  CHECK(calls_at_once(b.bus, "limited", 300) == 300);
+  CHECK(most <= 3);
+}
+
+TEST_CASE("a full pool that rejects is the caller's QueueFull; one that blocks delays its own service only") {
+  testing::nats_server server;
+  async::threadpool callers(2);
+  nats::bus bus(to(server));
+  REQUIRE(bus.connected().wait_for(30s));
+  for (const auto policy : {async::threadpool_options::overflow::reject, async::threadpool_options::overflow::block}) {
+    async::threadpool small({.threads = 1, .max_queue = 2, .when_full = policy});
+    async::event entered, release;
+    small.execute([&] {
+      entered.set();
+      release.wait();
+    });
+    entered.wait();
+    auto service = bus.serve("small", "g", small, [](const std::string& text) { return text; });
+    auto other = bus.serve("other", "g", callers, [](const std::string& text) { return text; });
+    std::vector<async::future<std::string>> answers;
+    for (int i = 0; i < 20; ++i) {
+      answers.push_back(steps::post<std::string>(callers, [&](IAsyncSteps& asi) { bus.call(asi, "small", "answer"); }));
+    }
+    if (policy == async::threadpool_options::overflow::reject) {
+      const auto is_ready = [](auto& each) { return each.wait_for(0s) == std::future_status::ready; };
+      while (std::none_of(answers.begin(), answers.end(), is_ready)) std::this_thread::yield();
+    }
+    CHECK(outcome(callers, bus, "other", "free") == "free");
+    release.set();
+    int refused = 0;
+    for (auto& each : answers) {
+      try {
+        const std::string answer = each.get();
+        CHECK(answer == "answer");
+      } catch (const steps::Error& error) {
+        CHECK(error.code() == steps::errors::QueueFull);
+        ++refused;
+      }
+    }
+    CHECK((refused != 0) == (policy == async::threadpool_options::overflow::reject));
+  }
+}
+
+TEST_CASE("a service that stops has answered what it has taken; the others of the group go on") {
+  testing::nats_server server;
+  async::threadpool pool(2);
+  nats::bus caller(to(server)), first(to(server)), second(to(server));
+  for (nats::bus* each : {&caller, &first, &second}) REQUIRE(each->connected().wait_for(30s));
+  std::atomic<int> by_first{0};
+  auto stays = second.serve("work", "group", pool, [&](const std::string&) {});
+  settle(pool, second);
+  for (int round = 0; round < 20; ++round) {
+    const int before = by_first;
+    auto leaves = first.serve("work", "group", pool, [&](const std::string&) { ++by_first; });
+    auto stopper = pool.post([&] {
+      while (by_first == before) std::this_thread::yield();
+      leaves.stop();
+    });
+    int answered = 0;
+    while (by_first == before) answered += calls_at_once(caller, "work", 100) - 100;
+    answered += calls_at_once(caller, "work", 100) - 100;
+    CHECK(answered == 0);  // none is missing
+    stopper.get();
+    leaves.stopped().wait();
+    const int at_end = by_first;
+    CHECK(calls_at_once(caller, "work", 20) == 20);
+    CHECK(by_first == at_end);
+  }
+}
+
+TEST_CASE("a bus that ends fails calls under way with CommError") {
+  bench b;
+  async::event never, taken;
+  auto silent = b.bus.serve("silent", "g", b.pool, [&](IAsyncSteps& asi, const std::string&) {
+    taken.set();
+    asi.await(never);
+  });
+  settle(b.pool, b.bus);
+  async::future<std::string> answer;
+  {
+    nats::bus ends(to(b.server));
+    REQUIRE(ends.connected().wait_for(30s));
+    answer = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) { ends.call(asi, "silent", ""); });
+    taken.wait();
+  }
+  CHECK_THROWS_WITH(answer.get(), "CommError");
+  never.set();
+}
+
+TEST_CASE("requests that a pool has not answered at its end get the answer Stopped") {
+  bench b;
+  async::event never, taken;
+  async::threadpool own(1);
+  auto service = b.bus.serve("silent", "g", own, [&](IAsyncSteps& asi, const std::string&) {
+    taken.set();
+    asi.await(never);
+  });
+  auto answer = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) { b.bus.call(asi, "silent", ""); });
+  taken.wait();
+  own.stop();
+  CHECK_THROWS_WITH(answer.get(), "Stopped");
+  CHECK(outcome(b.pool, b.bus, "silent", "").starts_with("Stopped: "));  // the pool takes no more
+}

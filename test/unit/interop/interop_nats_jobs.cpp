@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/event.hpp"
+#include "async/threadpool.hpp"
+#include "steps/interop/nats_jobs.hpp"
+#include "steps/steps.hpp"
+#include "support/nats_server.hpp"
+
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+namespace nats = steps::interop::nats;
+
+namespace {
+
+struct bench {
+  testing::nats_server server;
+  async::threadpool pool{2};
+  nats::bus bus{{.url = server.url()}};
+  nats::jobs jobs{bus, {.stream = "WORK", .subject = "work", .dead_letter = "work.dead"}};
+  bench() {
+    steps::post(pool, [this](IAsyncSteps& asi) { jobs.open(asi); }).get();
+  }
+
+  nats::stored publish(const std::string& data, nats::publish_options o = {}) {
+    return steps::post<nats::stored>(pool, [&](IAsyncSteps& asi) { jobs.publish(asi, data, o); }).get();
+  }
+  /// Publishes the numbers below `count`, all at the same time.
+  void publish_all(int count) {
+    steps::post(pool, [this, count](IAsyncSteps& asi) {
+      auto& all = asi.parallel();
+      for (int i = 0; i < count; ++i) {
+        all.add([this, i](IAsyncSteps& branch) { jobs.publish(branch, std::to_string(i)); });
+      }
+    }).get();
+  }
+};
+
+/// How often each job has run.
+class tally {
+ public:
+  void add(const std::string& what) {
+    const std::lock_guard here(lock_);
+    ++runs_[what];
+  }
+  std::size_t size() {
+    const std::lock_guard here(lock_);
+    return runs_.size();
+  }
+  void wait_for(std::size_t count) {
+    while (size() < count) std::this_thread::sleep_for(1ms);
+  }
+  int most() {
+    const std::lock_guard here(lock_);
+    int found = 0;
+    for (const auto& [what, count] : runs_) found = (std::max)(found, count);
+    return found;
+  }
+
+ private:
+  std::mutex lock_;
+  std::map<std::string, int> runs_;
+};
+
+std::string code_of(async::future<void> f) {
+  try {
+    f.get();
+    return "";
+  } catch (const steps::Error& error) {
+    return error.what();
+  }
+}
+
+const steps::Retry soon{.attempts = 3, .delay = 20ms, .jitter = 0};
+
+}  // namespace
+
+TEST_CASE("a job is stored, runs as a flow, and is done when it is acknowledged") {
+  bench b;
+  CHECK(b.publish("first").sequence == 1);
+  CHECK(b.publish("second", {.id = "key"}).sequence == 2);
+  const nats::stored again = b.publish("second", {.id = "key"});
+  CHECK(again.is_duplicate);
+  CHECK(again.sequence == 2);
+  tally seen;
+  std::optional<nats::worker> worker(b.jobs.work(b.pool, {}, [&](IAsyncSteps& asi, const nats::job& j) {
+    CHECK(j.subject() == "work");
+    CHECK(j.delivery() == 1);
+    CHECK(j.id() == (j.data() == "second" ? "key" : j.id()));
+    CHECK(j.sequence() == (j.data() == "first" ? 1 : 2));
+    asi.await(b.pool, [&seen, j] { seen.add(j.data()); });
+  }));
+  seen.wait_for(2);
+  worker.reset();  // ends when the acknowledgements are confirmed
+  const std::string info = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) {
+                             b.bus.call(asi, "$JS.API.STREAM.INFO.WORK", "");
+                           }).get();
+  CHECK(nats::detail::number_at(info, "last_seq") == 2);
+  CHECK(nats::detail::number_at(info, "messages") == 0);
+  auto other = b.jobs.work(b.pool, {}, [&](IAsyncSteps&, const nats::job& j) { seen.add(j.data()); });
+  CHECK(b.publish("third").sequence == 3);
+  seen.wait_for(3);
+  CHECK(seen.most() == 1);
+}
+
+TEST_CASE("a flow that fails runs again, after pauses; then its job is a dead letter, with the error") {
+  bench b;
+  std::mutex lock;
+  std::vector<std::chrono::steady_clock::time_point> runs;
+  auto worker = b.jobs.work(b.pool, {.retry = soon}, [&](IAsyncSteps& asi, const nats::job& j) {
+    const std::lock_guard here(lock);
+    runs.push_back(std::chrono::steady_clock::now());
+    CHECK(j.delivery() == runs.size());
+    asi.error("Bad", "too bad");
+  });
+  nats::jobs dead(b.bus, {.stream = "WORK", .subject = "work.dead"});
+  async::promise<std::string> letter;
+  auto reader = dead.work(b.pool, {.consumer = "readers"},
+                          [&](IAsyncSteps&, const nats::job& j) { letter.set_value(j.data() + " " + j.id()); });
+  b.publish("poison");
+  CHECK(letter.get_future().get() == "poison dead.WORK.1");
+  const std::lock_guard here(lock);
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[1] - runs[0] >= 20ms);
+  CHECK(runs[2] - runs[1] >= 40ms);
+}
+
+TEST_CASE("GiveUp makes a dead letter at once; without a subject for them a job is dropped") {
+  bench b;
+  std::atomic<int> runs{0};
+  async::event dead_letter;
+  nats::jobs dead(b.bus, {.stream = "WORK", .subject = "work.dead"});
+  auto reader = dead.work(b.pool, {.consumer = "readers"}, [&](IAsyncSteps&, const nats::job&) { dead_letter.set(); });
+  auto worker = b.jobs.work(b.pool, {.retry = soon}, [&](IAsyncSteps& asi, const nats::job&) {
+    ++runs;
+    asi.error(nats::errors::GiveUp);
+  });
+  b.publish("x");
+  dead_letter.wait();
+  CHECK(runs == 1);
+  reader.stop();
+  reader.stopped().wait();
+  auto dropping = dead.work(b.pool, {.consumer = "readers", .retry = soon}, [&](IAsyncSteps& asi, const nats::job& j) {
+    ++runs;
+    asi.error(j.delivery() == 1 ? ErrorCode("Bad") : nats::errors::GiveUp);
+  });
+  runs = 0;
+  b.publish("y");
+  while (runs < 3) std::this_thread::sleep_for(1ms);  // one of the job, two of its dead letter
+}
+
+TEST_CASE("at most so many jobs are under way as a worker may have") {
+  bench b;
+  b.publish_all(300);
+  std::atomic<int> inside{0}, most{0}, count{0};
+  auto worker = b.jobs.work(b.pool, {.limit = 7}, [&](IAsyncSteps& asi, const nats::job&) {
+    most = (std::max)(most.load(), ++inside);
+    asi.add([](IAsyncSteps& wait) { wait.tool().deferred(2ms, [done = wait.completion()] { done.success(); }); });
+    asi.add([&](IAsyncSteps&) { --inside, ++count; });
+  });
+  while (count < 300) std::this_thread::sleep_for(1ms);
+  CHECK(most <= 7);
+}
+
+TEST_CASE("a job is not delivered again while its flow runs, also when its worker's pool is busy") {
+  bench b;
+  std::atomic<int> runs{0};
+  async::event done;
+  auto work = [&](IAsyncSteps& asi, const nats::job&) {
+    ++runs;
+    std::this_thread::sleep_for(1s);  // several times ack_wait
+    asi.add([&](IAsyncSteps&) { done.set(); });
+  };
+  async::threadpool busy(1);
+  auto first = b.jobs.work(busy, {.ack_wait = 200ms}, work);
+  auto second = b.jobs.work(b.pool, {.ack_wait = 200ms}, work);
+  b.publish("long");
+  done.wait();
+  CHECK(runs == 1);
+}
+
+TEST_CASE("jobs of a worker that has died go to another one; those that kill each worker are given up") {
+  bench b;
+  async::event letter;
+  nats::jobs dead(b.bus, {.stream = "WORK", .subject = "work.dead"});
+  auto reader = dead.work(b.pool, {.consumer = "readers"}, [&](IAsyncSteps&, const nats::job& j) {
+    CHECK(j.data() == "killer");
+    letter.set();
+  });
+  b.publish("killer");
+  const nats::work_options options{.ack_wait = 100ms, .retry = soon};
+  for (unsigned delivery = 1; delivery <= 3; ++delivery) {
+    async::event never, begun;
+    async::threadpool pool(1);
+    std::optional<nats::bus> dies(std::in_place, nats::options{.url = b.server.url()});
+    auto worker = nats::jobs(*dies, {.stream = "WORK", .subject = "work", .dead_letter = "work.dead"})
+                      .work(pool, options, [&](IAsyncSteps& asi, const nats::job& j) {
+                        CHECK(j.delivery() == delivery);
+                        begun.set();
+                        asi.await(never);
+                      });
+    begun.wait();
+    dies.reset();  // as when a process dies: nothing more is said of the job
+    never.set();
+  }
+  auto survivor = b.jobs.work(b.pool, options, [&](IAsyncSteps&, const nats::job&) { FAIL("runs again"); });
+  letter.wait();
+}
+
+TEST_CASE("a worker that stops finishes what it has begun and hands the rest back at once") {
+  bench b;
+  constexpr int count = 200;
+  b.publish_all(count);
+  tally seen;
+  async::event release;
+  async::threadpool one(1);
+  std::atomic<int> begun{0};
+  auto first = b.jobs.work(one, {.limit = 150}, [&](IAsyncSteps& asi, const nats::job& j) {
+    seen.add(j.data());
+    if (++begun == 5) release.wait();  // the others wait for the pool's only thread
+    asi.await(b.pool, [] {});
+  });
+  while (begun < 5) std::this_thread::sleep_for(1ms);
+  first.stop();
+  release.set();
+  first.stopped().wait();
+  CHECK(begun < 150);
+  auto second = b.jobs.work(b.pool, {.limit = 150}, [&](IAsyncSteps&, const nats::job& j) { seen.add(j.data()); });
+  const auto begin = std::chrono::steady_clock::now();
+  seen.wait_for(count);
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);  // ack_wait is 30 s
+  CHECK(seen.most() == 1);
+}
+
+TEST_CASE("work and publishing go on after a restart of the server; nothing stored is lost") {
+  bench b;
+  constexpr int count = 400;
+  tally seen;
+  auto worker = b.jobs.work(b.pool, {.limit = 20, .ack_wait = 1s}, [&](IAsyncSteps& asi, const nats::job& j) {
+    asi.await(b.pool, [&seen, j] { seen.add(j.data()); });
+  });
+  std::thread publisher([&] { b.publish_all(count); });
+  for (std::size_t at : {50U, 150U}) {
+    seen.wait_for(at);
+    b.server.restart();
+  }
+  publisher.join();
+  seen.wait_for(count);
+}
+
+TEST_CASE("publishing fails without a connection if it is told to, and without a stream") {
+  bench b;
+  nats::jobs nowhere(b.bus, {.stream = "NOWHERE", .subject = "nowhere"});
+  CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { nowhere.publish(asi, "x"); })) == "NoResponders");
+  const std::string large(2'000'000, 'x');
+  CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { b.jobs.publish(asi, large); })) == "InvalidRequest");
+  b.server.kill();
+  while (b.bus.connected().is_set()) std::this_thread::sleep_for(1ms);
+  CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { b.jobs.publish(asi, "x", {.waits = false}); })) ==
+        "ConnectError");
+  CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) {
+          asi.setTimeout(50ms);
+          b.jobs.publish(asi, "x");
+        })) == "Timeout");
+}
+
+TEST_CASE("what the server refuses is reported") {
+  bench b;
+  nats::jobs bad(b.bus, {.stream = "OTHER", .subject = "work"});  // the subject of another stream
+  CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { bad.open(asi); })) == "JetStreamError");
+  auto worker = bad.work(b.pool, {}, [](IAsyncSteps&, const nats::job&) {});
+  worker.stopped().wait();
+  CHECK(worker.failure().find("overlap") != std::string::npos);
+}
