@@ -12,7 +12,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,10 +21,12 @@
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
+#include "support/thrown.hpp"
 #include "support/wait_while.hpp"
 
 using async::blocking_pool;
 using async::blocking_pool_options;
+using testing::is_deadlock;
 using namespace std::chrono_literals;
 
 namespace {
@@ -56,16 +57,6 @@ class gate {
 template <class Done>
 void wait_until(Done done) {
   while (!done()) std::this_thread::sleep_for(1ms);
-}
-
-template <class F>
-bool is_deadlock(F f) {
-  try {
-    f();
-  } catch (const std::system_error& error) {
-    return error.code() == std::errc::resource_deadlock_would_occur;
-  }
-  return false;
 }
 
 }  // namespace

@@ -20,20 +20,13 @@
 #include "support/live_count.hpp"
 #include "support/pause_thread.hpp"
 #include "support/scale.hpp"
+#include "support/thrown.hpp"
+
+using testing::is_broken;
 
 namespace {
 
 using namespace std::chrono_literals;
-
-template <class T>
-bool is_broken(async::future<T> future) {
-  try {
-    future.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 /// A worker that is busy while this lives.
 class busy_worker {

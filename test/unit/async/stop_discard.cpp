@@ -18,8 +18,10 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "support/gate.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/thrown.hpp"
 #include "support/wait_while.hpp"
 
 using async::blocking_pool;
@@ -27,26 +29,13 @@ using async::discard;
 using async::dropped_call;
 using async::threadpool;
 using async::threadpool_options;
+using testing::gate;
+using testing::is_broken;
+using testing::is_deadlock;
 
 namespace {
 
 struct counted : testing::live_count<counted> {};
-
-/// A gate that tasks wait for, and that tells when one does.
-class gate {
- public:
-  void pass() {
-    is_reached_ = true;
-    until_.wait();
-  }
-  void wait_for_one() const { testing::wait_while(is_reached_, false); }
-  void open() { go_.set_value(); }
-
- private:
-  std::promise<void> go_;
-  std::shared_future<void> until_ = go_.get_future().share();
-  std::atomic<bool> is_reached_{false};
-};
 
 /// Opens the gate when stop(discard) has dropped what `dropped` tells, and returns the count of stop().
 template <class Pool, class Dropped>
@@ -71,26 +60,6 @@ bool is_dropped(Future& future) {
   }
   return false;
 }
-template <class Future>
-bool is_broken(Future& future) {
-  try {
-    future.get();
-  } catch (const std::future_error& error) {
-    return error.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
-
-template <class F>
-bool is_deadlock(F f) {
-  try {
-    f();
-  } catch (const std::system_error& error) {
-    return error.code() == std::errc::resource_deadlock_would_occur;
-  }
-  return false;
-}
-
 template <class Pool>
 std::unique_ptr<Pool> pool_of_one() {
   if constexpr (std::is_same_v<Pool, threadpool>) {

@@ -14,25 +14,18 @@
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/scale.hpp"
+#include "support/thrown.hpp"
 
 #if defined(__GLIBC__)
 #include <pthread.h>
 
 using async::threadpool;
+using testing::is_broken;
 using namespace std::chrono_literals;
 
 namespace {
 
 [[noreturn]] void end_thread() { pthread_exit(nullptr); }
-
-bool is_broken(std::future<int> result) {
-  try {
-    result.get();
-  } catch (const std::future_error& error) {
-    return error.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 }  // namespace
 

@@ -7,11 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,8 +20,9 @@
 #include "steps/steps.hpp"
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
+#include "support/gate.hpp"
 #include "support/live_count.hpp"
-#include "support/wait_while.hpp"
+#include "support/thrown.hpp"
 
 using async::blocking_pool;
 using async::blocking_pool_options;
@@ -34,38 +33,14 @@ using steps::interop::schedule;
 using steps::interop::start;
 using steps::interop::task;
 using testing::bench;
+using testing::gate;
+using testing::is_broken;
 using testing::lines;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct local : testing::live_count<local> {};
-
-/// A gate that calls wait for, and that tells when one does.
-class gate {
- public:
-  void pass() {
-    is_reached_ = true;
-    until_.wait();
-  }
-  void wait_for_one() const { testing::wait_while(is_reached_, false); }
-  void open() { go_.set_value(); }
-
- private:
-  std::promise<void> go_;
-  std::shared_future<void> until_ = go_.get_future().share();
-  std::atomic<bool> is_reached_{false};
-};
-
-template <class Future>
-bool is_broken(Future& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 task<> hop(blocking_pool& pool, std::thread::id& ran_on) {
   co_await schedule(pool);

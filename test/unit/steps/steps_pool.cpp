@@ -21,6 +21,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/thrown.hpp"
 
 // Flows on a pool: their start, and their destruction by any thread.
 
@@ -28,21 +29,12 @@ using async::threadpool;
 using async::threadpool_options;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
+using testing::is_broken;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct held : testing::live_count<held> {};
-
-template <class Future>
-bool is_broken(Future& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 template <class Future>
 std::string error_of(Future& f) {

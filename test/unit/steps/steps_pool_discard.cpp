@@ -18,26 +18,18 @@
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 #include "support/scale.hpp"
+#include "support/thrown.hpp"
 
 using async::discard;
 using async::threadpool;
 using steps::IAsyncSteps;
+using testing::is_broken;
 using testing::lines;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct held : testing::live_count<held> {};
-
-template <class Future>
-bool is_broken(Future& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 const std::string stopped = std::string("Stopped: ") + async::stopped().what();
 

@@ -16,6 +16,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/thrown.hpp"
 
 // Flows whose pool is resized, paused or stopped.
 
@@ -23,21 +24,12 @@ using async::threadpool;
 using async::threadpool_options;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
+using testing::is_broken;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct held : testing::live_count<held> {};
-
-template <class T>
-bool is_broken(std::future<T>& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 }  // namespace
 

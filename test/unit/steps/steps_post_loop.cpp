@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <future>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -24,27 +23,18 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
-#include "support/wait_while.hpp"
+#include "support/thrown.hpp"
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
+using testing::is_broken;
 using testing::lines;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct held : testing::live_count<held> {};
-
-template <class Future>
-bool is_broken(Future& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 }  // namespace
 

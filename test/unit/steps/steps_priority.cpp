@@ -20,26 +20,17 @@
 #include "support/held_workers.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
-#include "support/wait_while.hpp"
+#include "support/thrown.hpp"
 
 using async::priority;
 using async::threadpool;
 using steps::IAsyncSteps;
+using testing::is_broken;
 using namespace std::chrono_literals;
 
 namespace {
 
 struct held : testing::live_count<held> {};
-
-template <class Future>
-bool is_broken(Future& f) {
-  try {
-    f.get();
-  } catch (const std::future_error& e) {
-    return e.code() == std::future_errc::broken_promise;
-  }
-  return false;
-}
 
 /// A pool of one worker that is held in a task until run() is called. Flows and tasks write down their order.
 class held_pool {
