@@ -6,7 +6,7 @@
 #include "async/detail/pool/seat.hpp"       // for this_seat, other_seats, keep_seats, pool_registry
 #include "async/detail/wait/pool_wait.hpp"  // for take_seat
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// While it lives, the calling thread has a part in the pool: its worker's, or a seat. A thread from outside keeps its
 /// seats in up to four pools, so that the next visit costs a few loads.
@@ -105,4 +105,4 @@ class working_visit : public visit {
   pool_core* before_;  // set if the thread was outside
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
