@@ -11,6 +11,7 @@
 #include "async/event.hpp"                   // exports event
 #include "async/event_loop.hpp"              // exports event_loop
 #include "async/future.hpp"                  // exports future, shared_future, promise
+#include "async/fwd.hpp"                     // exports threadpool
 #include "async/manual_clock.hpp"            // exports manual_clock
 #include "async/parallel_for.hpp"            // exports parallel_for
 #include "async/parallel_invoke.hpp"         // exports parallel_invoke
@@ -25,7 +26,7 @@
 #include "async/time_source.hpp"             // exports time_source
 #include "async/when_all.hpp"                // exports when_all, when_any
 
-namespace async {
+namespace async::inline v0_1 {
 
 namespace detail {
 
@@ -93,4 +94,4 @@ async(std::launch policy, F&& f, Args&&... args) {
   return std::async(std::launch::deferred, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -19,7 +19,7 @@
 #include "async/threadpool.hpp"                   // for async_callable, posted_future
 #include "async/threadpool_options.hpp"           // for threadpool_options
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Options of a blocking_pool. Moved into the pool; the hooks live as long as the pool.
 struct blocking_pool_options {
@@ -162,4 +162,4 @@ inline blocking_pool& blocking_pool::shared() {
   return detail::shared_blocking_pool.get([](blocking_pool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

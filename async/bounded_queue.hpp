@@ -13,8 +13,9 @@
 #include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for wait_in_queue, queue_deadline
+#include "async/fwd.hpp"                         // for bounded_queue
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Compile-time settings of a bounded_queue. To change one, derive from this and hide it.
 struct bounded_queue_traits {
@@ -68,7 +69,7 @@ struct bounded_queue_traits {
 /// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after. A
 ///             coroutine that waits takes one recycled block.
 /// Example     test/example/queue.cpp
-template <class T, class Traits = bounded_queue_traits>
+template <class T, class Traits>
 class bounded_queue {
  public:
   using value_type = T;  ///< the element type
@@ -225,4 +226,4 @@ class bounded_queue {
   detail::bounded_ring<T, Traits> core_;
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -5,7 +5,7 @@
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Thrown by a post to a pool that has been stopped. The task was not accepted; it is destroyed on the calling thread.
 class ASYNCSTEPS_SHARED stopped : public std::runtime_error {
@@ -60,4 +60,4 @@ class ASYNCSTEPS_SHARED dropped_call : public std::future_error {
   reason why_;
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -11,7 +11,7 @@
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue
 
-namespace async {
+namespace async::inline v0_1 {
 
 class event;
 
@@ -163,4 +163,4 @@ inline queue_result event_call::attempt() const noexcept {
 
 }  // namespace detail
 
-}  // namespace async
+}  // namespace async::inline v0_1

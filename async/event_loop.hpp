@@ -15,7 +15,7 @@
 #include "async/detail/loop/loop_entry.hpp"  // for loop_entry
 #include "async/task.hpp"                    // for task
 
-namespace async {
+namespace async::inline v0_1 {
 
 namespace detail {
 struct hosted_loop;
@@ -243,4 +243,4 @@ namespace detail {
 inline loop_core& core_of(event_loop& loop) noexcept { return *loop.core_; }
 }  // namespace detail
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -14,7 +14,7 @@
 #include "async/detail/call/result_state.hpp"     // for result
 #include "async/detail/call/to_std_future.hpp"    // for to_std_future
 
-namespace async {
+namespace async::inline v0_1 {
 
 class blocking_pool;
 
@@ -340,4 +340,4 @@ future<T> make_exceptional_future(std::exception_ptr error) {
   return result;
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

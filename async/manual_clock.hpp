@@ -6,7 +6,7 @@
 #include "async/detail/base/durations.hpp"  // for later
 #include "async/detail/loop/loop_core.hpp"  // for time_source
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Virtual time for event loops. It stands still until advanced.
 ///
@@ -55,4 +55,4 @@ class manual_clock {
   std::atomic<time_point::rep> now_;  // relaxed: a growing number, with which nothing is published
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -13,7 +13,7 @@
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
 
-namespace async {
+namespace async::inline v0_1 {
 
 namespace detail {
 
@@ -156,4 +156,4 @@ bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& t
   return detail::loop_over_range(threadpool::shared(), range, f, grain, token);
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

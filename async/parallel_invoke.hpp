@@ -12,7 +12,7 @@
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
 #include "async/threadpool.hpp"                // for threadpool
 
-namespace async {
+namespace async::inline v0_1 {
 
 namespace detail {
 
@@ -78,4 +78,4 @@ bool parallel_invoke(F&& f, Rest&&... rest) {
   return parallel_invoke(threadpool::shared(), std::forward<F>(f), std::forward<Rest>(rest)...);
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -14,7 +14,7 @@
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
 
-namespace async {
+namespace async::inline v0_1 {
 
 namespace detail {
 
@@ -169,4 +169,4 @@ T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain
   return detail::reduce_over_range(threadpool::shared(), range, identity, body, join, grain, token);
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

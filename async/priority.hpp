@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>  // for uint8_t
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// The priority of a task or flow of a threadpool: pool.execute(async::priority::high, f),
 /// steps::post(pool, async::priority::low, body).
@@ -28,4 +28,4 @@ enum class priority : std::uint8_t {
   low,     ///< when there is nothing else to do
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

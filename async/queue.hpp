@@ -14,8 +14,9 @@
 #include "async/detail/queue/queue_core.hpp"     // for queue_core
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for wait_in_queue, queue_deadline
+#include "async/fwd.hpp"                         // for queue
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Compile-time settings of a queue. To change one, derive from this and hide it.
 struct queue_traits {
@@ -80,7 +81,7 @@ struct queue_traits {
 ///             recycled. trim() returns their memory to the system while other threads go on; the destructor frees
 ///             it. A coroutine that waits takes one recycled block.
 /// Example     test/example/queue.cpp
-template <class T, class Traits = queue_traits>
+template <class T, class Traits>
 class queue {
   static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,
                 "async::queue<T>: T must be an object type whose destructor does not throw");
@@ -230,4 +231,4 @@ class queue {
   core core_;
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -17,7 +17,7 @@
 #include "async/event.hpp"                         // for event, event_call
 #include "async/future.hpp"                        // exports future, shared_future
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// What select() returns when no case is left that can take effect.
 inline constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
@@ -190,4 +190,4 @@ auto selection(Cases&&... cases) {
   }
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -10,7 +10,7 @@
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 
-namespace async {
+namespace async::inline v0_1 {
 
 class task;
 
@@ -187,4 +187,4 @@ class task {
   alignas(void*) std::byte storage_[inline_size];
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

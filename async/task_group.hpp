@@ -26,7 +26,7 @@
 #include "async/task.hpp"                      // for task_function
 #include "async/threadpool.hpp"                // for threadpool
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Tag for a task_group that does not belong to the enclosing group.
 struct independent_t {
@@ -346,4 +346,4 @@ bool parallel_for(task_group& group, A&&... arguments) {
   return parallel_for(group.pool(), std::forward<A>(arguments)...);
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -36,7 +36,7 @@
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options, threadpool_stats
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// A callable for a pool and async::async: `f` and `args` can be copied as std::async copies them, and the copy of `f`
 /// can be invoked, as an rvalue, with the copies of `args` as rvalues.
@@ -326,4 +326,4 @@ inline threadpool& threadpool::shared() {
   return detail::shared_pool.get([](threadpool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

@@ -8,7 +8,7 @@
 #include "async/detail/base/platform.hpp"         // for usable_processors
 #include "async/detail/base/unique_function.hpp"  // for unique_function
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// The number of threads that can run at the same time: the processors of the affinity mask, limited by the container's
 /// CPU quota; at least 1. The quota is read once per process, the mask on each call.
@@ -60,4 +60,4 @@ struct threadpool_options {
   unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

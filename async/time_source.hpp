@@ -2,7 +2,7 @@
 #pragma once
 #include "async/detail/base/atomics.hpp"  // for wait_clock
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// The clock of an event loop. The default is the steady clock; see manual_clock for virtual time.
 struct time_source {
@@ -16,4 +16,4 @@ struct time_source {
   void* self = nullptr;  ///< the argument of both functions
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

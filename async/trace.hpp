@@ -8,9 +8,9 @@
 
 #include "async/detail/trace/trace_json.hpp"    // for trace_json
 #include "async/detail/trace/trace_log.hpp"     // for tracing, trace_log
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// Settings of a trace.
 struct trace_options {
@@ -31,9 +31,9 @@ struct trace_options {
 ///   std::ofstream file("trace.json");
 ///   session.write(file);
 ///
-/// Compile every translation unit of the program with -DASYNC_TRACE=1. If some are compiled without it, it is undefined
-/// which events are recorded. Without it the library contains not one instruction for tracing. A session then does
-/// nothing, is_compiled_in is false, and the file holds no events and says why.
+/// Compile every translation unit of the program with -DASYNCSTEPS_TRACE=1. If some are compiled without it, it is
+/// undefined which events are recorded. Without it the library contains not one instruction for tracing. A session then
+/// does nothing, is_compiled_in is false, and the file holds no events and says why.
 ///
 /// Recorded    as spans: tasks of pools, callbacks of event loops, step functions with their types, error handlers,
 ///             sleeps ("park"), wake-ups with an arrow to the sleeper. As instants: steals. From start to end: flows,
@@ -48,8 +48,8 @@ struct trace_options {
 /// Times       std::chrono::steady_clock, written in microseconds since the session's start.
 class trace {
  public:
-  /// Whether this translation unit, and so the program, is compiled with ASYNC_TRACE.
-#if defined(ASYNC_TRACE) && ASYNC_TRACE
+  /// Whether this translation unit, and so the program, is compiled with ASYNCSTEPS_TRACE.
+#if defined(ASYNCSTEPS_TRACE) && ASYNCSTEPS_TRACE
   static constexpr bool is_compiled_in = true;
 #else
   static constexpr bool is_compiled_in = false;
@@ -81,7 +81,7 @@ class trace {
     detail::tracing.for_each(number_, [&](const detail::trace_log& log) { dropped += json.add(log); });
     json.write();
     json.end("\"dropped\":" + std::to_string(dropped) +
-             (is_compiled_in ? "" : ",\"note\":\"compiled without -DASYNC_TRACE=1: nothing is recorded\""));
+             (is_compiled_in ? "" : ",\"note\":\"compiled without -DASYNCSTEPS_TRACE=1: nothing is recorded\""));
   }
 
   /// The number of events for which there was no room: the oldest of a full ring, all of a thread without memory.
@@ -102,4 +102,4 @@ class trace {
   const std::uint64_t number_;
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

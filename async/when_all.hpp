@@ -14,7 +14,7 @@
 #include "async/detail/call/when_result.hpp"    // for when_all_state, when_any_state, state_of, count_of
 #include "async/future.hpp"                     // for future, make_ready_future
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// The result of when_any(): the futures, and the index of one that is ready; -1 (as std::size_t) if there are none.
 template <class Sequence>
@@ -155,4 +155,4 @@ future<when_any_result<std::vector<std::iter_value_t<It>>>> when_any(It first, I
   return detail::any_of(detail::gathered(first, last));
 }
 
-}  // namespace async
+}  // namespace async::inline v0_1

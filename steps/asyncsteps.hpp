@@ -9,7 +9,7 @@
 #include "steps/detail/root/pooled_flow.hpp"  // for pooled_flow
 #include "steps/iasyncsteps.hpp"              // for IAsyncSteps
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// A root flow: steps that run one after the other on an event loop (FTN12 2.2.3).
 ///
@@ -77,4 +77,4 @@ class AsyncSteps final : public IAsyncSteps {
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

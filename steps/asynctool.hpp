@@ -11,7 +11,7 @@
 #include "async/detail/base/forks.hpp"  // for fork_member, forks, end_forked_child
 #include "async/event_loop.hpp"         // for event_loop
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// An event loop with its own thread, or embedded in another loop: the AsyncTool of FTN12.
 ///
@@ -116,4 +116,4 @@ class AsyncTool : async::detail::fork_member {
   std::thread thread_;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

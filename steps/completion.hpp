@@ -9,13 +9,13 @@
 #include <utility>      // for forward, exchange, move, index_sequence
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
-#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
+#include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "steps/detail/root/flow_control_block.hpp"  // for resume_with
 #include "steps/detail/wait/wait_block.hpp"          // for wait_block
 #include "steps/errors.hpp"                          // for ErrorCode, Error
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 class IAsyncSteps;
 template <class... T>
@@ -88,7 +88,7 @@ struct result_block final : wait_block {
     return *std::launder(reinterpret_cast<V*>(memory));
   }
   void drop() noexcept {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const async::detail::unseen_by_tsan quiet;
 #endif
     if (kept == content::values) values::destroy(memory);
@@ -201,4 +201,4 @@ class completion {
   block* block_ = nullptr;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

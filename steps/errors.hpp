@@ -10,7 +10,7 @@
 #include "async/detail/base/unhandled.hpp"  // for explained_error
 
 /// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// The code of an error: a short text such as "Timeout", compared by content.
 ///
@@ -167,4 +167,4 @@ inline constexpr ErrorCode LoopBreak{"LoopBreak"};              ///< Seen by han
 inline constexpr ErrorCode LoopCont{"LoopCont"};                ///< The same for continueLoop().
 }  // namespace errors
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -4,7 +4,7 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// What asi.every() does about ticks that have passed while a round took longer than the period. With a period of 1 s
 /// and a round that begins at 0 s and ends at 2.5 s, the next rounds begin at:
@@ -38,4 +38,4 @@ struct Tick {
   std::chrono::nanoseconds previous{0};  ///< the time that the round before has taken; 0 in the first round
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

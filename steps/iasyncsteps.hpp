@@ -34,7 +34,7 @@
 #include "steps/retry.hpp"                     // for Retry
 #include "steps/state.hpp"                     // for State
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 class AsyncSteps;
 
@@ -597,4 +597,4 @@ class IAsyncSteps : public detail::step {
   }
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -10,7 +10,7 @@
 #include "steps/detail/engine/step_record.hpp"  // for call_function
 #include "steps/detail/wait/sync_waiter.hpp"    // for sync_waiter_base, sync_entry
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 class ISync;
 
@@ -193,4 +193,4 @@ struct sync_step final : Face {
 };
 
 }  // namespace detail
-}  // namespace steps
+}  // namespace steps::inline v0_1

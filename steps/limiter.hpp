@@ -8,7 +8,7 @@
 #include "steps/mutex.hpp"       // for Mutex
 #include "steps/throttle.hpp"    // for Throttle
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// Limits how many flows are inside at the same time and how many enter per period: Mutex, then Throttle, in one step
 /// (FTN12 1.11.3).
@@ -90,4 +90,4 @@ class Limiter final : public ISync {
   Throttle throttle_;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -7,7 +7,7 @@
 #include "steps/detail/wait/fair_semaphore.hpp"  // for fair_semaphore
 #include "steps/isync.hpp"                       // for ISync
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// Lets at most `max` flows at a time into the steps that it guards (FTN12 1.11.1).
 ///
@@ -49,4 +49,4 @@ class Mutex final : public ISync {
   detail::fair_semaphore<detail::sync_waiter> semaphore_;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -12,7 +12,7 @@
 #include "async/event_loop.hpp"   // for event_loop
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// Limits of NitroSteps, in any order. A limit that is not given has the default of nitro::defaults.
 namespace nitro {
@@ -209,4 +209,4 @@ class NitroSteps final : public IAsyncSteps {
   alignas(async::detail::cache_line) std::byte memory_[sizeof(detail::flow) + values::arena];
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

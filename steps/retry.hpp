@@ -9,7 +9,7 @@
 
 #include "steps/errors.hpp"  // for ErrorCode
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace detail {
 
@@ -88,4 +88,4 @@ struct filtered_retry {
 
 }  // namespace detail
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

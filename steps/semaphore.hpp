@@ -7,7 +7,7 @@
 #include "steps/detail/wait/fair_semaphore.hpp"  // for fair_semaphore
 #include "steps/isync.hpp"                       // for ISync
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// Lets at most `permits` entries at a time into the steps that it guards. sync() takes a permit when the step begins,
 /// and gives it back when the step has ended, in whatever way.
@@ -45,4 +45,4 @@ class Semaphore final : public ISync {
   detail::fair_semaphore<detail::sync_waiter> semaphore_;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

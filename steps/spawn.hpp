@@ -18,7 +18,7 @@
 #include "steps/detail/wait/flow_result.hpp"    // for flow_result
 #include "steps/iasyncsteps.hpp"                // for IAsyncSteps
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace detail {
 
@@ -246,4 +246,4 @@ async::future<T> post(async::event_loop& loop, F&& body) {
   return async::detail::future_access::make<T>(async::detail::handed_in(made, send));
 }
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -17,7 +17,7 @@
 #include "steps/detail/flow/hook.hpp"         // for hook
 #include "steps/errors.hpp"                   // for ErrorCode, Error
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace detail {
 
@@ -226,4 +226,4 @@ struct state_access {
 
 }  // namespace detail
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

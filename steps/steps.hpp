@@ -7,6 +7,7 @@
 #include "steps/completion.hpp"   // exports completion
 #include "steps/errors.hpp"       // exports ErrorCode, Error
 #include "steps/every.hpp"        // exports Every, MissedTicks, Tick
+#include "steps/fwd.hpp"          // exports AsyncSteps
 #include "steps/iasyncsteps.hpp"  // exports IAsyncSteps
 #include "steps/isync.hpp"        // exports ISync
 #include "steps/limiter.hpp"      // exports Limiter

@@ -13,7 +13,7 @@
 #include "steps/detail/wait/timeout.hpp"       // for to_nanoseconds
 #include "steps/isync.hpp"                     // for ISync
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// Lets at most `max` entries per period into the steps that it guards (FTN12 1.11.2).
 ///
@@ -162,4 +162,4 @@ class Throttle final : public ISync {
   async::detail::waiter_queue<detail::sync_waiter> waiting_;
 };
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

@@ -7,7 +7,7 @@
 
 #include "async/threadpool.hpp"  // for threadpool
 
-namespace async::interop {
+namespace async::inline v0_1::interop {
 
 /// Runs the tasks and continuations of cpprestsdk (pplx) on a threadpool. Needs cpprestsdk 2.10 or newer, and its
 /// library.
@@ -44,4 +44,4 @@ inline void use_as_pplx_scheduler(threadpool& pool) {
   pplx::set_ambient_scheduler(std::make_shared<pplx_scheduler>(pool));
 }
 
-}  // namespace async::interop
+}  // namespace async::inline v0_1::interop

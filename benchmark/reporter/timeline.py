@@ -185,7 +185,7 @@ def main():
         events = json.load(file)["traceEvents"]
     trace = Trace(events, options.begin, options.end)
     if not trace.lanes:
-        sys.exit("timeline.py: no events in that time (is the program compiled with -DASYNC_TRACE=1?)")
+        sys.exit("timeline.py: no events in that time (is the program compiled with -DASYNCSTEPS_TRACE=1?)")
     with open(options.picture, "w", encoding="utf-8") as file:
         file.write(picture(trace, options.flows, options.title or options.trace))
 

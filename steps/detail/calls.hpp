@@ -18,7 +18,7 @@
 #include "steps/detail/wait/timeout.hpp"        // for may_wait
 
 /// The functions of IAsyncSteps (`Face`) that take more than a line.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is known.
 template <class Face>
@@ -252,4 +252,4 @@ async::future<T> execute_with_promise(step& s) {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "steps/detail/wait/future.hpp"      // for pass_on
 
 /// async::future as a step, by await().
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A step of await(async::future) or await(async::shared_future).
 template <class Face, class Future, class E>
@@ -53,4 +53,4 @@ struct future_step final : Face {
   [[no_unique_address]] E handler;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "steps/detail/result_wait.hpp"    // for result_wait
 
 /// await(pool, f, args...): a thread of the pool makes the call while the flow waits.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A pool of async/ that makes calls for flows.
 template <class Pool>
@@ -62,4 +62,4 @@ struct pool_call_step final : Face {
   call bound;  // function and arguments
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

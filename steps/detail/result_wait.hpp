@@ -6,7 +6,7 @@
 #include "steps/completion.hpp"    // for completion
 #include "steps/detail/calls.hpp"  // for make_wait
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The completion that hands a result of type R to the next step.
 template <class R>
@@ -51,4 +51,4 @@ struct result_wait {
   }
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

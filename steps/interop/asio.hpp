@@ -27,7 +27,7 @@
 /// the first header of a file. Include this header, or `utility`, before.
 /// Boost before 1.79 uses std::result_of, which libc++ lacks in C++20: compile with -DBOOST_ASIO_HAS_STD_INVOKE_RESULT
 /// there.
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace interop {
 
@@ -274,7 +274,7 @@ class asio_loop : public async::event_loop {
 };
 
 }  // namespace interop
-}  // namespace steps
+}  // namespace steps::inline v0_1
 
 namespace boost::asio {
 

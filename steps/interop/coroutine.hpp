@@ -31,7 +31,7 @@
 /// Compilers: g++ 11 and 12 destroy some temporaries of a co_await expression twice: those made without a constructor,
 /// such as a lambda with captures or point{"x", 1}, unless they are trivial. Name the object in a line before, or give
 /// post() arguments in place of captures. post() refuses such lambdas; the other functions cannot detect them.
-namespace steps::interop {
+namespace steps::inline v0_1::interop {
 
 namespace detail {
 
@@ -178,4 +178,4 @@ auto co(F&& f) {
   return detail::coroutine_step<function, typename steps::detail::wanted_results<function>::type>(std::forward<F>(f));
 }
 
-}  // namespace steps::interop
+}  // namespace steps::inline v0_1::interop

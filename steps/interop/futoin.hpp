@@ -40,7 +40,7 @@
 ///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro limit them, and may be given here, too.
 /// - success() and error() of a step that has ended are ignored outside of step functions. Other misuse is an
 ///   InternalError at the step, not the end of the program.
-namespace futoin {
+namespace futoin::inline v0_1 {
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -224,4 +224,4 @@ class Throttle final : public detail::wrapped<steps::Throttle> {
 using ThreadlessThrottle = Throttle;
 
 }  // namespace ri
-}  // namespace futoin
+}  // namespace futoin::inline v0_1

@@ -14,7 +14,7 @@
 #include "steps/interop/nats_options.hpp"               // for options, serve_options
 
 /// Flows and pools of several machines, on the messaging system NATS (nats.io) and its C client, version 3.4 or newer.
-namespace steps::interop::nats {
+namespace steps::inline v0_1::interop::nats {
 
 class bus;
 class jobs;
@@ -124,4 +124,4 @@ class bus {
   std::shared_ptr<detail::bridge> bridge_;
 };
 
-}  // namespace steps::interop::nats
+}  // namespace steps::inline v0_1::interop::nats

@@ -17,7 +17,7 @@
 #include "steps/interop/nats.hpp"                   // for bus
 #include "steps/interop/nats_options.hpp"           // for jobs_options, publish_options, work_options
 
-namespace steps::interop::nats {
+namespace steps::inline v0_1::interop::nats {
 
 /// A job as its flow sees it. Copies share it.
 ///
@@ -144,4 +144,4 @@ class jobs {
   const jobs_options options_;
 };
 
-}  // namespace steps::interop::nats
+}  // namespace steps::inline v0_1::interop::nats

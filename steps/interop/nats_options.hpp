@@ -11,7 +11,7 @@
 #include "steps/retry.hpp"                        // for Retry
 
 /// What programs set for flows and pools on NATS.
-namespace steps::interop::nats {
+namespace steps::inline v0_1::interop::nats {
 
 /// How a bus connects. Moved into the bus.
 struct options {
@@ -79,4 +79,4 @@ inline constexpr ErrorCode TooManyDeliveries{"TooManyDeliveries"};  ///< A job w
 inline constexpr ErrorCode GiveUp{"GiveUp"};  ///< Of a job's flow: another delivery would not help.
 }  // namespace errors
 
-}  // namespace steps::interop::nats
+}  // namespace steps::inline v0_1::interop::nats

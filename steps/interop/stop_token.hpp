@@ -12,7 +12,7 @@
 
 /// std::stop_token for flows: a token of a step, and a flow that a token cancels. This header is empty where the
 /// standard library has no <stop_token> (no __cpp_lib_jthread): libc++ 18 and 19 need -fexperimental-library.
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace detail {
 
@@ -94,5 +94,5 @@ class cancel_on_stop {
 };
 
 }  // namespace interop
-}  // namespace steps
+}  // namespace steps::inline v0_1
 #endif

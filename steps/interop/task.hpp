@@ -14,7 +14,7 @@
 #include "steps/interop/detail/select_block.hpp"  // for step_select_awaiter
 #include "steps/interop/detail/task_state.hpp"    // for task_state
 
-namespace steps::interop {
+namespace steps::inline v0_1::interop {
 
 template <class T = void>
 class task;
@@ -276,4 +276,4 @@ inline task<void> detail::task_promise<void>::get_return_object() noexcept {
   return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
 }
 
-}  // namespace steps::interop
+}  // namespace steps::inline v0_1::interop

@@ -13,7 +13,7 @@
 #include "steps/interop/task.hpp"                  // for task
 
 /// Coroutines that wait for several tasks: for all of them, or for the first.
-namespace steps::interop {
+namespace steps::inline v0_1::interop {
 
 /// The result of when_any(): the task that was first, and its value.
 template <class T>
@@ -251,4 +251,4 @@ void when_any(const std::vector<task<T>>&) {
   static_assert(detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
 }
 
-}  // namespace steps::interop
+}  // namespace steps::inline v0_1::interop

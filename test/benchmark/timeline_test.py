@@ -88,7 +88,7 @@ class Timeline(unittest.TestCase):
         self.assertIn("<title>main</title>", self.draw(EVENTS))
 
     def test_an_empty_trace_says_why(self):
-        self.assertIn("compiled with -DASYNC_TRACE=1", self.draw(THREADS))
+        self.assertIn("compiled with -DASYNCSTEPS_TRACE=1", self.draw(THREADS))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Amalgamation:
 
     def text(self):
         with open(os.path.join(ROOT, "async/detail/base/config.hpp"), encoding="utf-8") as file:
-            version = ".".join(re.findall(r"^#define ASYNC_VERSION_\w+ (\d+)$", file.read(), re.MULTILINE))
+            version = ".".join(re.findall(r"^#define ASYNCSTEPS_VERSION_\w+ (\d+)$", file.read(), re.MULTILINE))
         includes = "".join(f"#include {name}\n" for name in sorted(self.standard))
         return HEAD.format(version=version) + includes + "\n" + "\n".join(self.body)
 

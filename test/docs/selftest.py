@@ -17,7 +17,7 @@ GOOD = """\
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-namespace async {
+namespace async::inline v3_4 {
 
 /// Holds a number.
 ///
@@ -41,17 +41,17 @@ class holder {
   int n_ = 0;
 };
 
-}  // namespace async
+}  // namespace async::inline v3_4
 """
 
 
 class Reference(unittest.TestCase):
-    def write(self, header):
+    def write(self, header, in_folder="async"):
         """The exit status and the output for a tree with that header alone."""
         with tempfile.TemporaryDirectory() as tree:
-            for folder in ("async", "steps", "test/docs"):
-                os.makedirs(os.path.join(tree, folder))
-            with open(os.path.join(tree, "async", "holder.hpp"), "w", encoding="utf-8") as file:
+            for folder in {"async", "steps", "test/docs", in_folder}:
+                os.makedirs(os.path.join(tree, folder), exist_ok=True)
+            with open(os.path.join(tree, in_folder, "holder.hpp"), "w", encoding="utf-8") as file:
                 file.write(header)
             with open(docs.__file__, encoding="utf-8") as file:
                 script = file.read()
@@ -66,9 +66,9 @@ class Reference(unittest.TestCase):
                     self.page = file.read()
             return done.returncode, done.stdout + done.stderr
 
-    def refuse(self, header, message):
-        self.assertNotEqual(header, GOOD)
-        status, output = self.write(header)
+    def refuse(self, header, message, in_folder="async"):
+        self.assertNotEqual((header, in_folder), (GOOD, "async"))
+        status, output = self.write(header, in_folder)
         self.assertEqual(status, 1, output)
         self.assertIn(message, output)
 
@@ -88,6 +88,12 @@ class Reference(unittest.TestCase):
 
     def test_a_constructor_without_a_comment_is_refused(self):
         self.refuse(GOOD.replace("  ///< holds `n`", ""), "async::holder::holder has no comment")
+
+    def test_a_header_without_public_names_is_refused(self):
+        self.refuse(GOOD.replace("async::inline v3_4", "other"), "no public name")
+
+    def test_a_folder_without_a_title_is_refused(self):
+        self.refuse(GOOD, "async/detail/attic has headers and no title", "async/detail/attic")
 
     def test_a_warning_of_doxygen_is_refused(self):
         self.refuse(GOOD.replace("The rest.", "The rest, \\nothing."), "async/holder.hpp")

@@ -4,7 +4,7 @@
 // A crawler: visits each page that a first page leads to, once, as a flow on a pool. The site has two servers, see
 // crawler_site.hpp, which are slow, sometimes busy, and lose requests.
 //
-//   crawler [FOLDER [FIRST_PAGE [THREADS [TRACE_FILE]]]]         (a trace needs -DASYNC_TRACE=1)
+//   crawler [FOLDER [FIRST_PAGE [THREADS [TRACE_FILE]]]]         (a trace needs -DASYNCSTEPS_TRACE=1)
 #include <array>
 #include <atomic>
 #include <chrono>

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import layout
-from layout_basics import QueueWords, load, symbol_at
+from layout_basics import QueueWords, load, plain, symbol_at
 
 MOST = 200  # elements of a queue that are shown
 
@@ -89,9 +89,9 @@ class Task:
         symbol = symbol_at(int(operations)) or "?"
         held = re.search(r"(inline|block)_operations<(.*)>$", symbol)
         if held is None:
-            return f"async::task with {symbol}"
+            return f"async::task with {plain(symbol)}"
         where = "" if held.group(1) == "inline" else ", in a block"
-        return f"async::task of {held.group(2)}{where}"
+        return f"async::task of {plain(held.group(2))}{where}"
 
 
 class EventLoop:
@@ -122,7 +122,7 @@ class Flow:
 
     def to_string(self):
         flow = self.value["flow_"]
-        name = str(self.value.type.strip_typedefs().unqualified()).split("<")[0]
+        name = plain(str(self.value.type.strip_typedefs().unqualified())).split("<")[0]
         return f"{name} of no flow" if not flow else f"{name}: {layout.FlowView(flow.dereference()).state()}"
 
 
@@ -164,7 +164,7 @@ class Printers:
             value = value.referenced_value()
         name = kind.strip_typedefs().unqualified().name
         for pattern, printer in PRINTERS if name else ():
-            if re.match(pattern, name):
+            if re.match(pattern, plain(name)):
                 return printer(value)
         return None
 

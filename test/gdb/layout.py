@@ -5,7 +5,7 @@ import os
 import re
 
 import gdb
-from layout_basics import QueueWords, elements_of, evaluate, fields_of, load, pointer, symbol_at
+from layout_basics import QueueWords, elements_of, evaluate, fields_of, full, load, plain, pointer, symbol_at
 
 RUN_STATES = {0: "idle", 1: "queued", 2: "running", 3: "waiting"}  # run_state
 IS_STEP, IS_JUMP, IS_LOOP, IS_GROUP = 1, 2, 8, 64  # record_flag
@@ -25,7 +25,7 @@ def value_of(expression):
 
 def is_flow(value):
     try:
-        return value["flow_"].type.strip_typedefs().target().name == "steps::detail::flow"
+        return value["flow_"].type.strip_typedefs().target().name == full("steps::detail::flow")
     except gdb.error:
         return False
 
@@ -37,7 +37,7 @@ def core_of(value):
             value = value["loop_"]
         return value["core_"].dereference()
     except gdb.error:
-        raise gdb.GdbError(f"neither a flow nor an event loop: {value.type}") from None
+        raise gdb.GdbError(f"neither a flow nor an event loop: {plain(str(value.type))}") from None
 
 
 def keep_selection(function):
@@ -89,7 +89,7 @@ def loops():
             if flows_of(core) or queued_in(core) or timers_in(core["timers_"]):
                 add(f"flows of pool {pool['facade_']}", core)
             of_flow = of_flow["next_of_all"]
-    for thread, core in each_thread("async::detail::current_loop"):
+    for thread, core in each_thread(full("async::detail::current_loop")):
         while core:
             add(f"thread {thread.num}", core.dereference())
             core = core["around_"]
@@ -99,7 +99,7 @@ def loops():
 def pools():
     """Each pool with the numbers of its threads."""
     found = {}
-    for thread, worker in each_thread("async::detail::this_worker"):
+    for thread, worker in each_thread(full("async::detail::this_worker")):
         if worker:
             found.setdefault(int(worker["pool"].address), (worker["pool"], []))[1].append(thread.num)
     return list(found.values())
@@ -157,7 +157,7 @@ def describe_pool(core):
 def running_flows():
     """Root flows whose functions are on the stack of a thread, as far as the debugger sees the engine's arguments."""
     found = []
-    for thread, core in each_thread("async::detail::current_loop"):
+    for thread, core in each_thread(full("async::detail::current_loop")):
         if not core:
             continue
         thread.switch()
@@ -165,9 +165,9 @@ def running_flows():
         for _ in range(500):
             if frame is None:
                 break
-            if (frame.name() or "").startswith("steps::detail::"):
+            if plain(frame.name() or "").startswith("steps::detail::"):
                 for symbol in frame.block():
-                    if symbol.is_argument and str(symbol.type) == "steps::detail::flow &":
+                    if symbol.is_argument and plain(str(symbol.type)) == "steps::detail::flow &":
                         flow = frame.read_var(symbol)
                         if not flow.is_optimized_out:
                             found.append(flow.referenced_value())
@@ -177,7 +177,7 @@ def running_flows():
 
 def flows_of(core, running=()):
     """The root flows of a loop: those that have waited, those that are ready, and the running ones that are given."""
-    flow = gdb.lookup_type("steps::detail::flow")
+    flow = gdb.lookup_type(full("steps::detail::flow"))
     found = {}
 
     def add(pointed):
@@ -195,9 +195,9 @@ def flows_of(core, running=()):
                 add(listed)
                 listed = listed["list_next"]
         extension = pointer(extension["next"])
-    resume = symbol_address("steps::detail::resume")
+    resume = symbol_address(full("steps::detail::resume"))
     for runnable in queued_in(core):
-        if int(runnable["run"]) == resume or "steps::detail::resume" in (symbol_at(int(runnable["run"])) or ""):
+        if int(runnable["run"]) == resume or "steps::detail::resume" in plain(symbol_at(int(runnable["run"])) or ""):
             add(runnable.cast(flow.pointer()))
     return list(found.values())
 
@@ -219,7 +219,8 @@ def text_of(view):
 def place_of(name, run):
     """Where the lambda or function stands that is called by the code at `run`: " at FILE:LINE", or nothing."""
     lambda_ = re.match(r".*::(?:\{lambda\((.*)\)#\d+\}|\$_\d+)$", name)
-    of = "steps::IAsyncSteps&" if not lambda_ or lambda_.group(1) is None else lambda_.group(1)  # clang: does not say
+    unknown = not lambda_ or lambda_.group(1) is None  # clang does not say
+    of = full("steps::IAsyncSteps&") if unknown else lambda_.group(1)
     tries = [f"{name}::operator()({of}){const}" for const in (" const", "")] if lambda_ else [name]
     starts = [symbol_address(function) for function in tries]
     start = next((address for address in starts if address), run)  # at `run`: inlined
@@ -297,13 +298,13 @@ class FlowView:
     def to_come(self, step):
         """How many steps of the same level are still to come."""
         at, end, count = int(step) + int(step["size_"]), int(step["parent_"]["sub_end_"]), 0
-        record = gdb.lookup_type("steps::detail::record").pointer()
+        record = gdb.lookup_type(full("steps::detail::record")).pointer()
         while at != end and count < 10000:
             here = gdb.Value(at).cast(record)
             flags = int(here["flags_"])
             count += flags & IS_STEP
             if flags & IS_JUMP:
-                at = int(here.cast(gdb.lookup_type("steps::detail::jump").pointer())["to"])
+                at = int(here.cast(gdb.lookup_type(full("steps::detail::jump")).pointer())["to"])
             else:
                 at += int(here["size_"])
         return count
@@ -327,7 +328,7 @@ class FlowView:
         return found
 
     def describe(self, step):
-        run = re.sub(r"::run\(steps::detail::step&\)$", "", symbol_at(int(step["ops_"]["run"])) or "")
+        run = re.sub(r"::run\([\w:]+::step&\)$", "", symbol_at(int(step["ops_"]["run"])) or "")
         kind = re.match(r"(?:\w+::)*(\w+)", text_of(step["ops_"]["name"])).group(1)
         arguments = arguments_of(run)
         if kind == "function_step" and len(arguments) > 1 and "(*)" in arguments[1]:
@@ -340,7 +341,7 @@ class FlowView:
         flags = int(step["flags_"])
         marks = (["loop"] if flags & IS_LOOP else []) + self.group(flags, kind) + self.scopes(step)
         coming = self.to_come(step)
-        text = callable_ + place_of(callable_, int(step["ops_"]["run"])) if callable_ else kind
+        text = plain(callable_) + place_of(callable_, int(step["ops_"]["run"])) if callable_ else kind
         return text + (f" [{', '.join(marks)}]" if marks else "") + (f", {coming} to come" if coming else "")
 
     @staticmethod
@@ -349,7 +350,7 @@ class FlowView:
 
     def branches(self, step):
         """The flows of a parallel() or race() step."""
-        group = gdb.lookup_type("steps::detail::group_step<steps::IAsyncSteps>")
+        group = gdb.lookup_type(full("steps::detail::group_step<steps::IAsyncSteps>"))
         branch, found = step.cast(group.pointer())["branches"]["first"], []
         while branch and len(found) < 10000:
             found.append(branch.dereference())

@@ -18,6 +18,28 @@ def evaluate(expression):
         gdb.execute(f"set language {language}", to_string=True)
 
 
+def plain(name):
+    """The name as users write it: without the inline namespace of the version."""
+    return re.sub(r"\b(async|steps|futoin)::v\d+_\d+\b", r"\1", name)
+
+
+def full(name):
+    """The opposite, with the version that the program has: gdb does not look into inline namespaces by itself."""
+    return re.sub(r"\b(async|steps)(?=::)", r"\1" + version(), name)
+
+
+versions = {}  # by the program's file
+
+
+def version():
+    """The inline namespace of the program's headers: ::v0_1. Empty if the program has none."""
+    program = gdb.current_progspace().filename
+    if not versions.get(program):
+        found = re.search(r"async(::v\d+_\d+)::", gdb.execute("info variables -q current_loop", to_string=True))
+        versions[program] = found.group(1) if found else ""
+    return versions[program]
+
+
 def fields_of(value):
     return {field.name for field in value.type.strip_typedefs().fields()}
 

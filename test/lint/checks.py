@@ -272,6 +272,34 @@ def joined_comments(source):
     return joined
 
 
+# --- several versions in one process ---------------------------------------------------------------------------------
+
+CONFIG = "async/detail/base/config.hpp"
+
+
+def abi_namespaces(project):
+    """Everything is in an inline namespace that names the minor version, so that two versions never share a symbol."""
+    if CONFIG not in project.headers:
+        return
+    text = "\n".join(project.headers[CONFIG].code)
+    numbers = [re.search(rf"#define ASYNCSTEPS_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
+    version = "v" + "_".join(number.group(1) if number else "?" for number in numbers)
+    for path, source in project.headers.items():
+        for number, line in enumerate(source.code, 1):
+            match = re.match(r"namespace (async|steps|futoin)\b(?:::inline (\w+))?", line)
+            if match and match.group(2) != version:
+                yield path, number, f"opens namespace {match.group(1)} without ::inline {version}"
+
+
+def macro_names(project):
+    """Macros of the headers begin with ASYNCSTEPS_: no other prefix is the library's own."""
+    for path, source in project.headers.items():
+        for number, line in enumerate(source.code, 1):
+            match = re.match(r"\s*#\s*define\s+(?!ASYNCSTEPS_)(\w+)", line)
+            if match:
+                yield path, number, f"defines {match.group(1)}, which does not begin with ASYNCSTEPS_"
+
+
 # --- what headers do without -----------------------------------------------------------------------------------------
 
 PLATFORM_TEST = re.compile(
@@ -285,6 +313,7 @@ BANNED = [
     (r"\bstd::(?:counting|binary)_semaphore\b", "libstdc++ 12's semaphores can miss a wake-up", ""),
     (r"\bstd::jthread\b", "libc++ before 20 has no jthread", ""),
     (r"\bstd::function\b", "it needs copyable callables: use async::task or a template parameter", ""),
+    (r"\b(?:NDEBUG\b|assert\s*\()", "it could change layouts: use ASYNCSTEPS_ASSERT", CONFIG),
     (r"\bmemory_order(?:_|::)consume\b", "memory_order_consume is not used", ""),
     (r"\busing\s+namespace\s+(?!std::(?:chrono_)?literals)", "a using directive in a header", ""),
 ]
@@ -345,6 +374,8 @@ HEADER_CHECKS = [
     orders,
     tags,
     tag_files,
+    abi_namespaces,
+    macro_names,
     platform_tests,
     shared_state,
     banned,

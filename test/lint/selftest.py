@@ -36,6 +36,11 @@ def header(body):
     return HEAD + body + "\n"
 
 
+def versioned(body):
+    config = "#define ASYNCSTEPS_VERSION_MAJOR 3\n#define ASYNCSTEPS_VERSION_MINOR 4"
+    return {"async/detail/base/config.hpp": header(config), "async/a.hpp": header(body)}
+
+
 # The rooms as async/detail/README.md draws them.
 MAP = "".join(
     f"| `{room}/` | what is in it | {', '.join(f'`{name}`' for name in allowed.split() if '.' not in name)} |\n"
@@ -111,11 +116,17 @@ BAD = [
     ("tag_files", {"async/a.hpp": header("// [T1] release, pairs with [Q2] of low.hpp")}, "[Q2] is not explained in low.hpp"),
     ("tag_files", {"async/a.hpp": header("// relaxed: see [Q2], [Q7] in high.hpp")}, "[Q7] is not explained in high.hpp"),
     ("tag_files", {"async/a.hpp": header("// relaxed: see [Q1] and\n// [Q2] of other/high.hpp")}, "[Q2] is not explained"),
+    ("abi_namespaces", versioned("namespace async {\n}"), "inline v3_4"),
+    ("abi_namespaces", versioned("namespace async::detail {\n}"), "inline v3_4"),
+    ("abi_namespaces", versioned("namespace steps::inline v3_3 {\n}"), "inline v3_4"),
+    ("macro_names", {"async/a.hpp": header("#define ASYNC_X 1")}, "ASYNC_X"),
+    ("macro_names", {"steps/a.hpp": header("#  define STEPS(x) x")}, "STEPS"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
     ("shared_state", {"async/a.hpp": header("inline constinit thread_local int n = 0;")}, "ASYNCSTEPS_SHARED"),
     ("shared_state", {"async/a.hpp": header("inline a& f() {\n  static a* const immortal = new a;\n}")}, "one per module"),
     ("banned", {"async/a.hpp": header("std::atomic_thread_fence(std::memory_order_seq_cst);")}, "fence"),
+    ("banned", {"async/a.hpp": header("#ifndef NDEBUG\nint checks;\n#endif")}, "layouts"),
     ("banned", {"async/a.hpp": header("std::function<void()> f;")}, "copyable"),
     ("banned", {"async/a.hpp": header("std::counting_semaphore<1> s;")}, "wake-up"),
     ("banned", {"steps/a.hpp": header("std::jthread t;")}, "jthread"),
@@ -146,6 +157,7 @@ FINE = [
     {"async/a.hpp": header("#include <chrono>  // for chrono: the namespace, and more\nnamespace chrono = std::chrono;")},
     {"async/a.hpp": header('#include "async/low.hpp"  // exports low')},
     {"async/a.hpp": header("// relaxed: see [Q1] and [Q2] of async/high.hpp, and [Q1] in high.hpp")},
+    versioned("namespace async::inline v3_4::detail {\n}\nnamespace boost::asio {\n}\n  // #define X"),
     {"async/detail/base/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
     {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  int m_ = 0;\n  void f() { m_ = 1; }\n};")},
     {"steps/interop/a.hpp": header("std::jthread t;")},

@@ -35,7 +35,7 @@
 /// - Memory from the plain operator new is checked for leaks and double deletion. A catch block must not touch an
 ///   atomic: a thread that is switched inside one would leave its exception to another thread.
 
-#define ASYNC_ATOMICS_HEADER "relacy_seam.hpp"
+#define ASYNCSTEPS_ATOMICS_HEADER "relacy_seam.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -74,8 +74,8 @@
 #undef wait_clock
 
 // A broken invariant of the library shows its schedule instead of ending the program.
-#undef ASYNC_ASSERT
-#define ASYNC_ASSERT(condition) ::model::check((condition), "assertion: " #condition)
+#undef ASYNCSTEPS_ASSERT
+#define ASYNCSTEPS_ASSERT(condition) ::model::check((condition), "assertion: " #condition)
 
 namespace model {
 
@@ -148,7 +148,7 @@ inline constexpr int most_threads = 8;
 
 }  // namespace model
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 inline constexpr bool under_model = true;
 
@@ -404,4 +404,4 @@ inline void wake_all(atomic<std::uint32_t>& word, model::place at = model::place
   word.wake(true, at);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -419,6 +419,16 @@ void check_separate(const calls& other) {
         })
         .get();
   });
+  check("separate: get() inside a task", [&] {
+    return pool
+        ->post([pool] {
+          future<int> inner = pool->post([] { return 7; });
+          const bool told = tells([&] { inner.get(); });
+          inner.cancel();
+          return told;
+        })
+        .get();
+  });
   check("separate: wait() for a std::future inside a task", [&] {
     return pool
         ->post([pool] {

@@ -19,8 +19,8 @@
 #include <vector>         // for vector
 
 /// Calls of std::async, each as its arguments, and what they need. A program that has defined CALL(name, arguments...)
-/// writes ASYNC_CALLS_OF_FUNCTIONS(CALL) and so on, and gets each call as text, to compile with whatever function it
-/// likes.
+/// writes ASYNCSTEPS_CALLS_OF_FUNCTIONS(CALL) and so on, and gets each call as text, to compile with whatever function
+/// it likes.
 namespace calls {
 
 inline int twice(int x) { return 2 * x; }
@@ -157,7 +157,7 @@ inline int object::* const a_member = &object::value;
 }  // namespace calls
 
 // clang-format off
-#define ASYNC_CALLS_OF_FUNCTIONS(CALL)                                                                                 \
+#define ASYNCSTEPS_CALLS_OF_FUNCTIONS(CALL)                                                                                 \
   CALL("a function", calls::twice, 21)                                                                                 \
   CALL("a pointer to a function", &calls::twice, 21)                                                                   \
   CALL("a variable that points to a function", calls::a_function_pointer, 21)                                          \
@@ -192,7 +192,7 @@ inline int object::* const a_member = &object::value;
        std::vector<int>{5, 6})                                                                                         \
   CALL("an optional as the result", [](int x) { return std::optional<int>(x); }, 5)
 
-#define ASYNC_CALLS_OF_LAMBDAS_AND_MEMBERS(CALL)                                                                       \
+#define ASYNCSTEPS_CALLS_OF_LAMBDAS_AND_MEMBERS(CALL)                                                                       \
   CALL("a lambda", [] { return 11; })                                                                                  \
   CALL("a lambda in a variable", calls::a_lambda)                                                                      \
   CALL("a lambda that owns", [p = std::make_unique<int>(13)] { return *p; })                                           \
@@ -223,7 +223,7 @@ inline int object::* const a_member = &object::value;
   CALL("a data member and a shared_ptr", &calls::object::value, calls::owned_object)                                   \
   CALL("a data member of a base", &calls::base::common, &calls::shared_object)
 
-#define ASYNC_CALLS_OF_FUNCTORS(CALL)                                                                                  \
+#define ASYNCSTEPS_CALLS_OF_FUNCTORS(CALL)                                                                                  \
   CALL("a functor", calls::functor{})                                                                                  \
   CALL("a constant functor with an argument", calls::a_functor, 8)                                                     \
   CALL("a functor with several call operators", calls::a_functor, std::string("hey"))                                  \

@@ -48,7 +48,7 @@ struct with_async {
 
   static std::size_t at_once() { return async::threadpool::shared().size(); }
 
-  static constexpr bool tells_truth = ASYNC_CALL_STATE == 1;  // see async.hpp for the others
+  static constexpr bool tells_truth = ASYNCSTEPS_CALL_STATE == 1;  // see async.hpp for the others
 
   template <class... Call>
   static auto async(Call&&... call) {
@@ -79,7 +79,7 @@ void poll(const Future& future) {
     const std::future_status status = future.wait_for(std::chrono::seconds(0));
     if (status == std::future_status::ready) return;
     if (status == std::future_status::deferred) {
-      if (ASYNC_CALL_STATE == 1) throw std::logic_error("says that it is deferred");
+      if (ASYNCSTEPS_CALL_STATE == 1) throw std::logic_error("says that it is deferred");
       return future.wait();
     }
     std::this_thread::yield();

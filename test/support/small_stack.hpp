@@ -6,12 +6,12 @@
 #include <exception>  // for exception_ptr
 #include <new>        // for bad_alloc
 
-#include "async/detail/base/config.hpp"  // for ASYNC_ASAN, ASYNC_TSAN
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_ASAN, ASYNCSTEPS_TSAN
 
 namespace testing {
 
 /// How much larger a stack has to be: the sanitizers' frames are.
-inline constexpr std::size_t stack_factor = ASYNC_ASAN ? 16 : ASYNC_TSAN ? 12 : 1;
+inline constexpr std::size_t stack_factor = ASYNCSTEPS_ASAN ? 16 : ASYNCSTEPS_TSAN ? 12 : 1;
 
 /// Runs body() on a new thread with a stack of `bytes`, times stack_factor, and waits for its end. Throws what it
 /// throws.

@@ -4,15 +4,15 @@
 /// The seam between this library and its memory model.
 ///
 /// All shared state of the lock-free parts is declared with the types of this file. In the product they are the
-/// standard library's. When ASYNC_ATOMICS_HEADER names a header, that header provides the same names on a model
+/// standard library's. When ASYNCSTEPS_ATOMICS_HEADER names a header, that header provides the same names on a model
 /// checker's simulated memory. The checker then runs the shipped queue and pool headers under every schedule that it
 /// can find.
 ///
 /// Names: atomic<T>, cell<T>, light_fence(), heavy_fence(), cpu_pause(), yield_thread(), wait_on_word(), wake_one(),
 /// wake_all(), wait_clock, under_model.
 
-#if defined(ASYNC_ATOMICS_HEADER)
-#include ASYNC_ATOMICS_HEADER
+#if defined(ASYNCSTEPS_ATOMICS_HEADER)
+#include ASYNCSTEPS_ATOMICS_HEADER
 #else
 
 #include <atomic>   // for atomic
@@ -21,7 +21,7 @@
 
 #include "async/detail/base/platform.hpp"  // exports light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// True when the code runs on a model checker's memory: spinning is cut short, and thread-local state is unused.
 inline constexpr bool under_model = false;
@@ -45,6 +45,6 @@ class cell {
 
 inline void yield_thread() noexcept { std::this_thread::yield(); }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
 
 #endif

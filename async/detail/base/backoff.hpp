@@ -5,7 +5,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for cpu_pause, yield_thread, under_model
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Waits `count` pauses of the core without touching memory. On a model checker: one step of the scheduler.
 inline void pause_for(unsigned count) noexcept {
@@ -80,4 +80,4 @@ class adaptive_spin {
   bool is_long_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

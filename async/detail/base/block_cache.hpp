@@ -3,7 +3,7 @@
 #include <cstddef>  // for size_t
 #include <new>      // for operator new, align_val_t
 
-#include "async/detail/base/config.hpp"        // for cache_line, ASYNC_ASAN, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"        // for cache_line, ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for fork_member, hold_at_fork
 #include "async/detail/base/immortal.hpp"      // for immortal, static_mutex
 #include "async/detail/base/large_blocks.hpp"  // for large_blocks
@@ -22,7 +22,7 @@
 /// Memory      bounded by the peak use plus two magazines a class and thread; a thread's blocks return to the depot
 ///             when it ends; trim_blocks() gives the depot's back to the system.
 /// Lifetime    usable from static and thread-local destructors.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 inline constexpr std::size_t block_classes = 18;  // room for 1 KiB of captures behind the members of a task
 inline constexpr std::size_t block_limit = block_classes * cache_line;
@@ -65,7 +65,7 @@ struct thread_cache {
 };
 ASYNCSTEPS_SHARED inline constinit thread_local thread_cache cache{};
 
-#if ASYNC_ASAN
+#if ASYNCSTEPS_ASAN
 extern "C" void __asan_poison_memory_region(void const volatile* address, std::size_t size);
 extern "C" void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
 inline void mark_free(void* block, std::size_t size) noexcept { __asan_poison_memory_region(block, size); }
@@ -270,4 +270,4 @@ struct block_allocator {
   friend bool operator==(const block_allocator&, const block_allocator&) noexcept { return true; }
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -8,54 +8,70 @@
 #error "asyncsteps needs C++20: g++ 11, clang 16 or newer, with -std=c++20"
 #endif
 
-/// Version of the library, also the version of the CMake package and of the pkg-config files.
-#define ASYNC_VERSION_MAJOR 0
-#define ASYNC_VERSION_MINOR 1
-#define ASYNC_VERSION_PATCH 0
+/// Version of the library, also the version of the CMake package and of the pkg-config files. The inline namespaces,
+/// such as async::v0_1, name the minor version: libraries compiled with different versions share a process, each with
+/// pools of its own.
+#define ASYNCSTEPS_VERSION_MAJOR 0
+#define ASYNCSTEPS_VERSION_MINOR 1
+#define ASYNCSTEPS_VERSION_PATCH 0
 
-/// ASYNC_TSAN, ASYNC_ASAN: 1 when the code is built with ThreadSanitizer or AddressSanitizer, else 0.
+/// ASYNCSTEPS_TSAN, ASYNCSTEPS_ASAN: 1 when the code is built with ThreadSanitizer or AddressSanitizer, else 0.
 #if defined(__SANITIZE_THREAD__)
-#define ASYNC_TSAN 1
+#define ASYNCSTEPS_TSAN 1
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-#define ASYNC_ASAN 1
+#define ASYNCSTEPS_ASAN 1
 #endif
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define ASYNC_TSAN 1
+#define ASYNCSTEPS_TSAN 1
 #endif
 #if __has_feature(address_sanitizer)
-#define ASYNC_ASAN 1
+#define ASYNCSTEPS_ASAN 1
 #endif
 #endif
-#ifndef ASYNC_TSAN
-#define ASYNC_TSAN 0
+#ifndef ASYNCSTEPS_TSAN
+#define ASYNCSTEPS_TSAN 0
 #endif
-#ifndef ASYNC_ASAN
-#define ASYNC_ASAN 0
+#ifndef ASYNCSTEPS_ASAN
+#define ASYNCSTEPS_ASAN 0
 #endif
 
-/// ASYNC_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp. The
-/// internals that this relies on are the same in the releases from 11 to 15. Define it as 0, for a whole program, to
-/// use std::promise's own functions.
-#ifndef ASYNC_DIRECT_PROMISES
+/// Programs may also give the settings below, and ASYNCSTEPS_TRACE, by the names with ASYNC_ in place of ASYNCSTEPS_.
+#if defined(ASYNC_DIRECT_PROMISES) && !defined(ASYNCSTEPS_DIRECT_PROMISES)
+#define ASYNCSTEPS_DIRECT_PROMISES ASYNC_DIRECT_PROMISES
+#endif
+#if defined(ASYNC_CALL_STATE) && !defined(ASYNCSTEPS_CALL_STATE)
+#define ASYNCSTEPS_CALL_STATE ASYNC_CALL_STATE
+#endif
+#if defined(ASYNC_REMOTE_FENCE) && !defined(ASYNCSTEPS_REMOTE_FENCE)
+#define ASYNCSTEPS_REMOTE_FENCE ASYNC_REMOTE_FENCE
+#endif
+#if defined(ASYNC_TRACE) && !defined(ASYNCSTEPS_TRACE)
+#define ASYNCSTEPS_TRACE ASYNC_TRACE
+#endif
+
+/// ASYNCSTEPS_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp.
+/// The internals that this relies on are the same in the releases from 11 to 15. Define it as 0, for a whole program,
+/// to use std::promise's own functions.
+#ifndef ASYNCSTEPS_DIRECT_PROMISES
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
-#define ASYNC_DIRECT_PROMISES 1
+#define ASYNCSTEPS_DIRECT_PROMISES 1
 #else
-#define ASYNC_DIRECT_PROMISES 0
+#define ASYNCSTEPS_DIRECT_PROMISES 0
 #endif
 #endif
 
-/// ASYNC_CALL_STATE: how the std::futures of async::async and of async::future are made, see call_state.hpp. 1: with
-/// the shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only. Define
-/// it as 0, for a whole program, to choose the last.
-#ifndef ASYNC_CALL_STATE
+/// ASYNCSTEPS_CALL_STATE: how the std::futures of async::async and of async::future are made, see call_state.hpp. 1:
+/// with the shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only.
+/// Define it as 0, for a whole program, to choose the last.
+#ifndef ASYNCSTEPS_CALL_STATE
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
-#define ASYNC_CALL_STATE 1
+#define ASYNCSTEPS_CALL_STATE 1
 #elif defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 140000 && _LIBCPP_VERSION < 210000
-#define ASYNC_CALL_STATE 2
+#define ASYNCSTEPS_CALL_STATE 2
 #else
-#define ASYNC_CALL_STATE 0
+#define ASYNCSTEPS_CALL_STATE 0
 #endif
 #endif
 
@@ -71,22 +87,22 @@
 #endif
 #endif
 
-/// ASYNC_REMOTE_FENCE: 1 when the system may order the memory accesses of other threads, by membarrier() of Linux or
-/// FlushProcessWriteBuffers() of Windows, so that a post to a pool needs no fence. Define it as 0, for a whole program,
-/// where a filter that the program installs later forbids that call.
-#ifndef ASYNC_REMOTE_FENCE
-#define ASYNC_REMOTE_FENCE 1
+/// ASYNCSTEPS_REMOTE_FENCE: 1 when the system may order the memory accesses of other threads, by membarrier() of Linux
+/// or FlushProcessWriteBuffers() of Windows, so that a post to a pool needs no fence. Define it as 0, for a whole
+/// program, where a filter that the program installs later forbids that call.
+#ifndef ASYNCSTEPS_REMOTE_FENCE
+#define ASYNCSTEPS_REMOTE_FENCE 1
 #endif
 
 /// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.
 #ifdef NDEBUG
-#define ASYNC_ASSERT(condition) static_cast<void>(0)
+#define ASYNCSTEPS_ASSERT(condition) static_cast<void>(0)
 #else
-#define ASYNC_ASSERT(condition) \
+#define ASYNCSTEPS_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::async::detail::assertion_failed(#condition, __FILE__, __LINE__))
 #endif
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Size of the unit in which cores exchange memory.
 inline constexpr std::size_t cache_line = 64;
@@ -100,4 +116,4 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
   std::abort();
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

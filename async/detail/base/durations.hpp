@@ -7,7 +7,7 @@
 #include <ratio>        // for nano, ratio_divide
 #include <type_traits>  // for make_unsigned_t
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// `count` times the ratio, rounded up, for to_nanoseconds().
 template <class Ratio, std::integral Rep>
@@ -76,4 +76,4 @@ constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noex
   return now < TimePoint{} && t >= later(now, (nanoseconds::max)()) ? (nanoseconds::max)() : nanoseconds(t - now);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -41,7 +41,7 @@
 ///
 /// vfork() and posix_spawn() run no handlers and need none. _Fork() and clone() run none: after them a child may only
 /// exec.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 enum class fork_stage { before, in_parent, in_child };
 
@@ -219,4 +219,4 @@ inline constinit const std::atomic<bool> always{true};  // one per module: they 
 
 }  // namespace forked
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include "async/detail/base/platform.hpp"   // for mutex_is_constant
 #include "async/detail/base/spin_lock.hpp"  // for spin_lock
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A mutex that needs no code to begin, for immortal objects. On Windows it spins: these locks are held for a few
 /// instructions, or while an object of the process is made.
@@ -27,4 +27,4 @@ union immortal {
   T value;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

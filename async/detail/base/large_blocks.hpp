@@ -6,11 +6,11 @@
 #include <new>      // for operator new
 #include <utility>  // for exchange
 
-#include "async/detail/base/config.hpp"    // for ASYNC_ASAN, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"     // for fork_member, hold_at_fork
 #include "async/detail/base/immortal.hpp"  // for immortal, static_mutex
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Recycled memory for large objects, such as tasks that capture arrays. malloc() returns blocks of that size to the
 /// system when they are freed, and mapping their pages again costs more than filling them.
@@ -31,7 +31,8 @@ class large_blocks : fork_member {
   static constexpr std::size_t most_kept = std::size_t{1} << 28;
 
   static constexpr bool is_kept(std::size_t bytes, std::size_t alignment) noexcept {
-    return bytes > smallest && bytes <= largest && alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ && ASYNC_ASAN == 0;
+    return bytes > smallest && bytes <= largest && alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
+           ASYNCSTEPS_ASAN == 0;
   }
 
   // Class 0 ends at 5/4 of the smallest, class 3 at twice the smallest, and so on.
@@ -107,4 +108,4 @@ inline large_blocks& large_blocks::instance() noexcept {
   return all_large_blocks.value;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

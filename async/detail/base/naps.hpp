@@ -6,7 +6,7 @@
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// What a thread of a pool does now and then while a task of it sleeps: lets the pool's other tasks and loops go on,
 /// since one of them may be what the task waits for. True: it has turned a loop. Null on all other threads.
@@ -33,4 +33,4 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
   return sleep(deadline);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

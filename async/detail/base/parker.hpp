@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_on_word, wake_one
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Parks one thread: a single permit, given by unpark() and taken by park().
 ///
@@ -72,4 +72,4 @@ class parker {
   atomic<std::uint32_t> state_{empty};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

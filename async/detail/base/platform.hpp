@@ -13,7 +13,7 @@
 #include <string>              // for string
 #include <thread>              // for hardware_concurrency
 
-#include "async/detail/base/config.hpp"  // for ASYNC_TSAN, ASYNC_REMOTE_FENCE, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_TSAN, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_SHARED
 
 /// ASYNCSTEPS_PORTABLE: defined for a whole program, it makes this header take no system for known, and use the
 /// standard library in place of the system's calls to sleep, wake and order threads. For tests: that is slower.
@@ -57,13 +57,13 @@
 #endif
 
 // Functions of Windows 10, declared as in <windows.h>, which would define macros. It may be included before or after.
-namespace async::detail::platform {
+namespace async::inline v0_1::detail::platform {
 #if defined(_WIN64)
 using win_word = unsigned long long;
 #else
 using win_word = unsigned long;
 #endif
-}  // namespace async::detail::platform
+}  // namespace async::inline v0_1::detail::platform
 extern "C" {
 __declspec(dllimport) void __stdcall FlushProcessWriteBuffers();
 __declspec(dllimport) void* __stdcall GetCurrentProcess();
@@ -82,7 +82,7 @@ void __stdcall WakeByAddressSingle(void*);
 #endif
 
 /// Everything that depends on the operating system or the processor. No other file tests for either.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Tells the core that this is a spin loop. About 5-50 ns.
 inline void cpu_pause() noexcept {
@@ -119,7 +119,7 @@ inline void cpu_pause() noexcept {
 
 namespace platform {
 
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
 ASYNCSTEPS_SHARED inline std::atomic<std::uint32_t> fence_word{0};
 #endif
 
@@ -148,7 +148,7 @@ inline bool register_heavy_fence() noexcept {
   if (register_heavy_fence() || membarrier(MEMBARRIER_CMD_GLOBAL) == 0) return;
   std::fprintf(stderr,
                "async: the system call membarrier has worked and fails now (%s): a filter that is installed while the "
-               "program runs must allow it; or compile the program with -DASYNC_REMOTE_FENCE=0\n",
+               "program runs must allow it; or compile the program with -DASYNCSTEPS_REMOTE_FENCE=0\n",
                std::strerror(error));
   std::terminate();
 }
@@ -172,7 +172,7 @@ inline bool heavy_fence_registered() noexcept {
   fence_kind known =
       fence_state.load(std::memory_order_relaxed);  // relaxed, all: written once, and nothing goes with it
   if (known == fence_kind::unknown) [[unlikely]] {
-    const fence_kind found = ASYNC_REMOTE_FENCE && register_heavy_fence() ? fence_kind::remote : fence_kind::local;
+    const fence_kind found = ASYNCSTEPS_REMOTE_FENCE && register_heavy_fence() ? fence_kind::remote : fence_kind::local;
     if (fence_state.compare_exchange_strong(known, found, std::memory_order_relaxed)) known = found;
     heavy_fence_is_remote.store(known == fence_kind::remote, std::memory_order_relaxed);  // [F1]
   }
@@ -180,14 +180,14 @@ inline bool heavy_fence_registered() noexcept {
 }
 
 inline void full_fence() noexcept {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
   fence_word.fetch_add(0, std::memory_order_seq_cst);  // [F2] seq_cst, pairs with itself; not modelled: TSan
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
 
-#if !ASYNC_TSAN
+#if !ASYNCSTEPS_TSAN
 /// Registers before main() where possible, so that the light side is cheap from the start.
 inline const bool registered_early = heavy_fence_registered();
 #endif
@@ -205,13 +205,13 @@ inline const bool registered_early = heavy_fence_registered();
 
 /// True where light_fence() is a compiler barrier, so that it pays to move costs to the heavy side.
 inline bool light_fence_is_free() noexcept {
-  return ASYNC_TSAN != 0 || platform::heavy_fence_registered();  // tested under ThreadSanitizer as well
+  return ASYNCSTEPS_TSAN != 0 || platform::heavy_fence_registered();  // tested under ThreadSanitizer as well
 }
 
 /// The expensive side of the asymmetric fence: takes microseconds, and orders this thread with every thread's
 /// light_fence().
 inline void heavy_fence() noexcept {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
   platform::full_fence();
 #else
   if (platform::heavy_fence_registered()) {
@@ -463,7 +463,7 @@ inline std::size_t usable_processors() noexcept {
 
 /// Whether std::call_once() can be called again after its function has thrown. In libstdc++ it hangs with the
 /// pthread_once() of winpthreads and of ThreadSanitizer.
-#if defined(__GLIBCXX__) && (defined(_WIN32) || ASYNC_TSAN)
+#if defined(__GLIBCXX__) && (defined(_WIN32) || ASYNCSTEPS_TSAN)
 inline constexpr bool call_once_may_throw = false;
 #else
 inline constexpr bool call_once_may_throw = true;
@@ -594,4 +594,4 @@ inline constexpr bool can_discard_pages = false;
 inline std::size_t discard_pages(void*, std::size_t) noexcept { return 0; }
 #endif
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

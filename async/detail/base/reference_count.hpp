@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Counts the references to an object that ends with the last one.
 ///
@@ -49,4 +49,4 @@ class reference_count {
   atomic<std::uint32_t> count_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -3,7 +3,7 @@
 #include "async/detail/base/atomics.hpp"  // for atomic
 #include "async/detail/base/backoff.hpp"  // for backoff
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A lock of one byte, for critical sections of a few instructions. Uncontended it is cheaper than std::mutex: one
 /// read-modify-write to lock, a store to unlock. For std::lock_guard.
@@ -27,4 +27,4 @@ class spin_lock {
   atomic<bool> held_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -7,7 +7,7 @@
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// An exception with more to say than what(), for the message before the program ends.
 class ASYNCSTEPS_SHARED explained_error : public std::runtime_error {
@@ -40,4 +40,4 @@ struct unhandled_hook {
   std::terminate();
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

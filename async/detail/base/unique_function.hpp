@@ -6,7 +6,7 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward
 
-namespace async {
+namespace async::inline v0_1 {
 
 /// A move-only callable; only unique_function<void(A...)> is defined.
 template <class Signature>
@@ -56,4 +56,4 @@ class unique_function<void(A...)> {
   std::unique_ptr<base> held_;
 };
 
-}  // namespace async
+}  // namespace async::inline v0_1

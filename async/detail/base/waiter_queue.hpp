@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>  // for size_t
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Waiters of an object, first in first out. Guarded by the object's lock.
 ///
@@ -77,4 +77,4 @@ class waiter_queue {
   std::size_t size_ = 0;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -2,7 +2,7 @@
 #pragma once
 #include <system_error>  // for system_error, make_error_code, errc
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Throws std::system_error (resource_deadlock_would_occur) with the text `what`.
 [[noreturn, gnu::noinline]] inline void throw_would_deadlock(const char* what) {
@@ -14,4 +14,4 @@ inline constexpr const char* unknown_here =
     "called in a task or turn that another module runs, with which this one shares no state; see \"Shared libraries\" "
     "in async/README.md";
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

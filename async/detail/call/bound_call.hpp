@@ -5,7 +5,7 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, in_place, move
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A callable that calls f(arguments...) once, with copies of both as rvalues, and drops the result.
 template <class... Parts>
@@ -28,4 +28,4 @@ void submit_bound(Core& core, Parts&&... parts) {
   core.template submit<bound_call<std::decay_t<Parts>...>>(std::in_place, std::forward<Parts>(parts)...);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "async/detail/wait/pool_watch.hpp"    // for pool_watch
 #include "async/detail/wait/visit.hpp"         // for visit
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A call with a future, as the pool sees it. It waits in a queue or deque until a thread of the pool makes it, or a
 /// task that waits for its result. The first thread to take it makes it, once.
@@ -163,4 +163,4 @@ class call_entry : public posted_job {
   void (*const free_)(call_entry&) noexcept;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

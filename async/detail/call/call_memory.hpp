@@ -11,7 +11,7 @@
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 #include "async/detail/call/call_entry.hpp"   // for call_entry
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A block with room for a T behind a call_entry, which frees the block with its last reference.
 template <class T>
@@ -81,4 +81,4 @@ class stored_call {
   std::optional<std::tuple<Call...>> parts_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -15,7 +15,7 @@
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
 #include "async/priority.hpp"                  // for priority
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Makes a State in a recycled block. Throws what its constructor throws, and std::bad_alloc.
 template <class State, class... A>
@@ -153,4 +153,4 @@ result<typename call_kind<std::decay_t<Parts>...>::type>* hand_call_to(Put put, 
                    [&put](result_state& s) { put(s.as_task()); });
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Progress of a call in a pool, and a count of the references to it: from the pool's queue, and from the future's
 /// shared state.
@@ -62,4 +62,4 @@ class call_stage {
   atomic<Scope*> scope_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include <type_traits>         // for is_void_v, decay_t
 #include <utility>             // for forward, move, in_place
 
-#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"      // for call_entry
 #include "async/detail/call/call_memory.hpp"     // for call_memory, stored_call
 #include "async/detail/future/fulfil.hpp"        // for broken_promise
@@ -18,13 +18,13 @@
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 #include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
 
-#if ASYNC_CALL_STATE == 2
+#if ASYNCSTEPS_CALL_STATE == 2
 
 /// Futures of calls with libc++, whose shared states can be derived from. A std::future is a pointer to one.
 ///
 /// libc++ calls back in a wait only while a state is marked as deferred. So a call of async::async is marked until a
 /// thread takes it; until then timed waits return std::future_status::deferred.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 template <class R>
 struct library_state {
@@ -217,6 +217,6 @@ bool wait_for_call(std::future<R>& future) {
   return true;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
 
 #endif

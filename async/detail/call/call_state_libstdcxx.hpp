@@ -7,7 +7,7 @@
 #include <type_traits>  // for is_void_v, decay_t
 #include <utility>      // for forward, move, in_place
 
-#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"      // for call_entry
 #include "async/detail/call/call_memory.hpp"     // for call_allocator, stored_call
 #include "async/detail/future/fulfil.hpp"        // for broken_promise
@@ -16,12 +16,12 @@
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 #include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
 
-#if ASYNC_CALL_STATE == 1
+#if ASYNCSTEPS_CALL_STATE == 1
 
 /// Futures of calls with libstdc++. Overrides virtual functions of its shared states, and uses three private members,
 /// which an explicit instantiation may name. The result is stored without the std::call_once of std::promise, which
 /// makes a system call each time.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 using library_state = std::__future_base::_State_baseV2;
 using library_result = std::__future_base::_Result_base;
@@ -209,6 +209,6 @@ bool wait_for_call(std::future<R>& future) {
   return true;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
 
 #endif

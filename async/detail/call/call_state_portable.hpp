@@ -7,18 +7,18 @@
 #include <utility>      // for exchange, forward, move, in_place
 
 #include "async/detail/base/atomics.hpp"         // for yield_thread
-#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"      // for call_entry
 #include "async/detail/call/call_memory.hpp"     // for call_memory
 #include "async/detail/future/pending_call.hpp"  // for pending_call
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 
-#if ASYNC_CALL_STATE == 0
+#if ASYNCSTEPS_CALL_STATE == 0
 
 /// Futures of calls, from public parts of the standard library only. The future of async::async is deferred: its wait
 /// calls a function of this library, and its destructor destroys that function. One difference remains: timed waits
 /// return std::future_status::deferred until a thread has waited, although the call itself runs in the pool.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A call in the pool, and the future that it makes ready.
 template <class R, class... Call>
@@ -99,6 +99,6 @@ bool wait_for_call(std::future<R>&) noexcept {
   return false;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
 
 #endif

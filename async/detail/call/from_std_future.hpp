@@ -15,7 +15,7 @@
 #include "async/detail/future/result_word.hpp"   // for run_all
 
 /// Makes a result of this library of a std::future.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A std::future that is waited for. Owned by the list of foreign_futures.
 struct foreign_wait {
@@ -130,4 +130,4 @@ result<T>* from_std_future(std::future<T>& f) {
   return state;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

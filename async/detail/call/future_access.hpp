@@ -4,7 +4,7 @@
 
 #include "async/detail/call/result_state.hpp"  // for result
 
-namespace async {
+namespace async::inline v0_1 {
 
 template <class T>
 class future;
@@ -53,4 +53,4 @@ struct future_access {
 };
 
 }  // namespace detail
-}  // namespace async
+}  // namespace async::inline v0_1

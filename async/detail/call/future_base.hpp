@@ -13,7 +13,7 @@
 #include "async/detail/call/result_state.hpp"   // for result
 #include "async/detail/call/then_result.hpp"    // for then_result
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 template <class...>
 inline constexpr bool never = false;
@@ -114,4 +114,4 @@ class future_base {
 
 using of_futures::future_base;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

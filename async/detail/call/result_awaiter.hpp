@@ -6,7 +6,7 @@
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/detail/future/result_word.hpp"  // for continuation
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Resumes a coroutine when a future is ready, on the thread that makes it ready. Does not resume a coroutine that is
 /// destroyed while it waits.
@@ -44,4 +44,4 @@ class [[nodiscard]] result_awaiter : continuation {
   bool is_listed_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -24,7 +24,7 @@
 #include "async/priority.hpp"                     // for priority
 #include "async/task.hpp"                         // for task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The shared state of an async::future and the code that makes it ready: a promise, a call in a pool, or a
 /// continuation. One recycled block holds it, the call and the value.
@@ -104,12 +104,14 @@ class result_state : public posted_job {
     return actions;
   }
 
-  /// Returns when the result is ready. Throws in a callback of an event loop, if it is not.
+  /// Returns when the result is ready. Throws in a callback of an event loop, if it is not, and in a task of the pool
+  /// of which only another module knows.
   void wait() {
     if (is_ready()) return;
     if (is_in_callback()) {
       throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
     }
+    if (pool_ != nullptr && this_pool == nullptr) pool_->known_if_inside();
     wait_anywhere();
   }
   /// The same, also in callbacks. Throws stopped_by_fork in a child of fork(), where the parent makes the call.
@@ -172,7 +174,7 @@ class result_state : public posted_job {
 
  protected:
   ~result_state() {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const unseen_by_tsan quiet;
     error = nullptr;
 #endif
@@ -347,4 +349,4 @@ class result : public result_state {
   }
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -7,7 +7,7 @@
 #include "async/detail/wait/pool_wait.hpp"      // exports wait_in_turn, loop_of_wait
 
 /// Waits of threads for a result.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// True in a callback of an event loop, such as a step of a flow: a wait would stop the loop. False in tasks that run
 /// because a callback waits for them.
@@ -69,4 +69,4 @@ class pool_wake_up : continuation {
   const bool is_listed_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -11,7 +11,7 @@
 #include "async/detail/future/result_word.hpp"  // for continuation, run_all
 #include "async/detail/pool/pool_core.hpp"      // for pool_core
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The value of a future that f returns, else what it returns.
 template <class T>
@@ -143,4 +143,4 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 #include <utility>  // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/base/config.hpp"          // for ASYNC_CALL_STATE
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_result.hpp"     // for make_state
 #include "async/detail/call/call_state.hpp"      // for future_of_call
 #include "async/detail/call/result_state.hpp"    // for result
@@ -14,7 +14,7 @@
 #include "async/detail/future/result_word.hpp"   // for continuation, run_all
 
 /// Makes a std::future of a result of this library.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A reference to a result, and the call that waits for it and returns it.
 template <class T>
@@ -37,7 +37,7 @@ class taken_result {
   result<T>* state_;
 };
 
-#if ASYNC_CALL_STATE != 0
+#if ASYNCSTEPS_CALL_STATE != 0
 /// Makes a call when a result is ready, unless a thread that waits for the call has made it.
 class call_on_ready : continuation {
  public:
@@ -143,4 +143,4 @@ std::future<T> to_std_future(result<T>& state) {
 }
 #endif
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

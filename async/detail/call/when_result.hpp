@@ -14,7 +14,7 @@
 #include "async/detail/call/result_state.hpp"     // for result, result_state
 #include "async/detail/future/result_word.hpp"    // for continuation, run_all
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The states of a sequence of futures: a vector or a tuple.
 template <class Future>
@@ -143,4 +143,4 @@ class when_any_state final : public result<T> {
   reference_count gate_{2};  // of begin(), and of the action that decides
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

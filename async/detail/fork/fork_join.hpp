@@ -15,7 +15,7 @@
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_wait.hpp"     // for wait_until
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The second of two calls. It lies on the stack of the thread that makes the first call, and that thread waits until
 /// it is done, so that nothing is allocated or counted.
@@ -131,4 +131,4 @@ bool fork_join(pool_core& pool, participant& part, task_scope* around, F&& f, G&
   return second.state().result() == second_call::outcome::made;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

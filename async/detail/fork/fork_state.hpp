@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Progress of the second of two calls, see stack_job: shared by the thread that forks it and waits for it, and the
 /// thief that makes it. Lies on the stack of the waiting thread, which may return as soon as result() is not `open`.
@@ -43,4 +43,4 @@ class fork_state {
   atomic<bool> is_unwanted_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

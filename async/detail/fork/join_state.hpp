@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// State of a group of tasks: how many are not done, whether a thread sleeps until they are, whether the group is
 /// cancelled, and the first failure, which it does not own.
@@ -78,4 +78,4 @@ class join_state {
   atomic<Failure*> failure_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

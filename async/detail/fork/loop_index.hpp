@@ -7,7 +7,7 @@
 #include <ranges>       // for random_access_range
 #include <type_traits>  // for remove_cvref_t
 
-namespace async {
+namespace async::inline v0_1 {
 
 class threadpool;
 
@@ -81,4 +81,4 @@ I index_at(const I& first, std::uint64_t at, std::uint64_t step) {
 
 }  // namespace detail
 
-}  // namespace async
+}  // namespace async::inline v0_1

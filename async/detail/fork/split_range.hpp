@@ -12,7 +12,7 @@
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, current_scope
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Predicts from the durations of recent loops of one type whether the next ends before a helper would wake up, which
 /// takes some microseconds.
@@ -158,4 +158,4 @@ bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop
   return done;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -5,7 +5,7 @@
 #include <type_traits>  // for is_void_v
 #include <utility>      // for forward, move
 
-#include "async/detail/base/config.hpp"    // for ASYNC_DIRECT_PROMISES
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_DIRECT_PROMISES
 #include "async/detail/base/platform.hpp"  // for call_once_may_throw
 
 /// Makes a std::future ready, through a promise that has a single setter.
@@ -15,13 +15,13 @@
 /// quarters of the time of a small task with a future. Promises of this library have one setter and need no once. So
 /// with the releases of libstdc++ that config.hpp lists, the result is stored in the shared state as the destructor of
 /// std::promise stores its error, without a once. With other libraries the functions of std::promise are called.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 struct sole_setter;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail
 
-#if ASYNC_DIRECT_PROMISES
+#if ASYNCSTEPS_DIRECT_PROMISES
 /// A friend of std::promise and a member of its shared state, like libstdc++'s own setters of this name.
 template <class R>
 struct std::__future_base::_State_baseV2::_Setter<R, async::detail::sole_setter> {
@@ -42,9 +42,9 @@ struct std::__future_base::_State_baseV2::_Setter<R, async::detail::sole_setter>
 };
 #endif
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
-#if ASYNC_DIRECT_PROMISES
+#if ASYNCSTEPS_DIRECT_PROMISES
 template <class R>
 using setter_of = std::__future_base::_State_baseV2::_Setter<R, sole_setter>;
 inline constexpr bool fulfil_may_throw = true;
@@ -56,7 +56,7 @@ inline constexpr bool fulfil_may_throw = call_once_may_throw;
 /// fail() may follow, and only if fulfil_may_throw.
 template <class R, class... V>
 void fulfil(std::promise<R>& promise, V&&... value) {
-#if ASYNC_DIRECT_PROMISES
+#if ASYNCSTEPS_DIRECT_PROMISES
   if constexpr (!std::is_void_v<R>) setter_of<R>::store(promise, std::forward<V>(value)...);
   setter_of<R>::publish(promise);
 #else
@@ -66,7 +66,7 @@ void fulfil(std::promise<R>& promise, V&&... value) {
 
 template <class R>
 void fail(std::promise<R>& promise, std::exception_ptr&& error) {
-#if ASYNC_DIRECT_PROMISES
+#if ASYNCSTEPS_DIRECT_PROMISES
   setter_of<R>::store_error(promise, std::move(error));
   setter_of<R>::publish(promise);
 #else
@@ -97,4 +97,4 @@ void fulfil_or_fail(std::promise<R>& promise, V&& value) noexcept {
   if constexpr (fulfil_may_throw) fail(promise, std::move(error));  // after the catch block, which holds a reference
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -11,13 +11,13 @@
 #include <utility>    // for exchange
 
 #include "async/detail/base/block_cache.hpp"   // for blocks::cache
-#include "async/detail/base/config.hpp"        // for ASYNC_CALL_STATE, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for fork_member, forks
 #include "async/detail/future/watch_list.hpp"  // for watch_list
 
 /// Notification that a std::future is ready, which std::future itself does not offer. Code that completes a promise of
 /// this library notifies; code that waits for a future may watch it. All other futures have to be polled.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The shared state of a future and its promise; null: none.
 ///
@@ -79,7 +79,7 @@ inline void watch(future_watcher& w, const void* state) noexcept {
 /// Notifies the watchers of a shared state. By the thread that has made it ready.
 inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
 
-#if ASYNC_CALL_STATE == 2
+#if ASYNCSTEPS_CALL_STATE == 2
 /// A bit of libc++'s shared states that libc++ does not use. It marks those of this library; see call_state_libcxx.hpp.
 struct library_state_peek : std::__assoc_sub_state {
   static constexpr unsigned ours = 1U << 16;
@@ -95,7 +95,7 @@ struct library_state_peek : std::__assoc_sub_state {
 template <class Future>
 bool is_ready(const Future& future) {
   const std::future_status status = future.wait_for(std::chrono::seconds(0));
-#if ASYNC_CALL_STATE == 2
+#if ASYNCSTEPS_CALL_STATE == 2
   if (status == std::future_status::deferred) {
     auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
     return !library_state_peek::is_marked(*state);  // a call that is not made yet
@@ -116,4 +116,4 @@ class look_interval {
   std::chrono::nanoseconds now_ = std::chrono::microseconds(50);
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

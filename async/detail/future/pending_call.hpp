@@ -11,14 +11,14 @@
 #include <utility>      // for forward, move, exchange, in_place
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block, block_allocator
-#include "async/detail/base/config.hpp"          // for ASYNC_TSAN
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_TSAN
 #include "async/detail/future/fulfil.hpp"        // for fulfil, fulfil_or_fail, fail, broken_promise
 #include "async/detail/future/future_watch.hpp"  // for shared_state_of, tell_watchers_of
 #include "async/task.hpp"                        // for fits_in_task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -45,7 +45,7 @@ template <class T>
 struct kept_state {
   explicit kept_state(std::shared_ptr<T>&& other) noexcept : held(std::move(other)) {}
   ~kept_state() {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const unseen_by_tsan quiet;
     held.reset();
 #endif
@@ -67,7 +67,7 @@ template <class R>
 [[gnu::noinline]] void refuse(std::promise<R>&& promise, std::exception_ptr error) noexcept {
   const void* const state = shared_state_of(promise);
   {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const unseen_by_tsan quiet;
 #endif
     std::promise<R> last(std::move(promise));
@@ -99,7 +99,7 @@ class pending_call {
   pending_call& operator=(pending_call&&) = delete;
   ~pending_call() {
     if (call_.has_value() && shared_state_of(promise_) != nullptr) abandon(std::move(promise_));
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const unseen_by_tsan quiet;
     const std::promise<R> gone(std::move(promise_));
 #endif
@@ -189,4 +189,4 @@ auto make_call(F&& f, Args&&... args) {
   return kept(std::in_place, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 #include <type_traits>  // for conditional_t, is_trivially_destructible_v
 #include <utility>      // for forward, move
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Room for the value of a result: a T, a reference, or nothing. The thread that makes the result writes it before it
 /// publishes the result.
@@ -61,4 +61,4 @@ class result_value<void> {
   void get() const noexcept {}
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include "async/detail/base/atomics.hpp"  // for atomic, cell
 #include "async/detail/base/backoff.hpp"  // for backoff
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// An action that a result has ready: wakes a thread, runs a continuation, resumes a coroutine. run(c) is called once,
 /// by the thread that makes the result ready, unless the action has been removed before. It may free `c`. It returns
@@ -142,4 +142,4 @@ class result_word {
   atomic<std::uintptr_t> word_{0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include "async/detail/base/atomics.hpp"    // for atomic, cell, light_fence, heavy_fence
 #include "async/detail/base/spin_lock.hpp"  // for spin_lock
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Is notified when a shared state is ready: notify(watcher) is called once, by the thread that has made it ready,
 /// unless the watcher has been removed before. It must not move until then.
@@ -117,4 +117,4 @@ class watch_list {
   atomic<future_watcher*> first_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -5,7 +5,7 @@
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence, yield_thread
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The ownership of a loop, and the lock that keeps all but one thread out of it.
 ///
@@ -200,4 +200,4 @@ ASYNCSTEPS_SHARED inline biased_lock::token thread_token() noexcept {
   return reinterpret_cast<biased_lock::token>(&token);
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

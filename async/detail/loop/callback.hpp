@@ -9,10 +9,10 @@
 #include "async/detail/loop/callback_state.hpp"  // for callback_state
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/loop/loop_entry.hpp"      // for loop_entry
-#include "async/detail/trace/trace_points.hpp"   // for ASYNC_TRACE_SPAN
+#include "async/detail/trace/trace_points.hpp"   // for ASYNCSTEPS_TRACE_SPAN
 #include "async/task.hpp"                        // for task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A task that a loop runs once, unless it is cancelled before. Handles refer to it.
 ///
@@ -108,7 +108,7 @@ class callback final : timer_node, message {
 
   void run() {
     try {
-      ASYNC_TRACE_SPAN(callback, "callback", 0);
+      ASYNCSTEPS_TRACE_SPAN(callback, "callback", 0);
       work_();
     } catch (...) {
       loop_core& core = core_;
@@ -164,4 +164,4 @@ class callback final : timer_node, message {
   time_point deadline_{};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

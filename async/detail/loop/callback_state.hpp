@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The shared state of a callback, between its loop and its handles: the references, and whether it runs or is
 /// cancelled.
@@ -83,4 +83,4 @@ class callback_state {
   atomic<std::uint32_t> word_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

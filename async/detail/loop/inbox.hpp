@@ -3,9 +3,9 @@
 #include <cstdint>  // for uintptr_t, uint32_t
 
 #include "async/detail/base/atomics.hpp"  // for atomic, cell, yield_thread
-#include "async/detail/base/config.hpp"   // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_ASSERT
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The way in which a message is delivered.
 enum class delivery {
@@ -106,7 +106,7 @@ class inbox {
   /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. take()
   /// ends the announcement. `embedded`: the loop is woken by its embedder's callback, not by its parker.
   bool sleep(bool embedded) noexcept {
-    ASYNC_ASSERT(!slept_);
+    ASYNCSTEPS_ASSERT(!slept_);
     std::uintptr_t expected = awake;
     // relaxed, both: what a wake-up touches was there before the first push, and take() receives the messages that a
     // failure shows
@@ -179,4 +179,4 @@ class inbox {
   bool slept_ = false;            // the owner's: sleep() has succeeded, and neither take() nor close() has followed
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -25,11 +25,11 @@
 #include "async/detail/loop/message_chain.hpp"    // for message_chain
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/loop/timer_queue.hpp"      // for timer_queue, timer_node
-#include "async/detail/trace/trace_points.hpp"    // for ASYNC_TRACE_SPAN
+#include "async/detail/trace/trace_points.hpp"    // for ASYNCSTEPS_TRACE_SPAN
 #include "async/task.hpp"                         // for task
 #include "async/time_source.hpp"                  // for time_source
 
-namespace async {
+namespace async::inline v0_1 {
 
 class event_loop;
 
@@ -110,7 +110,7 @@ class loop_core {
   bool push(message& m) noexcept {
     const inbox::pushed result = inbox_.push(m);
     if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
-      ASYNC_TRACE_SPAN(wake, "wake", trace_id(this));
+      ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(this));
       if (result == inbox::pushed::wake_thread) {
         parker_.unpark();
       } else {
@@ -436,7 +436,7 @@ class loop_core {
     deadline = (std::min)(deadline, timers_.next_deadline());
     if (!inbox_.sleep(false)) return;
     clock_interval_ = 1;  // what comes next may take long
-    ASYNC_TRACE_SPAN(park, "park", trace_id(this));
+    ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
       parker_.park();
     } else if (source_ == nullptr) {
@@ -495,4 +495,4 @@ class loop_core {
 };
 
 }  // namespace detail
-}  // namespace async
+}  // namespace async::inline v0_1

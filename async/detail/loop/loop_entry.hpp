@@ -3,7 +3,7 @@
 #include "async/detail/loop/biased_lock.hpp"  // for biased_lock
 #include "async/detail/loop/loop_core.hpp"    // for loop_core, current_loop, thread_token
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Permission to touch the loop's data, for the lifetime of the object. A thread in a turn of the loop gets it; any
 /// other thread gets it if no thread is in the loop.
@@ -81,4 +81,4 @@ class owner_entry {
   const bool biased_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -7,7 +7,7 @@
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Data that a part of the library keeps for each loop, such as slabs of memory. See loop_core::extension().
 struct ASYNCSTEPS_SHARED loop_extension {
@@ -72,4 +72,4 @@ class loop_extensions {
   loop_extension::pointer newest_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

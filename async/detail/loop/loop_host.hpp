@@ -7,7 +7,7 @@
 #include "async/detail/base/unhandled.hpp"  // for unhandled_hook
 #include "async/detail/loop/loop_core.hpp"  // for loop_core
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Drives a loop between other work, by threads that sleep elsewhere: the workers of a pool. It takes the place of
 /// run() and iterate(), which users cannot call for such a loop.
@@ -114,4 +114,4 @@ class loop_host {
   loop_core& core_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

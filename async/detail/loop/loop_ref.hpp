@@ -4,7 +4,7 @@
 
 #include "async/detail/loop/loop_core.hpp"  // for loop_core, message
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A counted reference to a loop that may have been destroyed: for completions, handles, waiters.
 class loop_ref {
@@ -35,4 +35,4 @@ class loop_ref {
   loop_core* core_ = nullptr;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

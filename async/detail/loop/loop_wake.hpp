@@ -8,7 +8,7 @@
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 #include "async/task.hpp"                     // for task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// What a loop calls when it has got work while nobody drives it: a function of its pool, or a task of its owner, in a
 /// recycled block. Two words, since a pool has a loop for each flow.
@@ -51,4 +51,4 @@ class loop_wake {
   void* with_ = nullptr;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

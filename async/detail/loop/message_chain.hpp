@@ -3,7 +3,7 @@
 
 #include "async/detail/loop/inbox.hpp"  // for message, delivery
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The messages that a loop has taken from its inbox and not yet delivered, oldest first. For the loop's thread only.
 ///
@@ -74,4 +74,4 @@ class message_chain {
   message* first_ = nullptr;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,10 +6,10 @@
 #include <limits>     // for numeric_limits
 #include <new>        // for bad_array_new_length, nothrow
 
-#include "async/detail/base/config.hpp"    // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASSERT
 #include "async/detail/base/platform.hpp"  // for prefetch_for_write
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// An object that a loop runs as soon as its turn comes; the base of a flow.
 struct runnable {
@@ -61,7 +61,7 @@ class ready_queue {
 
   /// Takes back a reserve(). The ring keeps its size until trim().
   void unreserve(std::size_t count) noexcept {
-    ASYNC_ASSERT(reserved_ >= count);
+    ASYNCSTEPS_ASSERT(reserved_ >= count);
     reserved_ -= static_cast<std::uint32_t>(count);
   }
 
@@ -70,7 +70,7 @@ class ready_queue {
 
   /// Appends a runnable that is not queued.
   [[gnu::always_inline]] void push(runnable& r) noexcept {
-    ASYNC_ASSERT(!r.queued() && reserved_ != 0);
+    ASYNCSTEPS_ASSERT(!r.queued() && reserved_ != 0);
     if (tail_ - head_ == capacity_) [[unlikely]]
       compact();
     const std::uint32_t place = tail_++ & mask();
@@ -81,7 +81,7 @@ class ready_queue {
   /// Takes a runnable out of the middle. False: it was not queued.
   bool erase(runnable& r) noexcept {
     if (!r.queued()) return false;
-    ASYNC_ASSERT(ring_[r.place] == &r);
+    ASYNCSTEPS_ASSERT(ring_[r.place] == &r);
     ring_[r.place] = nullptr;
     r.place = runnable::not_queued;
     return true;
@@ -192,7 +192,7 @@ class ready_queue {
       r->place = to++ & mask();
     }
     tail_ = to;
-    ASYNC_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
+    ASYNCSTEPS_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
   }
 
   runnable** ring_ = nullptr;  // an entry outside [head_, tail_) is stale: only ever prefetched
@@ -205,4 +205,4 @@ class ready_queue {
   std::uint32_t limit_ = 0;  // limit(capacity_)
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -7,9 +7,9 @@
 #include <memory>   // for unique_ptr
 #include <new>      // for nothrow
 
-#include "async/detail/base/config.hpp"  // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_ASSERT
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 struct timer_link {
   timer_link* next = nullptr;
@@ -70,7 +70,7 @@ class timer_queue {
 
   /// Fires at the first expire() with a time at or after `deadline`.
   void arm(timer_node& node, time_point deadline) noexcept {
-    ASYNC_ASSERT(!node.armed());
+    ASYNCSTEPS_ASSERT(!node.armed());
     node.when = tick_not_before(deadline);
     place(node);
   }
@@ -78,14 +78,14 @@ class timer_queue {
   /// Fires `delay` after the time of the next settle() or expire(), which saves reading the clock. Without a delay it
   /// is due at that time.
   void arm_after(timer_node& node, nanoseconds delay) noexcept {
-    ASYNC_ASSERT(!node.armed());
+    ASYNCSTEPS_ASSERT(!node.armed());
     node.when = delay.count() > 0 ? static_cast<std::uint64_t>(delay.count()) : 0;
     append(fresh, node);
   }
 
   /// Fires at the next collect(), whatever its time.
   void arm_now(timer_node& node) noexcept {
-    ASYNC_ASSERT(!node.armed());
+    ASYNCSTEPS_ASSERT(!node.armed());
     append(due, node);
   }
 
@@ -405,4 +405,4 @@ class timer_queue {
   list_head lists_[firing + 1 - wheel_slots];
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,9 +4,9 @@
 #include <mutex>    // for mutex, lock_guard
 
 #include "async/detail/base/atomics.hpp"  // for atomic, cell
-#include "async/detail/base/config.hpp"   // for no_sharing, ASYNC_ASSERT
+#include "async/detail/base/config.hpp"   // for no_sharing, ASYNCSTEPS_ASSERT
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Unbounded intrusive FIFO under a mutex: loops that wait for any worker. It takes what does not fit into a run queue,
 /// and what threads from outside have scheduled.
@@ -43,7 +43,7 @@ class backlog {
   /// Takes the oldest elements, at most `most`, and returns the oldest; each is followed by the one `behind` it, the
   /// last by null. Null: there is none. most != 0.
   T* take(std::size_t most) noexcept {
-    ASYNC_ASSERT(most != 0);
+    ASYNCSTEPS_ASSERT(most != 0);
     if (empty()) return nullptr;
     const std::lock_guard lock(mutex_);
     const std::size_t there = size();
@@ -74,4 +74,4 @@ class backlog {
   cell<T*> last_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -23,7 +23,7 @@
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The threads of a blocking_pool and the queue of its calls. A call blocks for long, so all of it is under one mutex.
 ///
@@ -375,4 +375,4 @@ class blocking_crew : fork_member {
   bool late_calls_run_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -5,7 +5,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Makes sure that some thread of a pool looks at the clock when the first timer is due, although any worker may be
 /// inside a function that blocks.
@@ -67,4 +67,4 @@ class deadline_cover {
   atomic<std::int64_t> covered_{never};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

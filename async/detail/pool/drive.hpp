@@ -2,7 +2,7 @@
 #pragma once
 #include "async/detail/base/backoff.hpp"  // for backoff
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The driver of every thread that runs tasks of a pool: one turn after the other until it is done.
 ///
@@ -44,4 +44,4 @@ bool spin_until(wait_clock::time_point end, Found found) noexcept {
   return false;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// While it lives, the calling thread destroys a task of this pool without a call, since the pool discards its tasks.
 /// So the destructor of the task knows that it has to tell, and can tell that there is nothing to drop.
@@ -34,4 +34,4 @@ class dropping {
   bool is_live_ = true;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Detects that a pool that stops has only flows left which never wait. This is so when its workers have found no task
 /// in turns of loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
@@ -36,4 +36,4 @@ class flow_watch {
   atomic<wait_clock::rep> spent_{0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -12,7 +12,7 @@
 #include "async/detail/pool/pool_timers.hpp"  // for pool_timers
 #include "async/event_loop.hpp"               // for event_loop
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 class pool_core;
 
@@ -65,4 +65,4 @@ struct alignas(cache_line) hosted_loop {
   atomic<const void*> first_timer_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

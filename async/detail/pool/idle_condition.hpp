@@ -6,7 +6,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A condition variable for a condition that other threads make true without a lock.
 ///
@@ -46,4 +46,4 @@ class basic_idle_condition {
 
 using idle_condition = basic_idle_condition<>;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -11,7 +11,7 @@
 #include "async/task.hpp"                 // for task
 #include "async/threadpool_options.hpp"   // for threadpool_options
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The injection queue of a pool, for tasks from outside: unbounded, or bounded with an overflow policy.
 ///
@@ -86,4 +86,4 @@ class injector {
   atomic<std::size_t> peak_{0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

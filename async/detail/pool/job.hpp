@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Work that a pool's deques point to. They hold pointers because a thief's racy read must be trivial. run() does the
 /// work, destroys and frees the job, and throws nothing. Only pthread_exit() in a task unwinds through it.
@@ -18,4 +18,4 @@ struct posted_job : job {
   const operations* how;  // null: the work is always done
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, yield_thread
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Counts threads from outside that hand a task to a pool without a call of their user to the pool: by a promise that
 /// has a continuation, or as they resume a coroutine. The task may end, and lead to the end of the pool, before such a
@@ -31,4 +31,4 @@ class late_leavers {
   atomic<std::uint32_t> count_{0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include "async/detail/pool/turn_word.hpp"    // for turn_word
 #include "async/priority.hpp"                 // for priority
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 struct hosted_loop;
 
@@ -25,4 +25,4 @@ struct alignas(cache_line) loop_slot : pool_timers::alarm {
 };
 static_assert(sizeof(loop_slot) == cache_line);
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

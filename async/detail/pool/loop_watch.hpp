@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Saves wake-ups for loops that wake each other: a worker that queues a single loop wakes nobody while another worker
 /// watches. The watcher sleeps for at most `interval`, then takes what it finds. So the loop runs next on the worker
@@ -43,4 +43,4 @@ class loop_watch {
   atomic<bool> is_on_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
 #include "async/detail/scope/scope_cache.hpp"    // for task_scope
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 class pool_core;
 struct worker;
@@ -84,4 +84,4 @@ struct guest : participant {
   atomic<bool> is_taken_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

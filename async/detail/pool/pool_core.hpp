@@ -37,11 +37,11 @@
 #include "async/task.hpp"                         // for task
 #include "async/threadpool_options.hpp"           // for threadpool_options
 
-namespace async {
+namespace async::inline v0_1 {
 class threadpool;
 }
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The pool behind async::threadpool. A task posted from outside waits in the injector (FIFO). A task posted inside
 /// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Event loops that have work wait
@@ -263,7 +263,7 @@ class pool_core {
       stolen = victim.own.steal_if(fits);
       if (stolen && thief != nullptr && thief != &victim) {
         participant::count(thief->steals);
-        ASYNC_TRACE_INSTANT(steal, "steal", victim.index);
+        ASYNCSTEPS_TRACE_INSTANT(steal, "steal", victim.index);
       }
       return static_cast<bool>(stolen);
     });
@@ -593,4 +593,4 @@ class pool_core {
   worker_crew crew_;  // last: its threads use all other members
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
 
 /// The end of a pool: tasks that are dropped, tasks that are left over, stop().
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 inline bool pool_core::drop_instead(taken& t) noexcept {
   if (!shutdown_.discards()) [[likely]]
@@ -91,4 +91,4 @@ inline void pool_core::stop() {
   end_loops();
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

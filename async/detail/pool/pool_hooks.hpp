@@ -8,11 +8,11 @@
 #include "async/detail/base/platform.hpp"       // for set_thread_name, thread_name_length
 #include "async/detail/base/unhandled.hpp"      // for terminate_for
 #include "async/detail/pool/job.hpp"            // for job
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN, ASYNC_TRACE_THREAD
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN, ASYNCSTEPS_TRACE_THREAD
 #include "async/task.hpp"                       // for task, call_once
 #include "async/threadpool_options.hpp"         // for threadpool_options
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A pool's callbacks of users. Handles exceptions that leave them or a task.
 class pool_hooks {
@@ -28,7 +28,7 @@ class pool_hooks {
 
   /// On a thread of the pool, before its first task and after its last.
   void started(std::size_t index) const noexcept {
-    ASYNC_TRACE_THREAD(name_.empty() ? "worker" : name_.c_str(), index);
+    ASYNCSTEPS_TRACE_THREAD(name_.empty() ? "worker" : name_.c_str(), index);
     if (!name_.empty()) {
       char end[24];
       const int length = std::snprintf(end, sizeof end, "/%zu", index);
@@ -44,12 +44,12 @@ class pool_hooks {
 
   /// Runs one task of the pool and destroys it.
   void run(task& work) const {
-    ASYNC_TRACE_SPAN(task, "task", 0);
+    ASYNCSTEPS_TRACE_SPAN(task, "task", 0);
     call(work);
     work.reset();
   }
   static void run(job* j) {
-    ASYNC_TRACE_SPAN(task, "task", 0);
+    ASYNCSTEPS_TRACE_SPAN(task, "task", 0);
     j->run(j);
   }
 
@@ -88,4 +88,4 @@ class pool_hooks {
   const unique_function<void(std::exception_ptr)> unhandled_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

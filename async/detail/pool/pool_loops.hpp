@@ -6,12 +6,12 @@
 #include <exception>  // for current_exception
 #include <utility>    // for exchange
 
-#include "async/detail/base/config.hpp"         // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_ASSERT
 #include "async/detail/base/platform.hpp"       // for prefetch_for_write
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
 #include "async/detail/pool/pool_end.hpp"       // for run_all
 #include "async/detail/pool/pool_queues.hpp"    // for loop_waits, enqueue_with_priority
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT
 #include "async/priority.hpp"                   // for priority
 
 /// The event loops of a pool: their turns, queues and timers.
@@ -22,7 +22,7 @@
 ///
 /// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
 /// goes to sleep while others turn loops watches.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 // --- queues -------------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   });
   if (stolen == nullptr) return nullptr;
   participant::count(w.steals);
-  ASYNC_TRACE_INSTANT(steal, "steal", trace_id(stolen->loop));
+  ASYNCSTEPS_TRACE_INSTANT(steal, "steal", trace_id(stolen->loop));
   if (!w.ready.empty()) sleepers_.notify(&loop_waits);
   return stolen->loop;
 }
@@ -179,7 +179,7 @@ class pool_core::loop_turn {
     const auto me = static_cast<std::uint32_t>(w->index + 1);
     if (const std::uint32_t before = std::exchange(h.ran_on, me); before != me && before != 0) {
       participant::count(w->moves);
-      ASYNC_TRACE_INSTANT(steal, "move", trace_id(&h));
+      ASYNCSTEPS_TRACE_INSTANT(steal, "move", trace_id(&h));
     }
   }
   loop_turn(const loop_turn&) = delete;
@@ -277,7 +277,7 @@ class pool_core::flow_place {
   /// Gives the flow's priority to the loop, for as long as the flow has it. The flow has come by submit_with(). Before
   /// visit().
   void rank(priority wanted) noexcept {
-    ASYNC_ASSERT(pool_.priorities_.find() != nullptr);
+    ASYNCSTEPS_ASSERT(pool_.priorities_.find() != nullptr);
     if (has_it_) loop_.slot.level = wanted;
   }
 
@@ -436,4 +436,4 @@ inline void pool_core::end_loops() noexcept {
   static_cast<void>(run_all());
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

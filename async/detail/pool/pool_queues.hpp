@@ -11,7 +11,7 @@
 #include "async/threadpool_options.hpp"           // for threadpool_stats
 
 /// All queues of a pool: tasks and loops of every priority, memory, figures.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
@@ -94,4 +94,4 @@ inline threadpool_stats pool_core::stats() const noexcept {
   return all;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/loop/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/pool/deadline_cover.hpp"  // for deadline_cover
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The next deadlines of a pool's loops. A loop has its timers itself; it is armed here with the earliest one when a
 /// turn ends. It stays armed while that deadline is not later than the loop's next one, so a timeout that is set and
@@ -118,4 +118,4 @@ class pool_timers {
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

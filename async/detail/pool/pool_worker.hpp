@@ -24,7 +24,7 @@
 #include "async/detail/pool/spare_loops.hpp"      // for spare_loops
 #include "async/task.hpp"                         // for task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A job that holds a callable, in a recycled block.
 template <class F>
@@ -168,4 +168,4 @@ ASYNCSTEPS_SHARED inline constinit thread_local pool_core* this_pool = nullptr;
 /// The pool whose left-over tasks this thread runs after the pool's threads have ended; null: none.
 ASYNCSTEPS_SHARED inline constinit thread_local pool_core* left_over_of = nullptr;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

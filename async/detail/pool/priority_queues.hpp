@@ -13,7 +13,7 @@
 #include "async/priority.hpp"               // for priority
 #include "async/task.hpp"                   // for task
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The queues of a pool for tasks and event loops of high and of low priority. They are made when the first such task
 /// or flow comes.
@@ -156,4 +156,4 @@ class priority_order {
   bool inside_first_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -5,9 +5,9 @@
 #include <vector>   // for vector
 
 #include "async/detail/base/atomics.hpp"  // for atomic, cell
-#include "async/detail/base/config.hpp"   // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_ASSERT
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A list of pointers that only grows: written under a lock, read by any thread without one. It does not own the
 /// objects.
@@ -42,7 +42,7 @@ class published_list {
     const array* const all = newest_.load(std::memory_order_acquire);  // [W25] acquire, pairs with [W26]
     if (all == nullptr) return false;
     const std::size_t size = all->size.load(std::memory_order_acquire);  // [W24] acquire, pairs with [W23]
-    ASYNC_ASSERT(size != 0);
+    ASYNCSTEPS_ASSERT(size != 0);
     std::size_t at = first % size;
     for (std::size_t i = 0; i < size; ++i, at = at + 1 == size ? 0 : at + 1) {
       if (f(*all->members[at].get())) return true;
@@ -63,4 +63,4 @@ class published_list {
   std::vector<std::unique_ptr<array>> arrays_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

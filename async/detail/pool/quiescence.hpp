@@ -5,7 +5,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Quiescence detection: counts the threads that may have a task of a pool in hand, which are the pool's threads and
 /// helpers from outside. Tells whether none has, and no task waits. A started thread has nothing in hand until it
@@ -91,4 +91,4 @@ class quiescence {
   atomic<std::uint32_t> starting_{0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

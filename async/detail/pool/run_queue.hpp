@@ -4,9 +4,9 @@
 #include <cstdint>  // for uint32_t, uint64_t
 
 #include "async/detail/base/atomics.hpp"  // for atomic
-#include "async/detail/base/config.hpp"   // for no_sharing, ASYNC_ASSERT
+#include "async/detail/base/config.hpp"   // for no_sharing, ASYNCSTEPS_ASSERT
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Bounded FIFO of pointers with one owner: the loops that a worker is to turn. The owner pushes; any thread takes the
 /// oldest, and another queue's owner takes half of them at once.
@@ -69,7 +69,7 @@ class run_queue {
   /// Owner of this queue: takes half of the victim's elements, rounded up, or as many as fit here. Returns the oldest;
   /// the others come to the end of this queue, in their order. Null: as in take(). `victim` is another queue.
   T* steal_half(run_queue& victim) noexcept {
-    ASYNC_ASSERT(&victim != this);
+    ASYNCSTEPS_ASSERT(&victim != this);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     const std::uint64_t most = room_at(tail, capacity / 2) + 1;
     T* oldest = nullptr;
@@ -170,4 +170,4 @@ class run_queue {
   alignas(no_sharing) atomic<T*> slots_[capacity];     // written by the owner
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "async/detail/pool/participant.hpp"     // for guest, participant
 #include "async/detail/pool/pool_worker.hpp"     // for this_pool
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The part in a pool that a thread from outside keeps: from its first task_group or loop there until the thread ends,
 /// or until it needs the seat for another pool.
@@ -160,4 +160,4 @@ ASYNCSTEPS_SHARED inline bool keep_seats() {
   return true;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

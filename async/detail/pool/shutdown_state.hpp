@@ -2,7 +2,7 @@
 #pragma once
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The shutdown of a pool, as seen by threads that post tasks from outside.
 ///
@@ -44,4 +44,4 @@ class shutdown_state {
   atomic<bool> discards_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

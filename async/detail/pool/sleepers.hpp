@@ -7,9 +7,9 @@
 #include "async/detail/base/atomics.hpp"        // for atomic, cell, light_fence, heavy_fence
 #include "async/detail/base/config.hpp"         // for no_sharing
 #include "async/detail/base/parker.hpp"         // for parker
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 template <class Epoch>
 class basic_task_scope;
@@ -139,12 +139,12 @@ class basic_sleepers {
 
   /// Sleeps until woken. True: the caller was woken to search, or timed out, and is counted as searching.
   bool park(sleeper& s) noexcept {
-    ASYNC_TRACE_SPAN(park, "park", trace_id(&s));
+    ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(&s));
     s.place.park();
     return s.searches.get();
   }
   bool park_until(sleeper& s, wait_clock::time_point deadline) noexcept {
-    ASYNC_TRACE_SPAN(park, "park", trace_id(&s));
+    ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(&s));
     return s.place.park_until(deadline) ? s.searches.get() : cancel(s);
   }
 
@@ -157,7 +157,7 @@ class basic_sleepers {
       if (is_asleep) take(s, false);
     }
     if (!is_asleep) return;
-    ASYNC_TRACE_SPAN(wake, "wake", trace_id(&s));
+    ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(&s));
     s.place.unpark();
   }
 
@@ -252,7 +252,7 @@ class basic_sleepers {
       if (chosen == nullptr) return;
       take(*chosen, is_idle);
     }
-    ASYNC_TRACE_SPAN(wake, "wake", trace_id(chosen));
+    ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(chosen));
     chosen->place.unpark();
   }
 
@@ -266,7 +266,7 @@ class basic_sleepers {
         if (chosen == nullptr) return;
         take(*chosen, false);
       }
-      ASYNC_TRACE_SPAN(wake, "wake", trace_id(chosen));
+      ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(chosen));
       chosen->place.unpark();
     }
   }
@@ -280,4 +280,4 @@ class basic_sleepers {
 
 using sleepers = basic_sleepers<>;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -11,7 +11,7 @@
 #include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
 #include "async/detail/pool/loop_slot.hpp"    // for loop_slot
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The spare loops that a worker keeps for the flows it starts. Only the worker's thread uses them.
 class spare_loops {
@@ -161,4 +161,4 @@ class flow_loops {
   hosted_loop** end_of_spare_ = &first_spare_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Threads that stand in for workers which sleep in a wait although tasks are queued. A stand-in runs tasks until there
 /// are none, or until the workers are back. Then it rests for 50 ms, and ends if it is not called again.
@@ -126,4 +126,4 @@ class stand_ins {
   std::list<entry> threads_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -7,7 +7,7 @@
 #include "async/detail/base/config.hpp"    // for no_sharing
 #include "async/detail/base/platform.hpp"  // for discard_pages
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Double-ended queue of pointers with one owner. The owner pushes and pops at the bottom, newest first; any thread
 /// steals at the top, oldest first. Each pointer carries a tag, which a thief may read before it takes the pointer.
@@ -394,4 +394,4 @@ class stealing_deque {
   const bool may_be_private_ = under_model || light_fence_is_free();
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

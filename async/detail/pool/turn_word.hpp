@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The state of a pool's loop: whether it waits in a queue for its next turn, and whether a thread has it for a turn.
 ///
@@ -64,4 +64,4 @@ class turn_word {
   atomic<std::uint32_t> word_{resting};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -17,7 +17,7 @@
 #include "async/errors.hpp"                      // for stopped
 #include "async/threadpool_options.hpp"          // for threadpool_stats
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The workers of a pool and their threads: starts, ends and joins them; lets thieves visit all.
 ///
@@ -233,4 +233,4 @@ class worker_crew {
   std::vector<std::unique_ptr<worker>> members_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

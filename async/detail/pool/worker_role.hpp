@@ -15,7 +15,7 @@
 #include "async/threadpool_options.hpp"           // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// While it lives, the calling thread is a worker's: sets the thread-locals, calls the hooks of users.
 class pool_core::worker_attendance {
@@ -312,4 +312,4 @@ inline void pool_core::leave_behind() noexcept {
   if (left_over_of == this) left_over_of = nullptr;
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -20,7 +20,7 @@
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/resume_list.hpp"       // for resume_scope
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The ring under bounded_queue: claims, slots and closing. It never sleeps, but wakes sleepers.
 ///
@@ -419,4 +419,4 @@ class bounded_ring {
   event_count room_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

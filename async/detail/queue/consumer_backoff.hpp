@@ -6,7 +6,7 @@
 #include "async/detail/base/atomics.hpp"  // for under_model
 #include "async/detail/base/backoff.hpp"  // for pause_for
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Adaptive back-off of a consumer that has caught up with its producer, or of a producer with its consumer.
 ///
@@ -91,4 +91,4 @@ class consumer_backoff {
   static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false, 0};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -2,7 +2,7 @@
 #pragma once
 #include <coroutine>  // for coroutine_handle
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A wait of a coroutine that looks at a queue, or at several things, before the coroutine goes on.
 ///
@@ -28,4 +28,4 @@ class coroutine_wait {
   std::coroutine_handle<> coroutine_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

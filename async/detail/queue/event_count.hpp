@@ -13,7 +13,7 @@
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
 #include "async/detail/queue/resume_list.hpp"   // for resume_scope
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// An event count: threads sleep until a condition that they test themselves may have changed. A wake-up takes one
 /// system call for each sleeper, none without sleepers. Waiters that do not sleep here are notified instead.
@@ -210,4 +210,4 @@ class event_count {
   waiter_queue<queue_waiter> list_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

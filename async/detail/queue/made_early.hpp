@@ -4,7 +4,7 @@
 #include <type_traits>  // for is_nothrow_move_constructible_v, is_scalar_v, is_const_v, is_same_v
 #include <utility>      // for forward, move
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// An element that a producer constructs before it claims a slot, so that a constructor that throws takes no slot.
 ///
@@ -33,4 +33,4 @@ class made_early {
   std::conditional_t<is_used, std::optional<T>, nothing> made_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

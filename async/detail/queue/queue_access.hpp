@@ -6,7 +6,7 @@
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The parts of a queue, and of a bounded_queue, that flows and coroutines wait by.
 struct queue_access {
@@ -52,4 +52,4 @@ struct queue_access {
 template <class Queue>
 concept any_queue = queue_access::is_queue<std::remove_cvref_t<Queue>>;
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

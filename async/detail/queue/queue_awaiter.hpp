@@ -12,7 +12,7 @@
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/queue_wait_block.hpp"  // for queue_wait, resuming_block
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// What co_await does to a queue: take an element.
 template <class Queue>
@@ -118,4 +118,4 @@ auto make_push(Queue& q, Args&&... args) {
   return queue_awaitable<call>(call(q, std::forward<Args>(args)...));
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -21,7 +21,7 @@
 #include "async/detail/queue/segment_store.hpp"     // for segment_store
 #include "async/detail/queue/skip_marks.hpp"        // for skip_state
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The algorithm of async::queue; queue.hpp has the contract.
 ///
@@ -567,4 +567,4 @@ class queue_core {
   alignas(no_sharing) mutable segment_store<segment, Traits::index_bits> segments_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 struct queue_access;
 
@@ -12,4 +12,4 @@ enum class queue_result : unsigned char {
   closed,   // enqueue: closed; dequeue: closed and drained
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
 
 /// The blocking and timed calls of the queues.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The end of a timed call, on the steady clock; never, for limits of decades.
 class queue_deadline {
@@ -65,4 +65,4 @@ bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt att
   }
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

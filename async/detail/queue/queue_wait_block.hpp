@@ -12,7 +12,7 @@
 #include "async/detail/queue/queue_waiter.hpp"      // for queue_waiter
 #include "async/detail/queue/resume_list.hpp"       // for resumption, resumptions
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 class queue_wait;
 
@@ -147,4 +147,4 @@ struct resuming_block final : queue_wait_block, resumption {
   static constexpr operations here{&listed, &freed};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Handshake between a coroutine that waits for a queue, the thread that notifies it, and the thread that lets it go
 /// on: which of them has the block that they share.
@@ -66,4 +66,4 @@ class queue_wait_state {
   atomic<std::uint32_t> word_{arming};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

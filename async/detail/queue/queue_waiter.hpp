@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A waiter for a queue that does not sleep in it: a flow, a coroutine, a thread that waits for several queues.
 ///
@@ -31,4 +31,4 @@ struct queue_waiter {
   const operations* const how;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -3,7 +3,7 @@
 #include "async/detail/base/atomics.hpp"  // for under_model
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A coroutine that can go on. run() resumes it, and may free this.
 struct resumption {
@@ -53,4 +53,4 @@ class resume_scope {
   resume_scope& operator=(const resume_scope&) = delete;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/queue/skip_marks.hpp"  // for skip_marks
 
 /// The memory of async::queue: segments of slots, and the words that name a slot in one use of a segment.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Layout of a queue's 64-bit words: version, phase, segment index, closed, slot.
 ///
@@ -135,4 +135,4 @@ struct segment {
   }
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

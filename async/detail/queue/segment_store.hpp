@@ -11,7 +11,7 @@
 #include "async/detail/base/config.hpp"    // for no_sharing
 #include "async/detail/base/platform.hpp"  // for discard_pages, can_discard_pages
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The segments of one queue: found by index and recycled through a free list.
 ///
@@ -369,4 +369,4 @@ class segment_store {
   atomic<atomic<std::uint64_t>*> chunks_[chunk_count]{};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

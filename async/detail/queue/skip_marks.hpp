@@ -5,7 +5,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The agreement of the consumers and the producer of a slot about it, in one use of its segment.
 enum class skip_state : unsigned {
@@ -176,4 +176,4 @@ class skip_marks {
   atomic<atomic<std::uint64_t>*> marks_{nullptr};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "async/detail/base/immortal.hpp"     // for immortal, static_mutex
 #include "async/detail/scope/task_scope.hpp"  // for basic_task_scope
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Counts the cancellations in the process, in steps of two.
 struct cancel_epoch {
@@ -137,4 +137,4 @@ class scope_guard {
   task_scope* const before_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

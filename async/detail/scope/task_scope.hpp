@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The identity of a construct that joins its tasks: a task_group, a parallel_invoke or a loop. It knows the scope of
 /// the task that has made the construct, and whether the construct is cancelled.
@@ -132,4 +132,4 @@ class basic_task_scope {
   atomic<std::uint32_t> outer_generation_{0};  // generation of outer_ when this scope began
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

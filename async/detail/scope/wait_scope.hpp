@@ -6,7 +6,7 @@
 #include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The number of exceptions in flight on this thread that do not concern the task that it runs inside a wait.
 ASYNCSTEPS_SHARED inline constinit thread_local int exceptions_outside = 0;
@@ -52,4 +52,4 @@ class wait_scope {
   const task_scope* (*scope_)(const void* of) noexcept = nullptr;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -17,7 +17,7 @@
 #include "async/event_loop.hpp"                      // for event_loop
 #include "async/threadpool.hpp"                      // for threadpool
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The timer of a waiting coroutine, in an event loop.
 class select_alarm {
@@ -156,4 +156,4 @@ class [[nodiscard]] select_awaitable {
   std::tuple<Cases...> cases_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

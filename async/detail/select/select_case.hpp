@@ -19,7 +19,7 @@
 /// The cases of select(): what selection asks for, and finish(), which calls the handler of the one that has taken
 /// effect. A waiter that outlives the call in which a case is made keeps it as the type `kept`, which refers to nothing
 /// but the queue, or a future that has a name and cannot be copied.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The base of all cases, each of which is used once, in the call that it is made in.
 template <case_kind Kind>
@@ -278,4 +278,4 @@ consteval bool are_plain_cases() {
   }
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

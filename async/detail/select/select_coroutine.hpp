@@ -14,7 +14,7 @@
 
 /// Coroutines that wait for several things. Elements stay in their queues until the coroutine is about to go on, so
 /// that none is lost when it is destroyed.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A coroutine that waits, or the rest of one that has gone on or been destroyed. The derived class passes it on to the
 /// thread that lets it go on.
@@ -126,4 +126,4 @@ class select_wait : public coroutine_wait {
   watches_type* watches_ = nullptr;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

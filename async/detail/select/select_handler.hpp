@@ -4,7 +4,7 @@
 #include <utility>     // for forward
 
 /// The handlers of the cases of select().
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The handler that is used where none is given.
 struct no_handler {
@@ -32,4 +32,4 @@ struct handler_call {};
 template <class... Calls>
 struct handler_calls {};
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include "async/detail/base/durations.hpp"    // for to_nanoseconds
 #include "async/detail/queue/queue_wait.hpp"  // for queue_deadline
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The limit of a case in the call that it is made in: from that moment on, on the steady clock.
 class clock_limit {
@@ -35,4 +35,4 @@ class timer_limit {
   bool has_passed_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

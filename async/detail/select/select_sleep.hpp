@@ -7,7 +7,7 @@
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
 #include "async/detail/call/result_waits.hpp"    // for is_in_callback
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Throws in a callback of an event loop.
 inline void require_thread() {
@@ -24,4 +24,4 @@ inline void sleep_in_select(parker& self, const wait_clock::time_point* deadline
   }));
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Handshake between a coroutine that waits for several things, the threads that wake it, and the one among them that
 /// lets it go on. The block that they share has a count of references.
@@ -52,4 +52,4 @@ class select_wait_state {
   atomic<std::uint32_t> word_{arming};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -9,7 +9,7 @@
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A thread or a coroutine that waits for several things. In a block with its watches, since a notification that was on
 /// its way comes when the waiter has gone on.
@@ -90,4 +90,4 @@ class select_block<Waiter, std::tuple<Watches...>> final : public Waiter {
   }
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -8,7 +8,7 @@
 
 /// What wakes a thread or a coroutine that waits for several things. The waiter itself uses all members but those that
 /// notify.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// Wakes the waiter when a queue, or an event, may have changed.
 ///
@@ -94,4 +94,4 @@ class result_watch : continuation {
   bool is_listed_ = false;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

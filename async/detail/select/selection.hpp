@@ -10,7 +10,7 @@
 #include "async/detail/queue/queue_wait.hpp"      // for is_worth_another_try
 #include "async/detail/select/select_waiter.hpp"  // for select_block, select_thread, select_waiter
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 enum class case_kind : unsigned char {
   source,     // a queue or a future
@@ -185,4 +185,4 @@ class selection {
   std::tuple<Cases&...> cases_;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -12,7 +12,7 @@
 
 #include "async/detail/trace/trace_log.hpp"  // for trace_log, trace_event
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// A readable name: "wrapper<face, function, handler>" becomes "function", "wrapper<face, no_handler>" becomes
 /// "wrapper". Other names stay.
@@ -242,4 +242,4 @@ class trace_json {
   bool is_first_ = true;
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -14,7 +14,7 @@
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
 
 /// The store of async::trace: a ring of events for each thread.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 enum class trace_kind : std::uint8_t { task, callback, step, handler, park, wake, steal, flow_start, flow_end };
 
@@ -273,4 +273,4 @@ inline void name_traced_thread(const char* name, std::size_t number) noexcept {
 
 inline std::uint64_t trace_id(const void* address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

@@ -28,7 +28,7 @@
 /// A sleeping wait cannot deadlock the pool. While tasks are queued, no worker is free, and workers sleep in waits, up
 /// to as many stand-ins run the tasks, see stand_ins. The same holds for a thread whose stack has little room left, see
 /// has_stack_room(): it runs no more tasks.
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
 ASYNCSTEPS_SHARED inline constinit thread_local const loop_core* loop_of_wait = nullptr;
@@ -408,4 +408,4 @@ inline void pool_core::run_stand_in(std::size_t index) {
   }
 }
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

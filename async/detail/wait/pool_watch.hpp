@@ -5,7 +5,7 @@
 #include "async/detail/future/watch_list.hpp"    // for future_watcher
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 
 /// While it lives, waiting threads of a pool check their conditions again when a shared state becomes ready.
 class pool_watch : future_watcher {
@@ -34,4 +34,4 @@ class pool_watch : future_watcher {
   atomic<bool> is_told_{false};
 };
 
-}  // namespace async::detail
+}  // namespace async::inline v0_1::detail

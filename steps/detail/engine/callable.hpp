@@ -8,11 +8,11 @@
 #include "steps/errors.hpp"              // for ErrorCode
 
 /// The parameter types of step functions, and compile-time messages for functions that cannot be a step.
-namespace steps {
+namespace steps::inline v0_1 {
 class IAsyncSteps;
 }
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 template <class... T>
 struct type_list {};
@@ -24,20 +24,20 @@ template <class S>
 struct parameters_of_signature {
   using type = unknown_parameters;
 };
-#define STEPS_SIGNATURE_(qualifiers)                             \
+#define ASYNCSTEPS_SIGNATURE_(qualifiers)                        \
   template <class C, class R, class A, class... P>               \
   struct parameters_of_signature<R (C::*)(A, P...) qualifiers> { \
     using type = type_list<P...>;                                \
   };
-STEPS_SIGNATURE_()
-STEPS_SIGNATURE_(const)
-STEPS_SIGNATURE_(noexcept)
-STEPS_SIGNATURE_(const noexcept)
-STEPS_SIGNATURE_(&)
-STEPS_SIGNATURE_(const&)
-STEPS_SIGNATURE_(& noexcept)
-STEPS_SIGNATURE_(const& noexcept)
-#undef STEPS_SIGNATURE_
+ASYNCSTEPS_SIGNATURE_()
+ASYNCSTEPS_SIGNATURE_(const)
+ASYNCSTEPS_SIGNATURE_(noexcept)
+ASYNCSTEPS_SIGNATURE_(const noexcept)
+ASYNCSTEPS_SIGNATURE_(&)
+ASYNCSTEPS_SIGNATURE_(const&)
+ASYNCSTEPS_SIGNATURE_(& noexcept)
+ASYNCSTEPS_SIGNATURE_(const& noexcept)
+#undef ASYNCSTEPS_SIGNATURE_
 template <class R, class A, class... P>
 struct parameters_of_signature<R (*)(A, P...)> {
   using type = type_list<P...>;
@@ -244,4 +244,4 @@ inline constexpr bool is_error_handler = check_handler<E>::ok;
 /// No error handler.
 struct no_handler {};
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

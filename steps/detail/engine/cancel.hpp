@@ -3,7 +3,7 @@
 #include "steps/detail/engine/ending.hpp"  // for unwind_cancel, run_cancel_handlers
 
 /// Cancels on the flow's loop. A request from another thread arrives there as a message, see root/root.hpp.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// One reason less to hold the end of a flow. When it was the last, the held error or cancel goes on.
 inline void unblock_end(flow& f) noexcept {
@@ -55,4 +55,4 @@ inline void waiting_flows::close() noexcept {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

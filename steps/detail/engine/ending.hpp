@@ -3,7 +3,7 @@
 #include <cstddef>  // for byte
 #include <utility>  // for exchange
 
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT, ASYNC_TRACE_SPAN
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT, ASYNCSTEPS_TRACE_SPAN
 #include "steps/detail/engine/waiting.hpp"      // for unlist
 #include "steps/detail/flow/arena.hpp"          // for next_step, set_top, clear_results
 #include "steps/detail/flow/pending.hpp"        // for guarded, report_exception, forget_error
@@ -12,7 +12,7 @@
 /// The end of steps, by success (end_step), error (unwind_error) and cancel (unwind_cancel), and of the execution.
 ///
 /// destroy_* run destructors of users, which may cancel the flow: callers look at is_cancelled() afterwards.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 // --- scopes ---
 
@@ -56,7 +56,7 @@ inline void run_cancel_handlers(flow& f, const step& owner) noexcept { run_cance
 /// Gives back the flow's place in its loop: its results, its entry in the list of waiting flows, and the place that is
 /// reserved in the ready queue.
 inline void withdraw_from_loop(flow& f) noexcept {
-  ASYNC_TRACE_INSTANT(flow_end, ending(f.current_verdict()), async::detail::trace_id(&f));
+  ASYNCSTEPS_TRACE_INSTANT(flow_end, ending(f.current_verdict()), async::detail::trace_id(&f));
   clear_results(f);
   unlist(f);
   if (f.remove_place()) f.core->ready().unreserve(1);
@@ -197,7 +197,7 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
   f.run_by = &s;
   s.flags_ |= record_flag::handles;
   guarded(f, [&] {
-    ASYNC_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
+    ASYNCSTEPS_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->on_error(s, error.code);
   });
   s.flags_ &= static_cast<std::uint16_t>(~record_flag::handles);
@@ -266,4 +266,4 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
   return nullptr;
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

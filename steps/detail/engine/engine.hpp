@@ -5,11 +5,11 @@
 #include <string_view>  // for string_view
 #include <vector>       // for vector
 
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_INSTANT
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT
 #include "steps/detail/engine/turn.hpp"         // for cancel_outside_turn, wake
 
 /// Events from outside of a flow's turns, on its loop's thread: its start, and errors that are raised at it.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Calls functions of users, such as destructors, for a flow that is in none of its turns. False: one of them has
 /// cancelled the flow, which may be gone.
@@ -28,7 +28,7 @@ inline verdict prepare(flow& f) {
   f.core->ready().reserve(1);
   f.add_place();
   f.root.sub_end_ = f.top;
-  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   f.cur = &f.root;
   if (!f.is_failing()) return verdict::start;
   // Misuse while it was built. A branch destroys its steps in its first turn: this turn is its parent's.
@@ -49,7 +49,7 @@ inline void start_with_place(flow& f) noexcept {
   f.add_place();
   f.root.sub_end_ = f.top;
   f.cur = &f.root;
-  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   f.start(verdict::start);
   f.core->ready().push(f);
 }
@@ -132,4 +132,4 @@ inline std::vector<std::string_view> stack_of(const flow& f) {
   return names;
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -6,7 +6,7 @@
 
 #include "steps/detail/engine/engine.hpp"  // for take_limited, misuse
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// True unless the flow has fixed memory with no room for `size` bytes: the mistake is known then.
 inline bool has_room(flow& f, std::size_t size) noexcept {
@@ -40,4 +40,4 @@ class limit_claim {
   std::uint32_t* left_ = nullptr;  // null: nothing to give back
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

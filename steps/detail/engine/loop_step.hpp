@@ -14,7 +14,7 @@
 #include "steps/detail/engine/step_record.hpp"  // for call_function
 
 /// The steps of loop(), repeat(), forEach() and every(): one record each, which runs again until the loop ends.
-namespace steps {
+namespace steps::inline v0_1 {
 
 /// The name of a loop, given to the loop, break or continue. Without a text: the innermost loop.
 class LoopLabel {
@@ -221,4 +221,4 @@ step* find_loop(step* s, LoopLabel label) noexcept {
 }
 
 }  // namespace detail
-}  // namespace steps
+}  // namespace steps::inline v0_1

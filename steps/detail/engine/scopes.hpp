@@ -9,7 +9,7 @@
 #include "steps/detail/flow/arena.hpp"  // for allocate_record
 
 /// Objects that end with their step, and how they are made. ending.hpp leaves them.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Puts a scope, whose payload has been constructed, into the chain.
 inline void enter_scope(flow& f, scope& s, std::size_t size, step& owner, const scope_ops& ops) noexcept {
@@ -101,4 +101,4 @@ struct memory_scope : scope {
   void (*destroy)(void*);
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "steps/detail/engine/limit_claim.hpp"  // for limit_claim
 
 /// The records of steps with their functors, and the passing of results to parameters. `Face` is IAsyncSteps.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Prints a list of types for a message: "(int, std::string)". Returns its length.
 inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) noexcept {
@@ -175,4 +175,4 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   return made;
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -2,11 +2,11 @@
 #pragma once
 #include <utility>  // for exchange
 
-#include "async/detail/trace/trace_points.hpp"  // for ASYNC_TRACE_SPAN
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN
 #include "steps/detail/engine/cancel.hpp"       // for cancel_outside_turn, unwind_error, end_step
 
 /// A turn of a flow: from the loop's ready queue until it waits, ends, or has run as many steps as a turn has.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Ends the turn; the flow goes to the end of the ready queue, and its next turn begins with `why`.
 [[gnu::always_inline]] inline void end_turn(flow& f, verdict why) noexcept {
@@ -71,7 +71,7 @@ inline step* give_way(flow& f, step& s) {
   f.run_by = &s;
   f.first = nullptr;
   guarded(f, [&] {
-    ASYNC_TRACE_SPAN(step, s.ops_->name, async::detail::trace_id(&f));
+    ASYNCSTEPS_TRACE_SPAN(step, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->run(s);
   });
   f.run_by = nullptr;
@@ -131,4 +131,4 @@ inline void resume(async::detail::runnable& r) {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

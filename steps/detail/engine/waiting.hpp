@@ -6,7 +6,7 @@
 #include "steps/detail/flow/flow_state.hpp"  // for verdict
 
 /// Flows that wait: suspend() and wake(), and the list by which a loop finds them at its end.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The root flows of a loop that have waited. They are cancelled when the loop is destroyed.
 struct ASYNCSTEPS_SHARED waiting_flows final : async::detail::loop_extension {
@@ -46,4 +46,4 @@ inline void suspend(flow& f) noexcept {
   f.core->ready().push(f);
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "steps/detail/flow/flow.hpp"         // for flow, record
 
 /// Memory of steps and scopes: allocated by bumping a pointer, released at once when a level ends.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 inline constexpr std::size_t granule = 8;
 inline constexpr std::size_t chunk_size = 512;        // at least
@@ -210,4 +210,4 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   to.tag = tag;
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Handshake between a branch on a loop of its own and its parallel() step: the branch is bound to a loop, is asked to
 /// end, has ended.
@@ -73,4 +73,4 @@ class branch_state {
   async::detail::atomic<std::uint32_t>& word_;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

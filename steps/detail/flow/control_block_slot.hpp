@@ -2,7 +2,7 @@
 #pragma once
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Slot for a flow's control block, which the first thread that needs it makes.
 ///
@@ -31,4 +31,4 @@ class control_block_slot {
   async::detail::atomic<Remote*> remote_{nullptr};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

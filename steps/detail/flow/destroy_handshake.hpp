@@ -5,7 +5,7 @@
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_on_word, wake_one, wait_clock
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Handshake between the thread that destroys a flow and the one that ends it: when the flow belongs to the destroyer,
 /// and which of them frees the handshake. The ending thread may still use it when the destroyer has gone.
@@ -32,4 +32,4 @@ class destroy_handshake {
   async::detail::reference_count references_{2};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Whether a flow executes. The owner that starts it sets the flag; the loop clears it at the end, after which the
 /// owner may use or destroy the flow.
@@ -41,4 +41,4 @@ class executing_flag {
   async::detail::atomic<std::uint32_t> word_{0};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

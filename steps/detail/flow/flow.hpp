@@ -16,7 +16,7 @@
 #include "steps/errors.hpp"                          // for ErrorCode
 #include "steps/state.hpp"                           // for State
 
-namespace async::detail {
+namespace async::inline v0_1::detail {
 class pool_core;
 }
 
@@ -36,7 +36,7 @@ class pool_core;
 /// I4  The scopes of the active steps are chained newest first, with the innermost step's in front.
 /// I5  A step's functor is destroyed when the step ends or is destroyed without having run, never while its callback is
 ///     on the stack.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 struct flow;
 struct step;
@@ -229,4 +229,4 @@ struct flow : flow_state, async::detail::message {
 
 constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -4,11 +4,11 @@
 #include <string_view>  // for string_view
 #include <utility>      // for exchange
 
-#include "async/detail/base/config.hpp"       // for ASYNC_ASSERT
+#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_ASSERT
 #include "async/detail/loop/ready_queue.hpp"  // for runnable
 #include "async/priority.hpp"                 // for priority
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 enum class run_state : std::uint8_t { idle, queued, running, waiting };
 
@@ -92,54 +92,54 @@ class flow_state : public async::detail::runnable {
   // --- turns ---
 
   void start(verdict why) noexcept {
-    ASYNC_ASSERT(is_idle() && (is(verdict::none) || is(verdict::error)));
-    ASYNC_ASSERT(why == verdict::start || why == verdict::error);
+    ASYNCSTEPS_ASSERT(is_idle() && (is(verdict::none) || is(verdict::error)));
+    ASYNCSTEPS_ASSERT(why == verdict::start || why == verdict::error);
     queue(why);
   }
   /// The start has failed for lack of memory, or a destructor has cancelled it meanwhile; the execution ends at once.
   void fail_start() noexcept {
-    ASYNC_ASSERT(is_idle() && (is(verdict::error) || is(verdict::cancel)));
+    ASYNCSTEPS_ASSERT(is_idle() && (is(verdict::error) || is(verdict::cancel)));
     state_ = run_state::running;
   }
   void cancel_start() noexcept {
-    ASYNC_ASSERT(is_idle());
+    ASYNCSTEPS_ASSERT(is_idle());
     set(verdict::cancel);
   }
   verdict begin_turn() noexcept {
-    ASYNC_ASSERT(is_queued());
+    ASYNCSTEPS_ASSERT(is_queued());
     const verdict why = current_verdict();
     set(verdict::none);
     state_ = run_state::running;
     return why;
   }
   void end_turn(verdict why) noexcept {
-    ASYNC_ASSERT(is_running() && (is(verdict::none) || is(verdict::yield)));
-    ASYNC_ASSERT(why == verdict::rerun || why == verdict::success);
+    ASYNCSTEPS_ASSERT(is_running() && (is(verdict::none) || is(verdict::yield)));
+    ASYNCSTEPS_ASSERT(why == verdict::rerun || why == verdict::success);
     queue(why);
   }
   void suspend() noexcept {
-    ASYNC_ASSERT(is_running() && is(verdict::wait));
+    ASYNCSTEPS_ASSERT(is_running() && is(verdict::wait));
     set(verdict::none);
     state_ = run_state::waiting;
   }
   void wake(verdict why) noexcept {
-    ASYNC_ASSERT(is_waiting() && (is(verdict::none) || (is(verdict::error) && why == verdict::error)));
-    ASYNC_ASSERT(why == verdict::rerun || why == verdict::success || why == verdict::error);
+    ASYNCSTEPS_ASSERT(is_waiting() && (is(verdict::none) || (is(verdict::error) && why == verdict::error)));
+    ASYNCSTEPS_ASSERT(why == verdict::rerun || why == verdict::success || why == verdict::error);
     queue(why);
   }
 
   // --- what the running function says of its step ---
 
   void mark_wait() noexcept {
-    ASYNC_ASSERT(is_running());
+    ASYNCSTEPS_ASSERT(is_running());
     if (is(verdict::none)) set(verdict::wait);
   }
   void mark_yield() noexcept {
-    ASYNC_ASSERT(is_running() && current_verdict() <= verdict::wait);
+    ASYNCSTEPS_ASSERT(is_running() && current_verdict() <= verdict::wait);
     set(verdict::yield);
   }
   void mark_success() noexcept {
-    ASYNC_ASSERT(is_running() && current_verdict() <= verdict::wait);
+    ASYNCSTEPS_ASSERT(is_running() && current_verdict() <= verdict::wait);
     set(verdict::success);
   }
   /// Also from outside of a turn, by what raises an error at the current step. A cancel is stronger.
@@ -147,12 +147,12 @@ class flow_state : public async::detail::runnable {
     if (!is(verdict::cancel)) set(verdict::error);
   }
   void mark_cancel() noexcept {
-    ASYNC_ASSERT(is_running());
+    ASYNCSTEPS_ASSERT(is_running());
     set(verdict::cancel);
   }
   /// The engine has acted on the verdict.
   void clear_verdict() noexcept {
-    ASYNC_ASSERT(is_running() && !is(verdict::cancel));
+    ASYNCSTEPS_ASSERT(is_running() && !is(verdict::cancel));
     set(verdict::none);
   }
 
@@ -160,12 +160,12 @@ class flow_state : public async::detail::runnable {
 
   /// The error waits for the end of branches on other loops.
   void hold_error() noexcept {
-    ASYNC_ASSERT(is_running() && is(verdict::none) && end_blockers_ != 0);
+    ASYNCSTEPS_ASSERT(is_running() && is(verdict::none) && end_blockers_ != 0);
     set(verdict::error);
     state_ = run_state::waiting;
   }
   void hold_cancel() noexcept {
-    ASYNC_ASSERT(is_running() && is(verdict::cancel) && end_blockers_ != 0);
+    ASYNCSTEPS_ASSERT(is_running() && is(verdict::cancel) && end_blockers_ != 0);
     state_ = run_state::waiting;
   }
   /// A cancel that waits for the end of a branch, which may be in a callback further up the stack.
@@ -183,7 +183,7 @@ class flow_state : public async::detail::runnable {
   /// One reason less. error: the held error goes on, wake() follows. cancel: the held cancel does.
   unblocked unblock_end() noexcept {
     const bool is_held = is_end_held();
-    ASYNC_ASSERT(end_blockers_ != 0);
+    ASYNCSTEPS_ASSERT(end_blockers_ != 0);
     if (--end_blockers_ != 0 || !is_held) return unblocked::nothing;
     if (is(verdict::error)) return unblocked::error;
     state_ = run_state::running;
@@ -191,17 +191,17 @@ class flow_state : public async::detail::runnable {
   }
   /// One reason less; the caller goes on with the error that is held, if there is one.
   void forget_blocker() noexcept {
-    ASYNC_ASSERT(end_blockers_ != 0 && !is_cancel_held());
+    ASYNCSTEPS_ASSERT(end_blockers_ != 0 && !is_cancel_held());
     --end_blockers_;
   }
 
   verdict begin_cancel() noexcept {
-    ASYNC_ASSERT(!is_running());
+    ASYNCSTEPS_ASSERT(!is_running());
     state_ = run_state::running;
     return static_cast<verdict>(std::exchange(user, word(verdict::cancel)));
   }
   void finish() noexcept {
-    ASYNC_ASSERT(is_idle() || is_running());
+    ASYNCSTEPS_ASSERT(is_idle() || is_running());
     set(verdict::none);
     has_remains_ = true;
     state_ = run_state::idle;
@@ -214,12 +214,12 @@ class flow_state : public async::detail::runnable {
     verdict of_step;
   };
   interrupted enter_callback() noexcept {
-    ASYNC_ASSERT(!is_running());
+    ASYNCSTEPS_ASSERT(!is_running());
     return {std::exchange(state_, run_state::running), current_verdict()};
   }
   /// False: it has cancelled the flow; the state is as before, and the caller cancels the flow.
   bool leave_callback(interrupted before) noexcept {
-    ASYNC_ASSERT(is_running());
+    ASYNCSTEPS_ASSERT(is_running());
     state_ = before.state;
     if (!is(verdict::cancel)) return true;
     set(before.of_step);
@@ -234,7 +234,7 @@ class flow_state : public async::detail::runnable {
 
   /// A place in the loop's ready queue is reserved for the flow, from its start to its end.
   void add_place() noexcept {
-    ASYNC_ASSERT(!has_place_);
+    ASYNCSTEPS_ASSERT(!has_place_);
     has_place_ = true;
   }
   /// True: there was one, and the caller gives it back to the queue.
@@ -266,4 +266,4 @@ class flow_state : public async::detail::runnable {
   std::uint16_t burst = 100;                        ///< steps in a row
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

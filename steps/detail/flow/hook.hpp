@@ -9,7 +9,7 @@
 #include "async/detail/base/atomics.hpp"      // for atomic
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block. A callback may
 /// replace itself; it is destroyed after its call has returned.
@@ -112,4 +112,4 @@ class hook {
   alignas(void*) std::byte storage_[inline_size];
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

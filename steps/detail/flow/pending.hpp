@@ -13,7 +13,7 @@
 #include "steps/state.hpp"               // for State, state_access
 
 /// The error of a flow and its text, and the conversion of exceptions of users to errors.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The exception of asi.error(). The flow knows the error already, so a user's catch (...) does not swallow the error.
 class ASYNCSTEPS_SHARED unwinding final : public Error {
@@ -205,4 +205,4 @@ inline void report_exception(flow& f, bool to_hook) noexcept {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 struct flow;
 
 /// The receiver of a root flow's end. Its call is the flow's last action: the receiver may destroy the flow at once.
@@ -16,4 +16,4 @@ class promise_base {
   ~promise_base() = default;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -15,7 +15,7 @@
 
 /// Results between success() and the parameters of the next step: values one behind the other in raw memory, described
 /// by one static table for each list of types.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The identity of a type at run time: the tag's address and, between shared libraries, the type_info. `info` is null
 /// in code built without RTTI. The layout is the same with and without, since one program may contain both.
@@ -165,4 +165,4 @@ inline bool begins_with(const pack_tag& given, const pack_tag& wanted) noexcept 
   return true;
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic, yield_thread
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Ownership of a flow that waits in a pool's queue for its start. The thread that takes its task binds it to a loop,
 /// unless another thread cancels or destroys it before that.
@@ -81,4 +81,4 @@ class start_state {
   async::detail::atomic<std::uint32_t> word_{bound};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

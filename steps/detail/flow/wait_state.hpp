@@ -5,7 +5,7 @@
 #include "async/detail/base/atomics.hpp"          // for atomic
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Handshake between a step that waits and the tokens of its wait: which token ends the wait, and which of them all
 /// frees the block that they share.
@@ -48,4 +48,4 @@ class wait_state {
   async::detail::atomic<std::uint32_t> state_{open};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

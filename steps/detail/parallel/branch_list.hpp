@@ -3,7 +3,7 @@
 #include "steps/detail/root/root.hpp"  // for cancel_outside_turn, unlist
 
 /// The branches of a parallel() or race() step.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The branches of a step that have not ended, in the order added.
 struct branch_list {
@@ -62,4 +62,4 @@ inline void copy_exception(flow& branch, flow& parent) noexcept {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -15,7 +15,7 @@
 
 /// parallel() and race(): steps that wait for the end of several flows, their branches. They run on the step's own
 /// loop, in turn, or on the loops of a pool: see pool_parallel.hpp. race.hpp has what differs in a race.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The part of a parallel() or race() step that does not depend on its handler.
 template <class Face>
@@ -201,4 +201,4 @@ struct race_step final : group_step<Face> {
   [[no_unique_address]] E handler;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

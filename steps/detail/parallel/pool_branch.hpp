@@ -17,7 +17,7 @@
 
 /// parallel() and race() over a pool, the branch's side: these functions run on the branch's loop, which it has for
 /// itself. pool_parallel.hpp has the parent's side, and draws the messages between the two.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Size of the block of a branch without fixed memory: the flow and its arena.
 inline constexpr std::size_t branch_block = 448;
@@ -186,4 +186,4 @@ inline void report_end(branch_join& join, flow& b) noexcept {
   join.count_down();
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -42,7 +42,7 @@
 ///
 /// The request and the `decided` report count as one branch more each, until they have arrived. So nothing refers to P
 /// when the count is zero, and P may be freed.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Lies in the flow's arena until all branches have ended; the step waits meanwhile. The deciding branch, a timeout and
 /// a cancel ask the branches to end, and the step waits for the count.
@@ -248,4 +248,4 @@ struct pool_parallel : scope, branch_join {
   bool has_asked = false;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

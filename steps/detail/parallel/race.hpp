@@ -8,7 +8,7 @@
 #include "steps/detail/root/remains.hpp"             // for has_extras, destroy_extras
 
 /// The end of a branch of race(), where it differs from that of a branch of parallel().
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// `Group` is the step's group_step. On a pool the branch only reports, see pool_branch.hpp.
 ///
@@ -54,4 +54,4 @@ struct race {
   }
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

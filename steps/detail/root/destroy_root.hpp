@@ -13,7 +13,7 @@
 #include "steps/detail/root/root.hpp"               // for cancel_on_loop, begin, detach_control_block
 
 /// Destruction of root flows by their owner, on any thread.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// For a cancelled flow that waits for its branches: ends the branches whose loops no thread is in. In the flow's loop.
 inline void help_branches(flow& f) noexcept {
@@ -169,4 +169,4 @@ inline bool destroy_root(flow& f) noexcept {
   return destroy_executing(f, executes);
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -8,7 +8,7 @@
 
 /// Messages that a thread goes on to deliver while it waits for the end of a flow, so that no two threads wait for each
 /// other.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A message that the end of a flow may depend on. A thread that waits for such an end within a callback goes on to
 /// deliver these to its own loops, since the thread that it waits for may wait for one of them.
@@ -53,4 +53,4 @@ inline void deliver_urgent_messages() noexcept {
   }
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -16,7 +16,7 @@
 
 /// Requests of other threads to a flow: one message to its loop, for which no thread waits. The flow may end or be
 /// destroyed before the message arrives, so the message refers to the flow's control block, which outlives it.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 inline void release_control_block(flow_control_block& r) noexcept {
   if (!r.references.drop()) return;
@@ -257,4 +257,4 @@ template <class... A>
   if (f.is_waiting() && f.cur == &s) raise(f, code, info);
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -9,7 +9,7 @@
 #include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin
 
 /// Root flows in recycled blocks.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 struct pooled_flow {
   static constexpr std::size_t block_size = 448;
@@ -42,4 +42,4 @@ struct pooled_flow {
   static constexpr flow_ops ops{&end_root, &release};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

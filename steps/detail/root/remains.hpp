@@ -7,7 +7,7 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for detach_control_block
 
 /// Objects and memory that outlive an execution: they are cleared before the next one, or with the flow.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The objects of the root have destructors of users. The flow does not execute, so none of them can cancel it.
 [[gnu::noinline]] inline void leave_root_scopes(flow& f) noexcept {
@@ -54,4 +54,4 @@ inline void destroy_flow(flow& f) noexcept {
   std::destroy_at(&f);
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

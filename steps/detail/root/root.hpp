@@ -9,7 +9,7 @@
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
 #include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/pool/pool_loops.hpp"          // for pool_core, place_for_flow
-#include "async/detail/trace/trace_points.hpp"       // for ASYNC_TRACE_INSTANT
+#include "async/detail/trace/trace_points.hpp"       // for ASYNCSTEPS_TRACE_INSTANT
 #include "async/errors.hpp"                          // for stopped_by_fork
 #include "async/priority.hpp"                        // for priority
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
@@ -17,7 +17,7 @@
 #include "steps/detail/root/remains.hpp"             // for begin_anew
 
 /// Root flows: execute, cancel, the end of the execution, and unhandled errors.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 using async::detail::loop_entry;
 
@@ -50,7 +50,7 @@ inline void end_root(flow& f) {
 
 /// Ends an execution for lack of memory for a place in the ready queue.
 [[gnu::noinline]] inline void begin_without_memory(flow& f) {
-  ASYNC_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
   set_error(f, errors::InternalError, "out of memory");
   destroy_built_steps(f);
   f.fail_start();
@@ -268,4 +268,4 @@ inline void cancel(flow& f) {
   on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -8,7 +8,7 @@
 #include "steps/detail/engine/step_record.hpp"  // for discard_results
 #include "steps/detail/wait/queue_wait.hpp"     // for attempt_or_wait, queue_line
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A step of await(event): rule 46.
 template <class Face, class E>
@@ -35,4 +35,4 @@ struct event_step final : Face {
   [[no_unique_address]] E handler;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -7,7 +7,7 @@
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
 #include "steps/detail/wait/sync_waiter.hpp"   // for sync_entry
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The core of Mutex: places, and a queue of waiters for them. Its functions are those of ISync.
 ///
@@ -59,4 +59,4 @@ class fair_semaphore {
   async::detail::waiter_queue<Waiter> waiting_;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

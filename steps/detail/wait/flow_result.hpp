@@ -11,7 +11,7 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for end_execution
 
 /// The shared state of a flow's future.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Is made ready by the end of a flow, with the last step's result or the error. The flow has the maker's reference.
 template <class T>
@@ -63,4 +63,4 @@ class promised_flow final : public flow_result<T> {
                                                                &async::detail::free_state<promised_flow>, false};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -11,7 +11,7 @@
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
 /// std::future as a step, by await().
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A wait for a std::future. A promise of this library notifies it; since the promise may be another, the step also
 /// looks at the future now and then.
@@ -136,4 +136,4 @@ struct await_step final : Face {
   [[no_unique_address]] E handler;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -13,7 +13,7 @@
 #include "steps/every.hpp"                      // for Every, Tick
 
 /// every(): a loop whose iterations wait for the ticks of a schedule.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The ticks and rounds of an Every, of which the owner tells the time.
 class tick_schedule {
@@ -114,4 +114,4 @@ struct check_round {
 template <class F>
 inline constexpr bool is_round = check_round<F>::ok;
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -14,7 +14,7 @@
 /// Queues as steps, by await() and enqueue(). The element stays in the queue until the step itself takes it, on the
 /// flow's loop, and a step that has been chosen and does not look again passes the wake-up on. So no element is lost or
 /// left lying, whatever becomes of the flow.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A flow that waits for a queue: its node in the event count's list, and the message that wakes it. It lives until the
 /// message has arrived, which may be after the end of the flow.
@@ -233,4 +233,4 @@ struct check_element {
 template <class Q, class... A>
 inline constexpr bool makes_element = check_element<Q, A...>::ok;
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

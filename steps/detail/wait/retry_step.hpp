@@ -13,7 +13,7 @@
 #include "steps/retry.hpp"                      // for Retry
 
 /// retry() as a step: one record, which runs again after an attempt that has failed.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The pauses of a Retry, one after the other.
 class pauses {
@@ -136,4 +136,4 @@ struct check_attempt {
 template <class F, class E>
 inline constexpr bool is_attempt = check_attempt<F, E>::ok;
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

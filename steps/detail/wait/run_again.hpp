@@ -5,7 +5,7 @@
 #include "async/detail/loop/timer_queue.hpp"  // for timer_node
 #include "steps/detail/engine/waiting.hpp"    // for wake
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Runs the step again if its flow still waits in it. On the loop's thread.
 inline void run_again(step& s) {
@@ -37,4 +37,4 @@ struct run_timer : async::detail::timer_node {
   step* waiting = nullptr;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -10,7 +10,7 @@
 #include "steps/detail/engine/callable.hpp"        // for IAsyncSteps, ErrorCode
 
 /// Compile-time messages for the arguments of select().
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 template <class Call>
 inline constexpr bool is_step_call = false;
@@ -70,4 +70,4 @@ struct select_arguments {
   }(indices());
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -14,7 +14,7 @@
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
 /// What wakes a step of select(): a place for each case that it waits for.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// A place in the line of a queue. A wake-up is used by an attempt that begins after it; leave() passes on all others,
 /// since a queue wakes one waiter for each element.
@@ -129,4 +129,4 @@ struct limit_timer : async::detail::timer_node {
   async::detail::timer_limit* limit = nullptr;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

@@ -13,7 +13,7 @@
 
 /// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
 /// places are given up before the handler is called.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 template <class Case>
 using kept_case = typename std::decay_t<Case>::kept;
@@ -127,4 +127,4 @@ struct select_step final : Face {
   [[no_unique_address]] E handler;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

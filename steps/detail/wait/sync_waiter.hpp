@@ -3,7 +3,7 @@
 #include "async/detail/base/atomics.hpp"  // for cell
 #include "async/detail/loop/inbox.hpp"    // for message, delivery
 
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// Outcome for a flow that asks a sync object for a place; see ISync::entry.
 enum class sync_entry {
@@ -87,4 +87,4 @@ struct sync_waiter_base : async::detail::message {
   async::detail::cell<progress> state{pending};
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

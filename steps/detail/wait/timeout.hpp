@@ -12,7 +12,7 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
 
 /// setTimeout(): a timer in the arena that covers a step and its sub-steps.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 using nanoseconds = std::chrono::nanoseconds;
 
@@ -78,4 +78,4 @@ inline void set_timeout(step& s, nanoseconds limit) {
   timers.arm_after(timer, limit);
 }
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

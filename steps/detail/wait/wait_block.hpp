@@ -5,7 +5,7 @@
 #include "steps/detail/root/flow_control_block.hpp"  // for deliver
 
 /// The wait of a step for something outside of its flow.
-namespace steps::detail {
+namespace steps::inline v0_1::detail {
 
 /// The block that the tokens of one wait share with its step. The step's scope closes it when the step ends.
 struct wait_block : async::detail::message {
@@ -50,4 +50,4 @@ struct wait_scope : scope {
   wait_block& block;
 };
 
-}  // namespace steps::detail
+}  // namespace steps::inline v0_1::detail

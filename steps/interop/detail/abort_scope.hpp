@@ -5,7 +5,7 @@
 
 #include "steps/iasyncsteps.hpp"  // for step, scope, flow
 
-namespace steps {
+namespace steps::inline v0_1 {
 
 namespace detail {
 
@@ -34,4 +34,4 @@ void on_abort(step& s, F function) {
 
 }  // namespace detail
 
-}  // namespace steps
+}  // namespace steps::inline v0_1

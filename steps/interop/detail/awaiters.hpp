@@ -17,7 +17,7 @@
 #include "steps/interop/detail/operation.hpp"    // for operation_awaiter, trigger
 
 /// Awaiters for pools, loops, timers, futures and flows.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// Hands a Call, made of `from`, to a pool. Its end may lead to that of the pool.
 template <class Call, class... From>
@@ -203,4 +203,4 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
   IAsyncSteps& root_;
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -9,7 +9,7 @@
 #include <variant>      // for monostate
 
 #include "async/detail/base/atomics.hpp"            // for atomic
-#include "async/detail/base/config.hpp"             // for ASYNC_ASSERT, ASYNC_TSAN
+#include "async/detail/base/config.hpp"             // for ASYNCSTEPS_ASSERT, ASYNCSTEPS_TSAN
 #include "async/detail/future/pending_call.hpp"     // for unseen_by_tsan
 #include "steps/iasyncsteps.hpp"                    // for IAsyncSteps
 #include "steps/interop/detail/operation.hpp"       // for host
@@ -17,7 +17,7 @@
 #include "steps/interop/task.hpp"                   // for task
 
 /// Tasks that run side by side, each as a branch of a parallel() or race() step.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// What a task gives where results are collected.
 template <class T>
@@ -48,7 +48,7 @@ class child_task {
   child_task(child_task&&) = default;  // before it begins
   child_task& operator=(child_task&&) = delete;
   ~child_task() {
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const async::detail::unseen_by_tsan quiet;  // an exception's count of references is in the standard library
     error = nullptr;
 #endif
@@ -80,7 +80,7 @@ class child_task {
   }
 
   value_type&& take_value() noexcept {
-    ASYNC_ASSERT(value.has_value());
+    ASYNCSTEPS_ASSERT(value.has_value());
     return std::move(*value);
   }
 
@@ -121,4 +121,4 @@ class child_runner {
   std::optional<host> home_;
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

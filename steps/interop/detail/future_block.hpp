@@ -15,7 +15,7 @@
 #include "steps/interop/detail/operation.hpp"    // for host_of, operation_base
 
 /// Waits of steps' coroutines for an async::future or shared_future.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// A coroutine's place among the actions of a future. A coroutine that is destroyed while it waits takes it away, so
 /// that nothing of a wait stays with a future that is never ready.
@@ -104,4 +104,4 @@ auto await_future(F&& future) {
   }
 }
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -12,7 +12,7 @@
 #include "async/detail/loop/loop_ref.hpp"         // for loop_ref, message, timer_node
 #include "steps/interop/detail/operation.hpp"     // for trigger
 
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// A coroutine's wait for a future. A loop looks at the future in its turns: when the wait begins, when the future is
 /// notified, and now and then, since a promise of another library does not notify.
@@ -131,4 +131,4 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
   bool listens_ = false;
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -15,7 +15,7 @@
 #include "steps/interop/detail/operation.hpp"   // for host, host_of, withdrawable
 
 /// The wait for several tasks.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// A flow for the tasks of a coroutine that is no step.
 struct flow_of_tasks {
@@ -125,4 +125,4 @@ class group_awaiter : withdrawable {
   std::optional<flow_of_tasks> own_;  // of a coroutine that is no step
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -11,7 +11,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
-#include "async/detail/base/config.hpp"              // for ASYNC_TSAN
+#include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
 #include "async/detail/future/fulfil.hpp"            // for broken_promise
 #include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
@@ -21,7 +21,7 @@
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
 /// The operation that a coroutine waits for, shared by the coroutine and the code that ends the wait.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// The step of a coroutine, and of all coroutines that it awaits. The loop thread's.
 struct host {
@@ -154,7 +154,7 @@ struct tied_operation final : operation<R> {
   }
   static void destroyed(operation_base& b) noexcept {
     auto& self = static_cast<tied_operation&>(b);
-#if ASYNC_TSAN
+#if ASYNCSTEPS_TSAN
     const async::detail::unseen_by_tsan quiet;  // an exception's count of references is in the standard library
 #endif
     std::destroy_at(&self);
@@ -282,4 +282,4 @@ class operation_awaiter : withdrawable {
   tied_operation<R, Tie>* operation_ = nullptr;
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -3,7 +3,7 @@
 #include "async/detail/base/atomics.hpp"          // for atomic
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// Handshake between a coroutine that waits and the trigger that ends the wait: whether the coroutine still waits, and
 /// which side frees the shared operation.
@@ -25,4 +25,4 @@ class operation_state {
   async::detail::atomic<bool> abandoned_{false};
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -12,7 +12,7 @@
 #include "steps/interop/detail/operation.hpp"       // for host, host_of, operation_base
 
 /// Waits of steps' coroutines for queues.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// The block of a coroutine that is a step. A notification becomes a message to the loop, which wakes the step. The
 /// step takes the element as it resumes the coroutine. If the coroutine is destroyed before, the element stays.
@@ -68,4 +68,4 @@ class step_queue_awaiter final : public async::detail::queue_awaiter<Call> {
   }
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

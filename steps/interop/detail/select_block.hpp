@@ -9,7 +9,7 @@
 #include "steps/interop/detail/operation.hpp"        // for host, host_of, operation_base
 
 /// Waits of steps' coroutines for the first of several things.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// A coroutine that is a step. A wake-up becomes a message to the loop, which wakes the step; the step looks at the
 /// cases as it resumes the coroutine.
@@ -62,4 +62,4 @@ class step_select_awaiter final : public async::detail::select_awaiter<Cases...>
   }
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

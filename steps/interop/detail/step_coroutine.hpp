@@ -12,7 +12,7 @@
 
 /// Coroutines as steps. The coroutine belongs to an inner step, whose function the engine calls again each time a wait
 /// of the coroutine has ended. The frame is a stack() object of that step.
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// Runs the coroutine of a step, in the step's function, until it waits or ends. True: it has ended.
 inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<> coroutine) {
@@ -121,4 +121,4 @@ class coroutine_step<F, steps::detail::type_list<P...>> {
   F function_;
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for atomic
 
-namespace steps::interop::detail {
+namespace steps::inline v0_1::interop::detail {
 
 /// Handshake between a coroutine that ends and the thread that has resumed it: which of them goes on with the awaiting
 /// coroutine. The coroutine may end on another thread, before the call that has resumed it returns.
@@ -30,4 +30,4 @@ class task_state {
   async::detail::atomic<std::uint32_t> word_{running};
 };
 
-}  // namespace steps::interop::detail
+}  // namespace steps::inline v0_1::interop::detail

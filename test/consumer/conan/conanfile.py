@@ -25,7 +25,7 @@ class AsyncstepsConan(ConanFile):
     def set_version(self):
         """The version is written once, in async/detail/base/config.hpp."""
         config = load(self, os.path.join(self._tree(), "async", "detail", "base", "config.hpp"))
-        written = re.findall(r"^#define ASYNC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", config, re.MULTILINE)
+        written = re.findall(r"^#define ASYNCSTEPS_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", config, re.MULTILINE)
         self.version = self.version or ".".join(written)
 
     def export_sources(self):

@@ -9,7 +9,7 @@
 #include "support/dropin.hpp"
 
 TEST_CASE("each call of functions has the type and the outcome that it has with std::async") {
-  const dropin::call list[] = {ASYNC_CALLS_OF_FUNCTIONS(DROPIN_CALL)};
+  const dropin::call list[] = {ASYNCSTEPS_CALLS_OF_FUNCTIONS(DROPIN_CALL)};
   for (const dropin::call& each : list) dropin::compare(each);
 }
 

@@ -6,6 +6,6 @@
 #include "support/dropin.hpp"
 
 TEST_CASE("each call of lambdas and members has the type and the outcome that it has with std::async") {
-  const dropin::call list[] = {ASYNC_CALLS_OF_LAMBDAS_AND_MEMBERS(DROPIN_CALL)};
+  const dropin::call list[] = {ASYNCSTEPS_CALLS_OF_LAMBDAS_AND_MEMBERS(DROPIN_CALL)};
   for (const dropin::call& each : list) dropin::compare(each);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The futures of async::async as they are made where the standard library is an unknown one.
-#define ASYNC_CALL_STATE 0
+#define ASYNCSTEPS_CALL_STATE 0
 #ifndef DROPIN_WITHOUT_STD
 #define DROPIN_WITHOUT_STD
 #endif

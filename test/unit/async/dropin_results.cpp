@@ -23,7 +23,7 @@
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 
-#if defined(__GLIBC__) && defined(__GLIBCXX__) && !ASYNC_TSAN && !ASYNC_ASAN  // libc++ ends the program
+#if defined(__GLIBC__) && defined(__GLIBCXX__) && !ASYNCSTEPS_TSAN && !ASYNCSTEPS_ASAN  // libc++ ends the program
 #define THREADS_CAN_END 1
 #include <pthread.h>
 #else

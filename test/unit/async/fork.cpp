@@ -262,7 +262,7 @@ TEST_CASE("a future of a call in the parent's pool that is not ready throws in t
   }
   const forked_ending e = in_forked_child([&] {
     require_in_child(running.wait_for(1ms) != std::future_status::ready, "wait_for()");
-    if constexpr (ASYNC_CALL_STATE != 2) {  // libc++ does not tell
+    if constexpr (ASYNCSTEPS_CALL_STATE != 2) {  // libc++ does not tell
       require_in_child(is_refused([&] { running.get(); }), "a call that ran");
     }
     require_in_child(is_refused([&] { queued.get(); }), "a queued call");

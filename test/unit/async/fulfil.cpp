@@ -190,7 +190,7 @@ TEST_CASE("post() and async() give values, references and errors of calls, and o
   CHECK_THROWS_WITH_AS(pool.post([] { throw std::runtime_error("void"); }).get(), "void", std::runtime_error);
   CHECK_THROWS_WITH_AS(async::async([]() -> int { throw std::runtime_error("int"); }).get(), "int", std::runtime_error);
   auto future = pool.post([] { return counted(true); });
-  if constexpr (ASYNC_CALL_STATE != 0 || async::detail::fulfil_may_throw) {  // else std::promise is made ready
+  if constexpr (ASYNCSTEPS_CALL_STATE != 0 || async::detail::fulfil_may_throw) {  // else std::promise is made ready
     CHECK_THROWS_WITH_AS(static_cast<void>(future.get()), "not moved", std::runtime_error);
   } else {
     CHECK_THROWS_AS(static_cast<void>(future.get()), std::future_error);
@@ -200,5 +200,5 @@ TEST_CASE("post() and async() give values, references and errors of calls, and o
 }
 
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15 && !defined(FULFIL_STANDARD)
-TEST_CASE("libstdc++'s std::call_once is bypassed in the known releases") { CHECK(ASYNC_DIRECT_PROMISES == 1); }
+TEST_CASE("libstdc++'s std::call_once is bypassed in the known releases") { CHECK(ASYNCSTEPS_DIRECT_PROMISES == 1); }
 #endif

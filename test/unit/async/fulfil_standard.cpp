@@ -2,5 +2,5 @@
 //
 // The same with the functions of std::promise itself, as with unknown standard libraries.
 #define FULFIL_STANDARD
-#define ASYNC_DIRECT_PROMISES 0
+#define ASYNCSTEPS_DIRECT_PROMISES 0
 #include "fulfil.cpp"

@@ -139,7 +139,7 @@ TEST_CASE("when_any: a long-lived future keeps nothing of the calls that it lost
   end.set_value();
 }
 
-#if ASYNC_CALL_STATE != 0  // else libstdc++ ends the program when a std::promise gets no memory for its value
+#if ASYNCSTEPS_CALL_STATE != 0  // else libstdc++ ends the program when a std::promise gets no memory for its value
 TEST_CASE("async::future: a conversion to std::future that cannot be allocated leaves the future as it was") {
   struct large {
     char bytes[20'000];

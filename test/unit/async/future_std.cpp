@@ -146,7 +146,7 @@ TEST_CASE("a std::future of a call helps in tasks: on one worker, to any depth")
     int operator()(int n) const {
       if (n == 0) return 0;
       std::future<int> below = pool.post(*this, n - 1);
-      return 1 + (ASYNC_CALL_STATE == 1 && n % 2 == 0 ? below.get() : pool.wait(below));  // see call_state.hpp
+      return 1 + (ASYNCSTEPS_CALL_STATE == 1 && n % 2 == 0 ? below.get() : pool.wait(below));  // see call_state.hpp
     }
   };
   CHECK(pool.post(nested{pool}, 100).get() == 100);

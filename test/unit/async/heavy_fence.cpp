@@ -52,7 +52,7 @@ bool system_has(int command) { return ::syscall(SYS_membarrier, command, 0, 0) =
 /// Whether there is something to test; prints why not.
 bool can_test() {
   const char* reason = nullptr;
-  if (ASYNC_TSAN != 0) reason = "ThreadSanitizer has a fence of its own";
+  if (ASYNCSTEPS_TSAN != 0) reason = "ThreadSanitizer has a fence of its own";
   if (testing::emulated()) reason = "an emulator has no filters";
   if (reason == nullptr && !async::detail::platform::heavy_fence_registered()) reason = "the system has no membarrier";
   if (reason == nullptr && in_child([] { ::_exit(forbid_membarrier(every_command) ? 0 : 1); }).exit_code != 0) {
@@ -73,7 +73,7 @@ TEST_CASE("a filter that comes late and forbids membarrier ends the program with
   });
   CHECK(e.aborted());
   CHECK(e.error.find("membarrier has worked and fails now (Operation not permitted)") != std::string::npos);
-  CHECK(e.error.find("-DASYNC_REMOTE_FENCE=0") != std::string::npos);
+  CHECK(e.error.find("-DASYNCSTEPS_REMOTE_FENCE=0") != std::string::npos);
 }
 
 TEST_CASE("a pool does not lose wake-ups silently under such a filter") {

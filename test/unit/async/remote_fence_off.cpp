@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A program that is compiled with ASYNC_REMOTE_FENCE=0 never asks the system to order the accesses of other threads.
-#define ASYNC_REMOTE_FENCE 0
+// A program that is compiled with ASYNCSTEPS_REMOTE_FENCE=0 never asks the system to order the accesses of other
+// threads.
+#define ASYNCSTEPS_REMOTE_FENCE 0
 #include <doctest/doctest.h>
 
 #include "async/threadpool.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The trace of a program that is compiled with ASYNC_TRACE: every task, flow and step is in it, once.
-#define ASYNC_TRACE 1
+// The trace of a program that is compiled with ASYNCSTEPS_TRACE: every task, flow and step is in it, once.
+#define ASYNCSTEPS_TRACE 1
 #include "async/trace.hpp"
 
 #include <doctest/doctest.h>

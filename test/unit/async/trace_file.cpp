@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // Names and times that need a change to fit into a trace's file.
-#define ASYNC_TRACE 1
+#define ASYNCSTEPS_TRACE 1
 #include <doctest/doctest.h>
 
 #include <memory>

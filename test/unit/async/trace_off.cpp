@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A program that is compiled without ASYNC_TRACE: all that is left of the trace is a session that says so.
+// A program that is compiled without ASYNCSTEPS_TRACE: all that is left of the trace is a session that says so.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -13,9 +13,9 @@
 #define TEXT(...) TEXT_OF(__VA_ARGS__)
 #define TEXT_OF(...) #__VA_ARGS__
 
-static_assert(sizeof TEXT(ASYNC_TRACE_SPAN(task, "task", 0)) == 1, "no instruction is left");
-static_assert(sizeof TEXT(ASYNC_TRACE_INSTANT(steal, "steal", 0)) == 1);
-static_assert(sizeof TEXT(ASYNC_TRACE_THREAD("worker", 0)) == 1);
+static_assert(sizeof TEXT(ASYNCSTEPS_TRACE_SPAN(task, "task", 0)) == 1, "no instruction is left");
+static_assert(sizeof TEXT(ASYNCSTEPS_TRACE_INSTANT(steal, "steal", 0)) == 1);
+static_assert(sizeof TEXT(ASYNCSTEPS_TRACE_THREAD("worker", 0)) == 1);
 static_assert(!async::trace::is_compiled_in);
 
 TEST_CASE("a trace of a program without trace points says why it is empty") {
@@ -27,6 +27,6 @@ TEST_CASE("a trace of a program without trace points says why it is empty") {
   session.write(text);
   const testing::json trace = testing::json::parse(text.str());
   CHECK(trace["traceEvents"].list.empty());
-  CHECK(trace["otherData"]["note"].text.find("-DASYNC_TRACE=1") != std::string::npos);
+  CHECK(trace["otherData"]["note"].text.find("-DASYNCSTEPS_TRACE=1") != std::string::npos);
   CHECK(session.dropped() == 0);
 }

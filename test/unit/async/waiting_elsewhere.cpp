@@ -31,7 +31,7 @@ TEST_CASE("tasks of two pools of one thread wait for each other's tasks, back an
     return a.wait(there) + 1;
   };
   CHECK(a.post(to_and_fro).get() == 3);
-#if ASYNC_CALL_STATE == 1  // otherwise get() of post()'s futures blocks the thread, see call_state.hpp
+#if ASYNCSTEPS_CALL_STATE == 1  // otherwise get() of post()'s futures blocks the thread, see call_state.hpp
   CHECK(a.post([&] { return b.post([&] { return a.post([] { return 7; }).get(); }).get(); }).get() == 7);
 #endif
 }

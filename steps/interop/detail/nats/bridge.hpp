@@ -29,7 +29,7 @@
 #include "steps/interop/detail/nats/waker.hpp"         // for waker
 #include "steps/interop/nats_options.hpp"              // for options
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// A bus: its thread polls the socket of the client's connection, writes what flows want to send, and connects anew.
 ///
@@ -280,4 +280,4 @@ class bridge : public std::enable_shared_from_this<bridge> {
       std::make_unique<async::event_loop>(async::task([w = waker_] { w->wake(); }));
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

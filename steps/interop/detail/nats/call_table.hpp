@@ -10,7 +10,7 @@
 #include "steps/completion.hpp"  // for completion
 #include "steps/errors.hpp"      // for ErrorCode
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 using waiting_call = completion<std::string>;
 
@@ -95,4 +95,4 @@ class call_table {
   bool is_closed_ = false;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

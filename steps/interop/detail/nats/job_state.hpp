@@ -13,7 +13,7 @@
 #include "steps/interop/detail/nats/bridge.hpp"   // for bridge
 #include "steps/interop/detail/nats/message.hpp"  // for message
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// A job as it has been delivered.
 struct job_state {
@@ -51,4 +51,4 @@ struct job_state {
   std::list<job_state*>::iterator place{};
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

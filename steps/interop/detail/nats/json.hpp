@@ -9,7 +9,7 @@
 #include <string>       // for string, to_string
 #include <string_view>  // for string_view
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// A text as a string of JSON.
 inline std::string quoted(std::string_view text) {
@@ -68,4 +68,4 @@ struct api_error {
 
 inline constexpr unsigned stream_is_another = 10058;  // err_code: a stream of this name has another configuration
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

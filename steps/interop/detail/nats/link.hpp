@@ -16,7 +16,7 @@
 #include "steps/interop/detail/nats/waker.hpp"  // for waker
 #include "steps/interop/nats_options.hpp"       // for options
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 inline std::int64_t milliseconds_of(std::chrono::nanoseconds time) noexcept {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -148,4 +148,4 @@ class link : public std::enable_shared_from_this<link> {
   bool is_over_ = false;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

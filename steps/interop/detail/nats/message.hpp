@@ -7,7 +7,7 @@
 #include <memory>   // for unique_ptr
 #include <string>   // for string
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// A message of the client that has arrived.
 class message {
@@ -84,4 +84,4 @@ inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply
   return s == NATS_OK ? natsConnection_PublishMsg(to, made) : s;
 }
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

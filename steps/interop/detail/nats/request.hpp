@@ -12,7 +12,7 @@
 #include "steps/interop/detail/nats/bridge.hpp"   // for bridge
 #include "steps/interop/detail/nats/message.hpp"  // for parcel
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// The client sends subjects as they are: blanks and line ends would become parts of its protocol.
 inline bool is_subject(std::string_view text) noexcept {
@@ -38,4 +38,4 @@ inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel 
   }
 }
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

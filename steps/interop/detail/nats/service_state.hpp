@@ -20,7 +20,7 @@
 #include "steps/interop/nats_options.hpp"              // for serve_options
 #include "steps/spawn.hpp"                             // for post
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// What serve() has begun: a subscription whose messages become flows, or tasks, of a pool.
 class service_state : public subscription {
@@ -159,4 +159,4 @@ class service_of final : public service_state {
   F function_;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

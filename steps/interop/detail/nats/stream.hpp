@@ -14,7 +14,7 @@
 #include "steps/retry.hpp"                        // for Retry
 
 /// What flows ask JetStream, by requests in JSON.
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 inline parcel make_stream(const jobs_options& o) {
   std::string subjects = quoted(o.subject);
@@ -57,4 +57,4 @@ inline void ask_server(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parc
             });
 }
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

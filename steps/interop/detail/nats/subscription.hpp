@@ -10,7 +10,7 @@
 #include "steps/interop/detail/nats/message.hpp"  // for message
 #include "steps/interop/detail/nats/waker.hpp"    // for waker
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// Interest in a subject, for as long as a bridge has it, over all of its connections. In each connection a thread of
 /// the client calls arrived(), one message at a time.
@@ -112,4 +112,4 @@ class subscription : public std::enable_shared_from_this<subscription> {
   bool is_told_ = false;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

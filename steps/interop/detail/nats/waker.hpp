@@ -6,7 +6,7 @@
 #include <cerrno>        // for errno
 #include <system_error>  // for system_error, generic_category
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// Wakes a thread that sleeps in poll(), from any thread.
 class waker {
@@ -37,4 +37,4 @@ class waker {
   int ends_[2];
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

@@ -20,7 +20,7 @@
 #include "steps/interop/nats_options.hpp"              // for jobs_options, work_options
 #include "steps/spawn.hpp"                             // for post
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// Adds steps that end when the server knows that a job is done.
 inline void acknowledge_job(IAsyncSteps& asi, const std::shared_ptr<job_state>& j) {
@@ -105,4 +105,4 @@ class worker_of final : public worker_state {
   F function_;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail

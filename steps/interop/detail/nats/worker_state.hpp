@@ -26,7 +26,7 @@
 #include "steps/interop/nats_options.hpp"              // for jobs_options, work_options
 #include "steps/retry.hpp"                             // for Retry
 
-namespace steps::interop::nats::detail {
+namespace steps::inline v0_1::interop::nats::detail {
 
 /// What work() has begun: fetches as many jobs as there is room for, and tells the server which are under way.
 ///
@@ -332,4 +332,4 @@ class worker_state : public subscription {
   observation last_check_;
 };
 
-}  // namespace steps::interop::nats::detail
+}  // namespace steps::inline v0_1::interop::nats::detail
