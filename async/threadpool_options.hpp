@@ -5,7 +5,7 @@
 #include <exception>  // for exception_ptr
 #include <string>     // for string
 
-#include "async/detail/base/platform.hpp"         // for usable_processors
+#include "async/detail/base/processors.hpp"       // for usable_processors
 #include "async/detail/base/unique_function.hpp"  // for unique_function
 
 namespace async::inline v0_1 {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "async/detail/base/platform.hpp"
+#include "async/detail/base/processors.hpp"
 
 namespace fs = std::filesystem;
 
