@@ -16,12 +16,12 @@ class ASYNCSTEPS_SHARED stopped : public std::runtime_error {
   explicit stopped(const char* text) : std::runtime_error(text) {}
 };
 
-/// Thrown in a child of fork() by a post to a pool that the parent has made, and by waits for tasks there: the pool's
-/// threads exist in the parent only. The task was not accepted; it is destroyed on the calling thread. Use the shared
-/// pool, which the child makes anew, or a new pool.
-class stopped_by_fork : public stopped {
+/// Thrown in a child of fork() by a post to a pool, or to a loop with a thread, of the parent, and by waits for tasks
+/// there: their threads exist in the parent only. The task was not accepted; it is destroyed on the calling thread. Use
+/// the shared pool, which the child makes anew, or a new pool or loop.
+class ASYNCSTEPS_SHARED stopped_by_fork : public stopped {
  public:
-  stopped_by_fork() : stopped("async: the thread pool belongs to the parent process") {}
+  stopped_by_fork() : stopped("async: the pool or loop belongs to the parent process") {}
 };
 
 /// Tag of stop(discard): tasks that have not begun are dropped.

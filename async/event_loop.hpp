@@ -72,7 +72,8 @@ class event_loop {
     core_->release();
   }
 
-  /// Runs `work` in the loop's next turn. Throws std::bad_function_call if it is empty, std::bad_alloc.
+  /// Runs `work` in the loop's next turn. Throws std::bad_function_call if it is empty, std::bad_alloc, and
+  /// stopped_by_fork in a child of fork() whose parent has the loop's thread.
   handle immediate(task work);
 
   /// Runs `work` when at least `delay` has passed; in the next turn if it is not positive. Throws like immediate().

@@ -13,7 +13,7 @@ ROOMS = {
         "trace": "base",
         "future": "base task.hpp",
         "queue": "base",
-        "loop": "base trace task.hpp time_source.hpp",
+        "loop": "base trace errors.hpp task.hpp time_source.hpp",
         "scope": "base",
         "pool": "base trace loop scope"
         " task.hpp errors.hpp queue.hpp bounded_queue.hpp event_loop.hpp threadpool_options.hpp priority.hpp",

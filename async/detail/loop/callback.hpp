@@ -10,6 +10,7 @@
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/loop/loop_entry.hpp"      // for loop_entry
 #include "async/detail/trace/trace_points.hpp"   // for ASYNCSTEPS_TRACE_SPAN
+#include "async/errors.hpp"                      // for stopped_by_fork
 #include "async/task.hpp"                        // for task
 
 namespace async::inline v0_1::detail {
@@ -88,6 +89,8 @@ class callback final : timer_node, message {
         work_(std::move(work)) {}
 
   static callback* make(loop_core& core, task&& work, std::uint32_t handles, way how) {
+    if (core.is_left_behind()) [[unlikely]]
+      throw stopped_by_fork();
     return ::new (allocate_block(sizeof(callback), alignof(callback))) callback(core, std::move(work), handles, how);
   }
 
