@@ -44,6 +44,8 @@ class owned_flow : public flow_result<T>, async::detail::message {
   }
 
  protected:
+  ~owned_flow() = default;
+
   /// Null: there is an error.
   flow* make_flow(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;

@@ -33,7 +33,7 @@ struct detached {
     std::suspend_never initial_suspend() const noexcept { return {}; }
     std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
+    [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
   };
 };
 

@@ -4,7 +4,7 @@
 #include <cstdio>   // for fprintf
 #include <cstdlib>  // for abort
 
-#if __cplusplus < 202002L
+#if __cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L)
 #error "asyncsteps needs C++20: g++ 11, clang 16 or newer, with -std=c++20"
 #endif
 
@@ -92,6 +92,13 @@
 /// program, where a filter that the program installs later forbids that call.
 #ifndef ASYNCSTEPS_REMOTE_FENCE
 #define ASYNCSTEPS_REMOTE_FENCE 1
+#endif
+
+/// ASYNCSTEPS_INLINED: marks a lambda whose calls are inlined, after its parameters; nothing for compilers without it.
+#if defined(__GNUC__)
+#define ASYNCSTEPS_INLINED __attribute__((always_inline))
+#else
+#define ASYNCSTEPS_INLINED
 #endif
 
 /// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.

@@ -313,7 +313,7 @@ class loop_core {
       if (way == biased_lock::way::refused) refused(false);
       c.around_ = std::exchange(current_loop, &c);
     }
-    static void refuse(bool nested) {
+    [[noreturn]] static void refuse(bool nested) {
       throw std::logic_error(nested ? "async::event_loop: run by a callback of its own"
                                     : "async::event_loop: run by two threads at a time");
     }

@@ -146,7 +146,7 @@ class selection {
     bool is_open = !has_sources;
     if ((try_one<I>(watches, found, is_open) || ...)) return found;
     if (!is_open) return nothing_left;
-    static_cast<void>(((Cases::kind == case_kind::otherwise && (found = I, true)) || ...));
+    static_cast<void>(((Cases::kind == case_kind::otherwise && (static_cast<void>(found = I), true)) || ...));
     return found;
   }
   /// True: this case takes effect.

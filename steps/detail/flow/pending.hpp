@@ -6,7 +6,7 @@
 #include <memory>       // for destroy_at
 #include <string_view>  // for string_view
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
 #include "async/errors.hpp"              // for stopped, queue_full, dropped_call
 #include "steps/detail/flow/arena.hpp"   // for clear_results
 #include "steps/detail/flow/flow.hpp"    // for flow, pending_error
@@ -140,7 +140,7 @@ template <class F, class Caught>
 /// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
 void guarded(flow& f, F&& call) noexcept {
-  const auto unless_known = [&f, &call]() __attribute__((always_inline)) {
+  const auto unless_known = [&f, &call]() ASYNCSTEPS_INLINED {
     try {
       call();
     } catch (const unwinding& e) {

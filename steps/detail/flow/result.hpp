@@ -26,10 +26,16 @@ struct type_tag {
 
 template <class T>
 constexpr std::string_view type_name() noexcept {
+#if defined(_MSC_VER) && !defined(__clang__)
+  std::string_view text = __FUNCSIG__;  // "… type_name<int>(void) noexcept"
+  text.remove_prefix(text.find("type_name<") + 10);
+  return text.substr(0, text.rfind(">(void)"));
+#else
   std::string_view text = __PRETTY_FUNCTION__;  // "… [with T = int; …]" or "… [T = int]"
   text.remove_prefix(text.find("T = ") + 4);
   const std::size_t end = text.find("; std::string_view");
   return text.substr(0, end == std::string_view::npos ? text.size() - 1 : end);
+#endif
 }
 
 template <class T>

@@ -26,7 +26,7 @@ struct watch_block final : wait_block, async::detail::future_watcher {
   static void arrived(async::detail::message& m, async::detail::delivery how) {
     auto& self = static_cast<watch_block&>(m);
     if (how == async::detail::delivery::on_loop && self.waiting != nullptr) {
-      self.is_listed = false;
+      self.expects_notice = false;
       look_again(*self.waiting);
     }
     self.release();
@@ -41,7 +41,7 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     if (f.is_waiting() && f.cur == &s) wake(f, verdict::rerun);
   }
 
-  bool is_listed = true;  // the loop thread's: it has not been notified, as far as the loop knows
+  bool expects_notice = true;  // the loop thread's: it has not been notified, as far as the loop knows
 };
 
 /// The step's side of a watch_block, with the timer.
@@ -60,7 +60,7 @@ struct watch_scope : scope, async::detail::timer_node {
   /// Registers anew after a notification that was for another future, whose state had the same address. False: there
   /// was no notification.
   bool listen_again() noexcept {
-    if (block == nullptr || std::exchange(block->is_listed, true)) return false;
+    if (block == nullptr || std::exchange(block->expects_notice, true)) return false;
     block->wait.share();
     async::detail::watch(*block, state);
     return true;

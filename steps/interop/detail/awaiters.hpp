@@ -34,8 +34,8 @@ template <class Pool>
 class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter<Pool>, void> {
  public:
   explicit pool_awaiter(Pool& pool) noexcept : pool_(pool) {}
-  void start(trigger<void> end) {
-    auto call = [end = std::move(end)]() mutable { end.run([] {}); };
+  void start(trigger<void> at_end) {
+    auto call = [end = std::move(at_end)]() mutable { end.run([] {}); };
     execute_on<decltype(call)>(pool_, std::move(call));
   }
 
@@ -46,8 +46,8 @@ class [[nodiscard]] pool_awaiter final : public operation_awaiter<pool_awaiter<P
 class [[nodiscard]] loop_awaiter final : public operation_awaiter<loop_awaiter, void> {
  public:
   explicit loop_awaiter(async::event_loop& loop) noexcept : loop_(loop) {}
-  void start(trigger<void> end) {
-    loop_.post([end = std::move(end)]() mutable { end.run([] {}); });
+  void start(trigger<void> at_end) {
+    loop_.post([end = std::move(at_end)]() mutable { end.run([] {}); });
   }
 
  private:
@@ -58,8 +58,8 @@ class [[nodiscard]] timer_awaiter final : public operation_awaiter<timer_awaiter
  public:
   timer_awaiter(async::event_loop& loop, std::chrono::nanoseconds delay) noexcept : loop_(loop), delay_(delay) {}
   ~timer_awaiter() { withdraw().cancel(); }
-  void start(trigger<void> end, async::event_loop::handle& timer) {
-    timer = loop_.deferred(delay_, [end = std::move(end)]() mutable { end.run([] {}); });
+  void start(trigger<void> at_end, async::event_loop::handle& timer) {
+    timer = loop_.deferred(delay_, [end = std::move(at_end)]() mutable { end.run([] {}); });
   }
 
  private:

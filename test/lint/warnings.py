@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Compiles programs with all warnings of clang but a few groups; a warning about the headers is an error.
+
+usage: warnings.py CLANG++ ROOT SOURCE...
+
+The sources instantiate the templates; what clang says of themselves is not asked.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+LEFT_OUT = {
+    "about older standards": "c++98-compat c++98-compat-pedantic pre-c++14-compat pre-c++17-compat pre-c++20-compat c++20-compat",
+    "about layouts": "padded",
+    "about every pointer that has an index": "unsafe-buffer-usage",
+    "about every class with virtual functions in a header": "weak-vtables",
+    "about std::lock_guard of libstdc++": "ctad-maybe-unsupported",
+    "about what lasts until the process ends, on purpose": "exit-time-destructors global-constructors",
+    "about functions of libstdc++ that are overridden": "reserved-identifier",
+    "against each other, and against a default": "switch-default switch-enum",
+}
+FLAGS = ["-std=c++20", "-fsyntax-only", "-fno-color-diagnostics", "-Weverything"]
+FLAGS += ["-Wno-" + name for names in LEFT_OUT.values() for name in names.split()]
+WARNING = re.compile(r"^(?:\S*/)?((?:async|steps)/\S+\.hpp):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
+
+
+def warnings_of(compiler, root, source):
+    """What the compiler says of headers under async/ and steps/; raises if the program does not compile."""
+    command = [compiler, *FLAGS, "-I", root, "-I", os.path.join(root, "test"), source]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode:
+        raise RuntimeError(f"{source} does not compile:\n{done.stderr}")
+    return [match.group(0) for match in WARNING.finditer(done.stderr)]
+
+
+def main(arguments):
+    if len(arguments) < 3:
+        sys.exit(__doc__)
+    compiler, root, *sources = arguments
+    found = sorted({line for source in sources for line in warnings_of(compiler, root, source)})
+    print("\n".join(found))
+    print(f"count: {len(sources)} programs compiled with all warnings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
