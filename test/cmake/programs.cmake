@@ -173,7 +173,8 @@ endfunction()
 function(optimise_less target)
   if(ASYNCSTEPS_TEST_QUICK AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT target STREQUAL "unit.waiting_stack")
     # With -O1 g++ warns of variables that only an inlined function writes; -O2 is for the warnings.
-    target_compile_options(${target} PRIVATE $<IF:$<BOOL:${CMAKE_CROSSCOMPILING}>,-O1,-O0> -Wno-maybe-uninitialized)
+    target_compile_options(${target} PRIVATE $<IF:$<BOOL:${CMAKE_CROSSCOMPILING}>,-O1,-O0>
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
 

@@ -44,6 +44,12 @@ cross() {
   case $1 in
     armhf) machine="32-bit ARM" compiler=arm-linux-gnueabihf-g++ emulator=qemu-arm ;;
     aarch64) machine="64-bit ARM" compiler=aarch64-linux-gnu-g++ emulator=qemu-aarch64 ;;
+    i686) machine="32-bit x86" compiler=i686-linux-gnu-g++ emulator=qemu-i386 ;;
+    riscv64) machine=RISC-V compiler=riscv64-linux-gnu-g++ emulator=qemu-riscv64 ;;
+    ppc64le) machine=POWER compiler=powerpc64le-linux-gnu-g++ emulator=qemu-ppc64le ;;
+    s390x) machine="IBM Z" compiler=s390x-linux-gnu-g++ emulator=qemu-s390x ;;
+    musl) machine=musl compiler=$PWD/.build/zig/musl-c++ emulator=env compiler_package=zig emulator_package=coreutils
+      return ;;
     mingw) machine=Windows compiler=x86_64-w64-mingw32-g++ emulator=wine
       # Debian has a second compiler, for Windows' own threads, which std::thread does not work with.
       compiler=$(command -v $compiler-posix || echo $compiler)
@@ -106,7 +112,7 @@ look() {
     command -v "$gcov" >/dev/null || lacks gcc "gcov, which counts the lines that are run"
   fi
   for tree in "${trees[@]}"; do
-    cross "$tree" || continue
+    [[ $tree != musl ]] && cross "$tree" || continue  # musl: see provide_zig()
     compiles $'#include <mutex>\nstd::mutex mutex;' "$compiler" || lacks "$compiler_package" "a compiler for $machine"
     command -v "$emulator" >/dev/null ||
       lacks "$emulator_package" "what runs programs for $machine here (without wine they are only built)"
@@ -154,6 +160,30 @@ provide_packages() {
       *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
     esac
   done
+}
+
+# The compiler zig brings clang, libc++ and musl, and headers of other systems. It is no Debian package: .build/zig/c++ is
+# the one of Python's package index, and musl-c++ the same for musl.
+provide_zig() {
+  has_zig() { compiles '#include <mutex>' .build/zig/musl-c++; }
+  if [[ $may_install == yes ]] && ! has_zig; then
+    say "installing with pip: ziglang, into .build/zig"
+    { rm -rf .build/zig && python3 -m venv .build/zig && .build/zig/bin/pip install --quiet 'ziglang==0.15.*' &&
+      local zig && zig=$(.build/zig/bin/python -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig &&
+      for name in c++ musl-c++; do
+        # Its checks for undefined behaviour are on unless they are refused.
+        printf '#!/bin/bash\nexport ZIG_GLOBAL_CACHE_DIR=%q ZIG_LOCAL_CACHE_DIR=%q\nexec %q c++ -fno-sanitize=undefined%s "$@"\n' \
+          "$PWD/.build/zig/cache" "$PWD/.build/zig/cache" "$zig" "$([[ $name == c++ ]] || echo ' -target x86_64-linux-musl')" \
+          >".build/zig/$name" && chmod +x ".build/zig/$name"
+      done; } >.build/zig.log 2>&1 </dev/null || rm -rf .build/zig
+  fi
+  has_zig && return
+  [[ ${CI:-} != true && $profile != --musl ]] || { echo "test/run: no zig (see .build/zig.log), which compiles for musl" >&2; exit 1; }
+  echo "test/run: no zig (see .build/zig.log): musl, macOS and FreeBSD are skipped"
+  packages+=(zig)
+  local tree others=()
+  for tree in "${trees[@]}"; do [[ $tree == musl ]] || others+=("$tree"); done
+  trees=("${others[@]}")
 }
 
 # Conan is no Debian package: its test uses the one of the system, or one of our own, and is skipped without.

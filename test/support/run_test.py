@@ -28,7 +28,11 @@ COMPILER = """\
 while read -r line; do case $line in *"<${LACKING:-nothing}"*) exit 1 ;; esac; done
 case "$*" in *-dumpversion*) echo 19 ;; esac
 """
-TOOLS = {"cmake": CMAKE, "ctest": CTEST, "g++": COMPILER, "clang++-19": COMPILER, "ninja": "", "valgrind": ""}
+MACHINES = ("arm", "aarch64", "i686", "riscv64", "powerpc64le", "s390x")
+TOOLS = {"cmake": CMAKE, "ctest": CTEST, "g++": COMPILER, "clang++-19": COMPILER, "ninja": "", "valgrind": "", "wine": ""}
+TOOLS |= {machine + ("-linux-gnueabihf-g++" if machine == "arm" else "-linux-gnu-g++"): COMPILER for machine in MACHINES}
+TOOLS |= {"qemu-" + machine: "" for machine in ("arm", "aarch64", "i386", "riscv64", "ppc64le", "s390x")}
+TOOLS |= {"x86_64-w64-mingw32-g++-posix": COMPILER}
 
 
 class Run(unittest.TestCase):
@@ -58,6 +62,12 @@ class Run(unittest.TestCase):
                              cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         with open(self.calls, encoding="utf-8") as file:
             return ran.returncode, ran.stderr, file.read().splitlines()
+
+    def provide_zig(self):
+        os.makedirs(os.path.join(self.project, ".build/zig"))
+        path = os.path.join(self.project, ".build/zig/musl-c++")
+        with open(path, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+            file.write("#!/bin/bash\n" + COMPILER)
 
     def assert_configures(self, expected, calls):
         self.assertEqual([call.split(" ")[5] for call in calls if call.startswith("cmake --fresh")], expected, calls)
@@ -93,12 +103,24 @@ class Run(unittest.TestCase):
 
     def test_each_commit_builds_one_of_the_slow_trees(self):
         always = {".build/release", ".build/tsan", ".build/asan"}
-        for number, turn in (("0", {"clang"}), ("1", {"armhf"}), ("2", {"aarch64", "mingw"})):
+        for number, turn in (("0", {"clang"}), ("1", {"armhf"}), ("2", {"aarch64", "mingw"}), ("3", {"riscv64"}),
+                             ("4", {"clang"}), ("5", {"s390x"}), ("6", {"ppc64le"}), ("7", {"i686", "musl"})):
             with open(os.path.join(self.tools, "git"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
                 file.write(f"#!/bin/bash\necho 000000{number}\n")
+            self.provide_zig()
             configured = [call.split(" ")[5] for call in self.run_it("--ci")[2] if call.startswith("cmake --fresh")]
             shutil.rmtree(os.path.join(self.project, ".build"))
             self.assertEqual(set(configured), always | {".build/" + tree for tree in turn})
+
+    def test_without_zig_the_others_are_built(self):
+        configured = [call.split(" ")[5] for call in self.run_it("--all")[2] if call.startswith("cmake --fresh")]
+        self.assertIn(".build/s390x", configured)
+        self.assertNotIn(".build/musl", configured)
+        for arguments, more in ((["--musl"], {}), (["--all"], {"CI": "true"})):
+            code, errors, calls = self.run_it(*arguments, **more)
+            self.assertEqual(code, 1)
+            self.assertRegex(errors, "no zig|nothing is skipped")
+            self.assertEqual(calls, [])
 
     def test_other_arguments_configure_it_anew(self):
         self.run_it()
