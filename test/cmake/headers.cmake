@@ -32,7 +32,7 @@ function(add_headers_layer)
       endif()
       list(APPEND all "#include \"${name}\"")
       # Not headers of one platform, nor those that old versions lack.
-      list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<unistd|<pthread|/cancellation_signal")
+      list(FILTER included EXCLUDE REGEX "<linux/|<sys/|<sched|<intrin|<unistd|<pthread|/cancellation_signal")
       list(TRANSFORM included REPLACE " *//.*" "")
       list(APPEND standard ${included})
       if(CMAKE_CROSSCOMPILING)

@@ -249,14 +249,14 @@ TEST_CASE("tasks with a priority wait while the pool is paused, and run in order
   std::string log;
   threadpool pool(0);
   for (const auto& [wanted, name] : {std::pair{priority::low, 'l'}, {priority::normal, 'n'}, {priority::high, 'h'}}) {
-    pool.execute(wanted, [&log, name = name] { log += name; });
+    pool.execute(wanted, [&log, letter = name] { log += letter; });
   }
   pool.configurepool(1);
   pool.wait_idle();
   CHECK(log == "hnl");
   pool.configurepool(0);
   for (const auto& [wanted, name] : {std::pair{priority::low, 'L'}, {priority::normal, 'N'}, {priority::high, 'H'}}) {
-    pool.execute(wanted, [&log, name = name] { log += name; });
+    pool.execute(wanted, [&log, letter = name] { log += letter; });
   }
   pool.configurepool(1);
   pool.wait_idle();
