@@ -101,16 +101,16 @@ class Run(unittest.TestCase):
                     self.assertIn(call.split(" ")[7], presets)
                     self.assertEqual(call.split(" ")[5], ".build/" + call.split(" ")[7])
 
-    def test_each_commit_builds_one_of_the_slow_trees(self):
-        always = {".build/release", ".build/tsan", ".build/asan"}
-        for number, turn in (("0", {"clang"}), ("1", {"armhf"}), ("2", {"aarch64", "mingw"}), ("3", {"riscv64"}),
-                             ("4", {"clang"}), ("5", {"s390x"}), ("6", {"ppc64le"}), ("7", {"i686", "musl"})):
+    def test_each_commit_builds_some_of_the_slow_trees(self):
+        always = {".build/release"}
+        turns = ("tsan aarch64", "asan mingw", "tsan riscv64", "asan s390x", "tsan ppc64le", "asan i686", "clang", "armhf musl")
+        for number, turn in enumerate(turns):
             with open(os.path.join(self.tools, "git"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
                 file.write(f"#!/bin/bash\necho 000000{number}\n")
             self.provide_zig()
             configured = [call.split(" ")[5] for call in self.run_it("--ci")[2] if call.startswith("cmake --fresh")]
             shutil.rmtree(os.path.join(self.project, ".build"))
-            self.assertEqual(set(configured), always | {".build/" + tree for tree in turn})
+            self.assertEqual(set(configured), always | {".build/" + tree for tree in turn.split()})
 
     def test_without_zig_the_others_are_built(self):
         configured = [call.split(" ")[5] for call in self.run_it("--all")[2] if call.startswith("cmake --fresh")]
