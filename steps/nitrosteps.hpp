@@ -132,7 +132,7 @@ class NitroSteps final : public IAsyncSteps {
   /// The same with a priority, see AsyncSteps.
   NitroSteps(async::threadpool& pool, async::priority wanted) noexcept : NitroSteps(pool) { flow_->level = wanted; }
   ~NitroSteps() {
-    if (flow_ == nullptr || detail::is_left_behind(*flow_)) return;
+    if (flow_ == nullptr || detail::is_kept_by_parent(*flow_)) return;
     if (!detail::destroy_root(*flow_)) {
       std::fprintf(stderr, "asyncsteps: a NitroSteps that was not made by new is destroyed by a callback of its own\n");
       std::terminate();
@@ -141,7 +141,7 @@ class NitroSteps final : public IAsyncSteps {
   }
 
   static void operator delete(NitroSteps* face, std::destroying_delete_t) {
-    if (detail::is_left_behind(*face->flow_)) return;
+    if (detail::is_kept_by_parent(*face->flow_)) return;
     if (!detail::destroy_root(*face->flow_)) {
       face->flow_->detach();
     } else {

@@ -144,8 +144,8 @@ class posted_flow final : public owned_flow<T, F> {
     return false;
   }
 
-  static constexpr result_state::operations how{&make, &base::drop, &base::request_stop,
-                                                &async::detail::free_state<posted_flow>, false};
+  static constexpr typename result_state::operations how{&make, &base::drop, &base::request_stop,
+                                                         &async::detail::free_state<posted_flow>, false};
 
   [[no_unique_address]] const Level level_;
 };
@@ -172,8 +172,8 @@ class flow_for_loop final : public owned_flow<T, F> {
     return false;
   }
 
-  static constexpr result_state::operations how{&make, &base::drop, &base::request_stop,
-                                                &async::detail::free_state<flow_for_loop>, false};
+  static constexpr typename result_state::operations how{&make, &base::drop, &base::request_stop,
+                                                         &async::detail::free_state<flow_for_loop>, false};
 
   async::detail::loop_core& loop_;
 };

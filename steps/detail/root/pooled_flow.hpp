@@ -6,7 +6,7 @@
 
 #include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
 #include "steps/detail/root/destroy_root.hpp"  // for destroy_root
-#include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin
+#include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin, is_kept_by_parent
 
 /// Root flows in recycled blocks.
 namespace steps::inline v0_1::detail {
@@ -27,7 +27,7 @@ struct pooled_flow {
     async::detail::free_block(&f, block_size);
   }
   [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
-    if (is_left_behind(f)) return;  // the parent's memory stays as it is
+    if (is_kept_by_parent(f)) return;  // the parent's memory stays as it is
     if (!destroy_root(f)) {
       f.detach();
       return;

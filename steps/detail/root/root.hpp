@@ -207,6 +207,12 @@ inline bool is_left_behind(const flow& f) noexcept {
   return (f.pool != nullptr && f.pool->is_left_behind()) || (f.core != nullptr && f.core->is_left_behind());
 }
 
+/// The same for a flow that is about to go, perhaps after its loop: then the loop is asked only if the flow executes,
+/// or a message to it is on its way.
+inline bool is_kept_by_parent(flow& f) noexcept {
+  return (f.is_known_to_execute() || !is_unreached(f)) && is_left_behind(f);
+}
+
 /// Hands the flow to its loop or pool. Throws std::bad_alloc, exceptions of the pool's queue, and Error when the loop
 /// has gone; the flow is idle then, with its steps as they were.
 [[gnu::noinline]] inline void execute_rare(flow& f) {

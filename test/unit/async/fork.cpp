@@ -361,9 +361,9 @@ TEST_CASE("a child that returns from a task, callback, step, call or hook to its
 
 TEST_CASE("a callback that forks is the last of its turn in the child") {
   if (!can_fork_with_threads()) return;
-  threadpool pool(1);
   std::promise<void> go_on;
   std::promise<void> done;
+  threadpool pool(1);                                // ends first
   pool.execute([&] { go_on.get_future().wait(); });  // so that the callbacks come in one turn
   const forked_ending e = ending_inside(returns, [&](auto f) {
     async::event_loop& loop = pool.loop(0);
