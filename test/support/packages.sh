@@ -44,7 +44,9 @@ cross() {
   case $1 in
     armhf) machine="32-bit ARM" compiler=arm-linux-gnueabihf-g++ emulator=qemu-arm ;;
     aarch64) machine="64-bit ARM" compiler=aarch64-linux-gnu-g++ emulator=qemu-aarch64 ;;
-    i686) machine="32-bit x86" compiler=i686-linux-gnu-g++ emulator=qemu-i386 ;;
+    i686) machine="32-bit x86" compiler=i686-linux-gnu-g++ emulator=/usr/i686-linux-gnu/lib/ld-linux.so.2
+      compiler_package=g++-i686-linux-gnu emulator_package=libc6-i386-cross
+      return ;;
     riscv64) machine=RISC-V compiler=riscv64-linux-gnu-g++ emulator=qemu-riscv64 ;;
     ppc64le) machine=POWER compiler=powerpc64le-linux-gnu-g++ emulator=qemu-ppc64le ;;
     s390x) machine="IBM Z" compiler=s390x-linux-gnu-g++ emulator=qemu-s390x ;;
@@ -165,7 +167,7 @@ provide_packages() {
 # The compiler zig brings clang, libc++ and musl, and headers of other systems. It is no Debian package: .build/zig/c++ is
 # the one of Python's package index, and musl-c++ the same for musl.
 provide_zig() {
-  has_zig() { compiles '#include <mutex>' .build/zig/musl-c++; }
+  has_zig() { .build/zig/musl-c++ --version; } >/dev/null 2>&1
   if [[ $may_install == yes ]] && ! has_zig; then
     say "installing with pip: ziglang, into .build/zig"
     { rm -rf .build/zig && python3 -m venv .build/zig && .build/zig/bin/pip install --quiet 'ziglang==0.15.*' &&

@@ -202,9 +202,10 @@ inline void queue_start(flow& f) {
   }
 }
 
-/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's.
+/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. The loop of a flow on a pool is
+/// not asked: a worker may just give it one.
 inline bool is_left_behind(const flow& f) noexcept {
-  return (f.pool != nullptr && f.pool->is_left_behind()) || (f.core != nullptr && f.core->is_left_behind());
+  return f.pool != nullptr ? f.pool->is_left_behind() : f.core != nullptr && f.core->is_left_behind();
 }
 
 /// The same for a flow that is about to go, perhaps after its loop: then the loop is asked only if the flow executes,
