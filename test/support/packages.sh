@@ -76,7 +76,7 @@ look() {
   compiles '#include <concepts>
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 11
 #error
-#endif' "$cxx" || lacks g++ "a C++20 compiler (g++ 11 or clang 16, or newer), found through CXX"
+#endif' "$cxx" || lacks g++ "a C++20 compiler (g++ 11 or clang 14, or newer), found through CXX"
   cmake_is_recent || lacks cmake "CMake 3.25 or newer"
   command -v ninja >/dev/null || lacks ninja-build "the build tool Ninja"
   has_python || lacks python3 "Python 3.9 or newer, for the checks of the house rules"

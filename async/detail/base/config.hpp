@@ -5,7 +5,7 @@
 #include <cstdlib>  // for abort
 
 #if __cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L)
-#error "asyncsteps needs C++20: g++ 11, clang 16 or newer, with -std=c++20"
+#error "asyncsteps needs C++20: g++ 11, clang 14 or newer, with -std=c++20"
 #endif
 
 /// Version of the library, also the version of the CMake package and of the pkg-config files. The inline namespaces,
