@@ -140,15 +140,8 @@ class NitroSteps final : public IAsyncSteps {
     destroy();
   }
 
-  static void operator delete(NitroSteps* face, std::destroying_delete_t) {
-    if (detail::is_kept_by_parent(*face->flow_)) return;
-    if (!detail::destroy_root(*face->flow_)) {
-      face->flow_->detach();
-    } else {
-      face->~NitroSteps();
-      free(face);
-    }
-  }
+  /// Always inline: g++ takes calls of it for a mismatch with the operator new that aligns.
+  [[gnu::always_inline]] static void operator delete(NitroSteps* face, std::destroying_delete_t) { give_up(face); }
 
  private:
   explicit NitroSteps(async::detail::loop_core* core) noexcept {
@@ -165,6 +158,15 @@ class NitroSteps final : public IAsyncSteps {
     if (!flow_->has_remains()) detail::destroy_built_steps(*flow_);
     detail::destroy_flow(*flow_);
     flow_ = nullptr;
+  }
+  static void give_up(NitroSteps* face) {
+    if (detail::is_kept_by_parent(*face->flow_)) return;
+    if (!detail::destroy_root(*face->flow_)) {
+      face->flow_->detach();
+    } else {
+      face->~NitroSteps();
+      free(face);
+    }
   }
   static void free(NitroSteps* face) noexcept {
     ::operator delete(static_cast<void*>(face), std::align_val_t{alignof(NitroSteps)});

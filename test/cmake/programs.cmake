@@ -213,11 +213,11 @@ function(add_groups layer timeout sources)
     # g++ merges equal functions of two types, and then warns of an access by the wrong one; and it takes types in
     # unnamed namespaces for those of a header where the test is not the main file.
     target_compile_options(${group} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-fno-ipa-icf;-Wno-subobject-linkage>")
-    # g++ warns falsely of bounds, and of operators new and delete, in so much inlined code, each version in other
-    # places. Clang's trees keep their warnings, and so do the tests that compile headers and examples alone.
+    # g++ warns falsely of bounds in so much inlined code, each version in other places. Clang's trees keep their
+    # warnings, and so do the tests that compile headers and examples alone.
     target_compile_options(
       ${group}
-      PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-mismatched-new-delete;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
+      PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
     if(NOT ASYNCSTEPS_TEST_GROUPS)
       set_target_properties(${group} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()
