@@ -37,6 +37,21 @@ function(skip_layer layer reason)
   register_test(${layer}.skipped ${label} 60 ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
 endfunction()
 
+# Sets `names` to the headers' names, as they are included, and `base` to the folder that they are in.
+function(list_headers names base)
+  set(found "")
+  foreach(part IN ITEMS async steps)
+    get_target_property(headers asyncsteps::${part} HEADER_SET)
+    get_target_property(folder asyncsteps::${part} HEADER_DIRS)
+    foreach(header IN LISTS headers)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${folder} OUTPUT_VARIABLE name)
+      list(APPEND found ${name})
+    endforeach()
+  endforeach()
+  set(${names} ${found} PARENT_SCOPE)
+  set(${base} ${folder} PARENT_SCOPE)
+endfunction()
+
 # Tests that are not built for Windows, and why.
 set(asyncsteps_not_on_windows
     "stress.fork: calls fork()"

@@ -50,7 +50,7 @@ cross() {
     riscv64) machine=RISC-V compiler=riscv64-linux-gnu-g++ emulator=qemu-riscv64 ;;
     ppc64le) machine=POWER compiler=powerpc64le-linux-gnu-g++ emulator=qemu-ppc64le ;;
     s390x) machine="IBM Z" compiler=s390x-linux-gnu-g++ emulator=qemu-s390x ;;
-    musl) machine=musl compiler=$PWD/.build/zig/musl-c++ emulator=env compiler_package=zig emulator_package=coreutils
+    musl) machine=musl compiler=$PWD/.build/zig/musl-c++ emulator=env
       return ;;
     mingw) machine=Windows compiler=x86_64-w64-mingw32-g++ emulator=wine
       # Debian has a second compiler, for Windows' own threads, which std::thread does not work with.
