@@ -4,8 +4,8 @@
 #include <new>      // for operator new, align_val_t
 
 #include "async/detail/base/config.hpp"        // for cache_line, ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"         // for fork_member, hold_at_fork
-#include "async/detail/base/immortal.hpp"      // for immortal, static_mutex
+#include "async/detail/base/forks.hpp"         // for guarded_member
+#include "async/detail/base/immortal.hpp"      // for immortal
 #include "async/detail/base/large_blocks.hpp"  // for large_blocks
 #include "async/detail/base/platform.hpp"      // for prefetch_for_write
 
@@ -38,14 +38,9 @@ struct magazine {
 };
 
 /// The magazines that no thread holds. All other members are guarded by the mutex.
-struct depot : fork_member {
-  constexpr depot() noexcept
-      : fork_member([](fork_member& self, fork_stage at) noexcept {
-          return hold_at_fork(static_cast<depot&>(self).mutex, at);
-        }) {}
+struct depot : guarded_member {
   static depot& instance() noexcept;
 
-  static_mutex mutex;
   magazine* full[block_classes] = {};
   magazine* empty = nullptr;
 };

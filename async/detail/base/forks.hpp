@@ -147,6 +147,15 @@ bool hold_at_fork(Mutex& mutex, fork_stage at) noexcept {
   return true;
 }
 
+/// A member with a mutex that the forking thread holds meanwhile, so that the child finds what the mutex guards whole.
+struct guarded_member : fork_member {
+  constexpr guarded_member() noexcept
+      : fork_member([](fork_member& self, fork_stage at) noexcept {
+          return hold_at_fork(static_cast<guarded_member&>(self).mutex, at);
+        }) {}
+  static_mutex mutex;
+};
+
 /// An object of the process that is made at first use and never destroyed. A child of fork() makes its own.
 ///
 ///   inline constinit process_object<T> name;

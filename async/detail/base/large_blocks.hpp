@@ -7,8 +7,8 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"     // for fork_member, hold_at_fork
-#include "async/detail/base/immortal.hpp"  // for immortal, static_mutex
+#include "async/detail/base/forks.hpp"     // for guarded_member
+#include "async/detail/base/immortal.hpp"  // for immortal
 
 namespace async::inline v0_1::detail {
 
@@ -19,13 +19,8 @@ namespace async::inline v0_1::detail {
 ///
 /// Threads     any; each call takes a mutex.
 /// Lifetime    usable from static and thread-local destructors.
-class large_blocks : fork_member {
+class large_blocks : guarded_member {
  public:
-  constexpr large_blocks() noexcept
-      : fork_member([](fork_member& self, fork_stage at) noexcept {
-          return hold_at_fork(static_cast<large_blocks&>(self).mutex_, at);
-        }) {}
-
   static constexpr std::size_t smallest = std::size_t{1} << 15;
   static constexpr std::size_t largest = std::size_t{1} << 22;
   static constexpr std::size_t most_kept = std::size_t{1} << 28;
@@ -52,7 +47,7 @@ class large_blocks : fork_member {
   void* allocate(std::size_t bytes) {
     const std::size_t which = class_of(bytes);
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(mutex);
       if (free_block* const block = first_[which]) {
         first_[which] = block->next;
         kept_ -= size_of(which);
@@ -66,7 +61,7 @@ class large_blocks : fork_member {
   void free(void* memory, std::size_t bytes) noexcept {
     const std::size_t which = class_of(bytes);
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(mutex);
       if (kept_ + size_of(which) <= most_kept) {
         kept_ += size_of(which);
         first_[which] = ::new (memory) free_block{first_[which]};
@@ -81,7 +76,7 @@ class large_blocks : fork_member {
     for (std::size_t which = 0; which != classes; ++which) {
       free_block* list = nullptr;
       {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(mutex);
         list = std::exchange(first_[which], nullptr);
         for (const free_block* block = list; block != nullptr; block = block->next) kept_ -= size_of(which);
       }
@@ -98,7 +93,7 @@ class large_blocks : fork_member {
     free_block* next;
   };
 
-  static_mutex mutex_;  // guards what follows
+  // Guarded by the mutex.
   std::size_t kept_ = 0;
   free_block* first_[classes] = {};
 };

@@ -6,8 +6,8 @@
 
 #include "async/detail/base/atomics.hpp"      // for atomic
 #include "async/detail/base/config.hpp"       // for ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"        // for fork_member, hold_at_fork
-#include "async/detail/base/immortal.hpp"     // for immortal, static_mutex
+#include "async/detail/base/forks.hpp"        // for guarded_member
+#include "async/detail/base/immortal.hpp"     // for immortal
 #include "async/detail/scope/task_scope.hpp"  // for basic_task_scope
 
 namespace async::inline v0_1::detail {
@@ -25,14 +25,9 @@ namespace scopes {
 
 inline constexpr unsigned batch = 64;
 
-struct store : fork_member {
-  constexpr store() noexcept
-      : fork_member([](fork_member& self, fork_stage at) noexcept {
-          return hold_at_fork(static_cast<store&>(self).mutex, at);
-        }) {}
+struct store : guarded_member {
   static store& instance() noexcept;
 
-  static_mutex mutex;
   task_scope* first = nullptr;  // guarded by the mutex
 
   void put(task_scope*& list, unsigned count) noexcept {
