@@ -103,7 +103,7 @@ TEST_CASE("producers and consumers that wait as coroutines and as threads exchan
     async::bounded_queue<std::uint64_t> narrow(1 + round % 5);
     run_on_threads(narrow, count);
   }
-  std::printf("count: %zu elements awaited\n", rounds * 8 * count);
+  std::printf("count: %llu elements awaited\n", static_cast<unsigned long long>(rounds * 8 * count));
 }
 
 TEST_CASE("coroutines that are destroyed while they wait take no element with them, and no wake-up") {

@@ -222,9 +222,16 @@ std::size_t chain_of_large_calls(threadpool& pool, std::size_t length) {
   return rest + static_cast<std::size_t>(large[length % sizeof large]);
 }
 
+std::uintptr_t here() { return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)); }
+
+std::uintptr_t innermost_frame = 0;
+
 /// Nested groups, with a kilobyte on the stack for each.
 std::size_t nested_groups(threadpool& pool, std::size_t depth) {
-  if (depth == 0) return 0;
+  if (depth == 0) {
+    innermost_frame = here();
+    return 0;
+  }
   volatile std::byte large[kibibyte];
   large[depth % sizeof large] = std::byte{1};
   std::size_t rest = 0;
@@ -232,6 +239,15 @@ std::size_t nested_groups(threadpool& pool, std::size_t depth) {
   group.run([&] { rest = nested_groups(pool, depth - 1); });
   group.wait();
   return rest + static_cast<std::size_t>(large[depth % sizeof large]);
+}
+
+/// The depth of groups that takes 85 % of a stack of `bytes`: the frames of each machine and compiler differ.
+std::size_t depth_for_most_of(std::size_t bytes) {
+  threadpool paused(0);
+  constexpr std::size_t sample = 32;
+  const std::uintptr_t top = here();
+  REQUIRE(nested_groups(paused, sample) == sample);
+  return bytes * testing::stack_factor / 100 * 85 / ((top - innermost_frame) / sample);
 }
 
 template <class Body>
@@ -400,7 +416,7 @@ TEST_CASE("a chain too long for one stack continues on stand-ins [trap: the stac
 }
 
 TEST_CASE("groups that need most of a stack continue on another thread if there is one, else on the same") {
-  constexpr std::size_t depth = 140;  // more than three quarters of a stack of 256 KiB
+  const std::size_t depth = depth_for_most_of(256 * kibibyte);
   for (const std::size_t threads : {1U, 0U}) {
     CAPTURE(threads);
     threadpool pool(threads);
