@@ -307,6 +307,11 @@ PLATFORM_TEST = re.compile(
     r"|__ANDROID__|__\w*BSD__|__x86_64(?:__)?|__i386(?:__)?|__amd64__|__aarch64__|__arm__|__ARM_\w+|_M_\w+|__riscv\w*"
     r"|__powerpc\w*|__ppc\w*|__mips\w*|__s390\w*|__wasm\w*|__CYGWIN__)\b"
 )
+COMPILER_WORD = re.compile(
+    r"\b(__builtin_\w+|__PRETTY_FUNCTION__|__FUNCSIG__|__attribute__|__extension__|__u?int128(?:_t)?|__asm__|__typeof__"
+    r"|__declspec|__stdcall)\b"
+)
+COMPILER_TEST = re.compile(r"__GNUC__|__clang__|_MSC_VER|_WIN32|ASYNCSTEPS_ON_WINDOWS|__aarch64__|__x86_64__")
 BANNED = [
     (r"\batomic_thread_fence\b", "a fence outside platform.hpp: use light_fence() and heavy_fence()", PLATFORM),
     (r"\bhardware_(?:destructive|constructive)_interference_size\b", "use async::detail::cache_line or no_sharing", ""),
@@ -326,6 +331,28 @@ def platform_tests(project):
             match = PLATFORM_TEST.match(line)
             if match and path != PLATFORM:
                 yield path, number, f"tests {match.group(1)}: that belongs into {PLATFORM}"
+
+
+def compiler_words(project):
+    """What only some compilers know stands under a condition that names a compiler; only config.hpp looks at
+    __cplusplus, which Visual C++ leaves at 199711."""
+    for path, source in project.headers.items():
+        conditions = []
+        for number, line in enumerate(source.code, 1):
+            directive = re.match(r"\s*#\s*(if|ifdef|ifndef|elif|elifdef|endif)\b(.*)", line)
+            if directive:
+                kind, condition = directive.groups()
+                if kind == "endif":
+                    conditions and conditions.pop()
+                elif kind.startswith("el"):
+                    conditions and conditions.append(conditions.pop() + condition)
+                else:
+                    conditions.append(condition)
+            match = COMPILER_WORD.search(line)
+            if match and not COMPILER_TEST.search(" ".join(conditions)):
+                yield path, number, f"uses {match.group(1)} of some compilers outside a condition that names one"
+            if re.search(r"\b__cplusplus\b", line) and path != CONFIG:
+                yield path, number, f"looks at __cplusplus: that belongs into {CONFIG}"
 
 
 def banned(project):
@@ -377,6 +404,7 @@ HEADER_CHECKS = [
     abi_namespaces,
     macro_names,
     platform_tests,
+    compiler_words,
     shared_state,
     banned,
 ]

@@ -123,6 +123,14 @@ BAD = [
     ("macro_names", {"steps/a.hpp": header("#  define STEPS(x) x")}, "STEPS"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
+    ("compiler_words", {"async/a.hpp": header("auto* f() { return __PRETTY_FUNCTION__; }")}, "__PRETTY_FUNCTION__"),
+    ("compiler_words", {"async/a.hpp": header("#if X\nint x = __builtin_clz(1U);\n#endif")}, "__builtin_clz"),
+    (
+        "compiler_words",
+        {"async/a.hpp": header("#if defined(__GNUC__)\n#endif\nint x = __builtin_clz(1U);")},
+        "__builtin_clz",
+    ),
+    ("compiler_words", {"async/a.hpp": header("#if __cplusplus > 202002L\n#endif")}, "__cplusplus"),
     ("shared_state", {"async/a.hpp": header("inline constinit thread_local int n = 0;")}, "ASYNCSTEPS_SHARED"),
     ("shared_state", {"async/a.hpp": header("inline a& f() {\n  static a* const immortal = new a;\n}")}, "one per module"),
     ("banned", {"async/a.hpp": header("std::atomic_thread_fence(std::memory_order_seq_cst);")}, "fence"),
@@ -135,6 +143,8 @@ BAD = [
 
 # What must not be taken for a violation.
 FINE = [
+    {"async/a.hpp": header("#if defined(_MSC_VER)\n#else\nint x = __builtin_clz(1U);\n#endif")},
+    {"async/a.hpp": header("#if X\n#elif defined(__GNUC__)\nint x = __builtin_clz(1U);\n#endif")},
     {"async/detail/README.md": MAP},
     {
         "async/detail/base/a.hpp": header(""),
