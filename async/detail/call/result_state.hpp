@@ -199,7 +199,14 @@ class result_state : public posted_job {
     queued(queued&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
     queued& operator=(queued&&) = delete;
     ~queued() {
-      if (state_ == nullptr) return;
+      if (state_ != nullptr) [[unlikely]]
+        refuse();
+    }
+    void let_go() noexcept { state_ = nullptr; }
+    void operator()() { come(std::exchange(state_, nullptr)); }
+
+   private:
+    [[gnu::noinline, gnu::cold]] void refuse() noexcept {
       if (refused_here == nullptr || refused_here->state != state_) {
         state_->give_up();
       } else if (state_->word.take()) {
@@ -209,10 +216,7 @@ class result_state : public posted_job {
         dropping::note(false);
       }
     }
-    void let_go() noexcept { state_ = nullptr; }
-    void operator()() { come(std::exchange(state_, nullptr)); }
 
-   private:
     result_state* state_;
   };
 

@@ -65,7 +65,7 @@ class result_word {
   }
 
   /// Makes the result ready. Returns the actions that wait for it, for run_all().
-  continuation* publish() noexcept {
+  [[gnu::always_inline]] continuation* publish() noexcept {
     std::uintptr_t word = taken;
     backoff pause;
     // [K4] acq_rel, pairs with [K3], [K5], [K7] and itself: publishes the result, and the actions are complete

@@ -230,7 +230,7 @@ class pool_core {
     hooks_.run(t.plain);
     end_if_returned();
   }
-  void run_job(participant* p, job_deque::element e) {
+  [[gnu::always_inline]] void run_job(participant* p, job_deque::element e) {
     const one_task here(*this, p, e.tag);
     hooks_.run(e.item);
   }
