@@ -34,23 +34,6 @@ function(add_unit_layer)
   endif()
 endfunction()
 
-# Unit tests of what sleeps, wakes and is ordered, with the code for systems that are not known.
-function(add_portable_layer)
-  set(asyncsteps_portable_sources "")
-  foreach(name IN ITEMS async/parker async/naps async/event_loop_run async/event_loop_time async/threadpool
-                        async/queue_waiting async/bounded_queue_waiting async/select_waiting async/future_waits
-                        steps/steps_pool)
-    list(APPEND asyncsteps_portable_sources ${CMAKE_CURRENT_SOURCE_DIR}/unit/${name}.cpp)
-  endforeach()
-  add_doctest_programs(portable 240)
-  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-  list(FILTER targets INCLUDE REGEX "^portable\\.")
-  foreach(target IN LISTS targets)
-    target_compile_definitions(${target} PRIVATE ASYNCSTEPS_PORTABLE)
-    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # made without the definition
-  endforeach()
-endfunction()
-
 function(add_stress_layer)
   add_doctest_programs(stress 120)
   link_to_nats()

@@ -26,6 +26,12 @@ find_clang() {
   done
   echo clang++-19
 }
+# The compiler of the run without a profile.
+quick_compiler() {
+  local clang
+  clang=$(find_clang)
+  if [[ -z ${CXX:-} ]] && compiles '#include <concepts>' "$clang"; then echo "$clang"; else echo "$cxx"; fi
+}
 has_nats_server() { command -v nats-server || [[ -x /usr/sbin/nats-server ]]; } >/dev/null 2>&1
 has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
 has_libcxx() { compiles '#include <version>
@@ -81,8 +87,13 @@ look() {
   command -v ninja >/dev/null || lacks ninja-build "the build tool Ninja"
   has_python || lacks python3 "Python 3.9 or newer, for the checks of the house rules"
   has_header doctest/doctest.h || lacks doctest-dev "the test framework doctest"
+  if wants quick && [[ $(quick_compiler) == "$cxx" && -z ${CXX:-} ]]; then
+    lacks clang-19 "clang++ 16 or newer, which compiles in half the time (without it g++ does)"
+  fi
   if wants release; then
     has_header relacy/relacy.hpp || lacks relacy-dev "the model checker Relacy (without it the models are skipped)"
+  fi
+  if wants release || wants quick; then
     [[ ! -e steps/interop/asio.hpp ]] || has_header boost/asio.hpp ||
       lacks libboost-dev "Boost.Asio (without it the test of steps/interop/asio.hpp is skipped)"
     [[ ! -e steps/interop/nats.hpp ]] || {
@@ -157,6 +168,7 @@ provide_packages() {
   for package in ${packages[@]+"${packages[@]}"}; do
     case $package in
       doxygen) if wants docs; then echo "test/run: can't go on without $package" >&2; exit 1; fi ;;
+      clang-19) wants quick || { echo "test/run: can't go on without $package" >&2; exit 1; } ;;
       relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | libnats-dev | nats-server | curl | wine)  # skipped, which ctest shows
         [[ ${CI:-} != true ]] || { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
       *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
