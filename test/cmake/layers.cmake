@@ -127,6 +127,9 @@ function(add_model_layer)
   target_compile_options(asyncsteps_model PUBLIC -UNDEBUG -fno-sized-deallocation -Wno-array-bounds)
   target_include_directories(asyncsteps_model SYSTEM PUBLIC ${RELACY_INCLUDE_DIR})
   target_include_directories(asyncsteps_model PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/model)
+  if(ASYNCSTEPS_TEST_MODEL_SCALE)
+    set(ASYNCSTEPS_TEST_SCALE ${ASYNCSTEPS_TEST_MODEL_SCALE})
+  endif()
   add_programs(model 240 asyncsteps_model)
 endfunction()
 
@@ -355,17 +358,19 @@ function(add_lint_layer)
   else()
     skip_layer(lint.tidy "clang-tidy-19 not found (Debian: clang-tidy-19)")
   endif()
+endfunction()
+
+# The examples, and a program on what they do not use, with all warnings of clang 19; see lint/warnings.py.
+function(add_warnings_layer)
   find_program(CLANG_19 clang++-19)
-  if(ASYNCSTEPS_TEST_QUICK)
-    return() # lint.warnings compiles thirty programs
-  elseif(CLANG_19)
+  if(CLANG_19)
     file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/example/*.cpp)
     list(FILTER examples EXCLUDE REGEX "/(http_server|nats_.*)[.]cpp$")
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
-    register_test(lint.warnings lint 300 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/warnings.py ${CLANG_19} ${root}
+    register_test(lint.warnings warnings 300 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/warnings.py ${CLANG_19} ${root}
                   ${examples} ${CMAKE_CURRENT_SOURCE_DIR}/lint/warnings.cpp)
   else()
-    skip_layer(lint.warnings "clang++-19 not found (Debian: clang-19)")
+    skip_layer(warnings "clang++-19 not found (Debian: clang-19)")
   endif()
 endfunction()
 
