@@ -410,6 +410,13 @@ bool tells(F f) {
 void check_separate(const calls& other) {
   check("separate: shared pools", [&] { return other.shared() != shared(); });
   threadpool* const pool = other.make_pool(1);
+  if constexpr (async::detail::platform::wakes_only_own_module) {
+    check("separate: post()", [&] { return tells([&] { pool->post([] { return 7; }); }); });
+    check("separate: execute()", [&] { return tells([&] { pool->execute([] {}); }); });
+    check("separate: steps::post()", [&] { return tells([&] { steps::post(*pool, [](IAsyncSteps&) {}); }); });
+    other.free_pool(pool);
+    return;
+  }
   check("separate: a task and its result", [&] { return pool->post([] { return 7; }).get() == 7; });
   check("separate: wait() inside a task", [&] {
     return pool

@@ -262,10 +262,14 @@ inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
 }
 namespace platform {
 inline void forget_wait_buckets() noexcept {}
+inline constexpr bool wakes_only_own_module = false;
+inline const void* wake_table() noexcept { return nullptr; }
 }  // namespace platform
 #elif ASYNCSTEPS_ON_WINDOWS
 namespace platform {
 inline void forget_wait_buckets() noexcept {}
+inline constexpr bool wakes_only_own_module = false;
+inline const void* wake_table() noexcept { return nullptr; }
 /// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than INFINITE.
 inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
   const auto now = wait_clock::now();
@@ -310,6 +314,10 @@ inline wait_bucket& bucket_of(const void* word) noexcept {
 }
 /// In a child of fork(): threads of the parent may have held the mutexes.
 inline void forget_wait_buckets() noexcept { wait_buckets.store(nullptr, std::memory_order_relaxed); }
+/// Whether a module that shares nothing with another one (see ASYNCSTEPS_SHARED) cannot wake the other's threads.
+inline constexpr bool wakes_only_own_module = true;
+/// The same for all modules that wake each other's threads.
+inline const void* wake_table() noexcept { return &wait_buckets; }
 }  // namespace platform
 
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
@@ -352,6 +360,18 @@ struct stack_limits {
 };
 
 namespace platform {
+/// What is taken to lie below the first frame that looks, on systems that do not tell. Less than the smallest usual
+/// size, which is half a mebibyte.
+inline constexpr std::size_t assumed_stack = std::size_t{384} * 1024;
+
+[[gnu::always_inline]] inline std::uintptr_t frame_address() noexcept {
+#if defined(__GNUC__)
+  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#else
+  return reinterpret_cast<std::uintptr_t>(::_AddressOfReturnAddress());
+#endif
+}
+
 inline stack_limits find_stack_limits() noexcept {
 #if ASYNCSTEPS_ON_LINUX
   pthread_attr_t attributes;
@@ -370,7 +390,7 @@ inline stack_limits find_stack_limits() noexcept {
   const std::size_t size = ::pthread_get_stacksize_np(::pthread_self());
   return {reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self())) - size, size};
 #else
-  return {0, 0};
+  return {frame_address() - assumed_stack, assumed_stack};
 #endif
 }
 struct known_stack {
@@ -386,17 +406,13 @@ inline constinit thread_local known_stack this_stack{};  // one per module: each
 }
 }  // namespace platform
 
-/// True while the calling thread has more than a quarter of its stack left, or more than 1 MiB. Always true where the
-/// limits of the stack are unknown, and on another stack (a fiber's).
+/// True while the calling thread has more than a quarter of its stack left, or more than 1 MiB. Always true on another
+/// stack (a fiber's).
 inline bool has_stack_room() noexcept {
   if (!platform::this_stack.known) [[unlikely]]
     platform::look_at_stack();
-#if defined(__GNUC__)
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-#else
-  const auto here = reinterpret_cast<std::uintptr_t>(::_AddressOfReturnAddress());
-#endif
-  return here - platform::this_stack.lowest > platform::this_stack.reserve;  // wraps around below it
+  return platform::frame_address() - platform::this_stack.lowest >
+         platform::this_stack.reserve;  // wraps around below it
 }
 
 /// The longest name of a thread, in characters.

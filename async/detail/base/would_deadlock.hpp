@@ -14,4 +14,9 @@ inline constexpr const char* unknown_here =
     "called in a task or turn that another module runs, with which this one shares no state; see \"Shared libraries\" "
     "in async/README.md";
 
+/// The text of errors where the threads of a pool could not be woken, since modules share nothing.
+inline constexpr const char* cannot_wake =
+    "the pool is of another module, with which this one shares no state, and whose threads it cannot wake on this "
+    "system; see \"Shared libraries\" in async/README.md";
+
 }  // namespace async::inline v0_1::detail

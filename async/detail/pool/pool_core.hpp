@@ -147,6 +147,7 @@ class pool_core {
   /// Whether the calling thread may hand in tasks that it will wait for. False: it has to run them itself. Throws
   /// stopped when the pool takes no tasks from outside any more.
   bool accepts() const {
+    registered_.known_to_wake();
     if (is_inside() || !shutdown_.has_begun()) return true;
     refuse_if_left_behind();
     if (!late_posts_run_) throw stopped();
@@ -157,6 +158,7 @@ class pool_core {
   /// as the functions below that say no more.
   inline void submit_with(priority wanted, task work);
   void submit_from_outside(task work) {
+    registered_.known_to_wake();
     if (!is_inside() && shutdown_.has_begun()) return refuse(work);
     if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
     sleepers_.notify();
@@ -326,6 +328,7 @@ class pool_core {
   /// Sets the number of threads; throws what worker_crew::configure() throws.
   void configure(std::size_t threads) {
     refuse_if_left_behind();
+    registered_.known_to_wake();
     struct notifier {
       pool_core& pool;
       ~notifier() { pool.idle_.notify(); }
@@ -350,6 +353,7 @@ class pool_core {
   /// The event loop of a wanted worker. Throws std::out_of_range.
   event_loop& loop(std::size_t index) const {
     refuse_if_left_behind();
+    registered_.known_to_wake();
     const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
     const bool is_own = own != nullptr && own->index == index;
     if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");

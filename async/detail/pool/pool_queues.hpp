@@ -17,6 +17,7 @@ namespace async::inline v0_1::detail {
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 
 inline void pool_core::submit_with(priority wanted, task work) {
+  registered_.known_to_wake();
   const bool is_from_inside = is_inside();
   if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
   const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };

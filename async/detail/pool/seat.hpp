@@ -7,8 +7,8 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for fork_member, hold_at_fork
 #include "async/detail/base/immortal.hpp"        // for immortal, static_mutex
-#include "async/detail/base/platform.hpp"        // for wait_on_word, wake_all
-#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock, unknown_here
+#include "async/detail/base/platform.hpp"        // for wait_on_word, wake_all, wake_table
+#include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock, unknown_here, cannot_wake
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/pool/participant.hpp"     // for guest, participant
 #include "async/detail/pool/pool_worker.hpp"     // for this_pool
@@ -49,7 +49,14 @@ class pool_registry : fork_member {
     void known_if_inside() const {
       if (this_pool != &pool && current() == &pool) throw_would_deadlock(unknown_here);
     }
+    /// Throws where this module cannot wake the pool's threads: no system call wakes, and the modules share nothing.
+    void known_to_wake() const {
+      if constexpr (platform::wakes_only_own_module) {
+        if (wake_table != platform::wake_table()) throw_would_deadlock(cannot_wake);
+      }
+    }
     pool_core& pool;
+    const void* const wake_table = platform::wake_table();         // of the module that has made the pool
     const pool_core* (*const current)() noexcept = &current_pool;  // as that module knows it
     const loop_core::view current_loop = &loop_core::current;      // likewise
     void (*const leave_behind)(pool_core&) noexcept;
