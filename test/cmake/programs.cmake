@@ -99,8 +99,8 @@ function(link_to_nats)
   endforeach()
 endfunction()
 
-# Adds a program and its test for each file in a layer's folder, the other arguments
-# are libraries. A script of the same name beside a file runs its program.
+# Adds a program and its test for each file in a layer's folder; the other arguments are libraries. A script of the same
+# name beside a file runs its program.
 function(add_programs layer timeout)
   set(left_out "")
   if(WIN32)
@@ -126,7 +126,7 @@ function(add_programs layer timeout)
   if(ASYNCSTEPS_TEST_SCALE LESS 100)
     list(APPEND left_out "stress.nats_jobs: kills servers and processes for minutes, left to test/run --soak")
   endif()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.cpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
   set(grouped "")
   foreach(source IN LISTS sources)

@@ -47,8 +47,13 @@ class Run(unittest.TestCase):
             shutil.copy(os.path.join(TEST, name), os.path.join(self.project, "test", name))
         os.mkdir(self.tools)
         for name, text in TOOLS.items():
-            with open(os.path.join(self.tools, name), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
-                file.write("#!/bin/bash\n" + text)
+            self.provide(name, text)
+
+    def provide(self, name, text):
+        """A script that stands in for a tool."""
+        path = os.path.join(self.tools, name)
+        with open(path, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+            file.write("#!/bin/bash\n" + text)
 
     def run_it(self, *arguments, project=None, program="", **more):
         """Its exit code, its errors, and the calls it made."""
@@ -65,9 +70,7 @@ class Run(unittest.TestCase):
 
     def provide_zig(self):
         os.makedirs(os.path.join(self.project, ".build/zig"))
-        path = os.path.join(self.project, ".build/zig/musl-c++")
-        with open(path, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
-            file.write("#!/bin/bash\n" + COMPILER)
+        self.provide(os.path.join(self.project, ".build/zig/musl-c++"), COMPILER)
 
     def assert_configures(self, expected, calls):
         self.assertEqual([call.split(" ")[5] for call in calls if call.startswith("cmake --fresh")], expected, calls)
@@ -106,8 +109,7 @@ class Run(unittest.TestCase):
     def test_each_commit_builds_one_of_the_slow_trees(self):
         built = []
         for number in "0123456789abcdef":
-            with open(os.path.join(self.tools, "git"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
-                file.write(f"#!/bin/bash\necho 000000{number}\n")
+            self.provide("git", f"echo 000000{number}\n")
             self.provide_zig()
             calls = [call for call in self.run_it("--ci")[2] if call.startswith("cmake --fresh")]
             shutil.rmtree(os.path.join(self.project, ".build"))
@@ -135,8 +137,7 @@ class Run(unittest.TestCase):
     def test_the_run_without_a_profile_takes_clang_where_it_is_there(self):
         self.assertIn("clang++-19 ", self.run_it()[2][0] + " ")
         for name in ("clang++-19", "clang++"):
-            with open(os.path.join(self.tools, name), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
-                file.write("#!/bin/bash\nexit 1\n")
+            self.provide(name, "exit 1\n")
         self.assertIn("-DCMAKE_CXX_COMPILER=g++", self.run_it()[2][0])
 
     def test_what_is_there_by_now_is_looked_for(self):

@@ -260,16 +260,8 @@ inline void wake_one(std::atomic<std::uint32_t>& word) noexcept {
 inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }
-namespace platform {
-inline void forget_wait_buckets() noexcept {}
-inline constexpr bool wakes_only_own_module = false;
-inline const void* wake_table() noexcept { return nullptr; }
-}  // namespace platform
 #elif ASYNCSTEPS_ON_WINDOWS
 namespace platform {
-inline void forget_wait_buckets() noexcept {}
-inline constexpr bool wakes_only_own_module = false;
-inline const void* wake_table() noexcept { return nullptr; }
 /// Milliseconds until `deadline`, rounded up so that a sleeper does not wake just before it; less than INFINITE.
 inline unsigned long milliseconds_until(wait_clock::time_point deadline) noexcept {
   const auto now = wait_clock::now();
@@ -312,12 +304,6 @@ inline wait_bucket& bucket_of(const void* word) noexcept {
   }
   return known[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
 }
-/// In a child of fork(): threads of the parent may have held the mutexes.
-inline void forget_wait_buckets() noexcept { wait_buckets.store(nullptr, std::memory_order_relaxed); }
-/// Whether a module that shares nothing with another one (see ASYNCSTEPS_SHARED) cannot wake the other's threads.
-inline constexpr bool wakes_only_own_module = true;
-/// The same for all modules that wake each other's threads.
-inline const void* wake_table() noexcept { return &wait_buckets; }
 }  // namespace platform
 
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
@@ -343,6 +329,21 @@ inline void wake_all(std::atomic<std::uint32_t>& word) noexcept {
 inline void wake_one(std::atomic<std::uint32_t>& word) noexcept { wake_all(word); }
 #endif
 
+namespace platform {
+/// wakes_only_own_module: whether a module that shares nothing with another (see ASYNCSTEPS_SHARED) cannot wake its
+/// threads. wake_table(): equal in all modules that wake each other's threads. forget_wait_buckets(): in a child of
+/// fork(), since threads of the parent may have held the mutexes.
+#if ASYNCSTEPS_ON_LINUX || ASYNCSTEPS_ON_WINDOWS
+inline constexpr bool wakes_only_own_module = false;
+inline const void* wake_table() noexcept { return nullptr; }
+inline void forget_wait_buckets() noexcept {}
+#else
+inline constexpr bool wakes_only_own_module = true;
+inline const void* wake_table() noexcept { return &wait_buckets; }
+inline void forget_wait_buckets() noexcept { wait_buckets.store(nullptr, std::memory_order_relaxed); }
+#endif
+}  // namespace platform
+
 // --- threads -------------------------------------------------------------------------------------------------------
 
 /// Whether std::call_once() can be called again after its function has thrown. In libstdc++ it hangs with the
@@ -360,8 +361,8 @@ struct stack_limits {
 };
 
 namespace platform {
-/// What is taken to lie below the first frame that looks, on systems that do not tell. Less than the smallest usual
-/// size, which is half a mebibyte.
+/// The room below the first frame that looks, assumed on systems that do not tell the limits of a stack. The smallest
+/// usual stack has 512 KiB.
 inline constexpr std::size_t assumed_stack = std::size_t{384} * 1024;
 
 [[gnu::always_inline]] inline std::uintptr_t frame_address() noexcept {

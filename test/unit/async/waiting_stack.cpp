@@ -28,6 +28,7 @@
 using async::parallel_invoke;
 using async::task_group;
 using async::threadpool;
+using async::detail::platform::frame_address;
 using testing::on_stack_of;
 
 namespace {
@@ -222,14 +223,12 @@ std::size_t chain_of_large_calls(threadpool& pool, std::size_t length) {
   return rest + static_cast<std::size_t>(large[length % sizeof large]);
 }
 
-std::uintptr_t here() { return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)); }
-
 std::uintptr_t innermost_frame = 0;
 
 /// Nested groups, with a kilobyte on the stack for each.
 std::size_t nested_groups(threadpool& pool, std::size_t depth) {
   if (depth == 0) {
-    innermost_frame = here();
+    innermost_frame = frame_address();
     return 0;
   }
   volatile std::byte large[kibibyte];
@@ -245,7 +244,7 @@ std::size_t nested_groups(threadpool& pool, std::size_t depth) {
 std::size_t depth_for_most_of(std::size_t bytes) {
   threadpool paused(0);
   constexpr std::size_t sample = 32;
-  const std::uintptr_t top = here();
+  const std::uintptr_t top = frame_address();
   REQUIRE(nested_groups(paused, sample) == sample);
   return bytes * testing::stack_factor / 100 * 85 / ((top - innermost_frame) / sample);
 }
