@@ -16,8 +16,10 @@
 namespace steps::inline v0_1::detail {
 
 inline constexpr std::size_t granule = 8;
-inline constexpr std::size_t chunk_size = 512;        // at least
-inline constexpr std::size_t first_chunk_size = 192;  // of a flow that executes: it may wait, with little more in it
+inline constexpr std::size_t chunk_size = 512;  // at least
+/// Of the first chunks of a flow that executes: it may wait, with little more in them.
+inline constexpr std::size_t small_chunk_size = 192;
+inline constexpr int small_chunks = 3;
 
 constexpr std::size_t round_up(std::size_t size, std::size_t to) noexcept { return (size + to - 1) / to * to; }
 
@@ -44,11 +46,17 @@ inline std::string_view arena_exceeded(const flow& f) noexcept {
   return f.root.parent_ == nullptr ? "the flow exceeds nitro::ArenaBytes" : "the branch exceeds nitro::BranchBytes";
 }
 
+inline bool has_few_chunks(const flow& f) noexcept {
+  int count = 0;
+  for (const chunk* c = f.chunks; c != nullptr && count != small_chunks; c = c->older) ++count;
+  return count != small_chunks;
+}
+
 /// Memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc, or Error in a flow
 /// with fixed memory.
 [[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
   if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
-  const std::size_t least = f.chunks == nullptr && f.executes() ? first_chunk_size : chunk_size;
+  const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
   const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
   std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
   f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <vector>
@@ -21,10 +22,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The memory that malloc has from the system, as far as it tells.
-std::size_t heap_bytes() {
+/// The memory in use, as far as malloc tells, without the blocks that the library keeps.
+std::size_t used_bytes() {
+  static_cast<void>(async::detail::trim_blocks());
 #if defined(__GLIBC__)
-  return mallinfo2().arena;
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
 #else
   return 0;
 #endif
@@ -37,7 +40,7 @@ TEST_CASE("a suspended flow takes at most 512 bytes, with its object and malloc'
   bench b;
   std::vector<steps::AsyncSteps> flows;
   flows.reserve(count);
-  const std::size_t before = heap_bytes();
+  const std::size_t before = used_bytes();
   const alloc_counter counter;
   for (std::size_t i = 0; i < count; ++i) {
     flows.emplace_back(b.loop);
@@ -48,7 +51,7 @@ TEST_CASE("a suspended flow takes at most 512 bytes, with its object and malloc'
   // One block a flow; the ready ring has grown a few times, once for each doubling.
   CHECK(counter.live() <= static_cast<std::ptrdiff_t>(count) + 12);
   constexpr std::size_t ready_ring = 2 * 65'536 * sizeof(void*);
-  CHECK(heap_bytes() - before <= count * (512 - sizeof(steps::AsyncSteps)) + ready_ring);
+  CHECK(used_bytes() - before <= count * (512 - sizeof(steps::AsyncSteps)) + ready_ring);
 }
 
 TEST_CASE("with a future, an object, a completion and a timer it takes at most 1,200 bytes") {
@@ -63,7 +66,7 @@ TEST_CASE("with a future, an object, a completion and a timer it takes at most 1
   flows.reserve(count);
   futures.reserve(count);
   completions.reserve(count);
-  const std::size_t before = heap_bytes();
+  const std::size_t before = used_bytes();
   for (std::size_t i = 0; i < count; ++i) {
     flows.emplace_back(b.loop);
     flows.back().add([&completions](IAsyncSteps& asi) {
@@ -77,10 +80,42 @@ TEST_CASE("with a future, an object, a completion and a timer it takes at most 1
   }
   b.drain();
   constexpr std::size_t ready_ring = 2 * 65'536 * sizeof(void*);
-  CHECK(heap_bytes() - before <= count * (1'200 - sizeof(steps::AsyncSteps)) + ready_ring);
+  CHECK(used_bytes() - before <= count * (1'200 - sizeof(steps::AsyncSteps)) + ready_ring);
   for (std::size_t i = 0; i < count; ++i) completions[i].success(static_cast<int>(i));
   b.drain();
   CHECK(futures.back().get() == static_cast<int>(count - 1));
+}
+
+TEST_CASE("on a pool, where it has a loop of its own, it takes at most 2,400 bytes") {
+  constexpr std::size_t count = 20'000;
+  struct object {
+    int values[8] = {};
+  };
+  async::threadpool pool(2);
+  std::vector<steps::AsyncSteps> flows;
+  std::vector<async::future<int>> futures;
+  std::vector<steps::completion<int>> completions(count);
+  std::atomic<std::size_t> waiting{0};
+  flows.reserve(count);
+  futures.reserve(count);
+  const std::size_t before = used_bytes();
+  for (std::size_t i = 0; i < count; ++i) {
+    flows.emplace_back(pool);
+    flows.back().add([&, i](IAsyncSteps& asi) {
+      asi.add([&, i](IAsyncSteps& inner) {
+        inner.setTimeout(1h);
+        inner.stack<object>();
+        completions[i] = inner.completion<int>();
+        waiting.fetch_add(1, std::memory_order_release);
+        waiting.notify_one();
+      });
+    });
+    futures.push_back(flows.back().promise<int>());
+  }
+  for (std::size_t n = 0; (n = waiting.load(std::memory_order_acquire)) != count;) waiting.wait(n);
+  CHECK(used_bytes() - before <= count * (2'400 - sizeof(steps::AsyncSteps)));
+  for (std::size_t i = 0; i < count; ++i) completions[i].success(static_cast<int>(i));
+  for (std::size_t i = 0; i < count; ++i) REQUIRE(futures[i].get() == static_cast<int>(i));
 }
 
 TEST_CASE("what a waiting flow has beside itself lies in few cache lines") {
