@@ -98,7 +98,7 @@ int main() {
   while (!p.sizes(std::equal_to<>())) std::this_thread::yield();  // nobody collects: all stages come to wait
 
   std::size_t collected = 0, beyond = 0;
-  unsigned long sum = 0;
+  unsigned long long sum = 0;
   bool is_late = false;
   // [collect]
   const auto collect = [&](line got) {
@@ -114,7 +114,7 @@ int main() {
   parser.join();
   for (async::future<void>& stage : stages) stage.get();
 
-  const unsigned long expected = 3UL * items / 2 * (items + 1);
-  std::printf("%zu items, sum %lu; %zu looks at too many items\n", collected, sum, beyond);
+  const unsigned long long expected = 3ULL * items / 2 * (items + 1);
+  std::printf("%zu items, sum %llu; %zu looks at too many items\n", collected, sum, beyond);
   return collected == items && sum == expected && beyond == 0 && !is_late ? 0 : 1;
 }
