@@ -34,8 +34,10 @@
 /// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. A class derived from ISync implements the functions
 ///   of steps::ISync instead of lock() and unlock(), which cannot be called either.
 /// - ExtError is derived from Error: put its catch clause first.
-/// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), the binary interface (binary(), wrap()),
-///   IEventEmitter, ISpec.
+/// - The binary interface is in steps/interop/binary.hpp: instead of asi.binary() write steps::interop::binary(asi),
+/// and
+///   instead of asi.wrap(bsi) a function for steps::interop::wrap(bsi, f).
+/// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), IEventEmitter, ISpec.
 /// - NitroSteps keeps the branches of parallel() and the values of state() inside the object as well. MaxParallel (8),
 ///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro limit them, and may be given here, too.
 /// - success() and error() of a step that has ended are ignored outside of step functions. Other misuse is an

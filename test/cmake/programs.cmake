@@ -99,6 +99,36 @@ function(link_to_nats)
   endforeach()
 endfunction()
 
+# A file in C whose name a program's source has, or begins with, is a part of it: C99, by the same compiler. CMake knows
+# no compiler for C, which other machines would each have to have.
+function(add_part_in_c target source)
+  cmake_path(GET source PARENT_PATH folder)
+  cmake_path(GET source STEM stem)
+  set(part "")
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.c)
+  foreach(file IN LISTS files)
+    cmake_path(GET file STEM name)
+    if(stem MATCHES "^${name}(_|$)")
+      set(part ${file})
+    endif()
+  endforeach()
+  if(NOT part)
+    return()
+  endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/in_c/${target}${CMAKE_CXX_OUTPUT_EXTENSION})
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/in_c)
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c99 -O1 -g -fPIC -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+            -I${root} -I${CMAKE_CURRENT_SOURCE_DIR} -MD -MF ${object}.d -c ${part} -o ${object}
+    DEPENDS ${part}
+    DEPFILE ${object}.d
+    VERBATIM)
+  target_sources(${target} PRIVATE ${object})
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+endfunction()
+
 # Adds a program and its test for each file in a layer's folder; the other arguments are libraries. A script of the same
 # name beside a file runs its program.
 function(add_programs layer timeout)
@@ -147,6 +177,7 @@ function(add_programs layer timeout)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    add_part_in_c(${name} ${source})
     can_be_grouped(${layer} ${name} ${source} groupable)
     if(groupable)
       list(APPEND grouped ${source})
@@ -181,7 +212,7 @@ function(can_be_grouped layer name source result)
   string(REGEX MATCHALL "\n#endif" ended "${head}")
   list(LENGTH begun begun)
   list(LENGTH ended ended)
-  if(layer MATCHES "^(unit|stress)$" AND NOT own AND begun EQUAL ended AND NOT name MATCHES "^unit\\.(dropin_|fulfil|waiting_stack$|interop_asio$|interop_nats_|interop_pplx$|steps_futoin$)|^stress\\.nats_")
+  if(layer MATCHES "^(unit|stress)$" AND NOT own AND begun EQUAL ended AND NOT name MATCHES "^unit\\.(dropin_|fulfil|waiting_stack$|interop_asio$|interop_binary|interop_nats_|interop_pplx$|steps_futoin$)|^stress\\.nats_")
     set(${result} ON PARENT_SCOPE)
   else()
     set(${result} OFF PARENT_SCOPE)

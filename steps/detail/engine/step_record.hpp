@@ -3,6 +3,7 @@
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uint32_t
 #include <cstdio>       // for snprintf
+#include <cstring>      // for memcpy
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for is_trivially_destructible_v
@@ -54,6 +55,81 @@ auto take_results(flow& f) {
   return Wanted::move_out(taken.values);
 }
 
+/// All results of the step before, for a function that looks at their types itself: `passed_results&&` is its only
+/// parameter behind `asi`.
+class passed_results {
+ public:
+  explicit passed_results(flow& f) : tag_(f.tag) {
+    if (tag_ == nullptr) return;
+    if (tag_->is_boxed() && f.limit == nullptr) {
+      values_ = results_of(f);
+      f.tag = nullptr;
+      return;
+    }
+    values_ = tag_->is_boxed() ? async::detail::allocate_block(tag_->size, tag_->align) : static_cast<void*>(slot_);
+    move_from(results_of(f));
+    clear_results(f);
+  }
+  passed_results(passed_results&& other)  // NOLINT: the values may throw as they move
+      : tag_(other.tag_), values_(other.values_) {
+    if (tag_ == nullptr || tag_->is_boxed()) {
+      other.tag_ = nullptr;
+    } else {
+      values_ = slot_;
+      move_from(other.values_);
+    }
+  }
+  passed_results& operator=(passed_results&&) = delete;
+  ~passed_results() {
+    if (tag_ == nullptr) return;
+    if (tag_->destroy != nullptr) tag_->destroy(values_);
+    if (tag_->is_boxed()) async::detail::free_block(values_, tag_->size, tag_->align);
+  }
+
+  /// Null: there are none.
+  const pack_tag* tag() const noexcept { return tag_; }
+  void* at(std::uint32_t i) const noexcept { return static_cast<std::byte*>(values_) + tag_->offsets[i]; }
+
+  /// Passes them to the next step of a flow, which has no results.
+  void pass_on(flow& f) {
+    if (tag_ == nullptr) return;
+    if (!tag_->is_boxed()) {
+      move_to(f.slot, values_);
+    } else if (f.limit == nullptr) {
+      ::new (static_cast<void*>(f.slot)) void*(std::exchange(values_, nullptr));
+      f.tag = std::exchange(tag_, nullptr);
+      return;
+    } else {
+      void* const memory = allocate_box(f, tag_->size, tag_->align);
+      move_to(memory, values_);
+      ::new (static_cast<void*>(f.slot)) void*(memory);
+    }
+    f.tag = tag_;
+  }
+
+ private:
+  void move_to(void* to, void* from) const {
+    if (tag_->move != nullptr) {
+      tag_->move(to, from);
+    } else {
+      std::memcpy(to, from, tag_->size);
+    }
+  }
+  /// On an exception this has nothing.
+  void move_from(void* values) {
+    try {
+      move_to(values_, values);
+    } catch (...) {
+      if (tag_->is_boxed()) async::detail::free_block(values_, tag_->size, tag_->align);
+      throw;
+    }
+  }
+
+  const pack_tag* tag_;
+  void* values_ = nullptr;
+  alignas(slot_align) std::byte slot_[slot_size];
+};
+
 /// Destroys the results before a step that takes none. When a destructor cancels the flow, this throws past the step's
 /// function to the engine.
 [[gnu::noinline]] inline void destroy_results_before(flow& f) {
@@ -71,9 +147,11 @@ void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... 
   if constexpr (sizeof...(P) == 0) {
     discard_results(f);
     function(asi, std::forward<Fixed>(fixed)...);
+  } else if constexpr ((std::is_same_v<P, passed_results&&> && ...)) {
+    function(asi, std::forward<Fixed>(fixed)..., passed_results(f));
   } else {
     using wanted = pack<wanted_value<P>...>;
-    if (f.tag != &wanted::tag && (f.tag == nullptr || !begins_with(*f.tag, wanted::tag))) [[unlikely]]
+    if (f.tag != &wanted::tag && !has_results(f, wanted::tag)) [[unlikely]]
       return mismatch(f, wanted::tag);
     auto values = take_results<wanted>(f);
     if (f.is_cancelled()) [[unlikely]]

@@ -172,6 +172,12 @@ inline void clear_results(flow& f) noexcept {
     destroy_results(f);
 }
 
+/// True when the flow's results begin with the types of `wanted`, perhaps by a conversion. Throws what that throws.
+inline bool has_results(flow& f, const pack_tag& wanted) {
+  if (f.tag == nullptr) return false;
+  return begins_with(*f.tag, wanted) || (f.tag->convert != nullptr && f.tag->convert(f, wanted));
+}
+
 /// Stores results. On an exception the flow has none.
 template <class... A>
 void put_results(flow& f, A&&... args) {

@@ -66,6 +66,8 @@ struct stored<T*> {
 template <class T>
 using stored_t = typename stored<std::decay_t<T>>::type;
 
+struct flow;
+
 /// Describes a list of values. A shorter list that begins with the same types has the same offsets.
 struct pack_tag {
   std::uint32_t count;
@@ -75,6 +77,8 @@ struct pack_tag {
   const std::uint32_t* offsets;
   void (*destroy)(void* values) noexcept;  // null: trivial
   void (*move)(void* to, void* from);      // null: copy the bytes
+  /// Results whose types are only known at run time: makes them those of `wanted`, or returns false. Null: cannot.
+  bool (*convert)(flow& f, const pack_tag& wanted);
 
   bool is_boxed() const noexcept;  // too large for the slot inside the flow
 };
@@ -86,6 +90,13 @@ constexpr bool needs_box(std::size_t size, std::size_t align) noexcept {
   return size > slot_size || align > slot_align;
 }
 inline bool pack_tag::is_boxed() const noexcept { return needs_box(size, align); }
+
+/// The conversion of a result whose type has one.
+template <class... T>
+inline constexpr bool (*conversion_of)(flow& f, const pack_tag& wanted) = nullptr;
+template <class T>
+  requires requires { &T::convert_results; }
+inline constexpr bool (*conversion_of<T>)(flow& f, const pack_tag& wanted) = &T::convert_results;
 
 /// The layout of a list of stored types.
 template <class... T>
@@ -159,7 +170,8 @@ struct pack {
                                                   types.data(),
                                                   offsets.data(),
                                                   (std::is_trivially_destructible_v<T> && ...) ? nullptr : &destroy,
-                                                  (std::is_trivially_copyable_v<T> && ...) ? nullptr : &move};
+                                                  (std::is_trivially_copyable_v<T> && ...) ? nullptr : &move,
+                                                  conversion_of<T...>};
 };
 
 /// True when values described by `given` begin with those of `wanted`.

@@ -23,7 +23,7 @@ class flow_result : public async::detail::result<T>, public promise_base {
       guarded(f, [&] {
         using wanted = pack<T>;
         if (failed) return;
-        if (f.tag != nullptr && begins_with(*f.tag, wanted::tag)) {
+        if (has_results(f, wanted::tag)) {
           this->value.set(std::get<0>(take_results<wanted>(f)));
           has_value = true;
         } else {

@@ -133,7 +133,7 @@ class flow_end final : public steps::detail::promise_base {
     steps::detail::guarded(f, [&] {
       if (failed) return;
       if constexpr (!std::is_void_v<T>) {
-        if (f.tag != nullptr && steps::detail::begins_with(*f.tag, wanted::tag)) {
+        if (steps::detail::has_results(f, wanted::tag)) {
           value.emplace(std::get<0>(steps::detail::take_results<wanted>(f)));
         } else {
           steps::detail::set_error(f, errors::InternalError,
