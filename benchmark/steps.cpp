@@ -26,6 +26,9 @@ int main(int argc, char** argv) {
   add("steps/parallel-8", "ns/parallel", "eight branches, forked and joined", 0.6);
   add("steps/mutex", "ns/section", "30,000 flows pass through one mutex and give way inside", 1);
   workloads.push_back({"steps/waiting", "bytes/flow", "resident memory of 100,000 flows that wait", 3, 3, false, true});
+  add("futoin/sequential", "ns/flow", "FutoIn's programs: a million flows, one after the other", 1.5, 9);
+  add("futoin/parallel", "ns/flow", "the same, 30,000 at a time, each waiting for a result", 4, 7);
+  add("futoin/wait loops", "ns/round", "30,000 loops that wait for results ten million times", 10, 7);
   bench::add_curve(workloads, {"growth/flows", "ns/flow", "flows are made, give way once and end", 0.5, 3},
                    "flows alive", bench::powers_of_ten(1'000'000));
   bench::add_curve(workloads, {"growth/timers cancelled", "ns/timer", "timers are armed, then cancelled", 0.3, 3},
