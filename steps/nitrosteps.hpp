@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
+#include <algorithm>    // for min, max
 #include <cstddef>      // for byte, size_t, max_align_t
 #include <cstdint>      // for uint32_t
 #include <cstdio>       // for fprintf
 #include <exception>    // for terminate
 #include <new>          // for destroying_delete_t
 #include <tuple>        // for tuple
-#include <type_traits>  // for is_same_v
+#include <type_traits>  // for conditional_t, invoke_result_t, is_same_v
 
 #include "async/event_loop.hpp"   // for event_loop
 #include "steps/iasyncsteps.hpp"  // for IAsyncSteps
@@ -52,10 +52,15 @@ struct MaxErrorText {};
 template <std::uint32_t N>
 struct BurstSize {};
 
+/// 1: what the object has no room for is in recycled blocks, as in an AsyncSteps: further steps, results, branches,
+/// state() and texts. The object is small then: it has room for ArenaBytes only. The other limits hold as ever.
+template <std::uint32_t N>
+struct MayAllocate {};
+
 /// The default limits: room for five nested steps with handlers, and for a few small branches.
 using defaults =
     std::tuple<MaxSteps<16>, MaxTimeouts<4>, MaxCancels<4>, MaxStackAllocs<8>, MaxParallel<4>, BranchBytes<256>,
-               MaxResultBytes<128>, MaxStateBytes<512>, MaxErrorText<128>, BurstSize<100>>;
+               MaxResultBytes<128>, MaxStateBytes<512>, MaxErrorText<128>, BurstSize<100>, MayAllocate<0>>;
 
 }  // namespace nitro
 
@@ -77,7 +82,7 @@ inline constexpr bool is_limit<Limit<N>> =
     std::is_same_v<Limit<N>, nitro::MaxParallel<N>> || std::is_same_v<Limit<N>, nitro::ArenaBytes<N>> ||
     std::is_same_v<Limit<N>, nitro::BranchBytes<N>> || std::is_same_v<Limit<N>, nitro::MaxResultBytes<N>> ||
     std::is_same_v<Limit<N>, nitro::MaxStateBytes<N>> || std::is_same_v<Limit<N>, nitro::MaxErrorText<N>> ||
-    std::is_same_v<Limit<N>, nitro::BurstSize<N>>;
+    std::is_same_v<Limit<N>, nitro::BurstSize<N>> || std::is_same_v<Limit<N>, nitro::MayAllocate<N>>;
 
 /// The values of the limits: the given ones, else the defaults.
 template <class List, class... Given>
@@ -89,6 +94,7 @@ struct limit_values<std::tuple<Default...>, Given...> {
 
   static constexpr std::uint16_t burst =
       static_cast<std::uint16_t>((std::min)(of<nitro::BurstSize>, std::uint32_t{0xFFFF}));
+  static constexpr bool may_allocate = of<nitro::MayAllocate> != 0;
   static constexpr std::size_t texts = 2 * (std::size_t{of<nitro::MaxErrorText>} + 1);
   static constexpr fixed_branch branch{
       static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
@@ -183,32 +189,53 @@ class NitroSteps final : public IAsyncSteps {
   static constexpr detail::flow_ops flow_functions{&detail::end_root, &release};
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 
-  template <std::size_t N>
-  struct alignas(std::max_align_t) bytes {
-    std::byte data[N == 0 ? 1 : N];
-  };
+  template <template <std::uint32_t> class Limit>
+  static constexpr std::size_t room(std::size_t each = 1) noexcept {
+    return (std::max)(std::size_t{1}, values::template of<Limit> * each);  // no array is empty
+  }
 
-  bytes<values::template of<nitro::MaxResultBytes>> results_;
-  bytes<values::template of<nitro::MaxStateBytes>> state_values_;
-  bytes<sizeof(State)> state_;
-  bytes<values::texts> texts_;
-  bytes<values::template of<nitro::MaxParallel> * values::branch.size()> branches_;
+  /// Memory for what a flow with MayAllocate has in blocks.
+  struct alignas(std::max_align_t) reserve {
+    std::byte results[room<nitro::MaxResultBytes>()];
+    alignas(std::max_align_t) std::byte state_values[room<nitro::MaxStateBytes>()];
+    alignas(State) std::byte state[sizeof(State)];
+    char texts[values::texts];
+    alignas(std::max_align_t) std::byte branches[room<nitro::MaxParallel>(values::branch.size())];
+  };
+  struct no_reserve {};
+
+  /// What get(reserve&) returns; null without one.
+  template <class Get>
+  auto from_reserve(Get get) noexcept {
+    if constexpr (values::may_allocate) {
+      return static_cast<std::invoke_result_t<Get, reserve&>>(nullptr);
+    } else {
+      return get(reserve_);
+    }
+  }
+
+  // What every flow uses lies together, in front.
   detail::limits limit_{values::template of<nitro::MaxSteps>,
                         values::template of<nitro::MaxTimeouts>,
                         values::template of<nitro::MaxCancels>,
                         values::template of<nitro::MaxStackAllocs>,
                         values::template of<nitro::MaxParallel>,
                         values::branch,
-                        branches_.data,
+                        from_reserve([](reserve& r) -> std::byte* { return r.branches; }),
                         nullptr,
-                        results_.data,
+                        from_reserve([](reserve& r) -> std::byte* { return r.results; }),
                         values::template of<nitro::MaxResultBytes>,
-                        state_.data,
-                        reinterpret_cast<char*>(texts_.data),
+                        from_reserve([](reserve& r) -> void* { return r.state; }),
+                        from_reserve([](reserve& r) -> char* { return r.texts; }),
                         static_cast<std::uint32_t>(values::texts),
                         this,
-                        {state_values_.data, state_values_.data + values::template of<nitro::MaxStateBytes>}};
+                        {from_reserve([](reserve& r) -> std::byte* { return r.state_values; }),
+                         from_reserve([](reserve& r) -> std::byte* {
+                           return r.state_values + values::template of<nitro::MaxStateBytes>;
+                         })},
+                        values::may_allocate};
   alignas(async::detail::cache_line) std::byte memory_[sizeof(detail::flow) + values::arena];
+  [[no_unique_address]] std::conditional_t<values::may_allocate, no_reserve, reserve> reserve_;
 };
 
 }  // namespace steps::inline v0_1

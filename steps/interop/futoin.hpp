@@ -34,12 +34,27 @@
 /// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. A class derived from ISync implements the functions
 ///   of steps::ISync instead of lock() and unlock(), which cannot be called either.
 /// - ExtError is derived from Error: put its catch clause first.
+/// - Branches of parallel() take turns step by step; there one runs on until it waits. Where an order across branches
+///   matters, use sync() or a single branch.
+/// - Durations are std::chrono::nanoseconds, in deferred() and in Limiter::Params::period: give them a unit, as in
+/// `10ms`.
+/// - A Throttle's period begins with an entry. The infos of DefenseRejected are other texts: compare the code.
+/// - error() from outside of step functions raises the error at the step in the loop's next turn, not within the call.
+/// - In unhandled-error hooks std::current_exception() is null: state().last_exception() has the exception.
+/// - `bool ok = asi;` and the same of handles need a static_cast<bool>; `if (asi)` does not.
+/// - error_info() is a view that converts to std::string; LoopLabel has view() instead of a conversion to const char*.
+/// - Nested names of the API's own machinery are not there (ExecPass, ErrorPass, CancelPass, ExecHandler, Callback,
+///   CallbackPass, StateMap, size_type, key_type, BURST_COUNT, UnwindException): take any callable by a template
+///   parameter, or as async::task. CycleResult is ri::AsyncTool::CycleResult. Instead of asyncsteps::UnwindException
+///   catch and rethrow `...`. Instead of shrink_to_fit() call release_memory(); instead of Throttle::reset() make a new
+///   one.
 /// - The binary interface is in steps/interop/binary.hpp: instead of asi.binary() write steps::interop::binary(asi),
 /// and
 ///   instead of asi.wrap(bsi) a function for steps::interop::wrap(bsi, f).
 /// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), IEventEmitter, ISpec.
-/// - NitroSteps keeps the branches of parallel() and the values of state() inside the object as well. MaxParallel (8),
-///   BranchBytes, ArenaBytes and MaxStateBytes of steps::nitro limit them, and may be given here, too.
+/// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
+///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
+///   all into the object.
 /// - success() and error() of a step that has ended are ignored outside of step functions. Other misuse is an
 ///   InternalError at the step, not the end of the program.
 namespace futoin::inline v0_1 {
@@ -129,6 +144,7 @@ using steps::nitro::MaxStackAllocs;
 using steps::nitro::MaxStateBytes;
 using steps::nitro::MaxSteps;
 using steps::nitro::MaxTimeouts;
+using steps::nitro::MayAllocate;
 /// Accepted and not needed: loops, sync() and await() take their memory from the arena.
 template <std::uint32_t N>
 struct MaxExtended {};
@@ -143,12 +159,10 @@ template <class Known, class... Limits>
 struct nitro_steps;
 template <class... Known>
 struct nitro_steps<std::tuple<Known...>> {
-  /// Defaults: captures as large as in that API, and more room for all that it does not limit.
   static constexpr std::uint32_t steps =
       ::steps::detail::limit_values<::steps::nitro::defaults, Known...>::template of<::steps::nitro::MaxSteps>;
-  using type =
-      ::steps::NitroSteps<Known..., ::steps::nitro::ArenaBytes<1024 + steps * 128>, ::steps::nitro::MaxParallel<8>,
-                          ::steps::nitro::BranchBytes<512>, ::steps::nitro::MaxStateBytes<4096>>;
+  using type = ::steps::NitroSteps<Known..., ::steps::nitro::MayAllocate<1>, ::steps::nitro::ArenaBytes<steps * 64>,
+                                   ::steps::nitro::MaxParallel<0xFFFF'FFFF>>;
 };
 template <class... Known, std::uint32_t N, class... Rest>
 struct nitro_steps<std::tuple<Known...>, nitro::MaxExtended<N>, Rest...> : nitro_steps<std::tuple<Known...>, Rest...> {

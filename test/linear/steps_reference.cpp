@@ -74,6 +74,12 @@ using nitro =
                       steps::nitro::MaxStackAllocs<40>, steps::nitro::MaxParallel<40>, steps::nitro::ArenaBytes<32768>,
                       steps::nitro::BranchBytes<8192>, steps::nitro::MaxErrorText<40>>;
 
+/// The same limits, and memory for hardly any step: nearly all of it is in blocks.
+using allocating_nitro =
+    steps::NitroSteps<steps::nitro::MaxSteps<200>, steps::nitro::MaxTimeouts<40>, steps::nitro::MaxCancels<40>,
+                      steps::nitro::MaxStackAllocs<40>, steps::nitro::MaxParallel<40>, steps::nitro::ArenaBytes<64>,
+                      steps::nitro::MayAllocate<1>>;
+
 /// Gives a pool tasks of up to 50 us, so that its flows go on now on this worker, now on that.
 class disturbance {
  public:
@@ -134,6 +140,9 @@ void compare_on_pool(std::size_t trees) {
 
 TEST_CASE("AsyncSteps runs random programs as the rules say") { compare<steps::AsyncSteps>(testing::rounds(250'000)); }
 TEST_CASE("NitroSteps runs random programs as the rules say") { compare<nitro>(testing::rounds(25'000)); }
+TEST_CASE("NitroSteps that may allocate runs random programs as the rules say") {
+  compare<allocating_nitro>(testing::rounds(25'000));
+}
 TEST_CASE("AsyncSteps runs random programs on a pool as the rules say") {
   compare_on_pool<steps::AsyncSteps>(testing::rounds(60'000));
 }
@@ -144,3 +153,6 @@ TEST_CASE("AsyncSteps is cancelled in any step as the rules say") {
   cancel_everywhere<steps::AsyncSteps>(testing::rounds(1000));
 }
 TEST_CASE("NitroSteps is cancelled in any step as the rules say") { cancel_everywhere<nitro>(testing::rounds(300)); }
+TEST_CASE("NitroSteps that may allocate is cancelled in any step as the rules say") {
+  cancel_everywhere<allocating_nitro>(testing::rounds(300));
+}

@@ -115,7 +115,7 @@ inline bool is_halted(flow& f) noexcept {
     misuse(f, exceeded);
     return false;
   }
-  if (static_cast<std::size_t>(f.end - f.top) < size) {
+  if (static_cast<std::size_t>(f.end - f.top) < size && !may_allocate(f)) {
     misuse(f, arena_exceeded(f));
     return false;
   }

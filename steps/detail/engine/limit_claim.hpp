@@ -10,7 +10,7 @@ namespace steps::inline v0_1::detail {
 
 /// True unless the flow has fixed memory with no room for `size` bytes: the mistake is known then.
 inline bool has_room(flow& f, std::size_t size) noexcept {
-  if (f.limit == nullptr || static_cast<std::size_t>(f.end - f.top) >= size) return true;
+  if (f.limit == nullptr || static_cast<std::size_t>(f.end - f.top) >= size || may_allocate(f)) return true;
   misuse(f, arena_exceeded(f));
   return false;
 }

@@ -61,7 +61,7 @@ class passed_results {
  public:
   explicit passed_results(flow& f) : tag_(f.tag) {
     if (tag_ == nullptr) return;
-    if (tag_->is_boxed() && f.limit == nullptr) {
+    if (tag_->is_boxed() && may_allocate(f)) {
       values_ = results_of(f);
       f.tag = nullptr;
       return;
@@ -95,7 +95,7 @@ class passed_results {
     if (tag_ == nullptr) return;
     if (!tag_->is_boxed()) {
       move_to(f.slot, values_);
-    } else if (f.limit == nullptr) {
+    } else if (may_allocate(f)) {
       ::new (static_cast<void*>(f.slot)) void*(std::exchange(values_, nullptr));
       f.tag = std::exchange(tag_, nullptr);
       return;

@@ -55,7 +55,7 @@ inline bool has_few_chunks(const flow& f) noexcept {
 /// Memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc, or Error in a flow
 /// with fixed memory.
 [[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
-  if (f.limit != nullptr) throw Error(errors::InternalError, arena_exceeded(f));
+  if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
   const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
   const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
   std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
@@ -146,7 +146,7 @@ inline void* results_of(flow& f) noexcept { return results_in(f, f.tag); }
 
 /// Memory for results that do not fit into the slot. Throws std::bad_alloc, or Error in a flow with fixed memory.
 inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
-  if (f.limit == nullptr) return async::detail::allocate_block(size, align);
+  if (may_allocate(f)) return async::detail::allocate_block(size, align);
   void* memory = f.root.parent_ == nullptr ? f.limit->results : f.limit->branch.results_of(f);
   std::size_t space = f.limit->result_size;
   if (std::align(align, size, memory, space) == nullptr) {
@@ -155,7 +155,7 @@ inline void* allocate_box(flow& f, std::size_t size, std::size_t align) {
   return memory;
 }
 inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align) noexcept {
-  if (f.limit == nullptr) async::detail::free_block(memory, size, align);
+  if (may_allocate(f)) async::detail::free_block(memory, size, align);
 }
 
 /// Destroys results that the flow has given up but whose memory has not moved.
@@ -204,7 +204,7 @@ void put_results(flow& f, A&&... args) {
 inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   void* const values = results_in(from, tag);
   void* memory = to.slot;
-  if (tag->is_boxed() && to.limit == nullptr) {
+  if (tag->is_boxed() && may_allocate(to)) {
     ::new (memory) void*(values);
   } else {
     struct rest {

@@ -159,6 +159,7 @@ struct limits {
   std::uint32_t texts_size;
   void* face;
   fixed_buffer values;
+  bool may_allocate = false;  // what does not fit is in recycled blocks, and so is all but the steps
 };
 
 struct pending_error {
@@ -226,6 +227,9 @@ struct flow : flow_state, async::detail::message {
   async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
   step root;                                      // its parent: of a branch, the parallel() step; else null
 };
+
+/// False in a flow with fixed memory.
+inline bool may_allocate(const flow& f) noexcept { return f.limit == nullptr || f.limit->may_allocate; }
 
 constexpr std::size_t fixed_branch::results_at() const noexcept { return rounded(sizeof(flow) + arena); }
 

@@ -28,7 +28,7 @@ class ASYNCSTEPS_SHARED unwinding final : public Error {
     if (above.state == nullptr) make_state(above);
     shared = &state_access::root(*above.state);
   }
-  if (f.limit == nullptr) {
+  if (may_allocate(f)) {
     void* const block = async::detail::allocate_block(sizeof(State));
     f.state = state_access::make(block, f, shared, nullptr);
   } else {
@@ -51,7 +51,7 @@ inline State& state_of(flow& f) {
   State* const s = std::exchange(f.state, nullptr);
   if (s == nullptr) return;
   std::destroy_at(s);
-  if (f.limit == nullptr) async::detail::free_block(s, sizeof(State));
+  if (may_allocate(f)) async::detail::free_block(s, sizeof(State));
 }
 
 /// Copies the texts of an error, which may not live long enough. Without memory the info is lost, and a code that is no

@@ -129,6 +129,10 @@ struct group_step : Face {
     limits* const limit = b.limit;
     if (limit == nullptr) [[likely]]
       return free_branch(b);
+    if (limit->may_allocate) {
+      ++limit->fresh_branches;
+      return free_branch(b);
+    }
     std::destroy_at(&b);
     limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
   }
@@ -138,10 +142,7 @@ struct group_step : Face {
   /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.
   step* add_branch() {
     flow& f = *this->flow_;
-    flow* const b = f.limit == nullptr
-                        ? ::new (async::detail::allocate_block(branch_block))
-                              flow(&ops, nullptr, branch_block - sizeof(flow), &resume, &end_message::branch_told)
-                        : add_fixed_branch(f);
+    flow* const b = f.limit == nullptr ? pooled_branch() : add_limited_branch(*f.limit);
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
     b->burst = 1;
@@ -149,20 +150,31 @@ struct group_step : Face {
     branches.append(*b);
     return &b->root;
   }
-  /// A branch in the root's memory for branches, see fixed_branch.
-  [[gnu::noinline]] flow* add_fixed_branch(flow& f) {
-    limits& limit = *f.limit;
-    void* memory = limit.spare_branch;
-    if (memory != nullptr) {
-      limit.spare_branch = *static_cast<void**>(memory);
-    } else if (limit.fresh_branches != 0) {
-      --limit.fresh_branches;
-      memory = std::exchange(limit.fresh_branch, limit.fresh_branch + limit.branch.size());
-    } else {
-      misuse(f, "the flow exceeds nitro::MaxParallel");
+  static flow* pooled_branch() {
+    return ::new (async::detail::allocate_block(branch_block))
+        flow(&ops, nullptr, branch_block - sizeof(flow), &resume, &end_message::branch_told);
+  }
+  static void* reserved_branch(limits& limit) noexcept {
+    if (void* const used = limit.spare_branch; used != nullptr) {
+      limit.spare_branch = *static_cast<void**>(used);
+      return used;
+    }
+    --limit.fresh_branches;
+    return std::exchange(limit.fresh_branch, limit.fresh_branch + limit.branch.size());
+  }
+  /// A branch of a flow with limits: in the root's memory for branches, see fixed_branch, or in a block.
+  [[gnu::noinline]] flow* add_limited_branch(limits& limit) {
+    if (limit.spare_branch == nullptr && limit.fresh_branches == 0) {
+      misuse(*this->flow_, "the flow exceeds nitro::MaxParallel");
       return nullptr;
     }
-    flow* const b = ::new (memory) flow(&ops, nullptr, limit.branch.arena, &resume, nullptr);
+    flow* b;
+    if (limit.may_allocate) {
+      b = pooled_branch();
+      --limit.fresh_branches;
+    } else {
+      b = ::new (reserved_branch(limit)) flow(&ops, nullptr, limit.branch.arena, &resume, nullptr);
+    }
     b->limit = &limit;
     return b;
   }
