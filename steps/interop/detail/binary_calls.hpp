@@ -52,6 +52,12 @@ struct binary_calls {
     } catch (...) {  // no memory for the message: a step that waits goes on doing so
     }
   }
+  /// A step needs a function.
+  template <class Callback>
+  static Callback given(Callback f) {
+    if (f == nullptr) throw Error(errors::InternalError, "a step in C without a function");
+    return f;
+  }
   template <class F>
   static void with_handler(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback eh, F&& add) {
     if (eh != nullptr) {
@@ -65,7 +71,8 @@ struct binary_calls {
   static void add(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_execute_callback f,
                   FutoInAsyncSteps_error_callback eh) {
     call(bsi, [&](IAsyncSteps& asi) {
-      with_handler(bsi, data, eh, [&](auto... handler) { asi.add(c_step(bsi->api, f, data), std::move(handler)...); });
+      with_handler(bsi, data, eh,
+                   [&](auto... handler) { asi.add(c_step(bsi->api, given(f), data), std::move(handler)...); });
     });
   }
   static FutoInAsyncSteps* parallel(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback eh) {
@@ -118,17 +125,17 @@ struct binary_calls {
     call(bsi, [&](IAsyncSteps& asi) { asi.setTimeout(ms(timeout_ms)); });
   }
   static void set_cancel(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_cancel_callback ch) {
-    call(bsi, [&](IAsyncSteps& asi) { asi.setCancel(c_cancel(bsi->api, ch, data)); });
+    call(bsi, [&](IAsyncSteps& asi) { asi.setCancel(c_cancel(bsi->api, given(ch), data)); });
   }
   static void wait_external(FutoInAsyncSteps* bsi) {
     call(bsi, [](IAsyncSteps& asi) { asi.waitExternal(); });
   }
   static void loop(FutoInAsyncSteps* bsi, void* data, void (*f)(FutoInAsyncSteps*, void*), const char* label) {
-    call(bsi, [&](IAsyncSteps& asi) { asi.loop(c_body(bsi->api, f, data), label); });
+    call(bsi, [&](IAsyncSteps& asi) { asi.loop(c_body(bsi->api, given(f), data), label); });
   }
   static void repeat(FutoInAsyncSteps* bsi, void* data, std::size_t count,
                      void (*f)(FutoInAsyncSteps*, void*, std::size_t), const char* label) {
-    call(bsi, [&](IAsyncSteps& asi) { asi.repeat(count, c_counted_body(bsi->api, f, data), label); });
+    call(bsi, [&](IAsyncSteps& asi) { asi.repeat(count, c_counted_body(bsi->api, given(f), data), label); });
   }
   static void break_loop(FutoInAsyncSteps* bsi, const char* label) {
     call(bsi, [&](IAsyncSteps& asi) { asi.breakLoopNoThrow(label); });
@@ -156,7 +163,7 @@ struct binary_calls {
                        FutoInAsyncSteps_error_callback eh) {
     call(bsi, [&](IAsyncSteps& asi) {
       with_handler(bsi, data, eh, [&](auto... handler) {
-        c_step step(bsi->api, f, data);
+        c_step step(bsi->api, given(f), data);
         if (object->api == &binary_sync_api) {
           asi.sync(static_cast<lockable*>(object)->object, std::move(step), std::move(handler)...);
         } else {

@@ -25,8 +25,8 @@ class lock_holder final : public foreign_flow {
   /// In a step of the other flow, which waits if the object is taken.
   void lock(ISync& object);
 
-  bool has_place = false;
-  int nested = 0;  // further locks of the same root
+  bool has_place = false;  // written under the lock of `all`
+  int nested = 0;          // further locks of the same root; likewise
 
  private:
   bool has_turned() override;
@@ -65,6 +65,11 @@ class lock_holders {
     if (found == holders_.end() || found->second->nested-- != 0) return;
     last = std::move(found->second);
     holders_.erase(found);
+  }
+  /// In the holder's flow. Branches of one root look for it on several threads.
+  void has_entered(lock_holder& holder) noexcept {
+    const std::lock_guard<std::mutex> together(lock_);
+    holder.has_place = true;
   }
   void remove(lock_holder& holder) {
     std::unique_ptr<lock_holder> last;
@@ -118,7 +123,7 @@ inline lockable::lockable(ISync& o) noexcept : FutoInSync(&binary_sync_api), obj
 
 inline void lock_holder::lock(ISync& object) {
   flow().sync(object, [this](IAsyncSteps& asi) {
-    has_place = true;
+    all_.has_entered(*this);
     asi.waitExternal();
   });
   execute();

@@ -296,5 +296,7 @@ TEST_CASE("misuse by C is an error of the step") {
   CHECK(attempt([](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
           if (b->api->stack(b, std::size_t{1} << 40, nullptr) != nullptr) std::abort();
         }) == "InternalError");
+  CHECK(attempt([](FutoInAsyncSteps* b, void*, const FutoInArgs*) { b->api->add(b, nullptr, nullptr, nullptr); }) ==
+        "InternalError");
   CHECK(attempt([](FutoInAsyncSteps* b, void*, const FutoInArgs*) { b->api->free(b); }).empty());
 }
