@@ -87,7 +87,7 @@ template <class C>
 std::uint32_t length_of(const C* text, std::uint32_t given) {
   if (given != 0 || text == nullptr) return given;
   const std::size_t length = std::char_traits<C>::length(text);
-  if (length > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();
+  if (length > (std::numeric_limits<std::uint32_t>::max)()) throw std::bad_alloc();
   return static_cast<std::uint32_t>(length);
 }
 inline std::uint32_t length_of(const FutoInBinaryValue& v) {
@@ -238,7 +238,7 @@ struct list_type {
   static constexpr FutoInTypeFlags flags = Flags;
   static FutoInBinaryValue lend(void* object) {
     auto& list = *static_cast<List*>(object);
-    if (list.size() > std::numeric_limits<std::uint32_t>::max()) {
+    if (list.size() > (std::numeric_limits<std::uint32_t>::max)()) {
       throw Error(errors::InternalError, "a result is too long for a step in C");
     }
     FutoInBinaryValue v{};

@@ -44,7 +44,7 @@ class foreign_flow {
     if (!turn.have_work) return;
     if (turn.delay <= turn.delay.zero()) return drive_soon();
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(turn.delay).count();
-    constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+    constexpr std::uint32_t most = (std::numeric_limits<std::uint32_t>::max)();
     FutoInAsyncSteps& bsi = *link_->bsi;
     timer_ = bsi.api->sched_deferred(&bsi, ms > most ? most : static_cast<std::uint32_t>(ms), this, [](void* self) {
       static_cast<foreign_flow*>(self)->has_timer_ = false;
