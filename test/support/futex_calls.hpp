@@ -48,7 +48,11 @@ class futex_calls {
 
 }  // namespace testing
 
-extern "C" long syscall(long number, ...) noexcept {
+extern "C" long syscall(long number, ...)
+#if defined(__GLIBC__)
+    noexcept
+#endif
+{
   using function = long (*)(long, ...);
   static constinit std::atomic<function> known{nullptr};
   function next = known.load(std::memory_order_relaxed);
