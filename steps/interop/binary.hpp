@@ -32,7 +32,9 @@ namespace steps::inline v0_1::interop {
 /// Exceptions  std::bad_alloc; Error outside of a running step function, and when a flow with fixed memory has no room.
 /// Memory      an object of asi.stack(). In a flow with fixed memory, results of steps in C are in other memory.
 /// Lifetime    the step's; of a root, until the next execution is built.
-inline FutoInAsyncSteps& binary(IAsyncSteps& asi) { return asi.stack<detail::binary_steps>(&detail::binary_api, &asi); }
+inline FutoInAsyncSteps& binary(IAsyncSteps& asi) {
+  return asi.stack<detail::binary_steps>(&detail::binary_api(), &asi);
+}
 
 /// Puts steps in C++ into a step of whatever runtime. f(IAsyncSteps&) adds them; the first one gets `args`, the results
 /// of the last one are those of the step.
@@ -99,14 +101,14 @@ class binary_sync {
 template <class F>
 void sync(IAsyncSteps& asi, FutoInSync& object, F&& f) {
   static_assert(steps::detail::is_step_function<std::decay_t<F>>);
-  detail::sync_with(asi, object, detail::binary_api, std::forward<F>(f));
+  detail::sync_with(asi, object, detail::binary_api(), std::forward<F>(f));
 }
 /// The same with an error handler, which runs before the place is given back.
 template <class F, class E>
 void sync(IAsyncSteps& asi, FutoInSync& object, F&& f, E&& onerror) {
   static_assert(steps::detail::is_step_function<std::decay_t<F>>);
   static_assert(steps::detail::is_error_handler<std::decay_t<E>>);
-  detail::sync_with(asi, object, detail::binary_api, std::forward<F>(f), std::forward<E>(onerror));
+  detail::sync_with(asi, object, detail::binary_api(), std::forward<F>(f), std::forward<E>(onerror));
 }
 
 }  // namespace steps::inline v0_1::interop

@@ -164,7 +164,7 @@ struct binary_calls {
     call(bsi, [&](IAsyncSteps& asi) {
       with_handler(bsi, data, eh, [&](auto... handler) {
         c_step step(bsi->api, given(f), data);
-        if (object->api == &binary_sync_api) {
+        if (object->api == &binary_sync_api()) {
           asi.sync(static_cast<lockable*>(object)->object, std::move(step), std::move(handler)...);
         } else {
           sync_with(asi, *object, *bsi->api, std::move(step), std::move(handler)...);
@@ -220,8 +220,7 @@ struct binary_calls {
   }
 };
 
-/// The table itself, by whose address a flow of this library is known.
-ASYNCSTEPS_SHARED inline constexpr FutoInAsyncStepsAPI binary_api{{{
+ASYNCSTEPS_SHARED inline constexpr FutoInAsyncStepsAPI table_of_steps{{{
     &binary_calls::add,
     &binary_calls::parallel,
     &binary_calls::state_variable,
@@ -248,5 +247,8 @@ ASYNCSTEPS_SHARED inline constexpr FutoInAsyncStepsAPI binary_api{{{
     &binary_calls::sched_is_valid,
     &binary_calls::is_same_thread,
 }}};
+
+/// The table by whose address a flow of this library is known.
+inline const FutoInAsyncStepsAPI& binary_api() noexcept { return table_of_steps; }
 
 }  // namespace steps::inline v0_1::interop::detail

@@ -29,7 +29,7 @@ class lock_holder final : public foreign_flow {
   int nested = 0;          // further locks of the same root; likewise
 
  private:
-  bool has_turned() override;
+  inline bool has_turned() override;  // inline here: else each file has the class
   /// The object has refused: tells the step. This is gone afterwards.
   void refused();
 
@@ -106,20 +106,25 @@ struct lockable : FutoInSync {
   lock_holders holders;
 };
 
-/// The table itself, by whose address an object of this library is known.
-ASYNCSTEPS_SHARED inline constexpr FutoInSyncAPI binary_sync_api{{{
-    [](FutoInAsyncSteps* bsi, FutoInSync* sync) {
-      auto& self = *static_cast<lockable*>(sync);
-      try {
-        self.holders.lock(*bsi, self.object);
-      } catch (...) {
-        bsi->api->handle_error(bsi, errors::InternalError.c_str(), "no memory for a place in a sync object");
-      }
-    },
-    [](FutoInAsyncSteps* bsi, FutoInSync* sync) { static_cast<lockable*>(sync)->holders.unlock(*bsi); },
-}}};
+/// The functions of the table. No exception leaves them.
+struct lockable_calls {
+  static void lock(FutoInAsyncSteps* bsi, FutoInSync* sync) noexcept {
+    auto& self = *static_cast<lockable*>(sync);
+    try {
+      self.holders.lock(*bsi, self.object);
+    } catch (...) {
+      bsi->api->handle_error(bsi, errors::InternalError.c_str(), "no memory for a place in a sync object");
+    }
+  }
+  static void unlock(FutoInAsyncSteps* bsi, FutoInSync* sync) { static_cast<lockable*>(sync)->holders.unlock(*bsi); }
+};
 
-inline lockable::lockable(ISync& o) noexcept : FutoInSync(&binary_sync_api), object(o) {}
+ASYNCSTEPS_SHARED inline constexpr FutoInSyncAPI table_of_sync{{{&lockable_calls::lock, &lockable_calls::unlock}}};
+
+/// The table by whose address an object of this library is known.
+inline const FutoInSyncAPI& binary_sync_api() noexcept { return table_of_sync; }
+
+inline lockable::lockable(ISync& o) noexcept : FutoInSync(&binary_sync_api()), object(o) {}
 
 inline void lock_holder::lock(ISync& object) {
   flow().sync(object, [this](IAsyncSteps& asi) {

@@ -72,7 +72,7 @@ inline void begin_with(IAsyncSteps& asi, const FutoInArgs* args, binary_results*
 
 template <class F>
 void wrap(FutoInAsyncSteps& bsi, const FutoInArgs* args, F&& f) noexcept {
-  if (bsi.api == &binary_api) {
+  if (bsi.api == &binary_api()) {
     return binary_calls::call(&bsi, [&](IAsyncSteps& asi) {
       begin_with(asi, args, static_cast<binary_steps&>(bsi).lent_here());
       f(asi);
