@@ -4,7 +4,7 @@
 #include <any>          // for any
 #include <cstddef>      // for byte, size_t
 #include <cstring>      // for memmove
-#include <exception>    // for exception_ptr
+#include <exception>    // for exception, exception_ptr
 #include <functional>   // for less
 #include <map>          // for map
 #include <string>       // for basic_string
@@ -107,6 +107,16 @@ class State {
   template <class F>
   void set_catch_trace(F&& f) {
     shared().trace_.set(std::forward<F>(f));
+  }
+  /// Replaces the info of the error, for a handler that lets it pass. The text is copied.
+  void set_error_info(std::string_view info);
+  /// Calls the hook of set_catch_trace(), if there is one: for code that catches an exception itself.
+  void catch_trace(const std::exception& e) {
+    if (const auto& trace = shared().trace_) trace(e);
+  }
+  /// Calls the hook of set_unhandled_error(), if there is one: for code that runs steps on its own.
+  void unhandled_error(ErrorCode code) {
+    if (const auto& unhandled = shared().unhandled_) unhandled(code);
   }
 
  private:
@@ -225,5 +235,7 @@ struct state_access {
 };
 
 }  // namespace detail
+
+inline void State::set_error_info(std::string_view info) { detail::state_access::keep_info(*this, info); }
 
 }  // namespace steps::inline v0_1

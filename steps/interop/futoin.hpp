@@ -51,7 +51,9 @@
 /// - The binary interface is in steps/interop/binary.hpp: instead of asi.binary() write steps::interop::binary(asi),
 /// and
 ///   instead of asi.wrap(bsi) a function for steps::interop::wrap(bsi, f).
-/// - Not there: memory pools, stats(), copyFrom(), sync_root_id(), IEventEmitter, ISpec.
+/// - Not there: memory pools, stats(), sync_root_id(), IEventEmitter, ISpec, and copyFrom(), which FTN12 deprecates:
+/// write
+///   a function that adds the steps.
 /// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
 ///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
 ///   all into the object.

@@ -195,3 +195,39 @@ TEST_CASE_TEMPLATE("a hook that replaces itself stays until it has returned", Fl
   }
   CHECK(seen == lines{text, "E", "E"});
 }
+
+TEST_CASE_TEMPLATE("a handler replaces the info of an error that it lets pass", Flow, STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  lines seen;
+  std::string text = "inner";
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.add([](IAsyncSteps& inner) { inner.error("Code", "first"); },
+                [&](IAsyncSteps& inner, ErrorCode) {
+                  inner.state().set_error_info(text + ": " + inner.state().error_info().str());
+                  text = "gone";
+                });
+      },
+      [&](IAsyncSteps& asi, ErrorCode code) {
+        seen.push_back(std::string(code) + ", " + asi.state().error_info().str());
+        asi.success();
+      });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"Code, inner: first"});
+}
+
+TEST_CASE_TEMPLATE("code that runs steps on its own calls the hooks of the state", Flow, STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  flow.state().catch_trace(std::runtime_error("nobody listens"));
+  flow.state().unhandled_error("nobody listens");
+  lines seen;
+  flow.state().set_catch_trace([&](const std::exception& e) { seen.push_back(e.what()); });
+  flow.state().set_unhandled_error([&](ErrorCode code) { seen.push_back(std::string(code)); });
+  flow.state().catch_trace(std::runtime_error("caught"));
+  flow.state().unhandled_error("Unhandled");
+  CHECK(seen == lines{"caught", "Unhandled"});
+  CHECK(flow);
+}
