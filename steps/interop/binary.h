@@ -169,7 +169,9 @@ ASYNCSTEPS_EXTENSION_ struct FutoInAsyncStepsAPI_ {
       /* Adds a step that runs branches; each call on what it returns makes one. */
       FutoInAsyncSteps* (*parallel)(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback eh);
       /* The value of a key, made by `allocate` when there is none yet; `cleanup` is called when the flow goes. NULL
-       * when it returns NULL, or when the value of that key was made in C++. */
+       * when it returns NULL, or when the value of that key was made in C++. With `allocate` NULL the value is only
+       * looked up, and two keys are reserved: "error_info" is the info of the last error (const char*, until the next
+       * error), "last_exception" a std::exception_ptr of C++. */
       void* (*stateVariable)(FutoInAsyncSteps* bsi, void* data, const char* name, void* (*allocate)(void* data),
                              void (*cleanup)(void* data, void* value));
       /* Memory that lives as long as the step; `cleanup` may be NULL. */

@@ -4,7 +4,7 @@
 #include <chrono>       // for milliseconds
 #include <cstddef>      // for ptrdiff_t, size_t
 #include <cstdint>      // for uint32_t
-#include <exception>    // for exception
+#include <exception>    // for exception, exception_ptr
 #include <memory>       // for shared_ptr, unique_ptr
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
@@ -88,8 +88,10 @@ struct binary_calls {
                               void (*cleanup)(void*, void*)) {
     void* found = nullptr;
     call(bsi, [&](IAsyncSteps& asi) {
+      if (allocate == nullptr && (found = fact(asi.state(), name)) != nullptr) return;
       std::any& value = asi.state()[name];
       if (!value.has_value()) {
+        if (allocate == nullptr) return;
         struct owner {
           void* data;
           void (*cleanup)(void*, void*);
@@ -104,6 +106,13 @@ struct binary_calls {
       if (const auto* const kept = std::any_cast<std::shared_ptr<void>>(&value)) found = kept->get();
     });
     return found;
+  }
+  /// The value of a key that FTN12 reserves; null for any other.
+  static void* fact(const State& state, std::string_view name) noexcept {
+    if (name == "error_info") return const_cast<char*>(state.error_info().c_str());
+    // The second spelling is that of the specification.
+    if (name != "last_exception" && name != "last_execption") return nullptr;
+    return const_cast<std::exception_ptr*>(&state.last_exception());
   }
   static void* stack(FutoInAsyncSteps* bsi, std::size_t size, void (*cleanup)(void*)) {
     void* made = nullptr;

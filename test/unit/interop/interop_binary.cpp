@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -255,10 +256,14 @@ TEST_CASE("errors pass between C and C++, with their infos") {
     bsi.api->add(
         &bsi, &log,
         [](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
-          wrap(*b, [](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.error("FromCpp"); }); });
+          wrap(*b, [](IAsyncSteps& asi) { asi.add([](IAsyncSteps& inner) { inner.error("FromCpp", "info"); }); });
         },
         [](FutoInAsyncSteps* b, void* to, const char* code) {
-          static_cast<std::vector<std::string>*>(to)->push_back(code);
+          auto& all = *static_cast<std::vector<std::string>*>(to);
+          all.push_back(code);
+          all.push_back(static_cast<const char*>(b->api->stateVariable(b, nullptr, "error_info", nullptr, nullptr)));
+          const void* const last = b->api->stateVariable(b, nullptr, "last_exception", nullptr, nullptr);
+          if (*static_cast<const std::exception_ptr*>(last) != nullptr) all.push_back("thrown");
           b->api->success(b, nullptr);
         });
     bsi.api->add(
@@ -268,7 +273,7 @@ TEST_CASE("errors pass between C and C++, with their infos") {
           b->api->success(b, nullptr);
         });
   });
-  CHECK(log == std::vector<std::string>{"FromC, an info", "FromCpp", "InternalError"});
+  CHECK(log == std::vector<std::string>{"FromC, an info", "FromCpp", "info", "thrown", "InternalError"});
 }
 
 TEST_CASE("misuse by C is an error of the step") {

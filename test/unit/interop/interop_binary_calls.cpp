@@ -258,6 +258,7 @@ TEST_CASE("values of state() and of stack() are freed with the flow and the step
       CHECK(bsi.api->stateVariable(&bsi, &counts, "v", &value::make, &value::free) == &counts);
       CHECK(bsi.api->stateVariable(&bsi, nullptr, "v", nullptr, nullptr) == &counts);
       CHECK(bsi.api->stateVariable(&bsi, nullptr, "w", [](void*) -> void* { return nullptr; }, nullptr) == nullptr);
+      CHECK(bsi.api->stateVariable(&bsi, nullptr, "x", nullptr, nullptr) == nullptr);
       asi.state()["cpp"] = 1;
       CHECK(bsi.api->stateVariable(&bsi, nullptr, "cpp", nullptr, nullptr) == nullptr);
       void* const memory = bsi.api->stack(&bsi, 100, [](void*) { ++*freed_at; });
