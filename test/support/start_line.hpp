@@ -22,6 +22,23 @@ class start_line {
   std::atomic<std::size_t> missing_;
 };
 
+/// A std::latch that sleeps by yielding: with g++ 12 for Windows a wait of std::latch or std::barrier may last for
+/// ever.
+class countdown {
+ public:
+  explicit countdown(std::size_t count) noexcept : missing_(count) {}
+  countdown(const countdown&) = delete;
+  countdown& operator=(const countdown&) = delete;
+
+  void count_down() noexcept { missing_.fetch_sub(1, std::memory_order_acq_rel); }
+  void wait() const noexcept {
+    while (missing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<std::size_t> missing_;
+};
+
 /// Runs body(0) .. body(count - 1) each on a thread of its own, lets them go at the same moment, and joins them.
 template <class Body>
 void run_threads(std::size_t count, Body body) {

@@ -50,7 +50,11 @@ class fail_thread {
 extern "C" [[gnu::weak]] int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                              void* argument) noexcept {
+                              void* argument)
+#if defined(__GLIBC__)
+    noexcept
+#endif
+{
   using function = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto next = __interceptor_pthread_create != nullptr
                                ? &__interceptor_pthread_create

@@ -122,11 +122,15 @@ struct keeper {
 /// False when the thread is ending.
 inline bool open_cache() {
   if (cache.closed) return false;
+#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
+  if (!cache.open) platform::keep_until_thread_end<keeper>();
+#else
   if (!cache.open)
     static_cast<void>([]() -> keeper& {
       static thread_local keeper k;  // one per module, of which a thread makes the first only: see `open`
       return k;
     }());
+#endif
   return true;
 }
 

@@ -48,6 +48,12 @@
 #elif ASYNCSTEPS_ON_WINDOWS
 #include <malloc.h>
 
+#if defined(__MINGW32__)
+#include <pthread.h>
+
+#include <new>
+#endif
+
 #if defined(_MSC_VER)
 #include <intrin.h>
 #pragma comment(lib, "synchronization")  // elsewhere: -lsynchronization
@@ -439,6 +445,56 @@ inline void set_thread_name(const char* name) noexcept {
   static_cast<void>(name);
 #endif
 }
+
+// --- the end of a thread -------------------------------------------------------------------------------------------
+
+/// Whether the destructors of a thread's variables run when the variables without destructors are gone. With g++ for
+/// Windows they do: its emulation of thread_local frees all of them first, and the destructors find zeroed copies.
+#if defined(__MINGW32__) && defined(__GNUC__) && !defined(__clang__)
+#define ASYNCSTEPS_EMULATED_THREAD_LOCALS 1
+
+namespace platform {
+struct thread_end_call {
+  virtual ~thread_end_call() = default;
+  thread_end_call* next = nullptr;
+};
+template <class Keeper>
+struct kept_until_thread_end final : thread_end_call {
+  Keeper keeper;
+};
+
+/// Of the calls that a thread makes at its end. Functions of keys are called in the order in which the keys were made.
+inline pthread_key_t thread_end_key() noexcept {
+  static const pthread_key_t made = [] {
+    pthread_key_t key{};
+    static_cast<void>(::pthread_key_create(&key, [](void* calls) {
+      for (auto* call = static_cast<thread_end_call*>(calls); call != nullptr;) {
+        thread_end_call* const done = call;
+        call = call->next;
+        delete done;
+      }
+    }));
+    return key;
+  }();
+  return made;
+}
+/// Before the emulation makes its own key, at the first use of a thread_local.
+[[gnu::constructor(101)]] static void make_thread_end_key() { static_cast<void>(thread_end_key()); }
+
+/// Makes a Keeper, whose destructor runs when the thread ends, newest first, and finds all thread-local variables as
+/// they were. Not in the main thread, which takes the process along. Without memory there is none.
+template <class Keeper>
+void keep_until_thread_end() noexcept {
+  auto* const made = new (std::nothrow) kept_until_thread_end<Keeper>;
+  if (made == nullptr) return;
+  const pthread_key_t key = thread_end_key();
+  made->next = static_cast<thread_end_call*>(::pthread_getspecific(key));
+  static_cast<void>(::pthread_setspecific(key, static_cast<thread_end_call*>(made)));
+}
+}  // namespace platform
+#else
+#define ASYNCSTEPS_EMULATED_THREAD_LOCALS 0
+#endif
 
 // --- fork() ----------------------------------------------------------------------------------------------------------
 

@@ -162,8 +162,14 @@ ASYNCSTEPS_SHARED inline bool keep_seats() {
     }
   };
   if (has_ended) return false;
+#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
+  static constinit thread_local bool is_kept = false;
+  if (!is_kept) platform::keep_until_thread_end<keeper>();
+  is_kept = true;
+#else
   static thread_local keeper at_thread_end;
   static_cast<void>(at_thread_end);
+#endif
   return true;
 }
 

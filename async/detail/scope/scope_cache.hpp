@@ -75,8 +75,12 @@ struct keeper {
 
 inline void keep() {
   if (mine.is_kept) return;
+#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
+  platform::keep_until_thread_end<keeper>();
+#else
   static thread_local keeper at_thread_end;  // one per module, of which a thread makes the first only
   static_cast<void>(at_thread_end);
+#endif
 }
 
 [[gnu::noinline]] inline void refill() {

@@ -236,9 +236,13 @@ inline bool is_tracing() noexcept { return tracing.is_active(); }
 
 inline void trace_record(const trace_event& e) noexcept {
   tracing.record(this_trace.log, this_trace.name, e, []() noexcept {
-    if (this_trace.has_ended) return false;        // the log would not be given back
+    if (this_trace.has_ended) return false;  // the log would not be given back
+#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
+    platform::keep_until_thread_end<trace_leave>();
+#else
     static thread_local const trace_leave at_end;  // one per module: more than one is harmless
     static_cast<void>(at_end);
+#endif
     return true;
   });
 }

@@ -115,6 +115,7 @@ TEST_CASE("the future throws the error, a shared one each time that it is asked"
   CHECK_THROWS_WITH_AS(end.get(), "neither", std::runtime_error);
 }
 
+#if !defined(_WIN32) || !defined(FULFIL_STANDARD)  // there std::call_once never returns after it has thrown
 TEST_CASE("a value whose constructor throws becomes the error, and nothing of it is left") {
   auto promise = pooled<counted>();
   auto future = promise.get_future();
@@ -136,6 +137,7 @@ TEST_CASE("a value whose constructor throws becomes the error, and nothing of it
   good = pooled<counted>();
   CHECK(counted::alive == 0);
 }
+#endif
 
 TEST_CASE("a promise that has been set can be destroyed before and after its future") {
   for (const bool promise_first : {true, false}) {

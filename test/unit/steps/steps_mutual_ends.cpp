@@ -3,16 +3,15 @@
 
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <cstddef>
 #include <functional>
-#include <latch>
 #include <memory>
 #include <vector>
 
 #include "steps/asynctool.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
+#include "support/start_line.hpp"
 
 // Callbacks that destroy flows of each other's loops at the same time: none of them waits for the other to return.
 
@@ -30,11 +29,11 @@ event_loop* loop_of(AsyncTool& tool) { return &static_cast<event_loop&>(tool); }
 
 /// Has calls[i] run in a callback of loops[i], all at the same time, and waits for them.
 void at_once(const std::vector<event_loop*>& loops, const std::vector<std::function<void()>>& calls) {
-  std::barrier<> together(static_cast<std::ptrdiff_t>(calls.size()));
-  std::latch done(static_cast<std::ptrdiff_t>(calls.size()));
+  testing::start_line together(calls.size());
+  testing::countdown done(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
     loops[i]->post([&, i] {
-      together.arrive_and_wait();
+      together.wait();
       calls[i]();
       done.count_down();
     });
@@ -43,7 +42,7 @@ void at_once(const std::vector<event_loop*>& loops, const std::vector<std::funct
 }
 
 /// A step that waits for ever.
-void park(AsyncSteps& flow, std::latch& parked, std::atomic<int>& cancelled) {
+void park(AsyncSteps& flow, testing::countdown& parked, std::atomic<int>& cancelled) {
   flow.add([&parked, &cancelled, h = held()](IAsyncSteps& asi) {
     asi.setCancel([&cancelled, inner = held()] { ++cancelled; });
     parked.count_down();
@@ -55,7 +54,7 @@ void park(AsyncSteps& flow, std::latch& parked, std::atomic<int>& cancelled) {
 TEST_CASE("two callbacks on two loops destroy flows that wait on each other's loop") {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> cancelled{0};
-    std::latch parked(2);
+    testing::countdown parked(2);
     AsyncTool a, b;
     auto on_a = std::make_unique<AsyncSteps>(a);
     auto on_b = std::make_unique<AsyncSteps>(b);
@@ -72,8 +71,8 @@ TEST_CASE("two callbacks on two loops destroy flows that wait on each other's lo
 
 TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
   std::atomic<int> cancelled{0};
-  std::latch parked(2), done(2);
-  std::barrier<> together(2);
+  testing::countdown parked(2), done(2);
+  testing::start_line together(2);
   AsyncTool a, b;
   auto on_a = std::make_unique<AsyncSteps>(a);
   auto on_b = std::make_unique<AsyncSteps>(b);
@@ -86,7 +85,7 @@ TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
   const auto destroy = [&](std::unique_ptr<AsyncSteps>& other) {
     return [&](IAsyncSteps& asi) {
       asi.add([&](IAsyncSteps&) {
-        together.arrive_and_wait();
+        together.wait();
         other.reset();
       });
       asi.add([&](IAsyncSteps&) { done.count_down(); });
@@ -103,13 +102,13 @@ TEST_CASE("steps of flows destroy flows that wait on each other's loop") {
 TEST_CASE("two callbacks destroy flows that each other's loop has not begun to execute") {
   for (int round = 0; round < 20; ++round) {
     AsyncTool a, b;
-    std::barrier<> sent(2);
+    testing::start_line sent(2);
     const auto call = [&](event_loop& there) {
       return [&] {
         auto flow = std::make_unique<AsyncSteps>(there);
         flow->add([h = held()](IAsyncSteps&) {});
         flow->execute();  // the other loop is busy
-        sent.arrive_and_wait();
+        sent.wait();
       };
     };
     at_once({loop_of(a), loop_of(b)}, {call(b), call(a)});
@@ -119,7 +118,7 @@ TEST_CASE("two callbacks destroy flows that each other's loop has not begun to e
 
 TEST_CASE("three callbacks in a ring destroy flows that they have cancelled") {
   std::atomic<int> cancelled{0};
-  std::latch parked(3);
+  testing::countdown parked(3);
   AsyncTool a, b, c;
   const std::array<event_loop*, 3> loops{loop_of(a), loop_of(b), loop_of(c)};
   std::array<std::unique_ptr<AsyncSteps>, 3> flows;
@@ -144,19 +143,19 @@ TEST_CASE("three callbacks in a ring destroy flows that they have cancelled") {
 TEST_CASE("workers destroy flows whose branches wait on the loops of the other workers") {
   constexpr std::size_t threads = 3;
   for (int round = 0; round < 10; ++round) {
-    std::latch parked(threads * threads), cancelled(threads * threads);
+    testing::countdown parked(threads * threads), cancelled(threads * threads);
     threadpool pool(threads);
     std::array<std::unique_ptr<AsyncSteps>, threads> flows;
     std::vector<event_loop*> loops;
     for (std::size_t i = 0; i < threads; ++i) loops.push_back(&pool.loop(i));
     for (auto& flow : flows) {
-      std::barrier<> on_all(threads);  // a branch on each loop
-      std::latch begun(threads);
+      testing::start_line on_all(threads);  // a branch on each loop
+      testing::countdown begun(threads);
       flow = std::make_unique<AsyncSteps>(pool);
       auto& branches = flow->parallel();
       for (std::size_t i = 0; i < threads; ++i) {
         branches.add([&, h = held()](IAsyncSteps& asi) {
-          on_all.arrive_and_wait();
+          on_all.wait();
           asi.setCancel([&cancelled] { cancelled.count_down(); });
           parked.count_down();
           begun.count_down();
