@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>    // for any_of
-#include <barrier>      // for barrier
 #include <chrono>       // for steady_clock
 #include <cstddef>      // for size_t, ptrdiff_t
 #include <cstdint>      // for uint64_t
@@ -121,13 +120,13 @@ findings study_histories(std::size_t threads, std::size_t calls, std::size_t his
     found.add(std::move(all), Queue::capacity);
     queue.emplace();
   };
-  std::barrier round(static_cast<std::ptrdiff_t>(threads), between);
+  rounds_of_threads round(threads, between);
   run_threads(threads, [&](std::size_t thread) {
     for (std::size_t i = 0; i < histories; ++i) {
       for (std::size_t call = 0; call < calls; ++call) {
         act(*queue, static_cast<char>('a' + thread * calls + call), recorder(thread));
       }
-      round.arrive_and_wait();
+      round.wait();
     }
   });
   return found;

@@ -39,6 +39,32 @@ class countdown {
   std::atomic<std::size_t> missing_;
 };
 
+/// A std::barrier that sleeps by yielding, see countdown: the last thread of each round calls between() before all go
+/// on.
+template <class Between>
+class rounds_of_threads {
+ public:
+  rounds_of_threads(std::size_t count, Between between)
+      : count_(count), missing_(count), between_(std::move(between)) {}
+
+  void wait() noexcept {
+    const std::size_t round = round_.load(std::memory_order_acquire);
+    if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      between_();
+      missing_.store(count_, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
+    } else {
+      while (round_.load(std::memory_order_acquire) == round) std::this_thread::yield();
+    }
+  }
+
+ private:
+  const std::size_t count_;
+  std::atomic<std::size_t> missing_;
+  std::atomic<std::size_t> round_{0};
+  Between between_;
+};
+
 /// Runs body(0) .. body(count - 1) each on a thread of its own, lets them go at the same moment, and joins them.
 template <class Body>
 void run_threads(std::size_t count, Body body) {
