@@ -55,6 +55,7 @@ endfunction()
 # Tests that are not built for Windows, and why.
 set(asyncsteps_not_on_windows
     "stress.fork: calls fork()"
+    "stress.queue: takes more than ten minutes on Wine"
     "unit.event_loop_end: ends copies of itself, made with fork()"
     "unit.fork: calls fork()"
     "unit.heavy_fence: installs a filter of Linux"
@@ -135,7 +136,7 @@ function(add_programs layer timeout)
   set(left_out "")
   if(WIN32)
     list(APPEND left_out ${asyncsteps_not_on_windows})
-  elseif(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
+  elseif(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+" OR ASYNCSTEPS_TEST_PREFIX STREQUAL "musl.")
     list(APPEND left_out "unit.threadpool_thread_exit: libc++abi ends the program where a thread ends inside handlers")
   endif()
   if(layer MATCHES "^(unit|example)$")
