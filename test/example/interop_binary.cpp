@@ -15,22 +15,22 @@ using steps::IAsyncSteps;
 
 extern "C" {
 void add_reading(FutoInAsyncSteps* bsi, int* sensor);
-void add_readings(FutoInAsyncSteps* bsi, int* sensor, FutoInAsyncSteps_execute_callback report, void* log);
+void add_readings(FutoInAsyncSteps* bsi, int* sensor, FutoInAsyncSteps_execute_callback report, void* lines);
 }
 
-using log = std::vector<std::string>;
+using lines = std::vector<std::string>;
 
 // [wrap]
 extern "C" void report(FutoInAsyncSteps* bsi, void* to, const FutoInArgs* args) {  // a step for programs in C
   steps::interop::wrap(*bsi, args, [to](IAsyncSteps& asi) {
-    asi.add([to](IAsyncSteps&, int celsius) { static_cast<log*>(to)->push_back(std::to_string(celsius)); });
+    asi.add([to](IAsyncSteps&, int celsius) { static_cast<lines*>(to)->push_back(std::to_string(celsius)); });
   });
 }
 // [/wrap]
 
 int main() {
   async::threadpool pool(2);
-  log seen;
+  lines seen;
   int cold = 21;
   int hot = 900;
 
@@ -48,5 +48,5 @@ int main() {
   flow.promise().get();
 
   for (const std::string& line : seen) std::printf("%s\n", line.c_str());
-  return seen == log{"room 21", "NoAnswer: the sensor is too hot", "21"} ? 0 : 1;
+  return seen == lines{"room 21", "NoAnswer: the sensor is too hot", "21"} ? 0 : 1;
 }
