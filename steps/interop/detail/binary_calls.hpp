@@ -52,10 +52,10 @@ struct binary_calls {
     } catch (...) {  // no memory for the message: a step that waits goes on doing so
     }
   }
-  /// A step needs a function.
+  /// A step and a callback need a function.
   template <class Callback>
   static Callback given(Callback f) {
-    if (f == nullptr) throw Error(errors::InternalError, "a step in C without a function");
+    if (f == nullptr) throw Error(errors::InternalError, "a step or callback in C without a function");
     return f;
   }
   template <class F>
@@ -80,7 +80,7 @@ struct binary_calls {
     call(bsi, [&](IAsyncSteps& asi) {
       binary_steps& face = asi.stack<binary_steps>(bsi->api, nullptr);
       with_handler(bsi, data, eh, [&](auto... handler) { face.asi = &asi.parallel(std::move(handler)...); });
-      made = &face;
+      if (face.asi != &asi) made = &face;  // else parallel() was out of place, and the flow knows
     });
     return made;
   }
@@ -121,7 +121,11 @@ struct binary_calls {
   }
   static void success(FutoInAsyncSteps* bsi, FutoInArgs* args) {
     call(bsi, [&](IAsyncSteps& asi) {
-      if (args == nullptr || args->arg0.type == nullptr) return asi.success();
+      if (args == nullptr) return asi.success();
+      if (args->arg0.type == nullptr) {
+        for (FutoInBinaryValue& v : args->args) futoin_reset_binval(&v);
+        return asi.success();
+      }
       asi.success(binary_results(*args, static_cast<binary_steps*>(bsi)->lent_here()));
     });
   }
@@ -155,7 +159,8 @@ struct binary_calls {
   static void execute(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback unhandled_error) {
     IAsyncSteps& asi = of(bsi);
     try {
-      if (unhandled_error != nullptr) {
+      const bool starts = (asi.flags_ & steps::detail::record_flag::is_root) != 0 && !asi.flow_->is_known_to_execute();
+      if (starts && unhandled_error != nullptr) {
         asi.state().set_unhandled_error(
             [bsi, data, unhandled_error](ErrorCode code) { unhandled_error(bsi, data, code.c_str()); });
       }
@@ -204,7 +209,8 @@ struct binary_calls {
   static FutoInHandle sched_immediate(FutoInAsyncSteps* bsi, void* data, void (*cb)(void*)) {
     FutoInHandle made{};
     call(bsi, [&](IAsyncSteps& asi) {
-      made = c_callbacks::all().add(data, cb, [&](async::task work) { return asi.tool().immediate(std::move(work)); });
+      made = c_callbacks::all().add(data, given(cb),
+                                    [&](async::task work) { return asi.tool().immediate(std::move(work)); });
     });
     return made;
   }
@@ -212,7 +218,7 @@ struct binary_calls {
     FutoInHandle made{};
     call(bsi, [&](IAsyncSteps& asi) {
       made = c_callbacks::all().add(
-          data, cb, [&](async::task work) { return asi.tool().deferred(ms(delay_ms), std::move(work)); });
+          data, given(cb), [&](async::task work) { return asi.tool().deferred(ms(delay_ms), std::move(work)); });
     });
     return made;
   }

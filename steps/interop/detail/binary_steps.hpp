@@ -54,10 +54,13 @@ struct c_step : c_function<FutoInAsyncSteps_execute_callback> {
   using c_function::c_function;
   void operator()(IAsyncSteps& asi, steps::detail::passed_results&& results) {
     lent_results lent(results);
+    struct loan {
+      binary_steps& face;
+      ~loan() { face.lent = nullptr; }
+    } const until_return{face};
     face.asi = &asi;
     face.lent = lent.owned();
     function(&face, data, &lent.args());
-    face.lent = nullptr;
   }
 };
 struct c_handler : c_function<FutoInAsyncSteps_error_callback> {

@@ -131,7 +131,7 @@ class binary_results {
   binary_results() noexcept = default;
   /// Takes the values over; `args` is empty afterwards, also on an exception. `lent`: the results that the caller has
   /// got from its flow, whose custom objects may be among the values.
-  explicit binary_results(FutoInArgs& args, binary_results* lent = nullptr) {
+  explicit binary_results(FutoInArgs& args, binary_results* lent = nullptr) : binary_results() {
     struct rest {
       FutoInArgs& args;
       ~rest() {
@@ -139,7 +139,7 @@ class binary_results {
       }
     } const left{args};
     if (lent != nullptr && lent->values_ != nullptr) lent->disown_all_in(args);
-    make();
+    reserve();
     for (std::uint32_t i = 0; i != most_args && args.args[i].type != nullptr; ++i) take(args.args[i]);
   }
   binary_results(binary_results&& other) noexcept : values_(std::exchange(other.values_, nullptr)) {}
@@ -161,8 +161,21 @@ class binary_results {
   }
   FutoInBinaryValue& at(std::uint32_t i) const noexcept { return values_->args[i]; }
   void add(const FutoInBinaryValue& v) {
-    if (values_ == nullptr) make();
+    reserve();
     values_->args[count()] = v;
+  }
+  /// add() does not throw afterwards.
+  void reserve() {
+    if (values_ != nullptr) return;
+    values_ = ::new (async::detail::allocate_block(sizeof(FutoInArgs), alignof(FutoInArgs))) FutoInArgs{};
+  }
+  /// Whether `v`, with its cleanup, is among the values.
+  bool owns(const FutoInBinaryValue& v) const noexcept {
+    if (values_ == nullptr) return false;
+    for (const FutoInBinaryValue& own : values_->args) {
+      if (are_same(own, v)) return true;
+    }
+    return false;
   }
   /// The values as a step in C gets them: those that were copied have no cleanup for it to call.
   FutoInArgs lend() const noexcept {
@@ -180,7 +193,10 @@ class binary_results {
   static bool convert_results(steps::detail::flow& f, const steps::detail::pack_tag& wanted);
 
  private:
-  void make() { values_ = ::new (async::detail::allocate_block(sizeof(FutoInArgs), alignof(FutoInArgs))) FutoInArgs{}; }
+  static bool are_same(const FutoInBinaryValue& own, const FutoInBinaryValue& v) noexcept {
+    return own.type != nullptr && own.type->cleanup != nullptr && own.type == v.type && own.p == v.p &&
+           own.custom_data == v.custom_data;
+  }
   void take(FutoInBinaryValue& v) {
     const bool keeps =
         v.type->cleanup != nullptr || !(is_number(v.type->flags) || is_text(v.type->flags) || is_array(v.type->flags));
@@ -192,10 +208,7 @@ class binary_results {
   void disown_all_in(const FutoInArgs& args) noexcept {
     for (FutoInBinaryValue& own : values_->args) {
       for (const FutoInBinaryValue& v : args.args) {
-        if (own.type != nullptr && own.type->cleanup != nullptr && own.type == v.type && own.p == v.p &&
-            own.custom_data == v.custom_data) {
-          own = FutoInBinaryValue{};
-        }
+        if (are_same(own, v)) own = FutoInBinaryValue{};
       }
     }
   }
@@ -308,6 +321,7 @@ inline binary_results binary_results::of(const steps::detail::passed_results& re
                                                       : "more than four results for a step in C");
     }
     if (k->flags == 0) {
+      made.reserve();
       made.add(static_cast<binary_value*>(results.at(i))->release());
     } else {
       made.add(copy_of(k->lend(results.at(i))));
@@ -335,6 +349,7 @@ class lent_results {
         v.p = results.at(i);
       } else if (k->flags == 0) {
         if (!owned_) owned_.emplace();
+        owned_->reserve();
         v = static_cast<binary_value*>(results.at(i))->release();
         owned_->add(v);
       } else {

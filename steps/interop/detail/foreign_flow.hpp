@@ -32,7 +32,13 @@ class foreign_flow {
 
   /// Begins the flow.
   void execute() { end_ = flow_.promise<void>(); }
-  async::event_loop::cycle_result turn() { return loop_.iterate(); }
+  async::event_loop::cycle_result turn() {
+    is_in_turn_ = true;
+    const async::event_loop::cycle_result next = loop_.iterate();
+    is_in_turn_ = false;
+    return next;
+  }
+  bool is_in_turn() const noexcept { return is_in_turn_; }
   /// Runs a turn, and has the foreign loop run the next one in time.
   void drive() {
     forget_timer();
@@ -108,6 +114,7 @@ class foreign_flow {
   async::future<void> end_;
   FutoInHandle timer_{};
   bool has_timer_ = false;
+  bool is_in_turn_ = false;
 };
 
 /// The error that has ended a flow, for C.

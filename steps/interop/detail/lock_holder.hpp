@@ -4,6 +4,7 @@
 #include <map>      // for multimap
 #include <memory>   // for unique_ptr
 #include <mutex>    // for mutex, lock_guard
+#include <new>      // for placement new
 #include <utility>  // for move, pair
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
@@ -25,16 +26,25 @@ class lock_holder final : public foreign_flow {
   /// In a step of the other flow, which waits if the object is taken.
   void lock(ISync& object);
 
-  bool has_place = false;  // written under the lock of `all`
+  bool has_place = false;  // written under the lock of `all`, when this is no longer used
   int nested = 0;          // further locks of the same root; likewise
 
  private:
+  /// In the memory of a step that waits.
+  struct request {
+    lock_holders& all;
+    lock_holder& holder;  // gone once the request is granted
+    bool is_granted;
+  };
+
   inline bool has_turned() override;  // inline here: else each file has the class
   /// The object has refused: tells the step. This is gone afterwards.
   void refused();
 
   FutoInAsyncSteps& step_;
   lock_holders& all_;
+  request* request_ = nullptr;
+  bool has_entered_ = false;
 };
 
 /// Those of one object, by the root that they serve.
@@ -66,7 +76,7 @@ class lock_holders {
     last = std::move(found->second);
     holders_.erase(found);
   }
-  /// In the holder's flow. Branches of one root look for it on several threads.
+  /// The holder is any branch's of its root to unlock from now on, on any thread: it may be gone afterwards.
   void has_entered(lock_holder& holder) noexcept {
     const std::lock_guard<std::mutex> together(lock_);
     holder.has_place = true;
@@ -128,18 +138,25 @@ inline lockable::lockable(ISync& o) noexcept : FutoInSync(&binary_sync_api()), o
 
 inline void lock_holder::lock(ISync& object) {
   flow().sync(object, [this](IAsyncSteps& asi) {
-    all_.has_entered(*this);
+    has_entered_ = true;
     asi.waitExternal();
   });
   execute();
   async::event_loop::cycle_result next = turn();
-  while (!has_place && !has_ended() && next.have_work && next.delay <= next.delay.zero()) next = turn();
+  while (!has_entered_ && !has_ended() && next.have_work && next.delay <= next.delay.zero()) next = turn();
   if (has_ended()) return refused();
-  if (has_place) return part();
+  if (has_entered_) {
+    part();
+    return all_.has_entered(*this);
+  }
+  void* const memory = step_.api->stack(&step_, sizeof(request), nullptr);
+  if (memory == nullptr) return all_.remove(*this);  // the foreign flow knows
+  request_ = ::new (memory) request{all_, *this, false};
   step_.api->waitExternal(&step_);
-  step_.api->setCancel(&step_, this, [](FutoInAsyncSteps*, void* self) {
-    auto& holder = *static_cast<lock_holder*>(self);
-    holder.all_.remove(holder);
+  step_.api->setCancel(&step_, request_, [](FutoInAsyncSteps* bsi, void* of) {
+    const auto& cancelled = *static_cast<request*>(of);
+    if (cancelled.is_granted) return cancelled.all.unlock(*bsi);
+    cancelled.all.remove(cancelled.holder);
   });
   drive_after(next);
 }
@@ -149,9 +166,12 @@ inline bool lock_holder::has_turned() {
     refused();
     return true;
   }
-  if (!has_place) return false;
+  if (!has_entered_) return false;
+  FutoInAsyncSteps& step = step_;
+  request_->is_granted = true;
   part();
-  step_.api->success(&step_, nullptr);
+  all_.has_entered(*this);
+  step.api->success(&step, nullptr);
   return true;
 }
 

@@ -22,7 +22,8 @@ class wrapped_flow final : public foreign_flow {
   template <class F>
   static void begin(FutoInAsyncSteps& bsi, F&& f) {
     auto made = std::make_unique<wrapped_flow>(bsi);
-    void* const place = bsi.api->stack(&bsi, sizeof(void*), [](void* p) { delete *static_cast<wrapped_flow**>(p); });
+    void* const place =
+        bsi.api->stack(&bsi, sizeof(void*), [](void* p) { (*static_cast<wrapped_flow**>(p))->leave(); });
     if (place == nullptr) return;  // the foreign flow knows
     wrapped_flow& self = **::new (place) wrapped_flow*(made.release());
     f(self.flow());
@@ -37,7 +38,21 @@ class wrapped_flow final : public foreign_flow {
   explicit wrapped_flow(FutoInAsyncSteps& bsi) : foreign_flow(bsi), step_(bsi) {}
 
  private:
+  /// The foreign step has ended. A step of this flow may have done that.
+  void leave() {
+    if (!is_in_turn()) {
+      delete this;
+      return;
+    }
+    part();
+    is_left_ = true;
+    flow().cancel();
+  }
   bool has_turned() override {
+    if (is_left_) {
+      delete this;
+      return true;
+    }
     if (!has_ended()) return false;
     FutoInAsyncSteps& step = step_;
     async::future<void> ended = std::move(end());
@@ -54,6 +69,7 @@ class wrapped_flow final : public foreign_flow {
 
   FutoInAsyncSteps& step_;
   std::optional<binary_results> results_;
+  bool is_left_ = false;
 };
 
 /// Adds a step that passes on what is lent as `args`. `owner`: has the custom objects among them; null: somebody else.
@@ -64,7 +80,7 @@ inline void begin_with(IAsyncSteps& asi, const FutoInArgs* args, binary_results*
     if (v.type == nullptr) break;
     const FutoInTypeFlags flags = v.type->flags;
     const bool is_custom = !is_number(flags) && !is_text(flags) && !is_array(flags);
-    if (!is_custom || owner == nullptr)
+    if (!is_custom || owner == nullptr || !owner->owns(v))
       v.type = type_of(is_custom ? FutoInTypeFlags{FTN_TYPE_CUSTOM_OBJECT} : flags, false);
   }
   asi.add([results = binary_results(copies, owner)](IAsyncSteps& inner) mutable { inner.success(std::move(results)); });
