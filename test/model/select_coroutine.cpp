@@ -71,47 +71,57 @@ struct alarm {
   }
 };
 
+struct passed_on_coroutine;
+
 /// The coroutine behind a wait.
 struct frame {
   virtual void goes_on() = 0;
-  atomic<select_coroutine*> mail{nullptr};
+  atomic<passed_on_coroutine*> mail{nullptr};
 
  protected:
   ~frame() = default;
 };
 
-/// Goes on where it is woken.
-struct anywhere : select_coroutine {
-  anywhere(action to_free, coroutine_wait& w, frame& f) noexcept : select_coroutine(&woken, to_free, w), home(f) {}
-  static void woken(select_waiter& w) noexcept {
-    auto& self = static_cast<anywhere&>(w);
-    if (self.state.notify())
-      go_on(self, self.home);
-    else
-      self.release();
-  }
-  static void go_on(select_coroutine& self, frame& f) noexcept {
+/// With a link in the list that passes it on, which is used again for each wake-up.
+struct passed_on_coroutine : select_coroutine {
+  passed_on_coroutine(action to_wake, action to_free, coroutine_wait& w, frame& f) noexcept
+      : select_coroutine(to_wake, to_free, w), home(f) {}
+  static void go_on(passed_on_coroutine& self) noexcept {
+    self.link.set(0);
+    frame& f = self.home;
     if (!self.state.claim()) return self.release();
     const bool is_over = self.wait.look_again();
     self.release();
     if (is_over) f.goes_on();
   }
   frame& home;
+  cell<unsigned> link{0};
+};
+/// Goes on where it is woken.
+struct anywhere : passed_on_coroutine {
+  anywhere(action to_free, coroutine_wait& w, frame& f) noexcept : passed_on_coroutine(&woken, to_free, w, f) {}
+  static void woken(select_waiter& w) noexcept {
+    auto& self = static_cast<anywhere&>(w);
+    if (!self.state.notify()) return self.release();
+    self.link.set(1);
+    go_on(self);
+  }
 };
 /// Goes on at home, by a message.
-struct at_home : select_coroutine {
-  at_home(action to_free, coroutine_wait& w, frame& f) noexcept : select_coroutine(&woken, to_free, w), home(f) {}
+struct at_home : passed_on_coroutine {
+  at_home(action to_free, coroutine_wait& w, frame& f) noexcept : passed_on_coroutine(&woken, to_free, w, f) {}
   static void woken(select_waiter& w) noexcept {
     auto& self = static_cast<at_home&>(w);
     if (!self.state.notify()) return self.release();
-    model::check(self.home.mail.exchange(&self, std::memory_order_acq_rel) == nullptr, "one message at a time");
+    self.link.set(1);
+    // release only: what orders this message behind the one before is the state
+    model::check(self.home.mail.exchange(&self, std::memory_order_release) == nullptr, "one message at a time");
   }
-  frame& home;
 };
 /// By the home thread. True: there was a message.
 bool open_mail(frame& f) {
-  select_coroutine* const sent = f.mail.exchange(nullptr, std::memory_order_acq_rel);
-  if (sent != nullptr) anywhere::go_on(*sent, f);
+  passed_on_coroutine* const sent = f.mail.exchange(nullptr, std::memory_order_acquire);
+  if (sent != nullptr) passed_on_coroutine::go_on(*sent);
   return sent != nullptr;
 }
 

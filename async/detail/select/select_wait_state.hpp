@@ -23,7 +23,8 @@ class select_wait_state {
   /// False: notify() has come.
   bool suspend() noexcept {
     std::uint32_t expected = arming;
-    // [SW1] release, pairs with [SW4]: the coroutine has suspended. relaxed on failure: again() acquires
+    // [SW1] release, pairs with [SW3] and [SW4]: the coroutine has suspended, and the thread that let it go on before
+    // is done with what it was passed on by. relaxed on failure: again() acquires
     return word_.compare_exchange_strong(expected, waiting, std::memory_order_release, std::memory_order_relaxed);
   }
   void again() noexcept {
@@ -31,10 +32,10 @@ class select_wait_state {
     word_.exchange(arming, std::memory_order_acquire);
   }
 
-  /// True: the caller lets the coroutine go on.
+  /// True: the caller lets the coroutine go on, or passes it on to the thread that does.
   bool notify() noexcept {
-    // [SW3] release, pairs with [SW2] and [SW4]: what has changed
-    return word_.fetch_or(notified, std::memory_order_release) == waiting;
+    // [SW3] acq_rel, pairs with [SW1], [SW2] and [SW4]: what has changed; receives what the coroutine is passed on by
+    return word_.fetch_or(notified, std::memory_order_acq_rel) == waiting;
   }
   /// False: the coroutine has been destroyed.
   bool claim() noexcept {
