@@ -224,6 +224,13 @@ struct state_access {
     }
     return std::any_cast<T&>(*found);
   }
+  /// The value of a key; one without value takes over that of `made`. Null: it has none still.
+  static const std::any* keep(State& s, std::string_view name, std::any& made) {
+    const State::lock together(s.shared());
+    std::any& found = s.find(name);
+    if (!found.has_value()) found.swap(made);
+    return found.has_value() ? &found : nullptr;
+  }
 
  private:
   static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept {

@@ -14,7 +14,7 @@ namespace steps::inline v0_1::detail {
 /// A replaceable callback `void(Args...)`: small callables inside, larger ones in one recycled block. A callback may
 /// replace itself; it is destroyed after its call has returned.
 ///
-/// Threads     set(): one thread, while no other calls the hook. Calls: any, at the same time.
+/// Threads     set(), remove(): one thread, while no other calls the hook. Calls: any, at the same time.
 /// Exceptions  set() passes on what the callable's constructor throws; the hook is empty then. A call passes on what
 ///             the callable throws.
 template <class... Args>
@@ -30,12 +30,7 @@ class hook {
   template <class F>
   void set(F&& f) {
     using callable = std::decay_t<F>;
-    if (calls_.load(std::memory_order_relaxed) != 0 && current_.target != nullptr) {  // relaxed: this thread's
-      void* const node = async::detail::allocate_block(sizeof(replaced));
-      replaced_ = ::new (node) replaced{std::exchange(current_, {}), replaced_};
-    } else {
-      destroy_held(std::exchange(current_, {}));
-    }
+    clear();
     void* target = storage_;
     if (is_inside<callable>()) {
       target = ::new (target) callable(std::forward<F>(f));
@@ -49,12 +44,18 @@ class hook {
         throw;
       }
     }
-    current_ = {[](void* t, Args... args) { (*static_cast<callable*>(t))(std::forward<Args>(args)...); },
+    current_ = {&call_as<callable>,
                 [](void* t, bool is_block) noexcept {
                   std::destroy_at(static_cast<callable*>(t));
                   if (is_block) async::detail::free_block(t, sizeof(callable), alignof(callable));
                 },
                 target};
+  }
+
+  /// Removes a callable of this type; leaves any other.
+  template <class F>
+  void remove() {
+    if (current_.call == &call_as<F>) clear();
   }
 
   explicit operator bool() const noexcept { return current_.target != nullptr; }
@@ -87,6 +88,18 @@ class hook {
     const hook& called;
   };
 
+  template <class F>
+  static void call_as(void* target, Args... args) {
+    (*static_cast<F*>(target))(std::forward<Args>(args)...);
+  }
+  void clear() {
+    if (calls_.load(std::memory_order_relaxed) != 0 && current_.target != nullptr) {  // relaxed: this thread's
+      void* const node = async::detail::allocate_block(sizeof(replaced));
+      replaced_ = ::new (node) replaced{std::exchange(current_, {}), replaced_};
+    } else {
+      destroy_held(std::exchange(current_, {}));
+    }
+  }
   template <class F>
   bool is_inside() const noexcept {
     return sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && !is_taken_;

@@ -89,21 +89,22 @@ struct binary_calls {
     void* found = nullptr;
     call(bsi, [&](IAsyncSteps& asi) {
       if (allocate == nullptr && (found = fact(asi.state(), name)) != nullptr) return;
-      std::any& value = asi.state()[name];
-      if (!value.has_value()) {
-        if (allocate == nullptr) return;
+      std::any made;
+      const std::any* value = steps::detail::state_access::keep(asi.state(), name, made);
+      if (value == nullptr && allocate != nullptr) {
         struct owner {
           void* data;
           void (*cleanup)(void*, void*);
-          void operator()(void* made) const {
-            if (made != nullptr && cleanup != nullptr) cleanup(data, made);
+          void operator()(void* object) const {
+            if (object != nullptr && cleanup != nullptr) cleanup(data, object);
           }
         };
-        std::unique_ptr<void, owner> made(allocate(data), owner{data, cleanup});
-        if (made == nullptr) return;
-        value = std::shared_ptr<void>(std::move(made));
+        std::unique_ptr<void, owner> object(allocate(data), owner{data, cleanup});
+        if (object == nullptr) return;
+        made = std::shared_ptr<void>(std::move(object));
+        value = steps::detail::state_access::keep(asi.state(), name, made);
       }
-      if (const auto* const kept = std::any_cast<std::shared_ptr<void>>(&value)) found = kept->get();
+      if (const auto* const kept = std::any_cast<std::shared_ptr<void>>(value)) found = kept->get();
     });
     return found;
   }
@@ -161,8 +162,9 @@ struct binary_calls {
     try {
       const bool starts = (asi.flags_ & steps::detail::record_flag::is_root) != 0 && !asi.flow_->is_known_to_execute();
       if (starts && unhandled_error != nullptr) {
-        asi.state().set_unhandled_error(
-            [bsi, data, unhandled_error](ErrorCode code) { unhandled_error(bsi, data, code.c_str()); });
+        asi.state().set_unhandled_error(c_unhandled(*static_cast<binary_steps*>(bsi), data, unhandled_error));
+      } else if (starts && asi.flow_->state != nullptr) {
+        steps::detail::state_access::unhandled(*asi.flow_->state).remove<c_unhandled>();
       }
       asi.execute();
     } catch (...) {
@@ -193,18 +195,18 @@ struct binary_calls {
   }
   static int is_valid(FutoInAsyncSteps* bsi) {
     const auto* const face = static_cast<binary_steps*>(bsi);
-    return face != nullptr && face->asi != nullptr && *face->asi ? 1 : 0;
+    if (face == nullptr || face->asi == nullptr) return 0;
+    return (face->root == nullptr || !face->root->is_freed()) && *face->asi ? 1 : 0;
   }
   static FutoInAsyncSteps* new_instance(FutoInAsyncSteps* bsi) {
     FutoInAsyncSteps* made = nullptr;
-    call(bsi, [&](IAsyncSteps& asi) { made = &(new binary_root(bsi->api, asi.newInstance<AsyncSteps>()))->face; });
+    call(bsi, [&](IAsyncSteps& asi) { made = &binary_root::make(bsi->api, asi.newInstance<AsyncSteps>()); });
     return made;
   }
   static void free(FutoInAsyncSteps* bsi) {
-    if (bsi == nullptr || static_cast<binary_steps*>(bsi)->root == nullptr) return;
-    binary_root* const root = static_cast<binary_steps*>(bsi)->root;
-    root->root.reset();  // its hooks refer to the face
-    delete root;
+    if (bsi != nullptr && static_cast<binary_steps*>(bsi)->root != nullptr) {
+      static_cast<binary_steps*>(bsi)->root->free();
+    }
   }
   static FutoInHandle sched_immediate(FutoInAsyncSteps* bsi, void* data, void (*cb)(void*)) {
     FutoInHandle made{};

@@ -14,6 +14,7 @@
 #include <vector>       // for vector
 
 #include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "steps/detail/engine/step_record.hpp"  // for passed_results
 #include "steps/errors.hpp"                     // for Error
 #include "steps/interop/binary.h"               // for FutoInBinaryValue, FutoInArgs
@@ -81,6 +82,9 @@ inline const FutoInType* type_of(FutoInTypeFlags flags, bool owns) noexcept {
   static constexpr std::array<FutoInType, 32> owned = make(std::make_index_sequence<32>(), &free_copy);
   return owns ? &owned[flags] : &lent[flags];
 }
+
+/// The type of an object of C++ that has none in C, lent with its address for the time of a call.
+ASYNCSTEPS_SHARED inline constexpr FutoInType lent_object{FTN_TYPE_CUSTOM_OBJECT, nullptr};
 
 /// The number of characters of a text.
 template <class C>
@@ -198,6 +202,9 @@ class binary_results {
            own.custom_data == v.custom_data;
   }
   void take(FutoInBinaryValue& v) {
+    if (v.type == &lent_object) {
+      throw Error(errors::InternalError, "an object of C++ is lent until the function returns: pass a binary_value");
+    }
     const bool keeps =
         v.type->cleanup != nullptr || !(is_number(v.type->flags) || is_text(v.type->flags) || is_array(v.type->flags));
     const FutoInBinaryValue taken = keeps ? v : copy_of(v);
@@ -345,7 +352,7 @@ class lent_results {
       const known_type* const k = known(tag->types[i]);
       FutoInBinaryValue& v = args_.args[i];
       if (k == nullptr) {
-        v.type = type_of(FTN_TYPE_CUSTOM_OBJECT, false);
+        v.type = &lent_object;
         v.p = results.at(i);
       } else if (k->flags == 0) {
         if (!owned_) owned_.emplace();

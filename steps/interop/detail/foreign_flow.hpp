@@ -61,9 +61,15 @@ class foreign_flow {
   /// The foreign step has ended: nothing of it is called any more.
   void part() noexcept {
     forget_timer();
-    const std::lock_guard<std::mutex> together(link_->lock);
-    link_->bsi = nullptr;
-    link_->flow = nullptr;
+    std::shared_ptr<link> scheduled;
+    FutoInAsyncSteps* bsi;
+    {
+      const std::lock_guard<std::mutex> together(link_->lock);
+      bsi = std::exchange(link_->bsi, nullptr);
+      link_->flow = nullptr;
+      scheduled = std::move(link_->scheduled);
+    }
+    if (scheduled != nullptr) bsi->api->sched_cancel(bsi, &scheduled->callback);
   }
 
  protected:
@@ -81,6 +87,7 @@ class foreign_flow {
     FutoInAsyncSteps* bsi;
     foreign_flow* flow;
     std::shared_ptr<link> scheduled;  // itself, while a callback is on its way
+    FutoInHandle callback{};
   };
 
   /// Called after each turn. Returns true when it may have destroyed this, and when there is no next turn.
@@ -90,7 +97,7 @@ class foreign_flow {
     const std::lock_guard<std::mutex> together(to->lock);
     if (to->bsi == nullptr || to->scheduled != nullptr) return;
     to->scheduled = to;
-    to->bsi->api->sched_immediate(to->bsi, to.get(), &called);
+    to->callback = to->bsi->api->sched_immediate(to->bsi, to.get(), &called);
   }
   static void called(void* data) {
     std::shared_ptr<link> to;

@@ -73,14 +73,18 @@ class wrapped_flow final : public foreign_flow {
 };
 
 /// Adds a step that passes on what is lent as `args`. `owner`: has the custom objects among them; null: somebody else.
-inline void begin_with(IAsyncSteps& asi, const FutoInArgs* args, binary_results* owner) {
+/// `ends_later`: the function that has got them returns before the step runs.
+inline void begin_with(IAsyncSteps& asi, const FutoInArgs* args, binary_results* owner, bool ends_later) {
   if (args == nullptr || args->arg0.type == nullptr) return;
   FutoInArgs copies = *args;
   for (FutoInBinaryValue& v : copies.args) {
     if (v.type == nullptr) break;
     const FutoInTypeFlags flags = v.type->flags;
     const bool is_custom = !is_number(flags) && !is_text(flags) && !is_array(flags);
-    if (!is_custom || owner == nullptr || !owner->owns(v))
+    if (is_custom && ends_later && v.type->cleanup != nullptr) {
+      throw Error(errors::InternalError, "wrap() cannot take an object over that another runtime frees");
+    }
+    if (v.type != &lent_object && (!is_custom || owner == nullptr || !owner->owns(v)))
       v.type = type_of(is_custom ? FutoInTypeFlags{FTN_TYPE_CUSTOM_OBJECT} : flags, false);
   }
   asi.add([results = binary_results(copies, owner)](IAsyncSteps& inner) mutable { inner.success(std::move(results)); });
@@ -90,13 +94,13 @@ template <class F>
 void wrap(FutoInAsyncSteps& bsi, const FutoInArgs* args, F&& f) noexcept {
   if (bsi.api == &binary_api()) {
     return binary_calls::call(&bsi, [&](IAsyncSteps& asi) {
-      begin_with(asi, args, static_cast<binary_steps&>(bsi).lent_here());
+      begin_with(asi, args, static_cast<binary_steps&>(bsi).lent_here(), false);
       f(asi);
     });
   }
   try {
     wrapped_flow::begin(bsi, [&](IAsyncSteps& root) {
-      begin_with(root, args, nullptr);
+      begin_with(root, args, nullptr, true);
       f(root);
     });
   } catch (const Error& e) {
