@@ -5,8 +5,7 @@
 
 namespace testing {
 
-/// Returns once `word` holds something else than `old`. Like word.wait(old), which on Windows can miss its wake-up with
-/// libstdc++ 12.
+/// Returns once `word` holds something else than `old`. Like word.wait(old), for writers that notify nobody.
 template <class T>
 void wait_while(const std::atomic<T>& word, T old) noexcept {
   while (word.load(std::memory_order_acquire) == old) std::this_thread::yield();

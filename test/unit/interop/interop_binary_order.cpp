@@ -170,8 +170,7 @@ TEST_CASE("an object that another runtime frees does not enter wrap()") {
                          bsi.api->add(
                              &bsi, nullptr,
                              [](FutoInAsyncSteps* b, void*, const FutoInArgs* args) {
-                               wrap(*b, args,
-                                    [](IAsyncSteps& asi) { asi.add([](IAsyncSteps&, binary_value) {}); });
+                               wrap(*b, args, [](IAsyncSteps& asi) { asi.add([](IAsyncSteps&, binary_value) {}); });
                              },
                              nullptr);
                        }),
