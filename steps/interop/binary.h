@@ -20,11 +20,14 @@
  * What FTN12 leaves open is so for flows of namespace steps:
  * Threads     those of IAsyncSteps: the flow's loop. From other threads success() and handle_error() while the step
  *             waits, and cancel() of a root. They send a request to the loop and never wait for it.
- * Lifetime    `bsi` is valid until its step has ended; that of newInstance() until free(); that of parallel() until the
+ * Lifetime    `bsi` is valid until its step has ended; that of a root in C++ until the root is moved or its next
+ *             execution is built; that of newInstance() until free(); that of parallel() until the
  *             function that has called it returns. Code on another thread shares a lock with the step's cancel
  *             callback, which is called when the step ends by an error, a timeout or cancel().
  * Errors      a call that fails (no memory, misuse) makes the step fail, as with IAsyncSteps. stateVariable(), stack(),
- *             parallel() and newInstance() then return NULL.
+ *             parallel() and newInstance() then return NULL. Arguments must not be NULL unless it is said that they
+ *             may be. A root on a pool has a loop from its start on: sched_immediate() and sched_deferred() before
+ *             that make its execution fail.
  */
 
 #include <stddef.h> /* for NULL, ptrdiff_t, size_t */
@@ -132,7 +135,8 @@ static inline void futoin_reset_binval(FutoInBinaryValue* v) {
  *
  * Those that a function of a step gets are lent to it until it returns. It may hand them on to success(). Those that it
  * hands to success() belong to the flow: what has a cleanup is taken over, and other strings and arrays are copied, so
- * that buffers of the caller may go. A custom object without a cleanup has to outlive its use. */
+ * that buffers of the caller may go. A custom object without a cleanup has to outlive its use. An object of C++ that C
+ * has no type for is lent only: to hand it on is an error. */
 ASYNCSTEPS_EXTENSION_ struct FutoInArgs_ {
   union {
     struct {
@@ -168,10 +172,11 @@ ASYNCSTEPS_EXTENSION_ struct FutoInAsyncStepsAPI_ {
                   FutoInAsyncSteps_error_callback eh);
       /* Adds a step that runs branches; each call on what it returns makes one. */
       FutoInAsyncSteps* (*parallel)(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback eh);
-      /* The value of a key, made by `allocate` when there is none yet; `cleanup` is called when the flow goes. NULL
-       * when it returns NULL, or when the value of that key was made in C++. With `allocate` NULL the value is only
-       * looked up, and two keys are reserved: "error_info" is the info of the last error (const char*, until the next
-       * error), "last_exception" a std::exception_ptr of C++. */
+      /* The value of a key, made by `allocate` when there is none yet; `cleanup` is called when the flow goes.
+       * Branches on a pool may call `allocate` at the same time: all get one value, and the others are cleaned up at
+       * once. NULL when it returns NULL, or when the value of that key was made in C++. With `allocate` NULL the value
+       * is only looked up, and two keys are reserved: "error_info" is the info of the last error (const char*, until
+       * the next error), "last_exception" a std::exception_ptr of C++. */
       void* (*stateVariable)(FutoInAsyncSteps* bsi, void* data, const char* name, void* (*allocate)(void* data),
                              void (*cleanup)(void* data, void* value));
       /* Memory that lives as long as the step; `cleanup` may be NULL. */
@@ -190,8 +195,8 @@ ASYNCSTEPS_EXTENSION_ struct FutoInAsyncStepsAPI_ {
       /* Return from the function after these two. */
       void (*breakLoop)(FutoInAsyncSteps* bsi, const char* label);
       void (*continueLoop)(FutoInAsyncSteps* bsi, const char* label);
-      /* Starts a root. `unhandled_error` may be NULL; otherwise it gets an error that ends the flow, also before this
-       * returns if the flow cannot start. */
+      /* Starts a root. `unhandled_error` may be NULL; otherwise it gets an error that ends this execution, also before
+       * this returns if the flow cannot start. It is not called after free(). */
       void (*execute)(FutoInAsyncSteps* bsi, void* data, FutoInAsyncSteps_error_callback unhandled_error);
       void (*cancel)(FutoInAsyncSteps* bsi);
       /* Adds a step that has a place in `sync` while it runs. */

@@ -31,7 +31,7 @@ namespace steps::inline v0_1::interop {
 /// Threads     the flow's loop; what the functions of the table allow is in binary.h.
 /// Exceptions  std::bad_alloc; Error outside of a running step function, and when a flow with fixed memory has no room.
 /// Memory      an object of asi.stack(). In a flow with fixed memory, results of steps in C are in other memory.
-/// Lifetime    the step's; of a root, until the next execution is built.
+/// Lifetime    the step's; of a root, until it is moved or its next execution is built.
 inline FutoInAsyncSteps& binary(IAsyncSteps& asi) {
   return asi.stack<detail::binary_steps>(&detail::binary_api(), &asi);
 }
@@ -45,13 +45,16 @@ inline FutoInAsyncSteps& binary(IAsyncSteps& asi) {
 ///
 /// In a flow of this library they become sub-steps of the step. In any other they are a flow of their own, on a loop
 /// that the foreign one drives by sched_immediate() and sched_deferred(). The foreign step waits for it; when it ends
-/// early, the flow is cancelled.
+/// early, the flow is cancelled. Loops of the foreign flow are not left from within.
 ///
 /// Use it in the function of a step, to write in C++ what a program in another language calls. Do not use it where the
-/// step has other sub-steps.
+/// step has other sub-steps, and in a foreign flow not in an error handler.
 ///
-/// Threads     the foreign loop's. Its sched_immediate() is called from any thread that ends a wait of the flow.
-/// Exceptions  none: what f throws, and lack of memory, is the step's error.
+/// Threads     the foreign loop's. Its sched_immediate() is called from any thread that ends a wait of the flow, under
+///             a lock that steps take, too: it must not wait for a lock that is held while steps or callbacks run.
+///             After its sched_cancel() a callback must not run.
+/// Exceptions  none. The step's error is what f throws, lack of memory, more than four results or one that C has no
+///             type for, and in a foreign flow an object with a cleanup among `args`: it is freed before the steps run.
 /// Lifetime    f is called before wrap() returns. What its steps refer to outlives the step.
 template <class F>
 void wrap(FutoInAsyncSteps& bsi, const FutoInArgs* args, F&& f) noexcept {
@@ -70,7 +73,7 @@ void wrap(FutoInAsyncSteps& bsi, F&& f) noexcept {
 ///   bsi->api->addSync(bsi, &in_c.get(), data, critical, nullptr);
 ///
 /// Flows of this library enter the object itself. For any other, lock() has a flow here wait in the object's queue. A
-/// root that calls lock() again has the same place, until as many calls of unlock().
+/// root that calls lock() again, in whatever branch, has the same place, until as many calls of unlock().
 ///
 /// Threads     any number of flows on their loops.
 /// Exceptions  std::bad_alloc.
