@@ -21,9 +21,9 @@
  * Threads     those of IAsyncSteps: the flow's loop. From other threads success() and handle_error() while the step
  *             waits, and cancel() of a root. They send a request to the loop and never wait for it.
  * Lifetime    `bsi` is valid until its step has ended; that of a root in C++ until the root is moved or its next
- *             execution is built; that of newInstance() until free(); that of parallel() until the
- *             function that has called it returns. Code on another thread shares a lock with the step's cancel
- *             callback, which is called when the step ends by an error, a timeout or cancel().
+ *             execution is built; that of newInstance() until free(); that of parallel() until the function that has
+ *             called it returns. Code on another thread shares a lock with the step's cancel callback, which is called
+ *             when the step ends by an error, a timeout or cancel().
  * Errors      a call that fails (no memory, misuse) makes the step fail, as with IAsyncSteps. stateVariable(), stack(),
  *             parallel() and newInstance() then return NULL. Arguments must not be NULL unless it is said that they
  *             may be. A root on a pool has a loop from its start on: sched_immediate() and sched_deferred() before

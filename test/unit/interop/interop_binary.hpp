@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "async/event_loop.hpp"
 #include "async/future.hpp"
 #include "async/threadpool.hpp"
 #include "steps/interop/binary.hpp"
@@ -22,6 +25,18 @@ inline FutoInArgs args_of(std::int32_t number) {
 }
 
 inline std::vector<int> entries(const journal& j) { return {j.entries, j.entries + j.count}; }
+
+/// How a flow on a loop of this thread has ended: "" or the code of its error.
+inline std::string end_of(steps::AsyncSteps& flow, async::event_loop& loop) {
+  async::future<void> end = flow.promise();
+  while (!end.is_ready()) loop.run_for(std::chrono::milliseconds(1));
+  try {
+    end.get();
+    return {};
+  } catch (const steps::Error& e) {
+    return e.code().c_str();
+  }
+}
 
 /// Runs a flow on a pool: build(root) adds its steps.
 template <class T = void, class Root = steps::AsyncSteps, class Build>

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,23 +38,12 @@ using testing::run_on_pool;
 
 namespace {
 
-/// How a flow on a loop of this thread has ended: "" or the code of its error.
-std::string end_of(AsyncSteps& flow, async::event_loop& loop) {
-  async::future<void> end = flow.promise();
-  while (!end.is_ready()) loop.run_for(1ms);
-  try {
-    end.get();
-    return {};
-  } catch (const steps::Error& e) {
-    return e.code().c_str();
-  }
-}
 template <class Build>
 std::string end_of(Build build) {
   async::event_loop loop;
   AsyncSteps flow{loop};
   build(flow);
-  return end_of(flow, loop);
+  return testing::end_of(flow, loop);
 }
 std::string end_of_step(void* data, FutoInAsyncSteps_execute_callback f) {
   return end_of([=](IAsyncSteps& root) {

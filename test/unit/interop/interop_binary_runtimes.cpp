@@ -251,16 +251,7 @@ TEST_CASE("a place in a Mutex is given back after an error, a timeout and a canc
   steps::Mutex mutex(1, 1);
   binary_sync in_c(mutex);
   async::event_loop loop;
-  const auto run = [&loop](AsyncSteps& flow) {
-    async::future<void> end = flow.promise();
-    while (!end.is_ready()) loop.run_for(1ms);
-    try {
-      end.get();
-      return std::string();
-    } catch (const steps::Error& e) {
-      return std::string(e.code());
-    }
-  };
+  const auto run = [&loop](AsyncSteps& flow) { return testing::end_of(flow, loop); };
   const auto elsewhere = [&](AsyncSteps& flow, std::uint32_t timeout, FutoInAsyncSteps_execute_callback f) {
     flow.add([&, timeout, f](IAsyncSteps& asi) {
       FutoInAsyncSteps* const other = other_runtime(&binary(asi));
