@@ -17,6 +17,7 @@
 #include "async/event.hpp"                     // for event
 #include "async/event_loop.hpp"                // for event_loop
 #include "async/future.hpp"                    // for future, shared_future
+#include "steps/branch_turns.hpp"              // for BranchTurns
 #include "steps/completion.hpp"                // for completion
 #include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
 #include "steps/detail/future_step.hpp"        // for future_step
@@ -86,14 +87,14 @@ class IAsyncSteps : public detail::step {
   /// repeat(), forEach(), every(), retry(), sync(), await(), select(). The step ends when all branches have. An error
   /// in a branch cancels the others and goes to the handler. Branches pass no results, and share state().
   ///
-  /// On a loop the branches take turns step by step. In an AsyncSteps on a pool each branch runs as a flow of its own
-  /// would, on any worker that is free, at the same time as the others. A branch without siblings stays on its flow's
-  /// loop. The branches of a NitroSteps share its fixed memory, and stay on its loop.
-  IAsyncSteps& parallel() { return add_group<detail::parallel_step>(detail::no_handler(), 0); }
+  /// On a loop branches take turns as `turns` says. In an AsyncSteps on a pool each runs like a flow of its own, at the
+  /// same time as the others. Without siblings it stays on its flow's loop; those of a NitroSteps stay there, too.
+  IAsyncSteps& parallel(BranchTurns turns = BranchTurns::step) {
+    return add_group<detail::parallel_step>(detail::no_handler(), turns);
+  }
   template <class E>
-  IAsyncSteps& parallel(E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_group<detail::parallel_step>(std::forward<E>(e), detail::record_flag::handler);
+  IAsyncSteps& parallel(E&& e, BranchTurns turns = BranchTurns::step) {
+    return add_group<detail::parallel_step>(std::forward<E>(e), turns);
   }
 
   /// Adds a step that runs branches until one of them succeeds; the next step gets the results of this one. Branches
@@ -101,16 +102,15 @@ class IAsyncSteps : public detail::step {
   ///
   /// The first branch that succeeds cancels the others: their cancel handlers run, and all have ended before the next
   /// step begins. An error in a branch is dropped while others run. When all fail, the last error goes to the handler.
-  /// Without branches the step ends at once. Branches that run at the same time may both succeed: one wins, and the
-  /// results of the other are destroyed.
+  /// Without branches the step ends at once. If several succeed at the same time, one wins; results of others are lost.
   ///
-  /// Use it to ask several sources for the same, or for a wait that something else may end. Do not use it where each
-  /// branch has to do its work (parallel()).
-  IAsyncSteps& race() { return add_group<detail::race_step>(detail::no_handler(), 0); }
+  /// Use it to ask several sources, or to end a wait early. Where each branch has work to do, use parallel().
+  IAsyncSteps& race(BranchTurns turns = BranchTurns::step) {
+    return add_group<detail::race_step>(detail::no_handler(), turns);
+  }
   template <class E>
-  IAsyncSteps& race(E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_group<detail::race_step>(std::forward<E>(e), detail::record_flag::handler);
+  IAsyncSteps& race(E&& e, BranchTurns turns = BranchTurns::step) {
+    return add_group<detail::race_step>(std::forward<E>(e), turns);
   }
 
   /// Adds a step that, with its sub-steps, has a place in `object` while it runs. Results pass in and out as with
@@ -526,12 +526,11 @@ class IAsyncSteps : public detail::step {
     return append<kind>(flags, std::forward<F>(f), std::forward<E>(e));
   }
   template <template <class, class> class Group, class E>
-  IAsyncSteps& add_group(E&& e, std::uint16_t flags) {
+  IAsyncSteps& add_group(E&& e, BranchTurns turns) {
     using kind = Group<IAsyncSteps, std::decay_t<E>>;
+    const std::uint16_t flags = detail::group_flags<std::decay_t<E>>(turns);
     detail::step* const parent = level();
-    if (parent == nullptr) return *this;
-    kind* const made = detail::append_step<kind>(
-        *parent, flags | detail::record_flag::is_step | detail::record_flag::is_group, std::forward<E>(e));
+    auto* const made = parent == nullptr ? nullptr : detail::append_step<kind>(*parent, flags, std::forward<E>(e));
     return made != nullptr ? *made : *this;
   }
   template <class F, class E>

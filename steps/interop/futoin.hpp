@@ -34,8 +34,8 @@
 /// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. A class derived from ISync implements the functions
 ///   of steps::ISync instead of lock() and unlock(), which cannot be called either.
 /// - ExtError is derived from Error: put its catch clause first.
-/// - Branches of parallel() take turns step by step; there one runs on until it waits. Where an order across branches
-///   matters, use sync() or a single branch.
+/// - Branches of parallel() take turns step by step; there one runs on until it waits. Where that order matters, write
+///   parallel(steps::BranchTurns::burst) or parallel(on_error, steps::BranchTurns::burst).
 /// - Durations are std::chrono::nanoseconds, in deferred() and in Limiter::Params::period: give them a unit, as in
 /// `10ms`.
 /// - A Throttle's period begins with an entry. The infos of DefenseRejected are other texts: compare the code.

@@ -26,7 +26,7 @@ ROOMS = {
         "flow": "errors.hpp state.hpp",
         "engine": "flow errors.hpp",
         "root": "flow engine",
-        "parallel": "flow engine root",
+        "parallel": "flow engine root branch_turns.hpp",
         "wait": "flow engine root every.hpp retry.hpp",
         "": "flow engine root parallel wait completion.hpp",  # what asi's calls are made of
     },

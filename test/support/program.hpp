@@ -42,14 +42,15 @@ struct node {
   int timeout = 0;         ///< ticks given to setTimeout; 0: none
   bool on_cancel = false;  ///< has a cancel handler
   ending end = ending::none;
-  int delay = 0;      ///< ticks until a wait is ended
-  int result = 0;     ///< handed on by success; 0: success() without arguments
-  std::string code;   ///< of the error, or the label of break and continue
-  std::string label;  ///< of a loop
-  int count = 0;      ///< iterations; `loop` and `every` break at the start of the one after; of retry: attempts
-  int mutex = 0;      ///< which of the program's mutexes and semaphores a sync takes
-  int pause = 0;      ///< ticks: the period of every, the first pause of retry
-  int policy = 0;     ///< of every: 0 skips, 1 delays, 2 bursts; of retry: 1 has some errors only retried
+  int delay = 0;        ///< ticks until a wait is ended
+  int result = 0;       ///< handed on by success; 0: success() without arguments
+  std::string code;     ///< of the error, or the label of break and continue
+  std::string label;    ///< of a loop
+  int count = 0;        ///< iterations; `loop` and `every` break at the start of the one after; of retry: attempts
+  int mutex = 0;        ///< which of the program's mutexes and semaphores a sync takes
+  int pause = 0;        ///< ticks: the period of every, the first pause of retry
+  bool bursts = false;  ///< of a group: its branches take turns in bursts
+  int policy = 0;       ///< of every: 0 skips, 1 delays, 2 bursts; of retry: 1 has some errors only retried
   handler on_error = handler::none;
   std::string new_code;      ///< the handler's error
   int new_result = 0;        ///< the handler's success; 0: without arguments

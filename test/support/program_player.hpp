@@ -195,8 +195,9 @@ class player {
       case kind::parallel:
       case kind::race: {
         asi_t* branches = nullptr;
+        const auto turns = of.bursts ? steps::BranchTurns::burst : steps::BranchTurns::step;
         guarded(of, branch, [&](auto... onerror) {
-          branches = of.what == kind::race ? &to.race(onerror...) : &to.parallel(onerror...);
+          branches = of.what == kind::race ? &to.race(onerror..., turns) : &to.parallel(onerror..., turns);
         });
         for (const node& first : of.sub) {
           add(*branches, first, kept(names_, (branch == "/" ? branch : branch + "/") + std::to_string(first.id)));

@@ -88,6 +88,7 @@ class generator {
   node group(int depth) {
     node made = fresh(one_in(3) ? kind::race : kind::parallel);
     made.sub = level(depth + 1, 4);
+    made.bursts = one_in(3);
     guard(made, depth);
     return made;
   }

@@ -42,6 +42,7 @@ inline std::string to_string(const node& of, const std::string& indent = "") {
   std::string text = indent + std::to_string(of.id) + " " + to_string(of.what);
   if (of.what == kind::sync) text += " mutex " + std::to_string(of.mutex);
   if (is_loop(of) || of.what == kind::retry) text += " x" + std::to_string(of.count);
+  if (of.bursts) text += " in bursts";
   if (of.pause != 0) text += " pause=" + std::to_string(of.pause);
   if (of.policy != 0) text += " policy " + std::to_string(of.policy);
   if (!of.label.empty()) text += " '" + of.label + "'";

@@ -38,6 +38,10 @@ class reference : private reference_state {
         ready_.pop_front();
         next->queued = false;
         turn(*next);
+        while (next->bursts && next->queued) {  // [26]
+          unqueue(*next);
+          turn(*next);
+        }
       } else if (!fire_next_timer()) {
         write(*root_, "stuck");
         cancel(*root_);
@@ -427,6 +431,7 @@ class reference : private reference_state {
     all.left = of.sub.size();
     for (const node& step : of.sub) {
       flow& branch = start(&now, (now.parent == nullptr ? "/" : now.name + "/") + std::to_string(step.id));
+      branch.bursts = of.bursts;
       all.branches.push_back(&branch);
       branch.stack.push_back(frame{});
       branch.stack.back().todo.push_back(&step);

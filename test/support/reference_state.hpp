@@ -67,6 +67,7 @@ class reference_state {
     bool rerun_top = false;       // likewise: it has been given the mutex
     bool queued = false;
     bool ended = false;
+    bool bursts = false;  // a branch whose turn goes on until it waits
   };
 
   struct timer {

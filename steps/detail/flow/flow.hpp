@@ -62,6 +62,7 @@ inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
 inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
 inline constexpr std::uint16_t handles = 1024;  // its error handler is running
 inline constexpr std::uint16_t resumes = 2048;  // it runs again when its only sub-step has ended, and keeps its scopes
+inline constexpr std::uint16_t bursts = 4096;   // BranchTurns::burst
 }  // namespace record_flag
 
 struct jump : record {

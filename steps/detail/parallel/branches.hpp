@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>   // for destroy_at
-#include <new>      // for placement new
-#include <utility>  // for exchange, forward
+#include <cstdint>      // for uint16_t
+#include <memory>       // for destroy_at
+#include <new>          // for placement new
+#include <type_traits>  // for is_same_v
+#include <utility>      // for exchange, forward
 
 #include "async/detail/base/block_cache.hpp"        // for allocate_block
+#include "steps/branch_turns.hpp"                   // for BranchTurns
 #include "steps/detail/engine/step_record.hpp"      // for discard_results
 #include "steps/detail/parallel/branch_list.hpp"    // for branch_list, copy_exception
 #include "steps/detail/parallel/pool_branch.hpp"    // for end_branch, report_end, free_branch
@@ -16,6 +19,18 @@
 /// parallel() and race(): steps that wait for the end of several flows, their branches. They run on the step's own
 /// loop, in turn, or on the loops of a pool: see pool_parallel.hpp. race.hpp has what differs in a race.
 namespace steps::inline v0_1::detail {
+
+/// The flags of such a step. E: its error handler, or no_handler.
+template <class E>
+constexpr std::uint16_t group_flags(BranchTurns turns) noexcept {
+  int flags = record_flag::is_step | record_flag::is_group;
+  if (turns == BranchTurns::burst) flags |= record_flag::bursts;
+  if constexpr (!std::is_same_v<E, no_handler>) {
+    static_assert(is_error_handler<E>);
+    flags |= record_flag::handler;
+  }
+  return static_cast<std::uint16_t>(flags);
+}
 
 /// The part of a parallel() or race() step that does not depend on its handler.
 template <class Face>
@@ -145,10 +160,15 @@ struct group_step : Face {
     flow* const b = f.limit == nullptr ? pooled_branch() : add_limited_branch(*f.limit);
     if (b == nullptr) return nullptr;
     b->root.parent_ = this;
-    b->burst = 1;
+    b->burst = (this->flags_ & record_flag::bursts) == 0 ? std::uint16_t{1} : root_of(f).burst;
     b->detach();
     branches.append(*b);
     return &b->root;
+  }
+  static const flow& root_of(const flow& f) noexcept {
+    const flow* root = &f;
+    while (root->root.parent_ != nullptr) root = root->root.parent_->flow_;
+    return *root;
   }
   static flow* pooled_branch() {
     return ::new (async::detail::allocate_block(branch_block))

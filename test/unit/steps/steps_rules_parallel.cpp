@@ -79,6 +79,60 @@ TEST_CASE_TEMPLATE("rule 26: branches of different length interleave step by ste
   CHECK(seen == lines{"a", "b", "a0", "b0", "a1", "b1", "b2", "a end", "b3"});
 }
 
+TEST_CASE_TEMPLATE("rule 26: in bursts a branch goes on until it waits, nested branches as their own step says", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  const auto branch = [&seen](auto& group, const std::string& name) {
+    group.add([&seen, name](IAsyncSteps& asi) {
+      seen.push_back(name);
+      asi.add([&seen, name](IAsyncSteps& inner) {
+        seen.push_back(name + "1");
+        inner.relinquish();
+      });
+      asi.repeat(2, [&seen, name](IAsyncSteps&, std::size_t i) { seen.push_back(name + " i" + std::to_string(i)); });
+    });
+  };
+  auto& p = flow.parallel(steps::BranchTurns::burst);
+  branch(p, "a");
+  branch(p, "b");
+  p.add([&](IAsyncSteps& asi) {
+    auto& nested = asi.parallel([](IAsyncSteps&, ErrorCode) {}, steps::BranchTurns::step);
+    for (const std::string name : {"c", "d"}) {
+      nested.add([&seen, name](IAsyncSteps& inner) {
+        seen.push_back(name);
+        inner.add([&seen, name](IAsyncSteps&) { seen.push_back(name + "1"); });
+      });
+    }
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"a", "a1", "b", "b1", "a i0", "a i1", "b i0", "b i1", "c", "d", "c1", "d1"});
+}
+
+TEST_CASE_TEMPLATE("rules 26, 33: a burst in a branch has as many steps as one of the root has", Flow, STEPS_FLOWS) {
+  bench b;
+  std::string seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    auto& alternating = asi.parallel();
+    alternating.add([&](IAsyncSteps& branch) {
+      auto& p = branch.race(steps::BranchTurns::burst);
+      for (const char name : {'a', 'b'}) {
+        p.loop([&seen, name](IAsyncSteps& inner) {
+          seen += name;
+          if (seen.size() == 250) inner.breakLoop();
+        });
+      }
+    });
+    alternating.add([](IAsyncSteps&) {});
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == std::string(100, 'a') + std::string(100, 'b') + std::string(50, 'a'));
+}
+
 TEST_CASE_TEMPLATE("rule 28: the step ends when all branches have ended, and no branch outlives it", Flow,
                    STEPS_FLOWS) {
   bench b;
