@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
+#include <chrono>       // for duration, time_point, nanoseconds
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
@@ -125,6 +125,13 @@ class bounded_queue {
     const deadline until(limit);
     return wait_for_room(&until, std::forward<Args>(args)...);
   }
+  /// The same until a moment of any clock.
+  template <class Clock, class Duration, class... Args>
+    requires std::constructible_from<T, Args...>
+  bool enqueue_until(std::chrono::time_point<Clock, Duration> moment, Args&&... args) {
+    return detail::call_until(
+        *this, moment, [&](std::chrono::nanoseconds limit) { return enqueue_for(limit, std::forward<Args>(args)...); });
+  }
   /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained. If
   /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin.
   template <class U, class Rep, class Period>
@@ -132,6 +139,12 @@ class bounded_queue {
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
     const deadline until(limit);
     return wait_for_item(&until, assign_to(out));
+  }
+  /// The same until a moment of any clock.
+  template <class U, class Clock, class Duration>
+    requires std::is_assignable_v<U&, T&&>
+  bool dequeue_until(U& out, std::chrono::time_point<Clock, Duration> moment) {
+    return detail::call_until(*this, moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); });
   }
 
   /// Constructs up to `count` elements from *first and its successors; returns how many went in. The elements of one

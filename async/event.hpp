@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
+#include <chrono>       // for duration, time_point, nanoseconds
 #include <cstdint>      // for uint32_t
 #include <type_traits>  // for is_void_v
 
 #include "async/detail/base/atomics.hpp"         // for atomic, under_model, yield_thread
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/durations.hpp"       // for time_left
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
@@ -53,10 +54,10 @@ class event_call {
 ///             takes a short lock; it makes a system call only to wake threads that sleep. Coroutines of no flow resume
 ///             inside set().
 /// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
-/// Waiting     wait() and wait_for() spin for a few microseconds, then sleep. In a task of a pool whose workers are all
-///             busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no lock that
-///             these need. Do not call them in a callback of an event loop, such as a step of a flow: the loop stands
-///             still meanwhile.
+/// Waiting     wait(), wait_for() and wait_until() spin for a few microseconds, then sleep. In a task of a pool whose
+///             workers are all busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no
+///             lock that these need. Do not call them in a callback of an event loop, such as a step of a flow: the
+///             loop stands still meanwhile.
 /// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A thread whose
 ///             wait() or wait_for() has returned true may destroy the event: calls of set() that it can have seen are
 ///             over. is_set(), flows and coroutines may be ahead of the end of set(): they must not.
@@ -89,12 +90,21 @@ class event {
   bool is_set() const noexcept { return (look() & set_bit) != 0; }
 
   /// Returns when the event is set, or has been since the call began.
-  void wait() noexcept { static_cast<void>(wait_until(nullptr)); }
+  void wait() noexcept { static_cast<void>(wait_with(nullptr)); }
   /// The same for at most `limit` (steady clock). False: the time is up.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> limit) {
     const detail::queue_deadline until(limit);
-    return wait_until(&until);
+    return wait_with(&until);
+  }
+  /// The same until a moment of any clock.
+  template <class Clock, class Duration>
+  bool wait_until(std::chrono::time_point<Clock, Duration> moment) {
+    for (;;) {
+      const std::chrono::nanoseconds left = detail::time_left(moment);
+      if (wait_for(left)) return true;
+      if (left.count() == 0) return false;
+    }
   }
   /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
   /// of a flow on the flow's loop.
@@ -135,7 +145,7 @@ class event {
   std::uint32_t look() const noexcept {
     return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1] and [EV3]
   }
-  bool wait_until(const detail::queue_deadline* until) noexcept {
+  bool wait_with(const detail::queue_deadline* until) noexcept {
     const detail::event_call call(*this);
     const bool is_over = detail::wait_in_queue(
         events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });

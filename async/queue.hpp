@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
+#include <chrono>       // for duration, time_point, nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for input_iterator, iter_reference_t
@@ -138,6 +138,12 @@ class queue {
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
     const detail::queue_deadline until(limit);
     return wait_for_item(&until, assign_to(out));
+  }
+  /// The same until a moment of any clock.
+  template <class U, class Clock, class Duration>
+    requires std::is_assignable_v<U&, T&&>
+  bool dequeue_until(U& out, std::chrono::time_point<Clock, Duration> moment) {
+    return detail::call_until(*this, moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); });
   }
 
   /// Adds `count` elements made from *first, *++first, …, in this order, with one claim for each segment that they

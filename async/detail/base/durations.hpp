@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds, ceil
+#include <algorithm>    // for min
+#include <chrono>       // for duration, nanoseconds, ceil, time_point
 #include <concepts>     // for integral, signed_integral
 #include <cstdint>      // for int64_t
 #include <limits>       // for numeric_limits
@@ -74,6 +75,19 @@ constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noex
   using std::chrono::nanoseconds;
   if (t <= now) return nanoseconds::zero();
   return now < TimePoint{} && t >= later(now, (nanoseconds::max)()) ? (nanoseconds::max)() : nanoseconds(t - now);
+}
+
+/// The time until `moment` of any clock, at most an hour: a clock that is not steady may be set meanwhile, so a wait
+/// looks at it again then. 0: the moment has come.
+template <class Clock, class Duration>
+std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> moment) {
+  using std::chrono::nanoseconds;
+  constexpr nanoseconds hour = std::chrono::hours(1);
+  const nanoseconds at = to_nanoseconds(moment.time_since_epoch());
+  const nanoseconds now = to_nanoseconds(Clock::now().time_since_epoch());
+  if (at <= now) return nanoseconds::zero();
+  const nanoseconds in_an_hour = now < (nanoseconds::max)() - hour ? now + hour : (nanoseconds::max)();
+  return (std::min)(at, in_an_hour) - now;
 }
 
 }  // namespace async::inline v0_1::detail

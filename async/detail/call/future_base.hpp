@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
-#include <chrono>       // for duration, time_point, hours
+#include <chrono>       // for duration, time_point
 #include <future>       // for future_error, future_errc, future_status
 #include <type_traits>  // for decay_t, is_invocable_v
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/detail/call/result_state.hpp"   // for result
@@ -50,12 +49,10 @@ class future_base {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   std::future_status wait_until(std::chrono::time_point<Clock, Duration> moment) const {
-    constexpr std::chrono::nanoseconds longest = std::chrono::hours(1);  // then another look at the clock
     for (;;) {
-      const auto now = Clock::now();
-      if (moment <= now) return wait_for(std::chrono::nanoseconds::zero());
-      const std::chrono::nanoseconds left = (std::min)(to_nanoseconds(moment - now), longest);
-      if (wait_for(left) == std::future_status::ready) return std::future_status::ready;
+      const std::chrono::nanoseconds left = time_left(moment);
+      const std::future_status now = wait_for(left);
+      if (now == std::future_status::ready || left.count() == 0) return now;
     }
   }
 

@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for backoff
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
 #include "async/detail/base/naps.hpp"           // for sleep_in_naps
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
@@ -62,6 +62,18 @@ bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt att
     if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
     const auto sleep = [&here](const wait_clock::time_point* deadline) noexcept { return here.sleep(deadline); };
     static_cast<void>(sleep_in_naps(until != nullptr ? until->time() : nullptr, sleep));
+  }
+}
+
+/// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come. If the queue was
+/// closed before a call that has returned false, no other could return true.
+template <class Queue, class Clock, class Duration, class Call>
+bool call_until(const Queue& queue, std::chrono::time_point<Clock, Duration> moment, Call call) {
+  for (;;) {
+    const std::chrono::nanoseconds left = time_left(moment);
+    const bool was_closed = queue.is_closed();
+    if (call(left)) return true;
+    if (was_closed || left.count() == 0) return false;
   }
 }
 

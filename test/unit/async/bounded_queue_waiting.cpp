@@ -117,6 +117,52 @@ TEST_CASE("enqueue_for gives up after its limit, never before, and leaves its ar
   }
 }
 
+TEST_CASE("dequeue_until and enqueue_until give up at a moment of any clock, never before") {
+  bounded_queue<std::unique_ptr<int>> q(1);
+  const auto gives_up = [&q](auto moment, auto call) {
+    CHECK_FALSE(call(q, moment));
+    CHECK(decltype(moment)::clock::now() >= moment);
+  };
+  const auto dequeue = [](auto& from, auto moment) {
+    std::unique_ptr<int> out;
+    return from.dequeue_until(out, moment);
+  };
+  gives_up(clock_type::now() + 20ms, dequeue);
+  gives_up(std::chrono::system_clock::now() + 20ms, dequeue);
+  gives_up(clock_type::now() - 1h, dequeue);
+  gives_up((std::chrono::system_clock::time_point::min)(), dequeue);
+  auto element = std::make_unique<int>(1);
+  const auto enqueue = [&element](auto& to, auto moment) { return to.enqueue_until(moment, std::move(element)); };
+  CHECK(enqueue(q, clock_type::now()));
+  element = std::make_unique<int>(2);
+  gives_up(std::chrono::time_point_cast<std::chrono::duration<double>>(std::chrono::system_clock::now() + 20ms),
+           enqueue);
+  REQUIRE(element != nullptr);
+  CHECK(*element == 2);
+}
+
+TEST_CASE("a call until a moment far away returns with an element, and when the queue is closed") {
+  bounded_queue<int> q(1);
+  int value = 0;
+  bool result = false;
+  watched_thread consumer([&] { result = q.dequeue_until(value, (std::chrono::system_clock::time_point::max)()); });
+  std::this_thread::sleep_for(5ms);
+  q.enqueue(7);
+  consumer.join();
+  CHECK(result);
+  CHECK(value == 7);
+  q.enqueue(8);
+  watched_thread producer([&] { result = q.enqueue_until(clock_type::now() + 24h, 9); });
+  std::this_thread::sleep_for(5ms);
+  q.close();
+  producer.join();
+  CHECK_FALSE(result);
+  CHECK_FALSE(q.enqueue_until(clock_type::now() + 24h, 9));
+  CHECK(q.dequeue_until(value, clock_type::now() + 24h));
+  CHECK(value == 8);
+  CHECK_FALSE(q.dequeue_until(value, clock_type::now() + 24h));
+}
+
 TEST_CASE("a call that timed out leaves nothing behind: all places can be used, in order") {
   bounded_queue<int> q(2);
   int value = 0;

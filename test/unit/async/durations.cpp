@@ -67,3 +67,35 @@ TEST_CASE("values out of range become the longest or the shortest duration, and 
   CHECK(to_nanoseconds(duration<double>(std::numeric_limits<double>::infinity())) == longest);
   CHECK(to_nanoseconds(duration<double>(std::numeric_limits<double>::quiet_NaN())) == nanoseconds(0));
 }
+
+namespace {
+
+/// A clock that the test sets, in days: its range is beyond that of nanoseconds.
+struct calendar {
+  using duration = std::chrono::days;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<calendar>;
+  static constexpr bool is_steady = false;
+  static inline time_point today{};
+  static time_point now() { return today; }
+};
+
+}  // namespace
+
+TEST_CASE("the time that is left until a moment is at most an hour, whatever the clock's range") {
+  using async::detail::time_left;
+  using other = time_point<calendar, seconds>;
+  calendar::today = calendar::time_point(days(7));
+  CHECK(time_left(calendar::today) == 0ns);
+  CHECK(time_left(calendar::today - days(1)) == 0ns);
+  CHECK(time_left((calendar::time_point::min)()) == 0ns);
+  CHECK(time_left(calendar::today + days(1)) == 1h);
+  CHECK(time_left((calendar::time_point::max)()) == 1h);
+  CHECK(time_left(other(calendar::today) + 3s) == 3s);
+  calendar::today = (calendar::time_point::min)();
+  CHECK(time_left((calendar::time_point::max)()) == 1h);
+  CHECK(time_left(calendar::today) == 0ns);
+  calendar::today = (calendar::time_point::max)();
+  CHECK(time_left(calendar::today) == 0ns);
+}

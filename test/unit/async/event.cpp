@@ -34,6 +34,11 @@ TEST_CASE("event: stays set until reset(); a timed wait tells the truth") {
   e.reset();
   CHECK_FALSE(e.wait_for(1ms));
   CHECK(event(true).wait_for(0s));
+  const auto moment = std::chrono::system_clock::now() + 5ms;
+  CHECK_FALSE(e.wait_until(moment));
+  CHECK(std::chrono::system_clock::now() >= moment);
+  e.set();
+  CHECK(e.wait_until((std::chrono::steady_clock::time_point::min)()));
 }
 
 TEST_CASE("event: set() ends all waits of threads, tasks and flows that began before it, though reset() follows") {

@@ -101,6 +101,27 @@ TEST_CASE("dequeue_for gives up after its limit, never before, and leaves its ar
   }
 }
 
+TEST_CASE("dequeue_until gives up at a moment of any clock, or when the queue is closed") {
+  async::queue<int> q;
+  int value = 42;
+  const auto moment = std::chrono::system_clock::now() + 20ms;
+  CHECK_FALSE(q.dequeue_until(value, moment));
+  CHECK(std::chrono::system_clock::now() >= moment);
+  CHECK(value == 42);
+  bool result = true;
+  watched_thread consumer([&] { result = q.dequeue_until(value, (std::chrono::steady_clock::time_point::max)()); });
+  std::this_thread::sleep_for(5ms);
+  q.enqueue(1);
+  consumer.join();
+  CHECK(result);
+  CHECK(value == 1);
+  watched_thread waiting([&] { result = q.dequeue_until(value, std::chrono::system_clock::now() + 24h); });
+  std::this_thread::sleep_for(5ms);
+  q.close();
+  waiting.join();
+  CHECK_FALSE(result);
+}
+
 TEST_CASE("dequeue_for returns with an element that comes in time") {
   queue<int> q;
   int value = 0;
