@@ -37,9 +37,9 @@ class ASYNCSTEPS_SHARED queue_full : public std::runtime_error {
   queue_full() : std::runtime_error("async: the queue of the thread pool is full") {}
 };
 
-/// The error in a future whose call a pool has dropped, by stop(discard), or has refused, where a post would have
-/// thrown: as the task of then(pool, f). A broken promise that tells why; handlers of flows get the codes Stopped and
-/// QueueFull.
+/// The error in the future of a call that was never made: stop(discard) has dropped it, or the pool has refused it
+/// where no post could throw, as in then(pool, f). A broken promise that tells why; handlers of flows get the codes
+/// Stopped and QueueFull.
 class ASYNCSTEPS_SHARED dropped_call : public std::future_error {
  public:
   /// Why a call was not made: the pool has been stopped, or its queue was full.

@@ -38,7 +38,7 @@ void call_once(F& f) {
 template <class F>
 concept task_function =
     !std::same_as<std::remove_cvref_t<F>, task> &&
-    // before the question what F is made from: an F made from a task would ask whether a task is made from F
+    // checked before constructible_from: that of an F made from a task would ask for this concept again
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>>) &&
     std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 

@@ -107,7 +107,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
   async::detail::loop_core* core_ = nullptr;  // null: the flow has not started, or has ended
 };
 
-/// The priority of a posted flow; one that is known when the program is compiled takes no room.
+/// The priority of a posted flow; one that is known at compile time takes no space.
 struct ranked {
   async::priority value;
 };

@@ -224,7 +224,7 @@ struct state_access {
     }
     return std::any_cast<T&>(*found);
   }
-  /// The value of a key; one without value takes over that of `made`. Null: it has none still.
+  /// The value of a key; one without value takes over that of `made`. Null: neither has a value.
   static const std::any* keep(State& s, std::string_view name, std::any& made) {
     const State::lock together(s.shared());
     std::any& found = s.find(name);

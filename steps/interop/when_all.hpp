@@ -40,7 +40,7 @@ inline constexpr bool never = false;
 template <class A>
 using result_of_task_t = typename result_of_task<std::remove_cvref_t<A>>::type;
 
-/// Tasks of different types. A base in front of group_awaiter, whose flow ends before they are destroyed.
+/// Tasks of different types. A base in front of group_awaiter, so that its flow ends before the tasks are destroyed.
 template <class... T>
 class tuple_of_tasks {
  public:

@@ -223,7 +223,7 @@ inline void note() noexcept {
   is_this_thread = true;
 }
 
-/// What never comes back from a fork() refers to.
+/// The flag of loops that stay unusable in a child of fork().
 inline constinit const std::atomic<bool> always{true};  // one per module: they are alike
 
 }  // namespace forked

@@ -8,9 +8,9 @@
 
 namespace async::inline v0_1::detail {
 
-/// An action that a result has ready: wakes a thread, runs a continuation, resumes a coroutine. run(c) is called once,
-/// by the thread that makes the result ready, unless the action has been removed before. It may free `c`. It returns
-/// further actions, those of a result that it has made ready itself; so a chain of results needs no recursion.
+/// An action to take when a result is ready: wakes a thread, runs a continuation, resumes a coroutine. run(c) is called
+/// once, by the thread that makes the result ready, unless the action has been removed before. It may free `c`. It
+/// returns further actions, those of a result that it has made ready itself; so a chain of results needs no recursion.
 struct alignas(8) continuation {
   explicit continuation(continuation* (*f)(continuation&) noexcept) noexcept : run(f) {}
   continuation(const continuation&) = delete;

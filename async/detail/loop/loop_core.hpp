@@ -73,8 +73,8 @@ class loop_core {
     timers_.make_wheels();
     adopt();
   }
-  /// For a loop_host. There may be a loop for each flow, so it has no memory but its own instead of 17 KiB, and more
-  /// when it needs it. `origin`: that of the timer_queue in which the host arms the first deadline.
+  /// For a loop_host. There may be a loop for each flow, so it allocates the 17 KiB of timer wheels only if it needs
+  /// them. `origin`: that of the timer_queue in which the host arms the first deadline.
   loop_core(event_loop* loop, loop_wake wake, time_point origin)
       : loop_(loop), wake_(std::move(wake)), turn_time_(origin), timers_(origin) {
     keep_places(1);

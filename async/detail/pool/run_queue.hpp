@@ -150,7 +150,7 @@ class run_queue {
   template <class HowMany, class Read>
   std::uint64_t take_some(HowMany how_many, Read read) noexcept {
     for (;;) {
-      // [RQ1] acquire, pairs with [RQ3] and [RQ5]: tail_ is not older than those knew it who took the elements before
+      // [RQ1] acquire, pairs with [RQ3] and [RQ5]: tail_ is at least as new as the takers of earlier elements saw it
       std::uint64_t head = head_.load(std::memory_order_acquire);
       // [RQ2] acquire, pairs with [RQ6]: the slots below it, and what they point to
       const std::uint64_t tail = tail_.load(std::memory_order_acquire);

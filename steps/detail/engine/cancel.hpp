@@ -37,7 +37,7 @@ inline void cancel_outside_turn(flow& f) noexcept {
   for (scope* s = f.scopes; s != nullptr;) {
     const step& owner = *s->holder;
     run_cancel_handlers(f, owner, s);
-    if (f.run_by == nullptr) return;  // a step is just being ended, and the steps around it follow after that
+    if (f.run_by == nullptr) return;  // this step is being ended by its caller, which goes on with the steps around it
     while (s != nullptr && s->holder == &owner) s = s->outer;
   }
 }
