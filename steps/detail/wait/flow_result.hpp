@@ -23,7 +23,7 @@ class flow_result : public async::detail::result<T>, public promise_base {
       guarded(f, [&] {
         using wanted = pack<T>;
         if (failed) return;
-        if (has_results(f, wanted::tag)) {
+        if (f.tag == &wanted::tag || has_results(f, wanted::tag)) [[likely]] {
           this->value.set(std::get<0>(take_results<wanted>(f)));
           has_value = true;
         } else {
