@@ -5,6 +5,7 @@
 #include <utility>       // for forward
 
 #include "async/blocking_pool.hpp"           // exports blocking_pool
+#include "async/blocking_section.hpp"        // exports blocking_section
 #include "async/bounded_queue.hpp"           // exports bounded_queue
 #include "async/detail/call/call_state.hpp"  // for call_in_pool
 #include "async/errors.hpp"                  // exports stopped, queue_full

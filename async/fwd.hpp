@@ -6,6 +6,7 @@
 namespace async::inline v0_1 {
 
 class blocking_pool;
+class blocking_section;
 class event;
 class event_loop;
 class manual_clock;

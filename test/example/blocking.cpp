@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "async/blocking_pool.hpp"
+#include "async/blocking_section.hpp"
 #include "steps/steps.hpp"
 
 namespace fs = std::filesystem;
@@ -53,6 +54,21 @@ std::size_t with_flows(async::threadpool& pool, const std::vector<fs::path>& fil
   return lines;
 }
 
+std::size_t in_tasks(async::threadpool& pool, const std::vector<fs::path>& files) {
+  std::vector<async::future<std::size_t>> counts;
+  for (const fs::path& file : files) {
+    // [section]
+    counts.push_back(pool.post([&file] {
+      const async::blocking_section here;  // another worker takes this one's place
+      return count_lines(file);
+    }));
+    // [/section]
+  }
+  std::size_t lines = 0;
+  for (async::future<std::size_t>& count : counts) lines += count.get();
+  return lines;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,5 +79,6 @@ int main(int argc, char** argv) {
   async::threadpool pool(2);
   const std::size_t lines = with_futures(files);
   std::printf("%zu lines in %zu files\n", lines, files.size());
-  return !files.empty() && lines != 0 && with_flows(pool, files) == lines ? 0 : 1;
+  const bool agree = with_flows(pool, files) == lines && in_tasks(pool, files) == lines;
+  return !files.empty() && lines != 0 && agree ? 0 : 1;
 }

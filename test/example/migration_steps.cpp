@@ -108,7 +108,12 @@ bool tokio_and_go() {
   try {
     consumer.get();
   } catch (const std::exception&) {  // cancelled, or the channel was closed first
-    return async::blocking_pool::shared().post(twice, 4).get() == 8;
+    const auto in_place = [](int x) {
+      const async::blocking_section here;
+      return twice(x);
+    };
+    return async::blocking_pool::shared().post(twice, 4).get() == 8 &&
+           async::threadpool::shared().post(in_place, 4).get() == 8;
   }
   return false;
 }

@@ -50,6 +50,7 @@ struct alignas(no_sharing) participant {
   std::size_t stands_for;      // own thread only: its index; for a stand-in, that of the worker that it replaces
   bool is_stand_in = false;    // own thread only
   bool is_polling = false;     // own thread only: its current task polls for the result of another one
+  bool is_in_section = false;  // own thread only: it is in a blocking_section
   std::uint32_t random;        // own thread only
   job_deque own;               // others steal what is left in it when the thread ends
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made

@@ -360,15 +360,15 @@ class pool_core {
     return crew_.loop(index).loop;
   }
 
-  /// Returns unused memory of the pool's queues and of deques to the system; says how many bytes that were. Workers
-  /// trim their deques themselves, later, and are woken for it. Any thread, at any time.
-  inline std::size_t trim() noexcept;
+  /// A thread of the pool enters or leaves a blocking_section. False: it has not entered, and does not leave.
+  inline bool enter_section(participant& home) noexcept;
+  inline void leave_section(participant& home) noexcept;
 
+  /// Returns unused memory of queues and deques to the system, and the number of bytes. Workers trim their own, later.
+  inline std::size_t trim() noexcept;
   std::size_t size() const noexcept { return crew_.size(); }
   std::size_t idle() const noexcept { return sleepers_.idle().count(); }
-
   inline threadpool_stats stats() const noexcept;
-
   void wait_idle() {
     not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
     if (is_left_behind()) return;
@@ -531,7 +531,7 @@ class pool_core {
   /// While the pool is paused, loops rest whether they have work or not.
   bool is_idle() noexcept {
     return quiescence_.is_idle(sleepers_, [this]() noexcept {
-      return has_tasks() || (size() != 0 && has_loops()) || (hooks_.has_start() && quiescence_.has_starting());
+      return has_tasks() || (crew_.wanted() != 0 && has_loops()) || (hooks_.has_start() && quiescence_.has_starting());
     });
   }
 
@@ -559,9 +559,9 @@ class pool_core {
   /// The most stand-ins that may be at work: one for each wanted worker, and for each stand-in, that sleeps in a wait.
   /// Relaxed, both: a guess.
   std::size_t missed() const noexcept {
-    return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), size());
+    return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), crew_.wanted());
   }
-  bool all_are_blocked() const noexcept { return size() != 0 && blocked_workers() >= size(); }
+  bool all_are_blocked() const noexcept { return crew_.wanted() != 0 && blocked_workers() >= crew_.wanted(); }
   std::size_t blocked_workers() const noexcept { return blocked_workers_.load(std::memory_order_relaxed); }
   bool call_stand_in(const participant& p, bool may_start) noexcept;
   void run_stand_in(std::size_t index);

@@ -83,7 +83,7 @@ inline void pool_core::stop() {
   crew_.close([this]() noexcept { return has_tasks() || quiescence_.has_threads_or_helpers(); });
   injector_.close();
   priorities_.close();
-  if (size() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
+  if (crew_.wanted() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
   crew_.join_all();
   stand_ins_.close();
   shutdown_.finish();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <algorithm>  // for min
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint8_t
 #include <memory>     // for unique_ptr
@@ -22,13 +23,15 @@ namespace async::inline v0_1::detail {
 /// The workers of a pool and their threads: starts, ends and joins them; lets thieves visit all.
 ///
 /// Worker number i has a thread that may run tasks while i < wanted, and until that thread has noticed the request to
-/// exit. A worker that is wanted again before that simply goes on.
+/// exit. A worker that is wanted again before that simply goes on. Wanted are as many as the user has asked for and,
+/// unless that is none, one for each blocking_section.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
 class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
+  static constexpr std::size_t most_sections = 512;  // more than these want no worker
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop calls `wake` when it has work.
@@ -46,14 +49,39 @@ class worker_crew {
 
   // --- threads -------------------------------------------------------------------------------------------------------
 
-  /// Sets the number of wanted workers. Does not wait for running tasks, nor for threads that end: the next thread of
-  /// the same worker joins them before it begins. Throws stopped. Throws std::length_error and std::bad_alloc; then
-  /// nothing has changed. Throws what starting a thread throws; then those that did start stay.
+  /// Sets the number of workers that the user asks for. Does not wait for running tasks, nor for threads that end: the
+  /// next thread of the same worker joins them before it begins. Throws stopped. Throws std::length_error and
+  /// std::bad_alloc; then nothing has changed. Throws what starting a thread throws; then those that did start stay.
   void configure(std::size_t threads) {
     if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
     const std::lock_guard lock(mutex_);
     if (is_closed_) throw stopped();
-    configure_locked(threads);
+    const struct asked_for {
+      worker_crew& crew;
+      const std::size_t threads;
+      ~asked_for() {  // after a failure those that are there
+        crew.asked_.store((std::min)(threads, crew.wanted()), std::memory_order_relaxed);  // relaxed: as wanted_
+      }
+    } at_end{*this, threads};
+    configure_locked(wanted_for(threads));
+  }
+
+  /// A thread of the pool is about to block: one worker more, if a thread can be started. False: there is none for this
+  /// section, and end_section() is not called.
+  bool begin_section() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (is_joining_ || sections_ == most_sections) return false;
+    ++sections_;
+    try {
+      configure_locked(wanted_for(size()));
+    } catch (...) {  // the section goes on without it
+    }
+    return true;
+  }
+  void end_section() noexcept {
+    const std::lock_guard lock(mutex_);
+    --sections_;
+    if (!is_joining_) shrink(wanted_for(size()));
   }
 
   /// Refuses configure() from here on. A paused crew gets one worker if needs_one(), and if a thread can be started.
@@ -61,10 +89,11 @@ class worker_crew {
   void close(NeedsOne needs_one) noexcept {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
-    if (size() != 0 || !needs_one()) return;
+    if (wanted() != 0 || !needs_one()) return;
     try {
       configure_locked(1);
-    } catch (...) {  // the thread that stops the pool runs the tasks
+      asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
+    } catch (...) {                                // the thread that stops the pool runs the tasks
     }
   }
 
@@ -80,9 +109,10 @@ class worker_crew {
   void join_all() noexcept {
     {
       const std::lock_guard lock(mutex_);
-      for (std::size_t wanted = size(); wanted != 0; --wanted) request_exit(wanted - 1);
+      is_joining_ = true;
+      shrink(0);
     }
-    for (const auto& w : members_) {  // a closed crew gets no more members
+    for (const auto& w : members_) {  // there will be no more
       if (w->thread.joinable()) w->thread.join();
     }
   }
@@ -106,8 +136,10 @@ class worker_crew {
     return *found;
   }
 
-  /// How many workers are wanted.
-  std::size_t size() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
+  /// How many workers the user has asked for.
+  std::size_t size() const noexcept { return asked_.load(std::memory_order_relaxed); }  // relaxed: a figure
+  /// How many are wanted.
+  std::size_t wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
   /// Whether a worker is inside a task. A guess.
   bool is_in_task() const noexcept {
@@ -147,13 +179,12 @@ class worker_crew {
     const std::lock_guard lock(mutex_);
     if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
     thread_has_ended(w);
-    if (w.index < size()) {
-      const std::size_t wanted = size();
+    if (const std::size_t all = wanted(); w.index < all) {
       try {
         start(w.index);
       } catch (...) {  // the others go on without it
       }
-      wanted_.store(wanted, std::memory_order_relaxed);  // relaxed: written under the mutex
+      wanted_.store(all, std::memory_order_relaxed);  // relaxed: written under the mutex
     }
   }
 
@@ -164,11 +195,16 @@ class worker_crew {
     quiescence_.thread_left();
   }
 
+  std::size_t wanted_for(std::size_t asked) const noexcept {
+    return asked == 0 ? 0 : (std::min)(asked + sections_, most_workers);
+  }
   void configure_locked(std::size_t threads) {
     make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
-    std::size_t wanted = wanted_.load(std::memory_order_relaxed);  // relaxed: written under the mutex
-    for (; wanted > threads; --wanted) request_exit(wanted - 1);
-    for (; wanted < threads; ++wanted) start(wanted);
+    shrink(threads);
+    for (std::size_t next = wanted(); next < threads; ++next) start(next);
+  }
+  void shrink(std::size_t threads) noexcept {
+    for (std::size_t all = wanted(); all > threads; --all) request_exit(all - 1);
   }
 
   void make_workers(std::size_t count) {
@@ -227,8 +263,11 @@ class worker_crew {
   void (*const prepare_)(worker&);
   published_list<worker> all_;     // written under the mutex
   atomic<std::size_t> wanted_{0};  // written under the mutex
+  atomic<std::size_t> asked_{0};   // written under the mutex
   std::mutex mutex_;               // guards what follows
   bool is_closed_ = false;
+  bool is_joining_ = false;
+  std::size_t sections_ = 0;
   std::uint8_t lasting_requests_ = 0;
   std::vector<std::unique_ptr<worker>> members_;
 };

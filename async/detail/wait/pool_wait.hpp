@@ -358,6 +358,28 @@ inline bool pool_core::look_after_own() noexcept {
   return this_pool->turn_for_poller();
 }
 
+// --- blocking_section -----------------------------------------------------------------------------------------------
+
+/// The thread counts as blocked, too: when all others sleep in waits, stand-ins are called as usual.
+inline bool pool_core::enter_section(participant& home) noexcept {
+  if (home.is_in_section || !crew_.begin_section()) return false;
+  home.is_in_section = true;
+  // relaxed: as in blocked_in_wait
+  if (atomic<std::uint32_t>* const count = blocked_count(home)) count->fetch_add(1, std::memory_order_relaxed);
+  idle_.notify();  // wait_idle() does not wait for a thread that could not be started
+  return true;
+}
+
+inline void pool_core::leave_section(participant& home) noexcept {
+  if (is_left_behind()) return;
+  home.is_in_section = false;
+  // relaxed: as in blocked_in_wait
+  if (atomic<std::uint32_t>* const count = blocked_count(home)) count->fetch_sub(1, std::memory_order_relaxed);
+  crew_.end_section();
+}
+
+// --- stand-ins ------------------------------------------------------------------------------------------------------
+
 /// The life of a stand-in's thread: runs tasks until there are none or it is surplus, rests, and starts again when it
 /// is called. `index`: the worker that it stands for.
 inline void pool_core::run_stand_in(std::size_t index) {

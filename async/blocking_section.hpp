@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include "async/detail/pool/participant.hpp"  // for participant
+#include "async/detail/pool/seat.hpp"         // for this_home
+#include "async/detail/wait/pool_wait.hpp"    // for enter_section
+
+namespace async::inline v0_1 {
+
+/// While it lives, the calling task is about to block, and its threadpool has another worker in its place.
+///
+///   pool.post([] {
+///     const async::blocking_section here;
+///     return read_all(stdin);  // the pool's other tasks and flows go on
+///   });
+///
+/// Use it in a task, or in a step of a flow, for a call that blocks now and then, and that nothing else can turn into
+/// a wait: a system call, a driver, a lock that is held for long, a barrier or promise of other tasks. Do not use it
+/// for calls that block each time (blocking_pool, whose threads are kept), for less than 0.1 ms (starting a thread
+/// takes about as long), nor around waits of this library, which hold up no pool anyway.
+///
+/// Threads     any. On a thread of a pool it has an effect; elsewhere, and inside another section of the same thread,
+///             it does nothing. Ends on the thread that made it, in reverse order, as a variable of a function does.
+/// Workers     as many tasks as before run beside those in sections. When the section ends, there is one worker more
+///             until one of them has ended its current task. size() does not change. A pool has at most 512 workers
+///             more; further sections have none, and a paused pool has none.
+/// Progress    takes a mutex, and starts a thread.
+/// Exceptions  none. If no thread can be started, the section goes on without one.
+/// Flows       in a step, its own flow waits; other flows, timers and messages go on.
+/// Example     test/example/blocking.cpp
+class [[nodiscard("the section ends with this object: give it a name")]] blocking_section {
+ public:
+  blocking_section() noexcept : home_(detail::this_home) {
+    if (home_ != nullptr && !home_->pool.enter_section(*home_)) home_ = nullptr;
+  }
+  ~blocking_section() {
+    if (home_ != nullptr) home_->pool.leave_section(*home_);
+  }
+  blocking_section(const blocking_section&) = delete;
+  blocking_section& operator=(const blocking_section&) = delete;
+
+ private:
+  detail::participant* home_;  // null: there is nothing to leave
+};
+
+}  // namespace async::inline v0_1

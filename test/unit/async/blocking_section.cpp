@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// blocking_section: a task that blocks, and a worker in its place.
+#include "async/blocking_section.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "async/blocking_pool.hpp"
+#include "async/task_group.hpp"
+#include "async/threadpool.hpp"
+#include "steps/asyncsteps.hpp"
+#include "steps/spawn.hpp"
+#include "support/gate.hpp"
+#include "support/held_workers.hpp"
+#include "support/meeting.hpp"
+#include "support/wait_while.hpp"
+#if defined(__linux__)
+#include "support/thread_failure.hpp"
+#endif
+
+using async::blocking_section;
+using async::threadpool;
+using testing::meeting;
+using testing::patience;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Tasks that tell the largest number of them that ran at a time.
+class crowd {
+ public:
+  void visit(std::chrono::microseconds stay) {
+    const std::size_t now = ++inside_;
+    std::size_t most = most_;
+    while (most < now && !most_.compare_exchange_weak(most, now)) {
+    }
+    std::this_thread::sleep_for(stay);
+    --inside_;
+  }
+  std::size_t most() const { return most_; }
+
+ private:
+  std::atomic<std::size_t> inside_{0};
+  std::atomic<std::size_t> most_{0};
+};
+
+}  // namespace
+
+TEST_CASE("blocking_section: tasks posted before and during a section run while it blocks the only worker") {
+  threadpool pool(1);
+  std::promise<void> first, second;
+  testing::gate gate;
+  auto blocks = pool.post([&] {
+    gate.pass();
+    const blocking_section here;
+    return first.get_future().wait_for(patience) == std::future_status::ready &&
+           second.get_future().wait_for(patience) == std::future_status::ready;
+  });
+  gate.wait_for_one();
+  pool.execute([&] { first.set_value(); });
+  gate.open();
+  pool.execute([&] { second.set_value(); });
+  CHECK(blocks.get());
+  pool.wait_idle();
+}
+
+TEST_CASE("blocking_section: as many tasks as there are sections may wait for each other, on any number of workers") {
+  for (const std::size_t workers : {1U, 2U, 5U}) {
+    constexpr std::size_t party = 40;
+    meeting all(party);
+    threadpool pool(workers);
+    for (std::size_t i = 0; i < 2 * party; ++i) {
+      pool.execute([&] {
+        const blocking_section here;
+        all.come();
+      });
+    }
+    pool.wait_idle();
+    CHECK(all.met() == 2);
+    CHECK(pool.size() == workers);
+  }
+}
+
+TEST_CASE("blocking_section: flows, timers and completions go on beside a step that blocks") {
+  threadpool pool(1);
+  std::promise<int> answer;
+  auto blocks = steps::post(pool, [&](steps::IAsyncSteps& asi) {
+    const blocking_section here;
+    auto result = answer.get_future();
+    const bool came = result.wait_for(patience) == std::future_status::ready;
+    asi.add([came, n = came ? result.get() : 0](steps::IAsyncSteps& inner) { inner.success(n); });
+  });
+  auto waits = steps::post<void>(pool, [&](steps::IAsyncSteps& asi) {
+    asi.add([](steps::IAsyncSteps& timer) { timer.setTimeout(5ms); },
+            [](steps::IAsyncSteps& timer, steps::ErrorCode code) {
+              if (code == steps::errors::Timeout) timer.success();
+            });
+    asi.add([&](steps::IAsyncSteps&) { answer.set_value(42); });
+  });
+  waits.get();
+  blocks.get();
+}
+
+TEST_CASE("blocking_section: outside of sections no more tasks run at a time than the pool has threads") {
+  constexpr std::size_t workers = 2;
+  threadpool pool(workers);
+  for (int round = 0; round < 20; ++round) {
+    {
+      meeting all(8);
+      for (int i = 0; i < 8; ++i) {
+        pool.execute([&] {
+          const blocking_section here;
+          all.come();
+        });
+      }
+      pool.wait_idle();
+      CHECK(all.met() == 1);
+    }
+    crowd tasks;
+    for (int i = 0; i < 20; ++i) pool.execute([&] { tasks.visit(200us); });
+    pool.wait_idle();
+    CHECK(tasks.most() <= workers);
+  }
+}
+
+TEST_CASE("blocking_section: a nested one does nothing more, and those of one task may follow each other") {
+  threadpool pool(1);
+  crowd others;
+  pool.post([&] {
+        for (int i = 0; i < 3; ++i) {
+          const blocking_section outer;
+          {
+            const blocking_section nested;
+          }
+          std::promise<void> done;
+          for (int k = 0; k < 6; ++k) pool.execute([&] { others.visit(300us); });
+          pool.execute([&] { done.set_value(); });
+          done.get_future().wait();
+        }
+      })
+      .get();
+  CHECK(others.most() == 1);
+}
+
+TEST_CASE(
+    "blocking_section: a section around waits of the library, and of tasks that sleep in waits, deadlocks nothing") {
+  threadpool pool(1);
+  std::promise<int> last;
+  auto blocks = pool.post([&] {
+    const blocking_section here;
+    async::task_group group(pool);
+    int sum = 0;
+    group.run([&] { sum = 1; });
+    group.wait();
+    return sum + last.get_future().get();
+  });
+  // The worker in its place sleeps in a wait for the task behind, for which a stand-in comes.
+  auto waits = pool.post([&] {
+    auto behind = pool.post([] { return 1; });
+    return behind.get();
+  });
+  auto sleeps = pool.post([&, shared = std::make_shared<std::promise<void>>()] {
+    pool.execute([shared] { shared->set_value(); });
+    pool.wait(shared->get_future());
+    pool.execute([&last] { last.set_value(41); });
+  });
+  CHECK(waits.get() == 1);
+  sleeps.get();
+  CHECK(blocks.get() == 42);
+}
+
+TEST_CASE("blocking_section: does nothing on other threads") {
+  const blocking_section here;
+  threadpool pool(1);
+  async::blocking_pool calls({.max_threads = 2});
+  calls
+      .post([] {
+        const blocking_section nothing;
+        return threadpool::current() == nullptr;
+      })
+      .get();
+  CHECK(pool.post([] { return 7; }).get() == 7);
+}
+
+TEST_CASE("blocking_section: the pool may be resized, paused and stopped while a task is in one") {
+  constexpr std::size_t rounds = 30;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::optional<threadpool> pool(2);
+    std::atomic<std::size_t> ran{0};
+    testing::gate gate;
+    auto blocks = pool->post([&] {
+      const blocking_section here;
+      gate.pass();
+      ++ran;
+    });
+    gate.wait_for_one();
+    for (int i = 0; i < 10; ++i) pool->execute([&ran] { ++ran; });
+    pool->configurepool(round % 4);
+    CHECK(pool->size() == round % 4);
+    for (int i = 0; i < 10; ++i) pool->execute([&ran] { ++ran; });
+    if (round % 3 == 0) pool->configurepool(1);
+    gate.open();
+    pool.reset();
+    blocks.get();
+    CHECK(ran == 21);
+  }
+}
+
+TEST_CASE("blocking_section: a section may begin while the pool stops, and in a task that a section's worker runs") {
+  for (int round = 0; round < 20; ++round) {
+    meeting pair(2);
+    {
+      threadpool pool(1);
+      for (int i = 0; i < 4; ++i) {
+        pool.execute([&] {
+          const blocking_section here;
+          pair.come();
+        });
+      }
+    }  // stops
+    CHECK(pair.met() == 2);
+  }
+}
+
+#if defined(__linux__)
+TEST_CASE("blocking_section: goes on without a worker if no thread can be started") {
+  threadpool pool(1);
+  pool.post([] {}).get();
+  {
+    testing::fail_thread failing(0);
+    CHECK(pool.post([] {
+                const blocking_section here;
+                return 1;
+              })
+              .get() == 1);
+  }
+  CHECK(pool.size() == 1);
+  std::promise<void> done;
+  auto blocks = pool.post([&] {
+    const blocking_section here;
+    return done.get_future().wait_for(patience) == std::future_status::ready;
+  });
+  pool.execute([&] { done.set_value(); });
+  CHECK(blocks.get());
+}
+#endif
