@@ -76,6 +76,29 @@ TEST_CASE("blocking_pool: post passes on results, references, void, and exceptio
   CHECK(pool.post([] { return async::threadpool::current(); }).get() == nullptr);
 }
 
+TEST_CASE("blocking_pool: a thousand calls of 50 ms end together with as many threads, in sixteen rounds with 64") {
+  // The best of some rounds, on machines that have other work, too. One after the other the calls take 50 s.
+  const std::size_t calls = testing::sanitized || testing::emulated() ? 200 : 1'000;
+  const auto best_time = [calls](std::size_t limit) {
+    auto best = std::chrono::steady_clock::duration::max();
+    for (int round = 0; round < 3; ++round) {
+      blocking_pool pool({.max_threads = limit, .idle_time = 10ms});
+      const auto begin = std::chrono::steady_clock::now();
+      std::vector<async::future<void>> done;
+      for (std::size_t i = 0; i < calls; ++i) done.push_back(pool.post([] { std::this_thread::sleep_for(50ms); }));
+      for (auto& each : done) each.get();
+      best = (std::min)(best, std::chrono::steady_clock::now() - begin);
+      wait_until([&pool] { return pool.size() == 0; });  // the threads are gone after the idle time
+    }
+    return best;
+  };
+  CHECK(best_time(calls) < 500ms);
+  const auto rounds = static_cast<int>((calls + 63) / 64);
+  const auto limited = best_time(64);
+  CHECK(limited >= rounds * 50ms);
+  CHECK(limited < rounds * 50ms + 500ms);
+}
+
 TEST_CASE("blocking_pool: grows while all threads are busy, to its limit; calls beyond that start in order") {
   const std::size_t limit = 8, calls = 100;
   blocking_pool pool({.max_threads = limit});
