@@ -27,9 +27,11 @@ namespace async::inline v0_1 {
 /// Exceptions  none. If no thread can be started, the section goes on without one.
 /// Flows       in a step, its own flow waits; other flows, timers and messages go on.
 /// Example     test/example/blocking.cpp
-class [[nodiscard("the section ends with this object: give it a name")]] blocking_section {
+class blocking_section {
  public:
-  blocking_section() noexcept : home_(detail::this_home) {
+  [[nodiscard("the section ends with this object: give it a name")]]  //
+  blocking_section() noexcept
+      : home_(detail::this_home) {
     if (home_ != nullptr && !home_->pool.enter_section(*home_)) home_ = nullptr;
   }
   ~blocking_section() {

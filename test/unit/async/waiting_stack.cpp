@@ -141,7 +141,7 @@ class resizer {
   std::thread thread_;
 };
 
-/// The number of waiting tasks: a hundred thousand, and up to a million in large runs.
+/// The number of waiting tasks: a hundred thousand, and a million in large runs.
 std::size_t many() { return (std::min)(testing::rounds(100'000), std::size_t{1'000'000}); }
 
 /// Tasks that each wait for a future which a thread outside fulfils after they have begun. None may run above another
@@ -175,7 +175,7 @@ void wait_for_outside(threadpool& pool) {
 
 /// Tasks that each wait for a result of a task which is posted later. With one worker each takes two thread switches.
 void wait_for_later(threadpool& pool) {
-  const std::size_t count = pool.size() == 1 ? many() / 5 : many();
+  const std::size_t count = pool.size() == 1 ? (std::min)(many(), std::size_t{100'000}) : many();
   std::vector<std::promise<std::size_t>> promises(count);
   std::atomic<std::size_t> sum{0};
   std::atomic<bool> is_nested{false};
