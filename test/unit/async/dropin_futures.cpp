@@ -351,6 +351,22 @@ std::uint64_t wavefront(bool reversed) {
   return cells.back().get();
 }
 
+/// Two calls that wait for one, made in a call; once in each order of waits. Returns 4.
+template <class use>
+int shares() {
+  auto sum = use::async([] {
+    auto s = use::async([] { return 1; }).share();
+    auto u = use::async([s] { return s.get(); });
+    return s.get() + u.get();
+  });
+  auto reversed = use::async([] {
+    auto s = use::async([] { return 1; }).share();
+    auto u = use::async([s] { return s.get(); });
+    return u.get() + s.get();
+  });
+  return sum.get() + reversed.get();
+}
+
 }  // namespace
 
 DROPIN_CASE("calls wait for calls, deeper than there are threads, with get() and with destructors") {
@@ -363,18 +379,7 @@ DROPIN_CASE("calls wait for calls, deeper than there are threads, with get() and
 
 DROPIN_CASE("two calls that wait for one, made in a call") {
   for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {
-    auto sum = use::async([] {
-      auto s = use::async([] { return 1; }).share();
-      auto u = use::async([s] { return s.get(); });
-      return s.get() + u.get();
-    });
-    REQUIRE(sum.get() == 2);
-    auto reversed = use::async([] {
-      auto s = use::async([] { return 1; }).share();
-      auto u = use::async([s] { return s.get(); });
-      return u.get() + s.get();
-    });
-    REQUIRE(reversed.get() == 2);
+    REQUIRE(shares<use>() == 4);
   }
 }
 
@@ -382,5 +387,24 @@ DROPIN_CASE("a wavefront of calls that share their futures ends, in whatever ord
   for (const bool reversed : {false, true}) {
     CHECK(wavefront<use>(reversed) == 35'345'263'800U);
     CHECK(use::async(wavefront<use>, reversed).get() == 35'345'263'800U);
+  }
+}
+
+TEST_CASE("on one thread and on two: recursion, calls that share futures, and a wavefront, inside calls and outside") {
+  using use = dropin::with_async;
+  const struct threads_again {
+    std::size_t count = async::threadpool::shared().size();
+    ~threads_again() { async::threadpool::shared().configurepool(count); }
+  } at_end;
+  for (const std::size_t threads : {1U, 2U}) {
+    CAPTURE(threads);
+    async::threadpool::shared().configurepool(threads);
+    CHECK(down<use>(use::depth) == use::depth);
+    CHECK(use::async(down<use>, use::depth - 1).get() == use::depth - 1);
+    for (int i = 0; i < 20; ++i) REQUIRE(shares<use>() == 4);
+    for (const bool reversed : {false, true}) {
+      CHECK(wavefront<use>(reversed) == 35'345'263'800U);
+      CHECK(use::async(wavefront<use>, reversed).get() == 35'345'263'800U);
+    }
   }
 }
