@@ -291,12 +291,16 @@ def abi_namespaces(project):
                 yield path, number, f"opens namespace {match.group(1)} without ::inline {version}"
 
 
+# FTN12's own include guards: the header declares what <futoin/binarysteps.h> and <futoin/binaryval.h> do, in their place.
+FOREIGN_MACROS = {"steps/interop/binary.h": ("FUTOIN_BINARYSTEPS_H", "FUTOIN_BINARYVAL_H")}
+
+
 def macro_names(project):
-    """Macros of the headers begin with ASYNCSTEPS_: no other prefix is the library's own."""
-    for path, source in project.headers.items():
+    """Macros of the headers, those for C too, begin with ASYNCSTEPS_: no other prefix is the library's own."""
+    for path, source in (project.headers | project.c_headers).items():
         for number, line in enumerate(source.code, 1):
             match = re.match(r"\s*#\s*define\s+(?!ASYNCSTEPS_)(\w+)", line)
-            if match:
+            if match and match.group(1) not in FOREIGN_MACROS.get(path, ()):
                 yield path, number, f"defines {match.group(1)}, which does not begin with ASYNCSTEPS_"
 
 

@@ -31,6 +31,7 @@ class Project:
         self.root = root
         self.paths = list_files(root)
         self.headers = {p: Source(root, p) for p in self.paths if re.match(r"(?:async|steps)/.*\.hpp$", p)}
+        self.c_headers = {p: Source(root, p) for p in self.paths if re.match(r"(?:async|steps)/.*\.h$", p)}
 
     def read(self, path):
         with open(os.path.join(self.root, path), encoding="utf-8") as file:

@@ -121,6 +121,8 @@ BAD = [
     ("abi_namespaces", versioned("namespace steps::inline v3_3 {\n}"), "inline v3_4"),
     ("macro_names", {"async/a.hpp": header("#define ASYNC_X 1")}, "ASYNC_X"),
     ("macro_names", {"steps/a.hpp": header("#  define STEPS(x) x")}, "STEPS"),
+    ("macro_names", {"steps/interop/a.h": "/* SPDX-License-Identifier: BSL-1.0 */\n#define FUTOIN_X\n"}, "FUTOIN_X"),
+    ("macro_names", {"async/a.h": "/* SPDX-License-Identifier: BSL-1.0 */\n#define FUTOIN_BINARYVAL_H\n"}, "FUTOIN_BINARYVAL_H"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
     ("compiler_words", {"async/a.hpp": header("auto* f() { return __PRETTY_FUNCTION__; }")}, "__PRETTY_FUNCTION__"),
@@ -171,6 +173,10 @@ FINE = [
     {"async/detail/base/platform.hpp": header("#ifdef _WIN32\n#endif\nstd::atomic_thread_fence(o);")},
     {"async/a.hpp": header("struct s {\n  std::atomic<int> n_{0};\n  int m_ = 0;\n  void f() { m_ = 1; }\n};")},
     {"steps/interop/a.hpp": header("std::jthread t;")},
+    {
+        "steps/interop/binary.h": "/* SPDX-License-Identifier: BSL-1.0 */\n/* #define X */\n"
+        "#define FUTOIN_BINARYSTEPS_H\n#define FUTOIN_BINARYVAL_H\n#define ASYNCSTEPS_X_ 1\n"
+    },
 ]
 
 
