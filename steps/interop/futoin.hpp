@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>    // for max
 #include <any>          // for any, any_cast, bad_any_cast
-#include <chrono>       // for milliseconds, nanoseconds, seconds
+#include <chrono>       // for ceil, milliseconds, seconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
 #include <string>       // for string
@@ -30,30 +30,35 @@
 /// Such a program needs these changes:
 /// - State values are std::any: they must be copyable. Instead of a std::unique_ptr keep a std::shared_ptr.
 /// - Results do not stick: a step gets those of the step before it, no older ones.
-/// - futoin::IAsyncTool is async::event_loop. Its handles are futoin::ri::AsyncTool::Handle, and copyable.
-/// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. A class derived from ISync implements the functions
-///   of steps::ISync instead of lock() and unlock(), which cannot be called either.
+/// - futoin::IAsyncTool is async::event_loop, and no base of ri::AsyncTool, which only converts to a reference. Instead
+///   of `IAsyncTool* p = &tool` write `IAsyncTool* p = &tool.loop()`; instead of a std::unique_ptr<IAsyncTool> keep a
+///   std::unique_ptr<ri::AsyncTool>. Handles are futoin::ri::AsyncTool::Handle, and copyable.
+/// - No class can derive from IAsyncSteps, IAsyncTool or BaseState. Instead of an own tool embed an async::event_loop:
+///   see its iterate(). A class derived from ISync implements the functions of steps::ISync instead of lock() and
+///   unlock(), which cannot be called either: write asi.sync(object, f).
 /// - ExtError is derived from Error: put its catch clause first.
 /// - Branches of parallel() take turns step by step; there one runs on until it waits. Where that order matters, write
 ///   parallel(steps::BranchTurns::burst) or parallel(on_error, steps::BranchTurns::burst).
-/// - Durations are std::chrono::nanoseconds, in deferred() and in Limiter::Params::period: give them a unit, as in
-/// `10ms`.
-/// - A Throttle's period begins with an entry. The infos of DefenseRejected are other texts: compare the code.
-/// - error() from outside of step functions raises the error at the step in the loop's next turn, not within the call.
+/// - IAsyncTool::iterate() gives its delay in nanoseconds: call that of ri::AsyncTool, which gives milliseconds.
+/// - A Throttle's period begins with the first entry, not with the construction. The limit is the same. Where work has
+///   to begin at fixed moments, write asi.every(period, f).
+/// - The infos of DefenseRejected are other texts: compare the code.
+/// - error() from outside of step functions throws as there, but the handler runs in the loop's next turn, not within
+///   the call: move what follows the call into the handler, or into an immediate() after it.
 /// - In unhandled-error hooks std::current_exception() is null: state().last_exception() has the exception.
 /// - `bool ok = asi;` and the same of handles need a static_cast<bool>; `if (asi)` does not.
 /// - error_info() is a view that converts to std::string; LoopLabel has view() instead of a conversion to const char*.
-/// - Nested names of the API's own machinery are not there (ExecPass, ErrorPass, CancelPass, ExecHandler, Callback,
-///   CallbackPass, StateMap, size_type, key_type, BURST_COUNT, UnwindException): take any callable by a template
-///   parameter, or as async::task. CycleResult is ri::AsyncTool::CycleResult. Instead of asyncsteps::UnwindException
-///   catch and rethrow `...`. Instead of shrink_to_fit() call release_memory(); instead of Throttle::reset() make a new
-///   one.
-/// - The binary interface is in steps/interop/binary.hpp: instead of asi.binary() write steps::interop::binary(asi),
-/// and
-///   instead of asi.wrap(bsi) a function for steps::interop::wrap(bsi, f).
-/// - Not there: memory pools, stats(), sync_root_id(), IEventEmitter, ISpec, and copyFrom(), which FTN12 deprecates:
-/// write
-///   a function that adds the steps.
+/// - Nested names of the API's own machinery are not there. Instead of ExecPass, ErrorPass, CancelPass and
+///   ExecHandler take any callable by a template parameter, or a std::function; instead of Callback and CallbackPass an
+///   async::task. Instead of IAsyncTool::milliseconds write std::chrono::milliseconds, of IAsyncTool::CycleResult
+///   ri::AsyncTool::CycleResult, of Mutex::size_type std::size_t, of BaseState::key_type std::string. StateMap has no
+///   other form: use state().
+/// - Instead of asyncsteps::UnwindException catch and rethrow `...`. Omit shrink_to_fit(): release_memory() of the tool
+///   gives memory back. Instead of Throttle::reset() make a new one.
+/// - The binary interface is in steps/interop/binary.hpp. Instead of asi.binary() write steps::interop::binary(asi),
+///   instead of asi.wrap(bsi) write steps::interop::wrap(*bsi, args, f): f adds the steps.
+/// - Not there: memory pools, stats(), sync_root_id(), IEventEmitter and ISpec; nor copyFrom(), which FTN12 deprecates:
+///   write a function that adds the steps.
 /// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
 ///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
 ///   all into the object.
@@ -126,10 +131,26 @@ class AsyncTool : public steps::AsyncTool {
     bool mempool_mutex = true;
   };
 
+  /// The result of iterate(), with the delay rounded up.
+  struct CycleResult {
+    CycleResult(bool work, std::chrono::milliseconds next) noexcept : delay(next), have_work(work) {}
+
+    std::chrono::milliseconds delay;
+    bool have_work;
+  };
+  /// Callbacks that one iterate() runs at most, of either kind.
+  static constexpr std::size_t BURST_COUNT = 256;
+
   AsyncTool() = default;
   AsyncTool(const Params&) {}                                                           // NOLINT: implicit as there
   AsyncTool(async::task poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
   AsyncTool(async::task poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
+
+  /// See steps::AsyncTool::iterate().
+  CycleResult iterate() {
+    const auto result = steps::AsyncTool::iterate();
+    return {result.have_work, std::chrono::ceil<std::chrono::milliseconds>(result.delay)};
+  }
 };
 
 using AsyncSteps = steps::AsyncSteps;
@@ -213,13 +234,16 @@ class wrapped : public ISync {
 /// A steps::Limiter with the defaults of FTN12 2.5: one flow inside, one a second, and no queue.
 class Limiter final : public detail::wrapped<steps::Limiter> {
  public:
+  using size_type = std::size_t;
+  using milliseconds = std::chrono::milliseconds;
+
   /// The limits.
   struct Params {
-    std::size_t concurrent = 1;
-    std::size_t max_queue = 0;
-    std::size_t rate = 1;
-    std::chrono::nanoseconds period = std::chrono::seconds(1);
-    std::size_t burst = 0;
+    size_type concurrent = 1;
+    size_type max_queue = 0;
+    size_type rate = 1;
+    milliseconds period{1000};
+    size_type burst = 0;
   };
 
   Limiter() noexcept : Limiter(Params{}) {}

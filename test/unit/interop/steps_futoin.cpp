@@ -216,6 +216,78 @@ TEST_CASE("a limiter is made from its parameters") {
   CHECK(code == "DefenseRejected");
 }
 
+TEST_CASE("a limiter's period and the delay of iterate() are milliseconds") {
+  ri::AsyncTool at{[]() {}};
+  CHECK(ri::AsyncTool::BURST_COUNT == 256);
+  ri::AsyncTool::CycleResult idle = at.iterate();
+  CHECK_FALSE(idle.have_work);
+  CHECK(idle.delay.count() == 0);
+  auto handle = at.deferred(std::chrono::seconds(100), []() {});
+  const ri::AsyncTool::CycleResult armed = at.iterate();
+  CHECK(armed.have_work);
+  CHECK(armed.delay > std::chrono::seconds(10));  // even on a machine that stood still
+  CHECK(armed.delay.count() <= 100'001);
+  CHECK(at.iterate().delay >= at.loop().iterate().delay);  // rounded up: no busy waiting for the rest
+  handle.cancel();
+
+  ri::Limiter::Params prm{1, 0, 1, ri::Limiter::milliseconds{3'600'000}, 0};
+  prm.period = decltype(prm.period){3'600'000};
+  const ri::Limiter::size_type rate = prm.rate;
+  ri::Limiter limiter(at, prm);
+  std::deque<ri::AsyncSteps> flows;
+  std::size_t passed = 0;
+  for (int i = 0; i < 3; ++i) {
+    at.immediate([&]() {
+      flows.emplace_back(at);
+      flows.back().add([&](IAsyncSteps& asi) { asi.sync(limiter, [&](IAsyncSteps&) { ++passed; }); },
+                       [](IAsyncSteps& asi, ErrorCode) { asi(); });
+      flows.back().execute();
+    });
+    drain(at);
+  }
+  CHECK(passed == rate);
+}
+
+TEST_CASE("a tool is kept by its own type, and handed on as the interface") {
+  const auto owned = std::make_unique<ri::AsyncTool>([]() {});
+  futoin::IAsyncTool* const tool = &owned->loop();
+  CHECK(tool == &static_cast<futoin::IAsyncTool&>(*owned));
+  ri::AsyncSteps flow{*tool};
+  int ran = 0;
+  flow.add([&](IAsyncSteps& asi) { ran += &asi.tool() == tool; });
+  flow.execute();
+  drain(*owned);
+  CHECK(ran == 1);
+}
+
+TEST_CASE("an error from outside runs the handler before the next callback, not within the call") {
+  ri::AsyncTool at{[]() {}};
+  ri::AsyncSteps flow{at};
+  IAsyncSteps* step = nullptr;
+  std::string seen;
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        step = &asi;
+        asi.waitExternal();
+      },
+      [&](IAsyncSteps& asi, ErrorCode) {
+        seen += "handler ";
+        asi();
+      });
+  flow.execute();
+  drain(at);
+  at.immediate([&]() {
+    try {
+      step->error("MyError");
+    } catch (...) {
+      seen += "thrown ";
+    }
+    at.immediate([&]() { seen += "later"; });
+  });
+  drain(at);
+  CHECK(seen == "thrown handler later");
+}
+
 TEST_CASE("a limiter without parameters lets one flow in a second, and none waits") {
   ri::AsyncTool at{[]() {}};
   ri::Limiter limiter(at, {});
