@@ -82,6 +82,47 @@ void add_program(FutoInAsyncSteps* bsi, struct journal* to) {
   bsi->api->add(bsi, to, last, NULL);
 }
 
+/* --- sections ----------------------------------------------------------------------------------------------------- */
+
+static void close_section(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args) {
+  struct guarded* g = data;
+  (void)bsi;
+  (void)args;
+  note(g->to, -g->open--);
+}
+static void open_section(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args) {
+  struct guarded* g = data;
+  (void)args;
+  note(g->to, ++g->open);
+  bsi->api->add(bsi, g, close_section, NULL);
+}
+static void fail_section(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args) {
+  close_section(bsi, data, args);
+  bsi->api->handle_error(bsi, "Bad", NULL);
+}
+static void open_bad_section(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args) {
+  struct guarded* g = data;
+  (void)args;
+  note(g->to, ++g->open);
+  bsi->api->add(bsi, g, fail_section, NULL);
+}
+static void recover_section(FutoInAsyncSteps* bsi, void* data, const char* code) {
+  note(((struct guarded*)data)->to, strcmp(code, "Bad") == 0 ? 100 : -100);
+  bsi->api->success(bsi, NULL);
+}
+static void guarded_branches(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args) {
+  struct guarded* g = data;
+  FutoInAsyncSteps* parallel = bsi->api->parallel(bsi, NULL, NULL);
+  int i;
+  (void)args;
+  for (i = 0; i != 3; ++i) parallel->api->addSync(parallel, g->sync, g, open_section, NULL);
+  parallel->api->addSync(parallel, g->sync, g, open_bad_section, recover_section);
+}
+
+void add_guarded_branches(FutoInAsyncSteps* bsi, struct guarded* what) {
+  bsi->api->add(bsi, what, guarded_branches, NULL);
+}
+
 /* --- results ------------------------------------------------------------------------------------------------------ */
 
 void note_results(FutoInAsyncSteps* bsi, void* to, const FutoInArgs* args) {

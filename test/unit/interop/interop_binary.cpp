@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "async/event_loop.hpp"
+#include "async/future.hpp"
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "unit/interop/interop_binary.h"
@@ -27,6 +29,7 @@ using steps::AsyncSteps;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using steps::interop::binary;
+using steps::interop::binary_sync;
 using steps::interop::binary_value;
 using steps::interop::wrap;
 using testing::entries;
@@ -111,6 +114,45 @@ TEST_CASE("results of all types reach C, and come back as they were") {
   constexpr int char_type = std::is_signed_v<char> ? FTN_TYPE_INT8 : FTN_TYPE_UINT8;
   CHECK(entries(j) == std::vector<int>{1, FTN_TYPE_INT8, FTN_TYPE_UINT16, long_type, FTN_TYPE_UINT64,
                                        FTN_TYPE_ARRAY | char_type, FTN_TYPE_STRING32, FTN_TYPE_FLOAT, char_type});
+}
+
+TEST_CASE("branches that C adds exclude each other by a sync object, and give it back after an error") {
+  steps::Mutex mutex;
+  binary_sync in_c(mutex);
+  journal j{};
+  guarded g{&in_c.get(), &j, 0};
+  const std::vector<int> one_by_one{1, -1, 1, -1, 1, -1, 1, -1, 100};
+  SUBCASE("on a pool") {
+    run_on_pool([&](IAsyncSteps& root) {
+      add_guarded_branches(&binary(root), &g);
+      root.sync(mutex, [](IAsyncSteps&) {});
+    });
+    std::vector<int> seen = entries(j);
+    CHECK(std::erase(seen, 100) == 1);  // of whichever section came last
+    CHECK(seen == std::vector<int>(one_by_one.begin(), one_by_one.end() - 1));
+  }
+  SUBCASE("on one loop, in the order in which they were added") {
+    async::event_loop loop;
+    AsyncSteps flow{loop};
+    add_guarded_branches(&binary(flow), &g);
+    flow.sync(mutex, [](IAsyncSteps&) {});
+    CHECK(testing::end_of(flow, loop) == "");
+    CHECK(entries(j) == one_by_one);
+  }
+  SUBCASE("beside a flow in C++ that is inside") {
+    async::event_loop loop;
+    AsyncSteps holder{loop};
+    holder.sync(mutex, [](IAsyncSteps& asi) { asi.waitExternal(); });
+    async::future<void> held = holder.promise();
+    AsyncSteps flow{loop};
+    add_guarded_branches(&binary(flow), &g);
+    async::future<void> end = flow.promise();
+    loop.run_for(1ms);
+    CHECK(entries(j).empty());
+    holder.cancel();
+    while (!end.is_ready()) loop.run_for(1ms);
+    CHECK(entries(j) == one_by_one);
+  }
 }
 
 TEST_CASE("results of all types arrive from C, in steps and futures") {

@@ -19,6 +19,15 @@ void note(struct journal* to, int what);
 /* Adds steps, loops, errors with handlers, and ends with the results (int32 6, string "six"). */
 void add_program(FutoInAsyncSteps* bsi, struct journal* to);
 
+/* Adds four branches with `sync` around a section of two steps each. A section notes the number of open sections when
+ * it begins, and the negative when it ends. That of the last branch fails; its handler notes 100. */
+struct guarded {
+  FutoInSync* sync;
+  struct journal* to;
+  int open;
+};
+void add_guarded_branches(FutoInAsyncSteps* bsi, struct guarded* what);
+
 /* Steps: the results of each type are checked and noted as their flags; then passed on, in reverse. */
 void note_results(FutoInAsyncSteps* bsi, void* to, const FutoInArgs* args);
 void pass_all_kinds(FutoInAsyncSteps* bsi, void* data, const FutoInArgs* args);
