@@ -7,6 +7,7 @@
 #include "steps/branch_turns.hpp"  // exports BranchTurns
 #include "steps/completion.hpp"    // exports completion
 #include "steps/errors.hpp"        // exports ErrorCode, Error
+#include "steps/event.hpp"         // exports Event
 #include "steps/every.hpp"         // exports Every, MissedTicks, Tick
 #include "steps/fwd.hpp"           // exports AsyncSteps
 #include "steps/iasyncsteps.hpp"   // exports IAsyncSteps
