@@ -195,18 +195,29 @@ function(add_consumer_layer)
 endfunction()
 
 # A program and a shared library that use asyncsteps, with the usual visibility of symbols, with hidden ones, and where
-# the library keeps all to itself; see module/program.cpp. For Windows only what holds there: modules share nothing.
+# the library keeps all to itself; see module/program.cpp. g++ marks variables of inline functions and templates as unique
+# in the process; each visibility is built with and without these marks. For Windows only what holds there: modules share
+# nothing.
 function(add_module_layer)
   add_version_test()
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/module)
-  set(hidden -fvisibility=hidden -fvisibility-inlines-hidden $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
-  foreach(how IN ITEMS default hidden private)
+  set(not_unique $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  set(hidden -fvisibility=hidden -fvisibility-inlines-hidden)
+  set(hows default hidden private)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT WIN32)
+    list(APPEND hows default_not_unique hidden_unique)
+  endif()
+  foreach(how IN LISTS hows)
     set(options "")
     set(program ${how})
-    if(how STREQUAL "hidden")
+    if(how STREQUAL "default_not_unique")
+      set(options ${not_unique})
+    elseif(how STREQUAL "hidden")
+      set(options ${hidden} ${not_unique})
+    elseif(how STREQUAL "hidden_unique")
       set(options ${hidden})
     elseif(how STREQUAL "private")
-      set(options ${hidden} -DASYNCSTEPS_SHARED=)
+      set(options ${hidden} ${not_unique} -DASYNCSTEPS_SHARED=)
       set(program default)
     endif()
     # The test's name; the program's argument; whether the program exports its symbols; the library's link option.
