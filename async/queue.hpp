@@ -26,7 +26,7 @@ struct queue_traits {
   static constexpr unsigned index_bits = 20;    ///< bits of a segment's index: limits the segments at one time
   static constexpr unsigned slot_bits = 12;     ///< bits of a slot's number: limits the slots of a segment
   /// Approximate size of a segment. Sizes from 8 to 64 KiB are within 10 % of each other in speed.
-  static constexpr std::size_t segment_bytes = 16 * 1024;
+  static constexpr std::size_t segment_bytes = std::size_t{16} * 1024;
   /// Pauses after a lost race, so that the winner can finish (180 ns).
   static constexpr unsigned lost_race_pauses = 8;
   /// Rounds that a dequeue waits before it passes over a claimed but unfinished element. Rounds double up to 64 pauses.

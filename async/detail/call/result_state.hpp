@@ -351,6 +351,9 @@ class result : public result_state {
     if (error != nullptr) std::rethrow_exception(error);
     return value.get();
   }
+
+ protected:
+  ~result() = default;
 };
 
 }  // namespace async::inline v0_1::detail

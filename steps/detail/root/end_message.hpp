@@ -34,6 +34,7 @@ class end_message : public async::detail::message {
   /// `parent`: the flow of a parallel() step, whose end the message serves once it is cancelled; null: always urgent.
   explicit end_message(function act, const flow* parent = nullptr) noexcept
       : message(&arrived), act_(act), parent_(parent) {}
+  ~end_message() = default;
 
  private:
   ASYNCSTEPS_SHARED static void arrived(message& m, async::detail::delivery) {
