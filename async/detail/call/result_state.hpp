@@ -294,7 +294,7 @@ class result_state : public posted_job {
                          [&self](const wait_clock::time_point* until) noexcept { return self.wait_until(*until); });
   }
   void sleep(pool_core& pool, participant& part, wait_scope own) {
-    const pool_wake_up alarm(pool, word);
+    const pool_wake_up<pool_core> alarm(pool, word);
     pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
   }
 
