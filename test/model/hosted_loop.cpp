@@ -7,6 +7,7 @@
 
 #include "async/detail/loop/biased_lock.hpp"
 #include "async/detail/loop/inbox.hpp"
+#include "async/detail/loop/tenant_count.hpp"
 #include "async/detail/pool/turn_word.hpp"
 
 using async::detail::atomic;
@@ -14,6 +15,7 @@ using async::detail::biased_lock;
 using async::detail::cell;
 using async::detail::inbox;
 using async::detail::message;
+using async::detail::tenant_count;
 using async::detail::turn_word;
 using model::check;
 
@@ -37,6 +39,8 @@ struct hosted {
   cell<message*> left_over{nullptr};  // only touched inside, as is what follows
   cell<unsigned> ready{0};
   cell<unsigned> ran{0};
+  tenant_count tenants;
+  cell<unsigned> is_vacant{0};
 
   hosted() {
     box.always_wake();
@@ -92,6 +96,9 @@ struct hosted {
     ran.set(ran.get() + ready.get());
     ready.set(0);
     const bool has_work = left_over.get() != nullptr || (CountsMessages && box.has_messages());
+    // As loop_host::turn::vacate(): then the loop serves another flow.
+    const bool is_left = ready.get() == 0 && !tenants.any() && left_over.get() == nullptr && !box.has_messages();
+    is_vacant.set(is_left ? 1 : 0);
     if (how == biased_lock::way::biased) {
       owner.leave(how);
     } else {
@@ -175,6 +182,46 @@ struct biased_turns : rl::test_suite<biased_turns, 3> {
   }
 };
 
+/// Two flows that have ended send their last messages, or claim the loop, and go while turns ask whether the loop may
+/// serve another flow.
+template <bool Claims>
+struct tenants_go : rl::test_suite<tenants_go<Claims>, 3> {
+  hosted<> loop;
+  letter letters[2];
+  unsigned claimed = 0;
+  void before() {
+    loop.tenants.add();
+    loop.tenants.add();
+    loop.wake();
+  }
+  void check_vacant() {
+    check(loop.is_vacant.get() == 0 || letters[0].read.get() == 1, "a vacant loop has the first tenant's message");
+    check(loop.is_vacant.get() == 0 || letters[1].read.get() + claimed == 1, "and the second one's");
+  }
+  void thread(unsigned index) {
+    if (index != 2) {
+      const bool is_claimed = Claims && index == 1 && loop.claim(index);
+      if (is_claimed) {
+        claimed = 1;
+      } else {
+        loop.push(letters[index]);
+      }
+      return loop.tenants.remove();
+    }
+    for (int i = 0; i != 3; ++i) {
+      loop.run(2);
+      check_vacant();
+    }
+  }
+  void after() {
+    loop.run_all(3);
+    loop.wake();
+    loop.run_all(3);
+    check_vacant();
+    check(loop.is_vacant.get() == 1, "the loop is vacant when all have gone");
+  }
+};
+
 /// A message arrives while a bounded turn leaves older ones over.
 template <bool CountsMessages>
 struct left_over : rl::test_suite<left_over<CountsMessages>, 2> {
@@ -221,6 +268,8 @@ int main(int argc, char** argv) {
   run.check<push_and_claim>("a message and a claim while a thread runs the loop");
   run.check<two_claims>("two claims and a message, by threads that run the loop");
   run.check<biased_turns>("turns of a loop that is biased to its thread, and a claim");
+  run.check<tenants_go<false>>("ended flows send their last messages, and go");
+  run.check<tenants_go<true>>("an ended flow claims the loop, and goes");
   run.check<left_over<true>>("a message arrives while older ones are left over");
   run.check_fails<left_over<false>>("a turn that does not count new messages as work");
   run.check<left_over_of_many>("messages while older ones are left over, with two runners");

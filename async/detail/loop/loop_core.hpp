@@ -24,6 +24,7 @@
 #include "async/detail/loop/loop_wake.hpp"        // for loop_wake
 #include "async/detail/loop/message_chain.hpp"    // for message_chain
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
+#include "async/detail/loop/tenant_count.hpp"     // for tenant_count
 #include "async/detail/loop/timer_queue.hpp"      // for timer_queue, timer_node
 #include "async/detail/trace/trace_points.hpp"    // for ASYNCSTEPS_TRACE_SPAN
 #include "async/task.hpp"                         // for task
@@ -94,16 +95,13 @@ class loop_core {
   /// other one. Only for the loops of a pool.
   void add_tenant() noexcept {
     add_ref();
-    tenants_.fetch_add(1, std::memory_order_relaxed);  // relaxed: in the turn in which it is asked
+    tenants_.add();
   }
   void remove_tenant() noexcept {
-    // [L23] release, pairs with [L24]: the flow does not use the loop any more
-    tenants_.fetch_sub(1, std::memory_order_release);
+    tenants_.remove();
     release();
   }
-  bool has_tenant() const noexcept {
-    return tenants_.load(std::memory_order_acquire) != 0;  // [L24] acquire, pairs with [L23]
-  }
+  bool has_tenant() const noexcept { return tenants_.any(); }
 
   /// Hands a message to the loop, and wakes the loop if it sleeps. False: the loop has been destroyed, and the message
   /// is still the caller's.
@@ -467,7 +465,7 @@ class loop_core {
   [[no_unique_address]] biased_lock owner_;
   parker parker_;
   reference_count references_;
-  atomic<std::uint32_t> tenants_{0};
+  tenant_count tenants_;
 
   // Rarely written.
   event_loop* const loop_;
