@@ -18,9 +18,12 @@ namespace async::inline v0_1::detail {
 ///
 /// Workers that are awake look between tasks and turns; deadline_cover says which sleeper does.
 ///
+/// `Mutex`: std::mutex; models have another one.
+///
 /// Threads     any.
 /// Progress    arm(), disarm() and fire() take a short lock; the others are wait-free.
-class pool_timers {
+template <class Mutex>
+class basic_pool_timers {
  public:
   using time_point = wait_clock::time_point;
   static constexpr time_point never = (time_point::max)();
@@ -31,26 +34,23 @@ class pool_timers {
   struct alarm : timer_node {
     alarm() noexcept : timer_node(nullptr) {}
     /// The time for which it is armed, or `never`. From its firing to the call of schedule() the earliest time of all,
-    /// so that nobody arms it meanwhile. Relaxed: a guess, arm() and disarm() ask has_fired() under the lock.
+    /// so that nobody arms it meanwhile.
+    ///
+    /// Relaxed, as all of this: the mutex orders what is done in the queue, and a thread that takes the lock after the
+    /// firing sees the firing or what follows it. One that does not yet see that the firing is over leaves the
+    /// alarm alone; the schedule() that follows brings another turn, which sees it.
     time_point at() const noexcept { return time_point(wait_clock::duration(at_.load(std::memory_order_relaxed))); }
     void set_at(time_point t) noexcept { at_.store(t.time_since_epoch().count(), std::memory_order_relaxed); }
 
     /// Whether it has fired, and schedule() is about to be called.
-    bool has_fired() const noexcept {
-      // [PT1] acquire, pairs with [PT2]: it may be armed again
-      return at_.load(std::memory_order_acquire) == fired_already.time_since_epoch().count();
-    }
-    void forget_firing() noexcept {
-      // [PT2] release, pairs with [PT1]: this thread has taken it from the queue
-      at_.store(never.time_since_epoch().count(), std::memory_order_release);
-    }
+    bool has_fired() const noexcept { return at() == fired_already; }
 
    private:
     atomic<std::int64_t> at_{(std::numeric_limits<std::int64_t>::max)()};
   };
 
   /// Throws std::bad_alloc.
-  explicit pool_timers(time_point now) : queue_(now) { queue_.make_wheels(); }
+  explicit basic_pool_timers(time_point now) : queue_(now) { queue_.make_wheels(); }
 
   /// For the timer queues of the loops, so that they have the same ticks.
   time_point origin() const noexcept { return queue_.origin(); }
@@ -93,7 +93,7 @@ class pool_timers {
     }
     if (count != 0) last_fired_by_.store(by, std::memory_order_relaxed);  // relaxed: a hint
     for (std::size_t i = 0; i != count; ++i) {
-      fired[i]->forget_firing();  // from here on the loop's thread may arm it again
+      fired[i]->set_at(never);  // from here on the loop's thread may arm it again
       schedule(*fired[i]);
     }
     return count == batch;
@@ -112,10 +112,12 @@ class pool_timers {
   static std::int64_t to_ticks(time_point t) noexcept { return std::int64_t{t.time_since_epoch().count()}; }
   void publish_next() noexcept { cover_.publish(to_ticks(queue_.next_deadline())); }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   timer_queue<wait_clock> queue_;  // guarded by the mutex
   atomic<const void*> last_fired_by_{nullptr};
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };
+
+using pool_timers = basic_pool_timers<std::mutex>;
 
 }  // namespace async::inline v0_1::detail
