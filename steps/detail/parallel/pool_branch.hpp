@@ -5,15 +5,14 @@
 #include <memory>   // for destroy_at
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"          // for atomic
-#include "async/detail/base/block_cache.hpp"      // for free_block
-#include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/pool/pool_core.hpp"        // for this_pool
-#include "async/priority.hpp"                     // for priority
-#include "steps/detail/flow/branch_state.hpp"     // for branch_state
-#include "steps/detail/root/destroy_root.hpp"     // for branch_turn, end_turn_of
-#include "steps/detail/root/end_message.hpp"      // for end_message
-#include "steps/detail/root/root.hpp"             // for start_here, cancel_on_loop, end_execution
+#include "async/detail/base/block_cache.hpp"   // for free_block
+#include "async/detail/pool/pool_core.hpp"     // for this_pool
+#include "async/priority.hpp"                  // for priority
+#include "steps/detail/flow/branch_state.hpp"  // for branch_state
+#include "steps/detail/flow/join_state.hpp"    // for join_state
+#include "steps/detail/root/destroy_root.hpp"  // for branch_turn, end_turn_of
+#include "steps/detail/root/end_message.hpp"   // for end_message
+#include "steps/detail/root/root.hpp"          // for start_here, cancel_on_loop, end_execution
 
 /// parallel() and race() over a pool, the branch's side: these functions run on the branch's loop, which it has for
 /// itself. pool_parallel.hpp has the parent's side, and draws the messages between the two.
@@ -35,7 +34,7 @@ inline void free_branch(flow& b) noexcept {
 /// report takes no memory.
 ///
 /// Threads     all functions: the branch's loop; count_down() also the parent's. The messages arrive on the parent's.
-class branch_join {
+class branch_join : public join_state<flow, pack_tag> {
  public:
   struct report : end_message {
     report(function act, branch_join& j) noexcept : end_message(act, &j.parent), join(j) {}
@@ -45,45 +44,14 @@ class branch_join {
   /// `over_arrived` and `decided_arrived` are called on the parent's loop, with a report.
   branch_join(flow& f, std::uint32_t branches, void (*over_arrived)(end_message&),
               void (*decided_arrived)(end_message&)) noexcept
-      : parent(f), over(over_arrived, *this), decided(decided_arrived, *this), left_(branches), racers_(branches) {}
+      : join_state(branches), parent(f), over(over_arrived, *this), decided(decided_arrived, *this) {}
 
   bool is_on_parents_loop() const noexcept { return async::detail::current_loop == parent.core; }
 
-  /// The branch ends, and decides how the step ends if it is the first to claim that. Its report counts as a branch
-  /// more until it has arrived. False: another one was first.
-  bool claim(flow& b) noexcept {
-    flow* first = nullptr;
-    // Relaxed, both: until it sends the report, only the branch itself asks whether it was first; the others keep a
-    // count.
-    if (!decider_.compare_exchange_strong(first, &b, std::memory_order_relaxed, std::memory_order_relaxed))
-      return false;
-    left_.add();
-    return true;
-  }
-  /// The same for a branch that wins a race: its results stay in its slot.
-  void claim_win(flow& b) noexcept {
-    if (!claim(b)) return;
-    is_won = true;
-    won_results = std::exchange(b.tag, nullptr);
-  }
-  /// A branch of a race fails. True: so have all others.
-  bool racer_failed() noexcept { return racers_.drop(); }
-  /// True for the branch that was the first to claim.
-  bool has_claimed(const flow& b) const noexcept {
-    return decider_.load(std::memory_order_relaxed) == &b;  // relaxed: its own value
-  }
-  /// The branch that has decided; for decided_arrived.
-  flow& deciding_branch() const noexcept {
-    return *decider_.load(std::memory_order_relaxed);  // relaxed: the message has published it
-  }
-  /// Keeps the count from zero until count_down(). False: it is zero, and the report is on its way or has arrived.
-  bool hold() noexcept { return left_.try_add(); }
-  /// A request to end goes to a branch. The caller keeps the count from zero.
-  void count_request() noexcept { left_.add(); }
   /// A branch has ended, or a request to end or the decider's report has arrived. At zero the parent is told, at once
   /// on its loop.
   void count_down() noexcept {
-    if (!left_.drop()) return;
+    if (!drop()) return;
     if (is_on_parents_loop()) {
       over.deliver(over, async::detail::delivery::on_loop);
     } else {
@@ -94,13 +62,6 @@ class branch_join {
   flow& parent;
   report over;
   report decided;
-  bool is_won = false;                    // the winner's, and the parent's when the report has arrived
-  const pack_tag* won_results = nullptr;  // likewise
-
- private:
-  async::detail::reference_count left_;    // branches that have not ended, and messages on their way
-  async::detail::reference_count racers_;  // of a race: branches that have not failed
-  async::detail::atomic<flow*> decider_{nullptr};
 };
 
 /// Ends a branch that no loop accepts, without a run.
@@ -169,7 +130,7 @@ inline void end_branch(branch_join& join, flow& b) {
 /// The same in a race. A branch that leaves for a loop around decides, too.
 inline void end_racer(branch_join& join, flow& b) {
   if (!b.is_failing()) {
-    join.claim_win(b);
+    join.claim_win(b, b.tag);
   } else if (b.pending.target != nullptr || join.racer_failed()) {
     join.claim(b);
   }

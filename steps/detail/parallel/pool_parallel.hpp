@@ -132,7 +132,7 @@ struct pool_parallel : scope, branch_join {
   static void decided_arrived(end_message& m) {
     pool_parallel& self = of(m);
     flow& b = self.deciding_branch();
-    if (self.is_won) {
+    if (self.is_won()) {
       self.ask_all_to_end();
     } else if (raise(self.parent, b.pending.code, info_of(b), b.pending.target)) {
       copy_exception(b, self.parent);
@@ -214,7 +214,7 @@ struct pool_parallel : scope, branch_join {
   /// it is held.
   void free_branches() noexcept {
     if (flow& f = parent; !f.is_end_held()) f.block_end();  // else for this end
-    if (won_results != nullptr) pass_on(deciding_branch(), std::exchange(won_results, nullptr));
+    if (const pack_tag* const results = take_results()) pass_on(deciding_branch(), results);
     while (flow* const b = branches.first) {
       branches.first = b->list_next;
       destroy_state(*b);
