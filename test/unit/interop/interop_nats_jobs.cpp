@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iomanip>  // has a std::quoted(), which the headers must not call
 #include <map>
 #include <mutex>
 #include <optional>

@@ -11,8 +11,8 @@
 
 namespace steps::inline v0_1::interop::nats::detail {
 
-/// A text as a string of JSON.
-inline std::string quoted(std::string_view text) {
+/// A text as a string of JSON. Another name than quoted(), which programs with <iomanip> would find in namespace std.
+inline std::string json_of(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') made += '\\';
@@ -32,7 +32,7 @@ inline std::string json_of(std::chrono::nanoseconds time) { return std::to_strin
 /// What follows a key; empty: it is not there. Inside a text a quote has a backslash, so that no text is taken for a
 /// key.
 inline std::string_view value_at(std::string_view json, std::string_view key) {
-  const std::string whole = quoted(key) + ':';
+  const std::string whole = json_of(key) + ':';
   const std::size_t at = json.find(whole);
   if (at == json.npos) return {};
   json.remove_prefix(at + whole.size());

@@ -7,7 +7,7 @@
 #include "steps/errors.hpp"                       // for errors
 #include "steps/iasyncsteps.hpp"                  // for IAsyncSteps
 #include "steps/interop/detail/nats/bridge.hpp"   // for bridge
-#include "steps/interop/detail/nats/json.hpp"     // for quoted, json_of, api_error
+#include "steps/interop/detail/nats/json.hpp"     // for json_of, api_error
 #include "steps/interop/detail/nats/message.hpp"  // for parcel
 #include "steps/interop/detail/nats/request.hpp"  // for request
 #include "steps/interop/nats_options.hpp"         // for jobs_options, work_options
@@ -17,10 +17,10 @@
 namespace steps::inline v0_1::interop::nats::detail {
 
 inline parcel make_stream(const jobs_options& o) {
-  std::string subjects = quoted(o.subject);
-  if (!o.dead_letter.empty()) subjects += ',' + quoted(o.dead_letter);
+  std::string subjects = json_of(o.subject);
+  if (!o.dead_letter.empty()) subjects += ',' + json_of(o.dead_letter);
   return {.subject = "$JS.API.STREAM.CREATE." + o.stream,
-          .data = "{\"name\":" + quoted(o.stream) + ",\"subjects\":[" + subjects +
+          .data = "{\"name\":" + json_of(o.stream) + ",\"subjects\":[" + subjects +
                   "],\"retention\":\"workqueue\",\"storage\":" + (o.in_memory ? "\"memory\"" : "\"file\"") +
                   ",\"num_replicas\":" + std::to_string(o.replicas) + ",\"duplicate_window\":" + json_of(o.duplicates) +
                   ",\"max_consumers\":-1,\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0,\"max_msg_size\":-1}"};
@@ -28,9 +28,9 @@ inline parcel make_stream(const jobs_options& o) {
 /// The server delivers for ever: workers count, and give up into the dead letters.
 inline parcel make_consumer(const jobs_options& o, const work_options& w) {
   return {.subject = "$JS.API.CONSUMER.DURABLE.CREATE." + o.stream + '.' + w.consumer,
-          .data = "{\"stream_name\":" + quoted(o.stream) + ",\"config\":{\"durable_name\":" + quoted(w.consumer) +
+          .data = "{\"stream_name\":" + json_of(o.stream) + ",\"config\":{\"durable_name\":" + json_of(w.consumer) +
                   ",\"deliver_policy\":\"all\",\"ack_policy\":\"explicit\",\"replay_policy\":\"instant\"" +
-                  ",\"ack_wait\":" + json_of(w.ack_wait) + ",\"filter_subject\":" + quoted(o.subject) +
+                  ",\"ack_wait\":" + json_of(w.ack_wait) + ",\"filter_subject\":" + json_of(o.subject) +
                   ",\"max_deliver\":-1,\"max_ack_pending\":-1}}"};
 }
 

@@ -19,7 +19,7 @@
 #include "steps/detail/wait/retry_step.hpp"            // for pauses
 #include "steps/interop/detail/nats/bridge.hpp"        // for bridge
 #include "steps/interop/detail/nats/job_state.hpp"     // for job_state
-#include "steps/interop/detail/nats/json.hpp"          // for api_error, json_of, number_at, quoted, value_at
+#include "steps/interop/detail/nats/json.hpp"          // for api_error, json_of, number_at, value_at
 #include "steps/interop/detail/nats/message.hpp"       // for message, parcel
 #include "steps/interop/detail/nats/stream.hpp"        // for make_stream, make_consumer, stream_is_another
 #include "steps/interop/detail/nats/subscription.hpp"  // for subscription
@@ -142,7 +142,7 @@ class worker_state : public subscription {
       if (requested_ == 0 && number_at(answer, "num_pending") != 0) last_check_ = {};  // it may wait for room
     }
     ask({.subject = "$JS.API.STREAM.INFO." + jobs_.stream,
-         .data = "{\"subjects_filter\":" + quoted(jobs_.subject) + '}'},
+         .data = "{\"subjects_filter\":" + json_of(jobs_.subject) + '}'},
         "stream_info");
   }
   void check_stream(const message& m) {
