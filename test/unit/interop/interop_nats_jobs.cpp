@@ -277,6 +277,73 @@ TEST_CASE("publishing fails without a connection if it is told to, and without a
         })) == "Timeout");
 }
 
+TEST_CASE("publishing whose answer is lost fails with CommError if it is told to; otherwise it goes on") {
+  bench b;
+  std::atomic<int> requests{0};
+  async::event taken, never;
+  // In place of a stream, whose answer would come too soon.
+  auto silent = b.bus.serve("silent", "", b.pool, [&](IAsyncSteps& asi, const std::string&) {
+    if (++requests == 3) return asi.success(std::string(R"({"stream":"SILENT","seq":7})"));
+    taken.set();
+    asi.await(never);
+  });
+  nats::jobs jobs(b.bus, {.stream = "SILENT", .subject = "silent"});
+  auto fails = steps::post(b.pool, [&](IAsyncSteps& asi) { jobs.publish(asi, "x", {.waits = false}); });
+  taken.wait();
+  taken.reset();
+  b.server.kill();
+  CHECK(code_of(std::move(fails)) == "CommError");
+  b.server.restart();
+  auto goes_on = steps::post<nats::stored>(b.pool, [&](IAsyncSteps& asi) { jobs.publish(asi, "x"); });
+  taken.wait();
+  CHECK(requests == 2);
+  b.server.restart();
+  CHECK(goes_on.get().sequence == 7);
+  never.set();
+}
+
+TEST_CASE(
+    "a server that takes nothing blocks no thread of a pool while jobs are published, acknowledged and handed back") {
+  testing::nats_server server;
+  async::threadpool pool(1);
+  nats::bus bus({.url = server.url()});
+  nats::jobs jobs(bus, {.stream = "WORK", .subject = "work"});
+  steps::post(pool, [&](IAsyncSteps& asi) { jobs.open(asi); }).get();
+  const auto publish = [&](const std::string& data, bool waits = true) {
+    return steps::post<nats::stored>(pool, [&jobs, &data, waits](IAsyncSteps& asi) {
+      if (!waits) asi.setTimeout(50ms);
+      jobs.publish(asi, data, {.waits = waits});
+    });
+  };
+  const std::string small = "x", large(100'000, 'x');
+  for (int i = 0; i < 60; ++i) publish(small).get();
+  std::atomic<int> begun{0};
+  async::event release;
+  auto worker = jobs.work(pool, {.limit = 60, .retry = {.delay = 1min}}, [&](IAsyncSteps& asi, const nats::job& j) {
+    ++begun;
+    asi.await(release);
+    asi.add([j](IAsyncSteps& step) {
+      if (j.sequence() % 3 == 0) step.error("Bad");
+    });
+  });
+  while (begun < 60) std::this_thread::sleep_for(1ms);
+  server.pause();
+  release.set();
+  std::vector<async::future<nats::stored>> published;
+  for (int i = 0; i < 400; ++i) published.push_back(publish(large));               // 40 MB: far more than sockets take
+  for (int i = 0; i < 1'000; ++i) CHECK(pool.post([i] { return i; }).get() == i);  // the only thread is free
+  CHECK_THROWS_WITH(publish(small, false).get(), "Timeout");
+  worker.stop();
+  CHECK_FALSE(worker.stopped().is_set());  // acknowledgements are not confirmed
+  server.resume();
+  for (auto& each : published) CHECK(each.get().sequence > 60);
+  worker.stopped().wait();
+  const std::string info =
+      steps::post<std::string>(pool, [&](IAsyncSteps& asi) { bus.call(asi, "$JS.API.STREAM.INFO.WORK", ""); }).get();
+  CHECK(nats::detail::number_at(info, "last_seq") == 460);  // what nobody waited for has not been sent
+  CHECK(nats::detail::number_at(info, "messages") == 420);
+}
+
 TEST_CASE("what the server refuses is reported") {
   bench b;
   nats::jobs bad(b.bus, {.stream = "OTHER", .subject = "work"});  // the subject of another stream
