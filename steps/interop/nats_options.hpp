@@ -43,7 +43,8 @@ struct jobs_options {
   std::string dead_letter{};  ///< the subject of jobs that are given up, in the same stream; empty: they are dropped
   bool in_memory = false;     ///< true: a restart of the server loses the jobs
   std::size_t replicas = 1;   ///< servers of a cluster that each keep a copy
-  /// The time for which the server knows the id of a job, and stores a second one with this id not again.
+  /// The time for which the server knows the id of a job, and stores a second one with this id not again. A server that
+  /// has been restarted knows only the ids of jobs that are not done.
   std::chrono::nanoseconds duplicates = std::chrono::minutes(2);
 };
 
@@ -66,8 +67,8 @@ struct work_options {
   std::chrono::nanoseconds ack_wait = std::chrono::seconds(30);
   /// The deliveries of a job whose flow fails, and the pauses in between.
   Retry retry{.attempts = 5, .delay = std::chrono::seconds(1), .max_delay = std::chrono::minutes(1)};
-  /// True: a job is done when the server has confirmed the acknowledgement; it is not delivered again then. False: the
-  /// acknowledgement may get lost, and the job run once more.
+  /// True: a job is done when the server has confirmed the acknowledgement; it is not delivered again then, but for the
+  /// last moments of a server that is killed. False: the acknowledgement may get lost, and the job run once more.
   bool confirm = true;
 };
 

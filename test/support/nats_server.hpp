@@ -5,11 +5,10 @@
 #include <sys/prctl.h>   // for prctl
 #include <sys/socket.h>  // for socket, connect, bind
 #include <sys/wait.h>    // for waitpid
-#include <unistd.h>      // for fork, execlp
+#include <unistd.h>      // for fork, execvp, execv
 
 #include <chrono>        // for steady_clock
 #include <csignal>       // for kill
-#include <cstdio>        // for freopen
 #include <cstdlib>       // for mkdtemp
 #include <filesystem>    // for remove_all, path
 #include <stdexcept>     // for runtime_error
@@ -78,13 +77,14 @@ class nats_server {
   /// True when it answers; false when it has ended.
   bool start() {
     const std::string port = std::to_string(port_);
+    const std::string log = folder_ / "log";
+    const char* const arguments[] = {"nats-server",   "-a", "127.0.0.1", "-p",   port.c_str(), "-js", "-sd",
+                                     folder_.c_str(), "-l", log.c_str(), nullptr};
     process_ = ::fork();
-    if (process_ == 0) {
+    if (process_ == 0) {  // of a process with threads: no memory is allocated here
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::execlp("nats-server", "nats-server", "-a", "127.0.0.1", "-p", port.c_str(), "-js", "-sd", folder_.c_str(), "-l",
-               (folder_ / "log").c_str(), nullptr);
-      ::execl("/usr/sbin/nats-server", "nats-server", "-a", "127.0.0.1", "-p", port.c_str(), "-js", "-sd",
-              folder_.c_str(), "-l", (folder_ / "log").c_str(), nullptr);
+      ::execvp("nats-server", const_cast<char* const*>(arguments));
+      ::execv("/usr/sbin/nats-server", const_cast<char* const*>(arguments));
       ::_exit(127);
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
