@@ -9,7 +9,7 @@
 namespace testing::program {
 
 /// The kind of step that a node adds to its level.
-enum class kind { step, loop, repeat, for_each, parallel, sync, race, retry, every };
+enum class kind { step, loop, repeat, for_each, parallel, sync, race, retry, every, event };
 
 /// The last action of the step's function. The `wait` forms are ended from outside after `delay` ticks.
 enum class ending {
@@ -42,11 +42,13 @@ struct node {
   int timeout = 0;         ///< ticks given to setTimeout; 0: none
   bool on_cancel = false;  ///< has a cancel handler
   ending end = ending::none;
-  int delay = 0;        ///< ticks until a wait is ended
-  int result = 0;       ///< handed on by success; 0: success() without arguments
-  std::string code;     ///< of the error, or the label of break and continue
-  std::string label;    ///< of a loop
-  int count = 0;        ///< iterations; `loop` and `every` break at the start of the one after; of retry: attempts
+  int delay = 0;      ///< ticks until a wait is ended
+  int result = 0;     ///< handed on by success; 0: success() without arguments
+  std::string code;   ///< of the error, or the label of break and continue
+  std::string label;  ///< of a loop
+  int count = 0;      ///< iterations; `loop` and `every` break at the start of the one after; of retry: attempts
+  int event = 0;      ///< which of the program's events an `event` step waits for, or one that `does` something to it
+  enum class does : unsigned char { nothing, set, reset } to_event = does::nothing;  ///< at the start of the function
   int mutex = 0;        ///< which of the program's mutexes and semaphores a sync takes
   int pause = 0;        ///< ticks: the period of every, the first pause of retry
   bool bursts = false;  ///< of a group: its branches take turns in bursts
@@ -60,6 +62,8 @@ struct node {
 inline constexpr int mutexes = 2;     ///< numbers from 0
 inline constexpr int semaphores = 1;  ///< numbers behind those of the mutexes
 inline constexpr int permits = 2;     ///< of each semaphore
+
+inline constexpr int number_of_events = 2;
 
 inline constexpr int longest_pause = 6000;  ///< ticks, of every retry
 

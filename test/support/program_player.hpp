@@ -12,6 +12,7 @@
 #include <utility>      // for move
 #include <vector>       // for vector
 
+#include "async/event.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
 #include "async/threadpool.hpp"
@@ -192,6 +193,9 @@ class player {
           });
         }
         return;
+      case kind::event:
+        guarded(of, branch, [&](auto... onerror) { to.await(event_of(of), onerror...); });
+        return;
       case kind::parallel:
       case kind::race: {
         asi_t* branches = nullptr;
@@ -260,6 +264,7 @@ class player {
     });
   }
 
+  async::event& event_of(const node& of) { return events_[static_cast<std::size_t>(of.event)]; }
   steps::ISync& sync_object(int which) {
     const auto at = static_cast<std::size_t>(which);
     if (which >= mutexes) return semaphores_[at - mutexes];
@@ -305,6 +310,8 @@ class player {
   }
 
   void body(asi_t& asi, const node& of, const std::string& branch) {
+    if (of.to_event == node::does::set) event_of(of).set();
+    if (of.to_event == node::does::reset) event_of(of).reset();
     if (!is_group(of)) {
       for (const node& sub : of.sub) add(asi, sub, branch);
     }
@@ -410,6 +417,7 @@ class player {
   std::atomic<bool> over_{false};
   std::atomic<int> runs_{0};
   Place place_;
+  std::array<async::event, number_of_events> events_;
   std::array<mutex_t, mutexes> mutexes_;
   std::array<steps::Semaphore, semaphores> semaphores_{steps::Semaphore(permits)};
   Flow root_;

@@ -43,7 +43,8 @@ class generator {
 
   node any(int depth) {
     const int dice = below(24);
-    if (dice < 13) return step(depth);
+    if (dice < 12) return step(depth);
+    if (dice < 13) return event(depth);
     if (dice < 16) return loop(depth);
     if (dice < 18) return sync(depth);
     if (dice < 21) return retry(depth);
@@ -62,6 +63,13 @@ class generator {
     node made = fresh(kind::step);
     made.takes = one_in(12);
     body(made, depth);
+    guard(made, depth);
+    return made;
+  }
+
+  node event(int depth) {
+    node made = fresh(kind::event);
+    made.event = below(number_of_events);
     guard(made, depth);
     return made;
   }
@@ -109,6 +117,10 @@ class generator {
   }
 
   void body(node& made, int depth) {
+    if (one_in(8)) {
+      made.event = below(number_of_events);
+      made.to_event = one_in(3) ? node::does::reset : node::does::set;
+    }
     if (one_in(5)) made.timeout = ticks();
     made.on_cancel = one_in(4);
     if (!one_in(3)) made.sub = level(depth + 1, 3);

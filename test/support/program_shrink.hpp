@@ -35,6 +35,8 @@ class smaller {
       tried(level[at].takes, false);
       tried(level[at].pause, 0);
       tried(level[at].policy, 0);
+      tried(level[at].bursts, false);
+      tried(level[at].to_event, node::does::nothing);
       tried(level[at].end, ending::none);
       tried(level[at].result, 0);
       tried(level[at].on_error, handler::none);

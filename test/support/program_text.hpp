@@ -10,7 +10,8 @@
 namespace testing::program {
 
 inline std::string to_string(kind what) {
-  static const char* const names[] = {"add", "loop", "repeat", "forEach", "parallel", "sync", "race", "retry", "every"};
+  static const char* const names[] = {"add",  "loop", "repeat", "forEach", "parallel",
+                                      "sync", "race", "retry",  "every",   "await event"};
   return names[static_cast<std::size_t>(what)];
 }
 
@@ -42,6 +43,9 @@ inline std::string to_string(const node& of, const std::string& indent = "") {
   std::string text = indent + std::to_string(of.id) + " " + to_string(of.what);
   if (of.what == kind::sync) text += " mutex " + std::to_string(of.mutex);
   if (is_loop(of) || of.what == kind::retry) text += " x" + std::to_string(of.count);
+  if (of.what == kind::event) text += " " + std::to_string(of.event);
+  if (of.to_event == node::does::set) text += ", sets event " + std::to_string(of.event);
+  if (of.to_event == node::does::reset) text += ", resets event " + std::to_string(of.event);
   if (of.bursts) text += " in bursts";
   if (of.pause != 0) text += " pause=" + std::to_string(of.pause);
   if (of.policy != 0) text += " policy " + std::to_string(of.policy);

@@ -38,6 +38,8 @@ class untimed {
 
   static void change(node& of) {
     of.timeout = 0;
+    of.to_event = node::does::nothing;
+    if (of.what == kind::event) of.what = kind::step;
     of.mutex = 0;  // with two, branches could lock each other out, or not
     const bool only_waits = of.end == ending::none && of.on_cancel && of.sub.empty() && !is_group(of);
     if (only_waits || of.end == ending::wait) {

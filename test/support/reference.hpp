@@ -101,6 +101,10 @@ class reference : private reference_state {
       begin_branches(now, top);
       return;
     }
+    if (of.what == kind::event) {
+      wait_for_event(now, top);
+      return;
+    }
     const bool last = is_loop(of) && is_numbered(of) && top.iteration == of.count;
     if (last) {  // [22] an empty repeat or forEach
       leave_loop(now);
@@ -135,6 +139,7 @@ class reference : private reference_state {
       return;
     }
     ++top.iteration;
+    change_event(of);
     for (const node& sub : of.sub) top.todo.push_back(&sub);
     if (of.on_cancel) top.cancel_handler = true;
     if (of.timeout != 0) top.timer = arm(now, of.timeout, timer::timeout, of);
@@ -143,6 +148,20 @@ class reference : private reference_state {
       return;
     }
     finish(now, top, of);
+  }
+
+  /// [46] Ends if the event is set, or has been since the step's first run.
+  void wait_for_event(flow& now, frame& top) {
+    flag& of = events_[top.of->event];
+    now.slot_state = flow::slot_state::empty;
+    if (top.sets < 0) top.sets = of.sets;
+    const bool again = std::exchange(top.called, false);
+    if (of.is_set || of.sets != top.sets) {
+      complete(now);
+    } else {
+      top.listed = true;
+      of.waiters.insert(again ? of.waiters.begin() : of.waiters.end(), &now);
+    }
   }
 
   /// [49] True: the tick of the round is to come.
@@ -261,6 +280,7 @@ class reference : private reference_state {
   void drop(flow& now) {
     frame& top = now.stack.back();
     disarm(top);
+    leave_event(now, top);
     if (top.queued_on_mutex) {  // [18]
       auto& waiters = mutexes_[top.of->mutex].waiters;
       waiters.erase(std::find(waiters.begin(), waiters.end(), &now));
@@ -325,6 +345,7 @@ class reference : private reference_state {
       }
       // A sync that waits has not begun the step that its handler guards [29].
       if (top.handler && !top.queued_on_mutex) {
+        leave_event(now, top);
         top.handler = false;
         if (handle(now, cause)) return;
       }

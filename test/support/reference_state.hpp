@@ -45,6 +45,9 @@ class reference_state {
     int began = -1;          // of an every: when the last round has; -1: none has
     int took = 0;            // of an every: the time that it has taken
     bool overran = false;    // of an every: the last round has ended after the next one was due
+    int sets = -1;           // of an event step: how often its event has been set when it began; -1: not begun
+    bool listed = false;     // of an event step: it is among those who wait
+    bool called = false;     // of an event step: it was, and has not looked at the event since
     bool queued_on_mutex = false;
     bool holds_mutex = false;
     std::unique_ptr<group> branches;
@@ -84,6 +87,12 @@ class reference_state {
     std::deque<flow*> waiters;
   };
 
+  struct flag {
+    bool is_set = false;
+    int sets = 0;
+    std::deque<flow*> waiters;
+  };
+
   flow& start(flow* parent, std::string name) {
     flows_.push_back(std::make_unique<flow>());
     flow& fresh = *flows_.back();
@@ -117,6 +126,37 @@ class reference_state {
     of.waiters.push_back(&now);
     top.queued_on_mutex = true;
     return false;
+  }
+
+  /// [46] Each waits again if it finds nothing, in front of the others.
+  void call_waiters(flag& of, std::size_t count) {
+    for (; count != 0 && !of.waiters.empty(); --count) {
+      flow& next = *of.waiters.front();
+      of.waiters.pop_front();
+      next.stack.back().listed = false;
+      next.stack.back().called = true;
+      next.rerun_top = true;
+      queue(next);
+    }
+  }
+  void change_event(const node& of) {
+    flag& changed = events_[of.event];
+    if (of.to_event == node::does::reset) changed.is_set = false;
+    if (of.to_event != node::does::set || changed.is_set) return;
+    changed.is_set = true;
+    ++changed.sets;
+    call_waiters(changed, changed.waiters.size());
+  }
+  /// The step does not look at its event any more; if it was called, another one is.
+  void leave_event(flow& now, frame& top) {
+    if (top.of == nullptr || top.of->what != kind::event) return;
+    flag& left = events_[top.of->event];
+    if (std::exchange(top.listed, false)) {
+      left.waiters.erase(std::find(left.waiters.begin(), left.waiters.end(), &now));
+    } else if (std::exchange(top.called, false)) {
+      now.rerun_top = false;
+      call_waiters(left, 1);
+    }
   }
 
   static bool is_semaphore(int which) { return which >= testing::program::mutexes; }
@@ -170,6 +210,7 @@ class reference_state {
   flow* root_ = nullptr;
   std::deque<flow*> ready_;
   std::vector<timer> timers_;
+  flag events_[number_of_events];
   mutex mutexes_[testing::program::mutexes + testing::program::semaphores];  // of a semaphore: the permits taken
   history log_;
   verdict verdict_ = verdict::exact;
