@@ -19,7 +19,7 @@
 
 namespace async::inline v0_1 {
 
-/// What select() returns when no case is left that can take effect.
+/// The result of select() when no case is left that can take effect.
 inline constexpr std::size_t nothing_left = static_cast<std::size_t>(-1);
 
 // asi.select() of flows takes the same cases. Their handlers get `asi` in front there, see steps/iasyncsteps.hpp.

@@ -6,7 +6,7 @@
 
 namespace steps::inline v0_1 {
 
-/// What asi.every() does about ticks that have passed while a round took longer than the period. With a period of 1 s
+/// The policy of asi.every() for ticks that have passed while a round took longer than the period. With a period of 1 s
 /// and a round that begins at 0 s and ends at 2.5 s, the next rounds begin at:
 enum class MissedTicks {
   skip,   ///< 2.5 s (the tick of 1 s; that of 2 s is dropped), 3 s, 4 s: the schedule stays
@@ -25,7 +25,7 @@ struct Every {
   MissedTicks missed = MissedTicks::skip;                        ///< what becomes of ticks that have passed
 };
 
-/// What the body of asi.every() is told about a round.
+/// The facts about a round that the body of asi.every() gets.
 ///
 ///   asi.every(1s, [](steps::IAsyncSteps& asi, const steps::Tick& tick) { if (tick.missed != 0) … });
 ///

@@ -204,7 +204,7 @@ class NitroSteps final : public IAsyncSteps {
   };
   struct no_reserve {};
 
-  /// What get(reserve&) returns; null without one.
+  /// The result of get(reserve&); null without a reserve.
   template <class Get>
   auto from_reserve(Get get) noexcept {
     if constexpr (values::may_allocate) {
@@ -214,7 +214,7 @@ class NitroSteps final : public IAsyncSteps {
     }
   }
 
-  // What every flow uses lies together, in front.
+  // The members that every flow uses lie together, in front.
   detail::limits limit_{values::template of<nitro::MaxSteps>,
                         values::template of<nitro::MaxTimeouts>,
                         values::template of<nitro::MaxCancels>,

@@ -55,7 +55,7 @@ inline FutoInAsyncSteps& binary(IAsyncSteps& asi) {
 ///             After its sched_cancel() a callback must not run.
 /// Exceptions  none. The step's error is what f throws, lack of memory, more than four results or one that C has no
 ///             type for, and in a foreign flow an object with a cleanup among `args`: it is freed before the steps run.
-/// Lifetime    f is called before wrap() returns. What its steps refer to outlives the step.
+/// Lifetime    f is called before wrap() returns. Objects that its steps refer to outlive the step.
 template <class F>
 void wrap(FutoInAsyncSteps& bsi, const FutoInArgs* args, F&& f) noexcept {
   detail::wrap(bsi, args, std::forward<F>(f));

@@ -10,7 +10,7 @@
 #include "steps/errors.hpp"                       // for ErrorCode
 #include "steps/retry.hpp"                        // for Retry
 
-/// What programs set for flows and pools on NATS.
+/// Options of flows and pools on NATS.
 namespace steps::inline v0_1::interop::nats {
 
 /// How a bus connects. Moved into the bus.

@@ -239,7 +239,7 @@ TEST_CASE("a pool that cannot grow says so, keeps the threads that did start, an
   }
 }
 
-TEST_CASE("who waits for an idle pool while a thread cannot be started is told that it is idle") {
+TEST_CASE("wait_idle() returns although a thread cannot be started meanwhile") {
   static std::atomic<int> phase{0};
   static std::atomic<pid_t> waiter{0};
   std::atomic<bool> has_ended{false};

@@ -10,7 +10,7 @@
 #include "async/detail/base/immortal.hpp"  // for immortal, static_mutex
 #include "async/detail/base/platform.hpp"  // for call_at_fork, forget_wait_buckets
 
-/// What a fork() does to the library.
+/// The effects of a fork() on the library.
 ///
 /// The child has one thread, a copy of the one that has called fork(). All other threads are gone, at any instruction:
 /// a mutex that one of them held stays locked, and a list that one was changing stays half changed. So an object that

@@ -8,8 +8,9 @@
 
 namespace async::inline v0_1::detail {
 
-/// What a thread of a pool does now and then while a task of it sleeps: lets the pool's other tasks and loops go on,
-/// since one of them may be what the task waits for. True: it has turned a loop. Null on all other threads.
+/// A look after the pool, taken by its threads now and then while their tasks sleep: lets the pool's other tasks and
+/// loops go on, since one of them may be what the task waits for. True: it has turned a loop. Null on all other
+/// threads.
 using pool_look = bool (*)() noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 

@@ -463,7 +463,7 @@ struct kept_until_thread_end final : thread_end_call {
   Keeper keeper;
 };
 
-/// Of the calls that a thread makes at its end. Functions of keys are called in the order in which the keys were made.
+/// The calls that a thread makes at its end. Functions of keys are called in the order in which the keys were made.
 inline pthread_key_t thread_end_key() noexcept {
   static const pthread_key_t made = [] {
     pthread_key_t key{};

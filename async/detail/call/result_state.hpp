@@ -311,7 +311,7 @@ class result : public result_state {
 
   result_value<T> value;
 
-  /// The caller has taken it: calls f(), which stores the value. What it throws becomes the error; then false.
+  /// The caller has taken it: calls f(), which stores the value. False: f() has thrown, which becomes the error.
   template <class F>
   bool guard(F&& f) {
     std::exception_ptr thrown;

@@ -274,8 +274,8 @@ class loop_core {
     current_loop = around_;
   }
 
-  /// Leaves the loop without work, so that its turn ends after the callback that calls this. What waited in the loop is
-  /// neither run nor destroyed. For a child of fork().
+  /// Leaves the loop without work, so that its turn ends after the callback that calls this. The work is neither
+  /// run nor destroyed. For a child of fork().
   void forget_work() noexcept {
     messages_.forget();
     ready_.forget();

@@ -10,8 +10,8 @@
 
 namespace async::inline v0_1::detail {
 
-/// What a loop calls when it has got work while nobody drives it: a function of its pool, or a task of its owner, in a
-/// recycled block. Two words, since a pool has a loop for each flow.
+/// The function that a loop calls when it has got work while nobody drives it: one of its pool, or a task of its owner,
+/// in a recycled block. Two words, since a pool has a loop for each flow.
 ///
 /// Threads     calls: any. reset(): none calls at the same time.
 class loop_wake {

@@ -50,7 +50,7 @@ class quiescence {
   bool has_helpers() const noexcept { return helpers_of(word_.load(std::memory_order_relaxed)) != 0; }
 
   /// True: at one moment of the call no task waited and none ran; all threads slept, see basic_sleepers, and there was
-  /// no helper. What the threads had done by then is visible.
+  /// no helper. All that the threads had done by then is visible.
   ///
   /// Proof: between the first looks at the two words and their confirmations no thread arrived, left or woke. So a task
   /// that has_work() did not find in between was in no thread's hand. A thread that arrived after the confirmation took

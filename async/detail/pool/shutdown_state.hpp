@@ -22,7 +22,7 @@ class shutdown_state {
   bool discards() const noexcept { return discards_.load(std::memory_order_relaxed); }
 
   void begin() noexcept { begun_.store(true, std::memory_order_release); }  // [W2] release, pairs with [W1]
-  /// True: only tasks of the pool may post. What happened before begin() is visible.
+  /// True: only tasks of the pool may post. All that happened before begin() is visible.
   bool has_begun() const noexcept { return begun_.load(std::memory_order_acquire); }  // [W1] acquire, pairs with [W2]
   /// The same, but possibly late. Relaxed: a hint.
   bool is_closing() const noexcept { return begun_.load(std::memory_order_relaxed); }

@@ -14,7 +14,7 @@
 
 namespace async::inline v0_1::detail {
 
-/// What co_await does to a queue: take an element.
+/// The operation of co_await on a queue: takes an element.
 template <class Queue>
 class pop_call {
  public:

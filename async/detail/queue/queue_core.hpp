@@ -526,7 +526,7 @@ class queue_core {
     }
   }
 
-  /// What `next` holds in a use until the segment has a successor. Not 0, as which a discarded page reads.
+  /// The value of `next` in a use until the segment has a successor. Not 0, which discarded pages read as.
   static std::uint64_t unlinked(std::uint64_t version) noexcept { return word::make(version, 0, 0, 1); }
 
   static std::uint64_t start_of(std::uint64_t link) noexcept {

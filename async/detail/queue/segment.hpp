@@ -112,7 +112,7 @@ struct segment {
   }
   T& value(std::uint32_t slot) noexcept { return *std::launder(static_cast<T*>(storage(slot))); }
 
-  /// What discarding the pages does, on a model checker's memory: other threads see zeros, sooner or later.
+  /// The effect of discarding the pages, on a model checker's memory: other threads see zeros, sooner or later.
   void forget() noexcept {
     next.store(0, std::memory_order_relaxed);  // relaxed, both: compared with words that have a version or a tag
     free_next.store(0, std::memory_order_relaxed);

@@ -62,7 +62,7 @@ class skip_marks {
     marks_.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);  // relaxed: as in close()
     reset();
   }
-  /// What discarding the members does, on a model checker's memory.
+  /// The effect of discarding the members, on a model checker's memory.
   void forget() noexcept {
     used_.store(0, std::memory_order_relaxed);  // relaxed, both: see close()
     marks_.store(nullptr, std::memory_order_relaxed);

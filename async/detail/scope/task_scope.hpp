@@ -56,7 +56,7 @@ class basic_task_scope {
     state_.fetch_or(cancelled, std::memory_order_release);
     make_all_look();
   }
-  /// Makes each scope look again whether it is cancelled. What happened before is visible to it.
+  /// Makes each scope look again whether it is cancelled. All that happened before is visible to it.
   static void make_all_look() noexcept {
     Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
   }

@@ -6,8 +6,8 @@
 #include "async/detail/queue/queue_waiter.hpp"    // for queue_waiter
 #include "async/detail/select/select_waiter.hpp"  // for select_waiter
 
-/// What wakes a thread or a coroutine that waits for several things. The waiter itself uses all members but those that
-/// notify.
+/// An object that wakes a thread or a coroutine that waits for several things. The waiter itself uses all members but
+/// those that notify.
 namespace async::inline v0_1::detail {
 
 /// Wakes the waiter when a queue, or an event, may have changed.

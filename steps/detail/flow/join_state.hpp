@@ -8,7 +8,7 @@
 
 namespace steps::inline v0_1::detail {
 
-/// What the branches of a parallel() or race() step on a pool agree on: which of them decides how the step ends, and
+/// The agreement of the branches of a parallel() or race() step on a pool: which of them decides how the step ends, and
 /// when all have ended.
 ///
 /// The first branch to claim decides, and sends the parent a report. The report counts as a branch more until it has

@@ -99,7 +99,7 @@ inline void forget_error(flow& f) noexcept {
   }
 }
 
-/// Calls call(). What it throws goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
+/// Calls call(). An exception goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
 /// std::exception. Exceptions of caught() pass through.
 template <class F, class Caught>
 [[gnu::always_inline]] inline void convert_exceptions(F&& call, const Caught& caught) {

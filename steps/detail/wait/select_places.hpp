@@ -13,7 +13,7 @@
 #include "steps/detail/wait/run_again.hpp"       // for run_again
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
-/// What wakes a step of select(): a place for each case that it waits for.
+/// The places of a step of select() in queues and timers, which wake it: one for each case that it waits for.
 namespace steps::inline v0_1::detail {
 
 /// A place in the line of a queue. A wake-up is used by an attempt that begins after it; leave() passes on all others,

@@ -26,7 +26,7 @@ namespace steps::inline v0_1::interop::detail {
 struct binary_calls {
   static IAsyncSteps& of(FutoInAsyncSteps* bsi) noexcept { return *static_cast<binary_steps*>(bsi)->asi; }
 
-  /// Calls f(asi). What it throws becomes the error of the running step, or of the root at its start.
+  /// Calls f(asi). An exception becomes the error of the running step, or of the root at its start.
   template <class F>
   static void call(FutoInAsyncSteps* bsi, F&& f) noexcept {
     IAsyncSteps& asi = of(bsi);

@@ -14,7 +14,7 @@ namespace steps::inline v0_1::interop::detail {
 
 class binary_root;
 
-/// What C has of a step.
+/// The handle of a step in C.
 struct binary_steps : FutoInAsyncSteps {
   binary_steps(const FutoInAsyncStepsAPI* functions, IAsyncSteps* s) noexcept : FutoInAsyncSteps(functions), asi(s) {}
 

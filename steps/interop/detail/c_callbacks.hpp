@@ -15,8 +15,8 @@ namespace steps::inline v0_1::interop::detail {
 /// releases them.
 class c_callbacks {
  public:
-  /// Of all flows, and never destroyed, since loops with static storage may outlive it. One per module: a handle names
-  /// its own.
+  /// One for all flows, and never destroyed, since loops with static storage may outlive it. One per module: a handle
+  /// names its own.
   static c_callbacks& all() {
     static c_callbacks* const immortal = new c_callbacks;  // one per module
     return *immortal;

@@ -19,7 +19,7 @@
 /// Tasks that run side by side, each as a branch of a parallel() or race() step.
 namespace steps::inline v0_1::interop::detail {
 
-/// What a task gives where results are collected.
+/// The value of a task where results are collected.
 template <class T>
 using child_value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 

@@ -79,7 +79,7 @@ class foreign_flow {
   }
 
  private:
-  /// What callbacks of the foreign loop and wake-ups from other threads have of it.
+  /// The part that callbacks of the foreign loop and wake-ups from other threads refer to.
   struct link {
     link(FutoInAsyncSteps* b, foreign_flow* f) noexcept : bsi(b), flow(f) {}
 

@@ -84,7 +84,7 @@ TEST_CASE("arguments are copied when async is called, not when the call is made"
   CHECK(sum.get() == 6);
 }
 
-TEST_CASE("what copying an argument throws is thrown by async, and nothing is called") {
+TEST_CASE("async passes on exceptions of copies of its arguments, and calls nothing") {
   struct throws_on_copy {
     throws_on_copy() = default;
     throws_on_copy(const throws_on_copy&) { throw std::runtime_error("copied"); }
@@ -96,7 +96,7 @@ TEST_CASE("what copying an argument throws is thrown by async, and nothing is ca
   CHECK_FALSE(called);
 }
 
-TEST_CASE("what was called and its arguments are gone when the result is there") {
+TEST_CASE("the function and its arguments are gone when the result is there") {
   const auto token = std::make_shared<int>(1);
   for (int i = 0; i < 500; ++i) {
     CHECK(async::async([token](const std::shared_ptr<int>& other) { return *token + *other; }, token).get() == 2);

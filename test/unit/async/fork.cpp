@@ -111,7 +111,7 @@ TEST_CASE("a child posts to the shared pool, and a pool of the parent refuses") 
   CHECK(WEXITSTATUS(status) == 42);
 }
 
-TEST_CASE("what the parent has queued runs in the parent only") {
+TEST_CASE("tasks that the parent has queued run in the parent only") {
   if (!can_fork_with_threads()) return;
   threadpool pool(1);
   std::promise<void> go_on;

@@ -303,7 +303,7 @@ TEST_CASE("cancel() by another thread ends the loops of the group, and those ins
   CHECK_FALSE(group.wait());
 }
 
-TEST_CASE("what the body of a group's loop throws is thrown by the loop, and not by the group") {
+TEST_CASE("the loop of a group passes on its body's exceptions, the group does not") {
   threadpool pool(2);
   task_group group(pool);
   std::atomic<int> ran{0};

@@ -168,7 +168,7 @@ TEST_CASE("an exception is thrown whichever function throws it, and what has not
   CHECK_THROWS_AS(parallel_invoke(pool, [] { throw 1; }), int);
 }
 
-TEST_CASE("of several exceptions that of the first function in the list is thrown") {
+TEST_CASE("several exceptions: that of the first function in the list is thrown") {
   threadpool pool(4);
   for (int round = 0; round < 200; ++round) {
     testing::start_line all_begun(4);

@@ -293,7 +293,7 @@ TEST_CASE("body and join may be move-only, and are not copied") {
   CHECK(sum == 200);
 }
 
-TEST_CASE("what the body throws is thrown, ends the loop early, and no value is left") {
+TEST_CASE("an exception of the body passes, ends the loop early, and leaves no value") {
   everywhere([](threadpool& pool) {
     for (int round = 0; round < 20; ++round) {
       std::atomic<std::uint64_t> calls{0};
@@ -312,7 +312,7 @@ TEST_CASE("what the body throws is thrown, ends the loop early, and no value is 
   });
 }
 
-TEST_CASE("what the join throws is thrown, and no value is left") {
+TEST_CASE("an exception of the join passes, and leaves no value") {
   everywhere([](threadpool& pool) {
     const auto body = [](tracked so_far, int) { return so_far; };
     const auto join = [](const tracked&, const tracked&) -> tracked { throw std::runtime_error("joined"); };
@@ -324,7 +324,7 @@ TEST_CASE("what the join throws is thrown, and no value is left") {
   });
 }
 
-TEST_CASE("what copying the identity throws is thrown") {
+TEST_CASE("an exception of a copy of the identity passes") {
   struct fragile : testing::live_count<fragile> {
     explicit fragile(std::atomic<int>& left) : copies_left(&left) {}
     fragile(const fragile& other) : live_count(other), copies_left(other.copies_left) {

@@ -273,7 +273,7 @@ TEST_CASE("a future without a state is passed over, so that a loop takes each re
   CHECK(sum == 12);
 }
 
-TEST_CASE("what a handler throws passes; the element has left the queue") {
+TEST_CASE("an exception of a handler passes; the element has left the queue") {
   async::queue<int> q;
   q.enqueue(1);
   q.enqueue(2);
@@ -281,7 +281,7 @@ TEST_CASE("what a handler throws passes; the element has left the queue") {
   CHECK(q.dequeue() == 2);
 }
 
-TEST_CASE("what moving an element throws passes: no handler is called, the element is gone, the queue goes on") {
+TEST_CASE("an exception of an element's move passes: no handler is called, the element is gone, the queue goes on") {
   async::queue<fragile> q;
   async::bounded_queue<fragile> b(2);
   for (int i : {1, 2}) q.enqueue(i), b.enqueue(i);

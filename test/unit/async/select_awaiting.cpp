@@ -346,7 +346,7 @@ TEST_CASE("a coroutine that is destroyed after it was woken passes the wake-up o
   CHECK(got == ints{1});
 }
 
-TEST_CASE("what a handler or an element throws comes out of co_await; no other element is gone") {
+TEST_CASE("exceptions of handlers and elements come out of co_await; no other element is gone") {
   async::queue<fragile> a, b;
   const auto wait = [](auto& from, auto& or_from) -> walker {
     co_await selection(on_pop(from, [](fragile) { throw std::logic_error("handler"); }),

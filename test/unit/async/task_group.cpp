@@ -171,7 +171,7 @@ TEST_CASE("wait throws what a task has thrown, once, and the group can be used a
   CHECK(ran);
 }
 
-TEST_CASE("of several exceptions the first is thrown, and tasks that have not started are skipped") {
+TEST_CASE("several exceptions: the first is thrown, and tasks that have not started are skipped") {
   threadpool pool(1);
   std::string thrown;
   std::vector<int> ran;

@@ -233,7 +233,7 @@ struct noted_buffer {
 
 }  // namespace
 
-TEST_CASE("what an operation keeps alive goes after its last part") {
+TEST_CASE("an operation releases the object that it keeps alive after its last part") {
   for (const auto limit : {0us, 500us, 1500us, 10'000us}) {
     asio::io_context io;
     asio_loop loop{io};

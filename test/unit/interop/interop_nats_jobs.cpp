@@ -344,7 +344,7 @@ TEST_CASE(
   CHECK(nats::detail::number_at(info, "messages") == 420);
 }
 
-TEST_CASE("what the server refuses is reported") {
+TEST_CASE("refusals of the server are reported") {
   bench b;
   nats::jobs bad(b.bus, {.stream = "OTHER", .subject = "work"});  // the subject of another stream
   CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { bad.open(asi); })) == "JetStreamError");

@@ -118,7 +118,7 @@ TEST_CASE("on a pool, where it has a loop of its own, it takes at most 2,400 byt
   for (std::size_t i = 0; i < count; ++i) REQUIRE(futures[i].get() == static_cast<int>(i));
 }
 
-TEST_CASE("what a waiting flow has beside itself lies in few cache lines") {
+TEST_CASE("the parts of a waiting flow outside of itself lie in few cache lines") {
   if constexpr (sizeof(void*) == 8) {
     CHECK(sizeof(steps::detail::result_block<int>) <= 64);
     CHECK(sizeof(steps::detail::result_block<void*>) <= 64);

@@ -202,7 +202,7 @@ TEST_CASE("all flows that one call wakes go on on the one worker that is free") 
   }
 }
 
-TEST_CASE("what a call wakes runs on another worker when the call goes on") {
+TEST_CASE("flows that a call wakes run on another worker while the call goes on") {
   using runner = std::function<void(threadpool&, std::function<void()>)>;
   const runner runners[] = {
       [](threadpool& pool, std::function<void()> call) { pool.execute(std::move(call)); },

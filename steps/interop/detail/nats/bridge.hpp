@@ -89,7 +89,8 @@ class bridge : public std::enable_shared_from_this<bridge> {
     });
     if (!is_taken) s->remove();
   }
-  /// What the server has sent before it learns of this arrives still; then it is told that it has ended.
+  /// Messages that the server has sent before it learns of this still arrive; then the subscription is told that it has
+  /// ended.
   void remove(std::shared_ptr<subscription> s) {
     post([s = std::move(s)] {
       s->drain();

@@ -29,7 +29,7 @@ inline std::string json_of(std::string_view text) {
 /// The server takes times as nanoseconds.
 inline std::string json_of(std::chrono::nanoseconds time) { return std::to_string(time.count()); }
 
-/// What follows a key; empty: it is not there. Inside a text a quote has a backslash, so that no text is taken for a
+/// The text behind a key; empty: it is not there. Inside a text a quote has a backslash, so that no text is taken for a
 /// key.
 inline std::string_view value_at(std::string_view json, std::string_view key) {
   const std::string whole = json_of(key) + ':';
@@ -48,7 +48,7 @@ inline std::uint64_t number_at(std::string_view json, std::string_view key) {
 }
 inline bool is_true_at(std::string_view json, std::string_view key) { return value_at(json, key).starts_with("true"); }
 
-/// What the server's answer to a request of JetStream says of an error.
+/// The error in the server's answer to a request of JetStream.
 struct api_error {
   explicit api_error(std::string_view answer) {
     const std::string_view error = value_at(answer, "error");

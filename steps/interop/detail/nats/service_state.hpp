@@ -22,7 +22,7 @@
 
 namespace steps::inline v0_1::interop::nats::detail {
 
-/// What serve() has begun: a subscription whose messages become flows, or tasks, of a pool.
+/// The service that serve() has begun: a subscription whose messages become flows, or tasks, of a pool.
 class service_state : public subscription {
  public:
   service_state(std::shared_ptr<bridge> b, std::string subject, std::string group, const serve_options& o)

@@ -13,7 +13,7 @@
 #include "steps/interop/nats_options.hpp"         // for jobs_options, work_options
 #include "steps/retry.hpp"                        // for Retry
 
-/// What flows ask JetStream, by requests in JSON.
+/// Requests of flows to JetStream, in JSON.
 namespace steps::inline v0_1::interop::nats::detail {
 
 inline parcel make_stream(const jobs_options& o) {

@@ -28,7 +28,8 @@
 
 namespace steps::inline v0_1::interop::nats::detail {
 
-/// What work() has begun: fetches as many jobs as there is room for, and tells the server which are under way.
+/// The worker that work() has begun: fetches as many jobs as there is room for, and tells the server which are under
+/// way.
 ///
 /// A fetch is a request for a number of jobs. The server answers the requests of a worker in their order, so jobs count
 /// for the oldest, and ends each one that it has not answered in time by a status message.
@@ -118,7 +119,7 @@ class worker_state : public subscription {
     lost();  // there is no consumer, or a new one
     set_up_later();
   }
-  /// What a server writes of its consumer lags behind the stream. So after a crash there may be jobs in the stream that
+  /// The file of a consumer lags behind that of the stream. So after a crash there may be jobs in the stream that
   /// the consumer takes for done, or jobs that it waits for and that are no longer in the stream. The former never
   /// come; the latter, if they are many, keep nats-server 2.9 from delivering anything at all.
   ///
@@ -320,7 +321,7 @@ class worker_state : public subscription {
   bool has_ended_ = false;
   std::string failure_;
 
-  // What check() knows:
+  // For check():
   struct observation {
     std::uint64_t left = 0;  // jobs in the stream
     std::uint64_t delivered = 0;
