@@ -50,7 +50,7 @@ cross() {
   case $1 in
     armhf) machine="32-bit ARM" compiler=arm-linux-gnueabihf-g++ emulator=qemu-arm ;;
     aarch64) machine="64-bit ARM" compiler=aarch64-linux-gnu-g++ emulator=qemu-aarch64 ;;
-    i686) machine="32-bit x86" compiler=i686-linux-gnu-g++ emulator=/usr/i686-linux-gnu/lib/ld-linux.so.2
+    i686) machine="32-bit x86" compiler=i686-linux-gnu-g++ emulator=${ASYNCSTEPS_TEST_I686_LOADER:-/usr/i686-linux-gnu/lib/ld-linux.so.2}
       compiler_package=g++-i686-linux-gnu emulator_package=libc6-i386-cross
       return ;;
     riscv64) machine=RISC-V compiler=riscv64-linux-gnu-g++ emulator=qemu-riscv64 ;;

@@ -32,7 +32,7 @@ MACHINES = ("arm", "aarch64", "i686", "riscv64", "powerpc64le", "s390x")
 TOOLS = {"cmake": CMAKE, "ctest": CTEST, "g++": COMPILER, "clang++-19": COMPILER, "ninja": "", "valgrind": "", "wine": ""}
 TOOLS |= {machine + ("-linux-gnueabihf-g++" if machine == "arm" else "-linux-gnu-g++"): COMPILER for machine in MACHINES}
 TOOLS |= {"qemu-" + machine: "" for machine in ("arm", "aarch64", "riscv64", "ppc64le", "s390x")}
-TOOLS |= {"x86_64-w64-mingw32-g++-posix": COMPILER}
+TOOLS |= {"x86_64-w64-mingw32-g++-posix": COMPILER, "i686-loader": ""}
 
 
 class Run(unittest.TestCase):
@@ -59,7 +59,8 @@ class Run(unittest.TestCase):
         """Its exit code, its errors, and the calls it made."""
         path = self.tools + os.pathsep + os.environ["PATH"]
         environment = {key: value for key, value in os.environ.items() if key not in ("CI", "CXX")}
-        environment.update(PATH=path, CALLS=self.calls, **more)
+        loader = os.path.join(self.tools, "i686-loader")  # which a path names: no stand-in in PATH takes its place
+        environment.update(PATH=path, CALLS=self.calls, ASYNCSTEPS_TEST_I686_LOADER=loader, **more)
         with open(self.calls, "w", encoding="utf-8"):
             pass
         project = project or self.project
