@@ -107,7 +107,7 @@ class call_entry : public posted_job {
     ~queued() {
       if (entry_ != nullptr) entry_->give_up();
     }
-    void let_go() noexcept { entry_ = nullptr; }
+    void dismiss() noexcept { entry_ = nullptr; }
     void operator()() {
       job* const j = std::exchange(entry_, nullptr);
       j->run(j);

@@ -202,7 +202,7 @@ class result_state : public posted_job {
       if (state_ != nullptr) [[unlikely]]
         refuse();
     }
-    void let_go() noexcept { state_ = nullptr; }
+    void dismiss() noexcept { state_ = nullptr; }
     void operator()() { come(std::exchange(state_, nullptr)); }
 
    private:

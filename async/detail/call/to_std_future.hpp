@@ -27,7 +27,7 @@ class taken_result {
     if (state_ != nullptr) state_->release();
   }
   /// Leaves the reference to the caller.
-  void let_go() noexcept { state_ = nullptr; }
+  void dismiss() noexcept { state_ = nullptr; }
   T operator()() {
     state_->wait_anywhere();
     return state_->take();
@@ -81,7 +81,7 @@ std::future<T> to_std_future(result<T>& state) {
         },
         std::move(call));
   } catch (...) {
-    call.let_go();
+    call.dismiss();
     if (alarm != nullptr) alarm->destroy();
     throw;
   }
@@ -136,7 +136,7 @@ std::future<T> to_std_future(result<T>& state) {
   try {
     alarm = make_state<promise_on_ready<T>>(std::move(call));
   } catch (...) {
-    call.let_go();
+    call.dismiss();
     throw;
   }
   return alarm->begin(state.word);

@@ -69,7 +69,7 @@ class callback final : timer_node, message {
     if (result == callback_state::cancelled::tell_the_loop) {
       if (const loop_entry entry(core_, loop_entry::who::owner); entry) {
         core_.timers().disarm(*this);
-        let_go();
+        drop_reference();
       } else {
         core_.push(*this);
       }
@@ -104,7 +104,7 @@ class callback final : timer_node, message {
   }
 
   /// Gives the loop's reference back, and destroys the task.
-  void let_go() noexcept {
+  void drop_reference() noexcept {
     work_.reset();
     if (state_.release()) destroy();
   }
@@ -115,11 +115,11 @@ class callback final : timer_node, message {
       work_();
     } catch (...) {
       loop_core& core = core_;
-      let_go();
+      drop_reference();
       core.unhandled(std::current_exception());
       return;
     }
-    let_go();
+    drop_reference();
   }
 
   static void due(timer_node& node) {
@@ -127,7 +127,7 @@ class callback final : timer_node, message {
     if (!self.state_.claim()) {
       self.core_.owe_cancel(+1);  // cancelled by another thread, whose message will end it
     } else if (self.core_.closing()) {
-      self.let_go();
+      self.drop_reference();
     } else {
       self.run();
     }
@@ -142,21 +142,21 @@ class callback final : timer_node, message {
       } else {
         self.core_.owe_cancel(-1);
       }
-      self.let_go();
+      self.drop_reference();
     } else if (how == delivery::dropped || self.core_.closing()) {
       static_cast<void>(self.state_.claim());
-      self.let_go();
+      self.drop_reference();
     } else if (by == way::sent_to_run) {
       if (self.state_.claim()) {
         self.run();
       } else {
-        self.let_go();
+        self.drop_reference();
       }
     } else if (self.state_.land()) {
       self.way_ = way::held;
       self.core_.timers().arm(self, self.deadline_);
     } else {
-      self.let_go();
+      self.drop_reference();
     }
   }
 

@@ -154,16 +154,16 @@ class timer_queue {
   /// Unlinks all timers, earliest wheel first (without wheels: earliest timer first), and hands them to a function,
   /// which must not arm timers.
   template <class F>
-  void clear(F&& let_go) {
-    const auto let_go_of = [&](std::size_t index) {
+  void clear(F&& f) {
+    const auto unlink_all = [&](std::size_t index) {
       for (timer_link& head = head_of(index); head.next != &head;) {
         timer_node& node = static_cast<timer_node&>(*head.next);
         disarm(node);
-        let_go(node);
+        f(node);
       }
     };
-    while ((summary_ & (bit_of(waiting) - 1)) != 0) let_go_of(next_slot());
-    for (const std::size_t index : {waiting, fresh, due, firing}) let_go_of(index);
+    while ((summary_ & (bit_of(waiting) - 1)) != 0) unlink_all(next_slot());
+    for (const std::size_t index : {waiting, fresh, due, firing}) unlink_all(index);
   }
 
   /// The timer that fires next, if it is known without a search: of a queue without wheels. Else null.

@@ -120,7 +120,7 @@ class pool_core {
   void submit_job(posted_job* j, Owner owner) {
     if (participant* const p = part_inside()) {
       fork(*p, j, &posted_task);
-      owner.let_go();
+      owner.dismiss();
       posted_inside(*p);
     } else {
       submit_from_outside(task(std::move(owner)));
