@@ -6,6 +6,7 @@
 #include <algorithm>  // for min
 #include <charconv>   // for from_chars, to_chars
 #include <chrono>     // for ceil, hours, milliseconds, nanoseconds
+#include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <cstring>    // for strlen
 #include <deque>      // for deque
@@ -14,7 +15,7 @@
 #include <mutex>      // for mutex, lock_guard
 #include <new>        // for bad_alloc
 #include <string>     // for string, to_string
-#include <thread>     // for thread
+#include <thread>     // for thread, this_thread
 #include <utility>    // for forward, move
 #include <vector>     // for vector
 
@@ -78,7 +79,7 @@ class bridge : public std::enable_shared_from_this<bridge> {
   void send(parcel p) {
     const std::uint64_t call = p.call;
     const bool is_taken =
-        post([this, kept = std::make_unique<parcel>(std::move(p))] { outgoing_.push_back(std::move(*kept)); });
+        post([this, kept = std::make_unique<parcel>(std::move(p))]() mutable { outgoing_.push_back(std::move(kept)); });
     if (!is_taken && call != 0) calls_->take(call).error(steps::errors::Stopped, "the bus has ended");
   }
   /// Takes a subscription over, until remove().
@@ -168,7 +169,11 @@ class bridge : public std::enable_shared_from_this<bridge> {
       if (link_->wants_to_write()) files[1].events = POLLIN | POLLOUT;
     }
     ::poll(files, 2, milliseconds);
-    if (files[0].revents != 0) waker_->drain();
+    if (files[0].revents != 0) {
+      waker_->drain();
+      // Under load others have more to send, which then goes out together.
+      if (last_burst_ >= 4) std::this_thread::yield();
+    }
     if (link_ == nullptr) return;
     if ((files[1].revents & ~POLLOUT) != 0) natsConnection_ProcessReadEvent(link_->get());
     if ((files[1].revents & POLLOUT) != 0) natsConnection_ProcessWriteEvent(link_->get());
@@ -176,8 +181,9 @@ class bridge : public std::enable_shared_from_this<bridge> {
 
   /// Hands parcels to the client, as long as it does not have too much of them, and lets it write them all at once.
   void write() {
+    if (!outgoing_.empty()) last_burst_ = outgoing_.size();
     for (; !outgoing_.empty(); outgoing_.pop_front()) {
-      parcel& p = outgoing_.front();
+      const parcel& p = *outgoing_.front();
       if (link_ == nullptr) {
         fail(p, steps::errors::ConnectError, failure());
       } else if (natsConnection_Buffered(link_->get()) > most_buffered) {
@@ -269,7 +275,8 @@ class bridge : public std::enable_shared_from_this<bridge> {
   const std::shared_ptr<waker> waker_ = std::make_shared<waker>();
   bool is_closing_ = false;
   std::shared_ptr<link> link_;  // null: there is no connection
-  std::deque<parcel> outgoing_;
+  std::deque<std::unique_ptr<parcel>> outgoing_;
+  std::size_t last_burst_ = 0;  // of parcels that were written together
   std::vector<std::shared_ptr<subscription>> subscriptions_;
   std::shared_ptr<replies> replies_;
   steps::detail::pauses pauses_;

@@ -41,7 +41,7 @@ class service_state : public subscription {
     request(const request&) = delete;
     request& operator=(const request&) = delete;
     ~request() {
-      fail("Stopped", "the handler has not ended");
+      if (!reply_.empty()) fail("Stopped", "the handler has not ended");
       service_->leave();
     }
     void answer(std::string text) { send({.subject = std::exchange(reply_, {}), .data = std::move(text)}); }
