@@ -61,8 +61,8 @@ class ledger {
  public:
   struct row {
     char id[64];
-    std::uint32_t number;  // of the job
-    bool is_there;         // written last: a process may die at any time
+    std::uint32_t number;        // of the job
+    std::atomic<bool> is_there;  // written last: a process may die at any time
   };
 
   explicit ledger(const std::string& file, std::size_t count, bool is_new = false)
@@ -105,7 +105,7 @@ class ledger {
     } else {
       std::strcpy(found.id, id.c_str());
       found.number = number;
-      std::atomic_ref(found.is_there).store(true, std::memory_order_release);
+      found.is_there = true;
       ++head_->applied;
     }
     ::pthread_mutex_unlock(&head_->lock);
