@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdio>       // for fprintf
-#include <exception>    // for exception_ptr, current_exception
-#include <future>       // for future_error, future_errc
-#include <memory>       // for destroy_at
-#include <string_view>  // for string_view
+#include <cstdio>        // for fprintf
+#include <exception>     // for exception_ptr, current_exception
+#include <future>        // for future_error, future_errc
+#include <memory>        // for destroy_at
+#include <string_view>   // for string_view
+#include <system_error>  // for system_error, errc
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
 #include "async/errors.hpp"              // for stopped, queue_full, dropped_call
@@ -117,6 +118,9 @@ template <class F, class Caught>
   } catch (const std::future_error& e) {
     const bool is_broken = e.code() == std::future_errc::broken_promise;
     caught(is_broken ? errors::BrokenPromise : ErrorCode(e.what()), is_broken ? e.what() : "", &e);
+  } catch (const std::system_error& e) {
+    const bool would_block = e.code() == std::errc::resource_deadlock_would_occur;
+    caught(would_block ? errors::InternalError : ErrorCode(e.what()), would_block ? e.what() : "", &e);
   } catch (const std::exception& e) {
     caught(ErrorCode(e.what()), "", &e);
   } catch (...) {
