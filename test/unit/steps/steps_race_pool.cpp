@@ -77,6 +77,38 @@ void on_pools(Body body) {
 
 }  // namespace
 
+TEST_CASE("rule 36: the race ends beside a loser's running await(pool, f) call, whose result is dropped") {
+  threadpool pool(2);
+  threadpool calls(1);
+  for (std::size_t round = testing::rounds(50); round != 0; --round) {
+    std::promise<void> begun, go_on;
+    std::atomic<bool> has_returned{false}, is_passed_on{false};
+    const int got = steps::post<int>(pool, [&](IAsyncSteps& asi) {
+                      auto& branches = asi.race();
+                      branches.add([&](IAsyncSteps& loser) {
+                        loser.await(calls, [&] {
+                          begun.set_value();
+                          go_on.get_future().wait();
+                          has_returned = true;
+                          return held();
+                        });
+                        loser.add([&](IAsyncSteps&, held) { is_passed_on = true; });
+                      });
+                      branches.add([&](IAsyncSteps& winner) {
+                        winner.await(begun.get_future());
+                        winner.add([](IAsyncSteps& step) { step.success(7); });
+                      });
+                    }).get();
+    CHECK(got == 7);
+    CHECK_FALSE(has_returned);
+    go_on.set_value();
+    calls.wait_idle();
+    CHECK(has_returned);
+    CHECK_FALSE(is_passed_on);
+    CHECK(held::live() == 0);
+  }
+}
+
 TEST_CASE("rule 36: the winner's results are passed on when all others have ended, on their own loops") {
   for (const bool waits : {false, true}) {
     CAPTURE(waits);
