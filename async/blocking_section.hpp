@@ -18,11 +18,13 @@ namespace async::inline v0_1 {
 /// for calls that block each time (blocking_pool, whose threads are kept), for less than 0.1 ms (starting a thread
 /// takes about as long), nor around waits of this library, which hold up no pool anyway.
 ///
-/// Threads     any. On a thread of a pool it has an effect; elsewhere, and inside another section of the same thread,
-///             it does nothing. Ends on the thread that made it, in reverse order, as a variable of a function does.
-/// Workers     as many tasks as before run beside those in sections. When the section ends, there is one worker more
+/// Threads     any. It has an effect on threads that a pool has started, and for that pool, also while they help
+///             another one. Elsewhere, in the pool's hooks, and inside another section of the same thread it does
+///             nothing. Ends on the thread that made it, in reverse order, as a variable of a function does.
+/// Workers     as many tasks as before run beside those in sections. When a section ends, there is one worker more
 ///             until one of them has ended its current task. size() does not change. A pool has at most 512 workers
-///             more; further sections have none, and a paused pool has none.
+///             more. Sections beyond that, in a paused pool, or whose thread cannot start hold up their workers, so
+///             that tasks which wait for each other can deadlock. The next section, or configurepool(), tries again.
 /// Progress    takes a mutex, and starts a thread.
 /// Exceptions  none. If no thread can be started, the section goes on without one.
 /// Flows       in a step, its own flow waits; other flows, timers and messages go on.

@@ -8,7 +8,7 @@ namespace steps::inline v0_1 {
 /// those of an AsyncSteps on a pool have, run in bursts anyway.
 enum class BranchTurns : std::uint8_t {
   step,  ///< one step of each, in the order added; then the next of each
-  burst  ///< a branch goes on until it waits, as a root flow does, for at most as many steps in a row (FTN12 1.15)
+  burst  ///< a branch goes on until it waits, for at most 100 steps, or BurstSize of a NitroSteps (FTN12 1.15)
 };
 
 }  // namespace steps::inline v0_1

@@ -558,10 +558,8 @@ class pool_core {
   bool has_within(const participant& p, const wait_scope& own) const noexcept;
   /// The most stand-ins that may be at work: one for each wanted worker, and for each stand-in, that sleeps in a wait.
   /// Relaxed, both: a guess.
-  std::size_t missed() const noexcept {
-    return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), crew_.wanted());
-  }
-  bool all_are_blocked() const noexcept { return crew_.wanted() != 0 && blocked_workers() >= crew_.wanted(); }
+  inline std::size_t missed() const noexcept;
+  inline bool all_are_blocked() const noexcept;
   std::size_t blocked_workers() const noexcept { return blocked_workers_.load(std::memory_order_relaxed); }
   bool call_stand_in(const participant& p, bool may_start) noexcept;
   void run_stand_in(std::size_t index);

@@ -145,6 +145,8 @@ struct worker : participant {
   bool watches = false;                  // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
   bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
+  bool is_wanted = false;   // guarded by the crew's mutex: the thread is not asked to end
+  bool blocks = false;      // guarded by the crew's mutex: the thread is in a blocking_section
   std::thread thread;       // guarded by the crew's mutex: the latest thread
   std::thread before;       // the thread before that, which the latest joins before it begins
 };

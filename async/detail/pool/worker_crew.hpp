@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
+#include <algorithm>  // for clamp, min
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint8_t
 #include <memory>     // for unique_ptr
@@ -22,9 +22,10 @@ namespace async::inline v0_1::detail {
 
 /// The workers of a pool and their threads: starts, ends and joins them; lets thieves visit all.
 ///
-/// Worker number i has a thread that may run tasks while i < wanted, and until that thread has noticed the request to
-/// exit. A worker that is wanted again before that simply goes on. Wanted are as many as the user has asked for and,
-/// unless that is none, one for each blocking_section.
+/// A worker has a thread that may run tasks while it is wanted, and until that thread has noticed the request to exit.
+/// A worker that is wanted again before that simply goes on. Wanted are as many as the user has asked for and, unless
+/// that is none, one for each blocking_section. When fewer are wanted, those exit that are in no section, the last
+/// first: so no more run beside sections than the user has asked for.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
@@ -56,31 +57,37 @@ class worker_crew {
     if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
     const std::lock_guard lock(mutex_);
     if (is_closed_) throw stopped();
+    const std::size_t before = size();
     const struct asked_for {
       worker_crew& crew;
-      const std::size_t threads;
+      const std::size_t before, threads;
       ~asked_for() {  // after a failure those that are there
-        crew.asked_.store((std::min)(threads, crew.wanted()), std::memory_order_relaxed);  // relaxed: as wanted_
+        const std::size_t there = crew.wanted() - (std::min)(crew.sections_, crew.wanted());
+        const std::size_t least = (std::min)(before, threads);
+        // relaxed: as wanted_
+        crew.asked_.store((std::clamp)(there, least, threads), std::memory_order_relaxed);
       }
-    } at_end{*this, threads};
+    } at_end{*this, before, threads};
     configure_locked(wanted_for(threads));
   }
 
-  /// A thread of the pool is about to block: one worker more, if a thread can be started. False: there is none for this
-  /// section, and end_section() is not called.
-  bool begin_section() noexcept {
+  /// A thread of the pool is about to block: one worker more, if a thread can be started. `w`: that of the thread, or
+  /// null. False: there is none for this section, and end_section() is not called.
+  bool begin_section(worker* w) noexcept {
     const std::lock_guard lock(mutex_);
     if (is_joining_ || sections_ == most_sections) return false;
     ++sections_;
+    set_in_section(w, true);
     try {
       configure_locked(wanted_for(size()));
     } catch (...) {  // the section goes on without it
     }
     return true;
   }
-  void end_section() noexcept {
+  void end_section(worker* w) noexcept {
     const std::lock_guard lock(mutex_);
     --sections_;
+    set_in_section(w, false);
     if (!is_joining_) shrink(wanted_for(size()));
   }
 
@@ -91,7 +98,7 @@ class worker_crew {
     is_closed_ = true;
     if (wanted() != 0 || !needs_one()) return;
     try {
-      configure_locked(1);
+      configure_locked(wanted_for(1));
       asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
     } catch (...) {                                // the thread that stops the pool runs the tasks
     }
@@ -140,6 +147,8 @@ class worker_crew {
   std::size_t size() const noexcept { return asked_.load(std::memory_order_relaxed); }  // relaxed: a figure
   /// How many are wanted.
   std::size_t wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // relaxed: a figure
+  /// How many are in sections.
+  std::size_t in_sections() const noexcept { return in_sections_.load(std::memory_order_relaxed); }  // likewise
 
   /// Whether a worker is inside a task. A guess.
   bool is_in_task() const noexcept {
@@ -179,12 +188,11 @@ class worker_crew {
     const std::lock_guard lock(mutex_);
     if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
     thread_has_ended(w);
-    if (const std::size_t all = wanted(); w.index < all) {
-      try {
-        start(w.index);
-      } catch (...) {  // the others go on without it
-      }
-      wanted_.store(all, std::memory_order_relaxed);  // relaxed: written under the mutex
+    if (!w.is_wanted) return;
+    set_wanted(w, false);
+    try {
+      start(w);
+    } catch (...) {  // the others go on without it
     }
   }
 
@@ -201,10 +209,26 @@ class worker_crew {
   void configure_locked(std::size_t threads) {
     make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
     shrink(threads);
-    for (std::size_t next = wanted(); next < threads; ++next) start(next);
+    for (std::size_t next = 0; wanted() < threads; ++next) {
+      if (!members_[next]->is_wanted) start(*members_[next]);
+    }
   }
   void shrink(std::size_t threads) noexcept {
-    for (std::size_t all = wanted(); all > threads; --all) request_exit(all - 1);
+    for (const bool are_in_sections : {false, true}) {
+      for (std::size_t next = members_.size(); wanted() > threads && next != 0;) {
+        worker& w = *members_[--next];
+        if (w.is_wanted && w.blocks == are_in_sections) request_exit(w);
+      }
+    }
+  }
+  void set_wanted(worker& w, bool is) noexcept {
+    w.is_wanted = is;
+    wanted_.store(is ? wanted() + 1 : wanted() - 1, std::memory_order_relaxed);  // relaxed: a figure, else read here
+  }
+  void set_in_section(worker* w, bool is) noexcept {
+    if (w == nullptr) return;
+    w->blocks = is;
+    in_sections_.store(is ? in_sections() + 1 : in_sections() - 1, std::memory_order_relaxed);  // relaxed: a figure
   }
 
   void make_workers(std::size_t count) {
@@ -220,9 +244,7 @@ class worker_crew {
     }
   }
 
-  /// Makes worker number `last` a wanted one.
-  void start(std::size_t last) {
-    worker& w = *members_[last];
+  void start(worker& w) {
     // relaxed: a running thread asks under the mutex before it ends
     w.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
     if (!w.has_thread) {
@@ -242,16 +264,14 @@ class worker_crew {
       }
       w.has_thread = true;
     }
-    wanted_.store(last + 1, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
+    set_wanted(w, true);
   }
 
-  /// Ends the wanted state of worker number `last`, the last wanted one.
-  void request_exit(std::size_t last) noexcept {
-    worker& w = *members_[last];
+  void request_exit(worker& w) noexcept {
     // relaxed: ordered by the sleepers' lock, else seen in time
     w.requests.fetch_or(worker::exit_request, std::memory_order_relaxed);
     sleepers_.wake(w.parking_slot);
-    wanted_.store(last, std::memory_order_relaxed);  // relaxed: a figure, else read under the mutex
+    set_wanted(w, false);
   }
 
   pool_core& pool_;
@@ -261,10 +281,11 @@ class worker_crew {
   void (*const body_)(worker&);
   const loop_wake::function wake_;
   void (*const prepare_)(worker&);
-  published_list<worker> all_;     // written under the mutex
-  atomic<std::size_t> wanted_{0};  // written under the mutex
-  atomic<std::size_t> asked_{0};   // written under the mutex
-  std::mutex mutex_;               // guards what follows
+  published_list<worker> all_;          // written under the mutex
+  atomic<std::size_t> wanted_{0};       // written under the mutex
+  atomic<std::size_t> asked_{0};        // written under the mutex
+  atomic<std::size_t> in_sections_{0};  // written under the mutex
+  std::mutex mutex_;                    // guards what follows
   bool is_closed_ = false;
   bool is_joining_ = false;
   std::size_t sections_ = 0;

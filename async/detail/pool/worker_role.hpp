@@ -26,7 +26,9 @@ class pool_core::worker_attendance {
     this_pool = &w.pool;
     look_after_pool = &look_after_own;
     worker_loop = &w.own_loop.core();
+    w.is_in_section = true;  // a section in the hook has no effect: its worker would call the hook, too
     w.pool.hooks_.started(w.index);
+    w.is_in_section = false;
     w.pool.end_if_left_behind();
   }
   ~worker_attendance() {

@@ -130,6 +130,16 @@ inline bool pool_core::has_within(const participant& p, const wait_scope& own) c
          p.own.find(8, [&own](const job_deque::element& e) noexcept { return own.allows(e.tag); }, newer);
 }
 
+inline std::size_t pool_core::missed() const noexcept {
+  // relaxed: a guess
+  return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), crew_.wanted());
+}
+/// In waits, or in sections, which have other workers in their place.
+inline bool pool_core::all_are_blocked() const noexcept {
+  const std::size_t all = crew_.wanted();
+  return all != 0 && blocked_workers() + crew_.in_sections() >= all;
+}
+
 /// Counts a thread of the pool as blocked, from its first begin() until end(), so that a stand-in may work for it.
 class pool_core::blocked_in_wait {
  public:
@@ -360,12 +370,9 @@ inline bool pool_core::look_after_own() noexcept {
 
 // --- blocking_section -----------------------------------------------------------------------------------------------
 
-/// The thread counts as blocked, too: when all others sleep in waits, stand-ins are called as usual.
 inline bool pool_core::enter_section(participant& home) noexcept {
-  if (home.is_in_section || !crew_.begin_section()) return false;
+  if (home.is_in_section || !crew_.begin_section(home.as_worker)) return false;
   home.is_in_section = true;
-  // relaxed: as in blocked_in_wait
-  if (atomic<std::uint32_t>* const count = blocked_count(home)) count->fetch_add(1, std::memory_order_relaxed);
   idle_.notify();  // wait_idle() does not wait for a thread that could not be started
   return true;
 }
@@ -373,9 +380,7 @@ inline bool pool_core::enter_section(participant& home) noexcept {
 inline void pool_core::leave_section(participant& home) noexcept {
   if (is_left_behind()) return;
   home.is_in_section = false;
-  // relaxed: as in blocked_in_wait
-  if (atomic<std::uint32_t>* const count = blocked_count(home)) count->fetch_sub(1, std::memory_order_relaxed);
-  crew_.end_section();
+  crew_.end_section(home.as_worker);
 }
 
 // --- stand-ins ------------------------------------------------------------------------------------------------------
@@ -410,7 +415,9 @@ inline void pool_core::run_stand_in(std::size_t index) {
     }
   } at_end{*this, place, index};
   quiescence_.helper_arrived();
+  place->is_in_section = true;  // a section in the hook has no effect: another thread would call the hook, too
   hooks_.started(index);
+  place->is_in_section = false;
   end_if_left_behind();
   for (bool is_first = true; is_first || stand_ins_.rest(); is_first = false) {
     if (!is_first) quiescence_.helper_arrived();

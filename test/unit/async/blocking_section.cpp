@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -132,6 +133,66 @@ TEST_CASE("blocking_section: outside of sections no more tasks run at a time tha
   }
 }
 
+TEST_CASE(
+    "blocking_section: sections may end in any order; no more tasks run beside the others than there are threads") {
+  for (const std::size_t workers : {1U, 2U}) {
+    threadpool pool(workers);
+    std::promise<void> ends[8];
+    for (std::promise<void>& end : ends) {
+      testing::gate gate;
+      pool.execute([&gate, until = end.get_future().share()] {
+        const blocking_section here;
+        gate.open();
+        gate.pass();
+        until.wait();
+      });
+      gate.wait_for_one();
+    }
+    for (std::size_t i = 0; i < 6; ++i) ends[i].set_value();
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (pool.idlesize() != workers && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    CHECK(pool.idlesize() == workers);
+    crowd tasks;
+    std::promise<void> last;
+    for (int i = 0; i < 40; ++i) pool.execute([&] { tasks.visit(300us); });
+    pool.execute([&last] { last.set_value(); });
+    last.get_future().wait();
+    CHECK(tasks.most() <= workers);
+    for (std::size_t i = 6; i < 8; ++i) ends[i].set_value();
+    pool.wait_idle();
+  }
+}
+
+TEST_CASE("blocking_section: stop() of a paused pool runs the task that a section waits for") {
+  threadpool pool(1);
+  std::promise<void> done;
+  testing::gate gate;
+  auto blocks = pool.post([&] {
+    const blocking_section here;
+    gate.open();
+    gate.pass();
+    return done.get_future().wait_for(patience) == std::future_status::ready;
+  });
+  gate.wait_for_one();
+  pool.configurepool(0);
+  pool.execute([&] { done.set_value(); });
+  pool.stop();
+  CHECK(blocks.get());
+}
+
+TEST_CASE("blocking_section: sections in hooks for the start of threads have no worker") {
+  std::atomic<std::size_t> started{0};
+  {
+    threadpool pool({.threads = 2, .on_thread_start = [&started](std::size_t) {
+                       const blocking_section here;
+                       ++started;
+                     }});
+    pool.post([] {}).get();
+    pool.wait_idle();
+  }
+  CHECK(started == 2);
+}
+
 TEST_CASE("blocking_section: a nested one does nothing more, and those of one task may follow each other") {
   threadpool pool(1);
   crowd others;
@@ -244,6 +305,18 @@ TEST_CASE("blocking_section: goes on without a worker if no thread can be starte
               .get() == 1);
   }
   CHECK(pool.size() == 1);
+  {
+    testing::gate gate;
+    auto blocks = pool.post([&] {
+      const blocking_section here;
+      gate.open();
+      gate.pass();
+      testing::fail_thread failing(0);
+      CHECK_THROWS_AS(pool.configurepool(3), std::system_error);
+      CHECK(pool.size() == 1);
+    });
+    blocks.get();
+  }
   std::promise<void> done;
   auto blocks = pool.post([&] {
     const blocking_section here;
