@@ -138,15 +138,14 @@ TEST_CASE(
   for (const std::size_t workers : {1U, 2U}) {
     threadpool pool(workers);
     std::promise<void> ends[8];
-    for (std::promise<void>& end : ends) {
-      testing::gate gate;
-      pool.execute([&gate, until = end.get_future().share()] {
+    std::atomic<std::size_t> inside{0};
+    for (std::size_t i = 0; i < 8; ++i) {
+      pool.execute([&inside, until = ends[i].get_future().share()] {
         const blocking_section here;
-        gate.open();
-        gate.pass();
+        ++inside;
         until.wait();
       });
-      gate.wait_for_one();
+      testing::wait_while(inside, i);
     }
     for (std::size_t i = 0; i < 6; ++i) ends[i].set_value();
     const auto deadline = std::chrono::steady_clock::now() + patience;
