@@ -14,7 +14,7 @@
 #include "async/async.hpp"    // for async, threadpool
 #include "support/scale.hpp"  // for sanitized
 
-/// Shared by tests that make the same checks of the futures of std::async and of async::async.
+/// Shared by tests that make the same checks of the futures of std::async, of async::async and of threadpool::post().
 namespace dropin {
 
 /// std::async, which the others are compared with.
@@ -27,6 +27,13 @@ struct with_std {
 
   /// Timed waits never say "deferred" of calls that are not.
   static constexpr bool tells_truth = true;
+
+  /// There are policies, and futures wait in their destructors.
+  static constexpr bool is_like_std_async = true;
+  template <class T>
+  using future = std::future<T>;
+  template <class T>
+  using shared_future = std::shared_future<T>;
 
   template <class... Call>
   static auto async(Call&&... call) {
@@ -50,6 +57,12 @@ struct with_async {
 
   static constexpr bool tells_truth = ASYNCSTEPS_CALL_STATE == 1;  // see async.hpp for the others
 
+  static constexpr bool is_like_std_async = true;
+  template <class T>
+  using future = std::future<T>;
+  template <class T>
+  using shared_future = std::shared_future<T>;
+
   template <class... Call>
   static auto async(Call&&... call) {
     return async::async(std::forward<Call>(call)...);
@@ -60,16 +73,51 @@ struct with_async {
   }
 };
 
+/// threadpool::post(), whose async::future has the interface of std::future, but no policies, and does not wait in its
+/// destructor.
+struct with_post {
+  static std::size_t at_once() { return async::threadpool::shared().size(); }
+
+  static constexpr bool tells_truth = true;
+
+  static constexpr bool is_like_std_async = false;
+  template <class T>
+  using future = async::future<T>;
+  template <class T>
+  using shared_future = async::shared_future<T>;
+
+  template <class... Call>
+  static auto async(Call&&... call) {
+    return async::threadpool::shared().post(std::forward<Call>(call)...);
+  }
+};
+
+template <class use, class T>
+using future_of = typename use::template future<T>;
+template <class use, class T>
+using shared_future_of = typename use::template shared_future<T>;
+
 /// Ends a test case of timed waits for those whose timed waits differ from the standard's.
 #define DROPIN_NEEDS_TIMED_WAITS() \
   if constexpr (!use::tells_truth) return
 
 /// A test case for each of them, which its text knows as `use`; for async::async alone where CMake says so, because
 /// std::async is the same as in another build.
+///
+/// DROPIN_FUTURE_CASE: for threadpool::post() as well. These are left out:
+/// - "[futures.async]/3", "/3.1: ... as if in a new thread", "/3.2", "[futures.state]/5: ... a deferred function",
+/// "calls
+///   that are not deferred", "a deferred call": post() takes no policy.
+/// - all of "futures that are left behind", "[futures.async]/5: ... the last function that releases",
+///   "[futures.unique_future]/8-10", "calls wait for calls ... with destructors": an async::future does not wait when
+///   it is destroyed or assigned over.
+/// - "destructors of static objects": calls of async::async do not need the shared pool, which has gone there.
 #if defined(DROPIN_WITHOUT_STD)
 #define DROPIN_CASE(name) TEST_CASE_TEMPLATE(name, use, dropin::with_async)
+#define DROPIN_FUTURE_CASE(name) TEST_CASE_TEMPLATE(name, use, dropin::with_async, dropin::with_post)
 #else
 #define DROPIN_CASE(name) TEST_CASE_TEMPLATE(name, use, dropin::with_std, dropin::with_async)
+#define DROPIN_FUTURE_CASE(name) TEST_CASE_TEMPLATE(name, use, dropin::with_std, dropin::with_async, dropin::with_post)
 #endif
 
 /// Waits as a loop does that has something else to do meanwhile. A future that says "deferred" would keep it for ever.

@@ -23,6 +23,7 @@
 using namespace std::chrono_literals;
 using dropin::check_everywhere;
 using dropin::check_that_it_waits;
+using dropin::future_of;
 using dropin::poll;
 using dropin::times_out;
 
@@ -192,7 +193,7 @@ DROPIN_CASE("calls never outlive what is declared before their futures") {
 
 // --- timed waits -----------------------------------------------------------------------------------------------------
 
-DROPIN_CASE("a loop that polls ends, outside and in calls") {
+DROPIN_FUTURE_CASE("a loop that polls ends, outside and in calls") {
   DROPIN_NEEDS_TIMED_WAITS();
   check_everywhere<use>([] {
     const auto number = [] { return 7; };
@@ -208,7 +209,7 @@ DROPIN_CASE("a loop that polls ends, outside and in calls") {
   });
 }
 
-DROPIN_CASE("more calls than there are processors poll at once, for calls that poll in their turn") {
+DROPIN_FUTURE_CASE("more calls than there are processors poll at once, for calls that poll in their turn") {
   DROPIN_NEEDS_TIMED_WAITS();
   const auto poll_for = [](auto call) {
     auto future = use::async(call);
@@ -216,12 +217,12 @@ DROPIN_CASE("more calls than there are processors poll at once, for calls that p
     return future.get() + 1;
   };
   for (std::size_t round = 0; round < testing::rounds(10); ++round) {
-    std::vector<std::future<int>> all;
+    std::vector<future_of<use, int>> all;
     for (std::size_t i = 0; i < more_than_processors(); ++i) {
       all.push_back(use::async([poll_for] { return poll_for([poll_for] { return poll_for([] { return 1; }); }); }));
     }
     int sum = 0;
-    for (std::future<int>& each : all) {
+    for (future_of<use, int>& each : all) {
       poll(each);
       sum += each.get();
     }
@@ -229,7 +230,7 @@ DROPIN_CASE("more calls than there are processors poll at once, for calls that p
   }
 }
 
-DROPIN_CASE("a timed wait with time enough ends with the call, outside and in calls") {
+DROPIN_FUTURE_CASE("a timed wait with time enough ends with the call, outside and in calls") {
   DROPIN_NEEDS_TIMED_WAITS();
   check_everywhere<use>([] {
     auto first = use::async(yield_a_little);
@@ -239,7 +240,7 @@ DROPIN_CASE("a timed wait with time enough ends with the call, outside and in ca
   });
 }
 
-DROPIN_CASE("a timed wait from outside times out, not too early, while the call goes on") {
+DROPIN_FUTURE_CASE("a timed wait from outside times out, not too early, while the call goes on") {
   DROPIN_NEEDS_TIMED_WAITS();
   std::promise<void> go;
   std::promise<void> started;
@@ -259,7 +260,7 @@ DROPIN_CASE("a timed wait from outside times out, not too early, while the call 
   CHECK(running.wait_for(0s) == std::future_status::ready);
 }
 
-DROPIN_CASE("a timed wait in a call times out while the call that it waits for cannot end before it does") {
+DROPIN_FUTURE_CASE("a timed wait in a call times out while the call that it waits for cannot end before it does") {
   DROPIN_NEEDS_TIMED_WAITS();
   check_everywhere<use>([] {
     std::promise<void> go;
@@ -335,7 +336,7 @@ int fibonacci(int n) {
 /// The number of ways through a square of calls, each of which waits for the two before it.
 template <class use>
 std::uint64_t wavefront(bool reversed) {
-  using cell = std::shared_future<std::uint64_t>;
+  using cell = dropin::shared_future_of<use, std::uint64_t>;
   constexpr std::size_t width = 20;
   std::vector<cell> cells;
   for (std::size_t i = 0; i < width * width; ++i) {
@@ -377,13 +378,13 @@ DROPIN_CASE("calls wait for calls, deeper than there are threads, with get() and
   CHECK(fibonacci<use>(10) == 55);
 }
 
-DROPIN_CASE("two calls that wait for one, made in a call") {
+DROPIN_FUTURE_CASE("two calls that wait for one, made in a call") {
   for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {
     REQUIRE(shares<use>() == 4);
   }
 }
 
-DROPIN_CASE("a wavefront of calls that share their futures ends, in whatever order they are waited for") {
+DROPIN_FUTURE_CASE("a wavefront of calls that share their futures ends, in whatever order they are waited for") {
   for (const bool reversed : {false, true}) {
     CHECK(wavefront<use>(reversed) == 35'345'263'800U);
     CHECK(use::async(wavefront<use>, reversed).get() == 35'345'263'800U);
