@@ -117,6 +117,7 @@ class worker_crew {
     {
       const std::lock_guard lock(mutex_);
       is_joining_ = true;
+      asked_.store(0, std::memory_order_relaxed);  // relaxed: as wanted_
       shrink(0);
     }
     for (const auto& w : members_) {  // there will be no more
