@@ -117,7 +117,7 @@ TEST_CASE("blocking_section: flows, timers and completions go on beside a step t
     const blocking_section here;
     auto result = answer.get_future();
     const bool came = result.wait_for(patience) == std::future_status::ready;
-    asi.add([came, n = came ? result.get() : 0](steps::IAsyncSteps& inner) { inner.success(n); });
+    asi.add([n = came ? result.get() : 0](steps::IAsyncSteps& inner) { inner.success(n); });
   });
   auto waits = steps::post<void>(pool, [&](steps::IAsyncSteps& asi) {
     asi.add([](steps::IAsyncSteps& timer) { timer.setTimeout(5ms); },

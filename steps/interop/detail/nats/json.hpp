@@ -11,7 +11,7 @@
 
 namespace steps::inline v0_1::interop::nats::detail {
 
-/// A text as a string of JSON. Another name than quoted(), which programs with <iomanip> would find in namespace std.
+/// A text as a string of JSON. Another name than quoted(), which programs with `<iomanip>` would find in namespace std.
 inline std::string json_of(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
