@@ -78,7 +78,9 @@ TEST_CASE("blocking_pool: post passes on results, references, void, and exceptio
 
 TEST_CASE("blocking_pool: a thousand calls of 50 ms end together with as many threads, in sixteen rounds with 64") {
   // The best of some rounds, on machines that have other work, too. One after the other the calls take 50 s.
-  const std::size_t calls = testing::sanitized || testing::emulated() ? 200 : 1'000;
+  const bool is_slow = testing::sanitized || testing::emulated();
+  const std::size_t calls = is_slow ? 200 : 1'000;
+  const auto slack = is_slow ? 3'000ms : 450ms;
   const auto best_time = [calls](std::size_t limit) {
     auto best = std::chrono::steady_clock::duration::max();
     for (int round = 0; round < 3; ++round) {
@@ -92,11 +94,11 @@ TEST_CASE("blocking_pool: a thousand calls of 50 ms end together with as many th
     }
     return best;
   };
-  CHECK(best_time(calls) < 500ms);
+  CHECK(best_time(calls) < 50ms + slack);
   const auto rounds = static_cast<int>((calls + 63) / 64);
   const auto limited = best_time(64);
   CHECK(limited >= rounds * 50ms);
-  CHECK(limited < rounds * 50ms + 500ms);
+  CHECK(limited < rounds * 50ms + slack);
 }
 
 TEST_CASE("blocking_pool: grows while all threads are busy, to its limit; calls beyond that start in order") {
