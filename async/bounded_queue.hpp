@@ -130,7 +130,8 @@ class bounded_queue {
     requires std::constructible_from<T, Args...>
   bool enqueue_until(std::chrono::time_point<Clock, Duration> moment, Args&&... args) {
     return detail::call_until(
-        *this, moment, [&](std::chrono::nanoseconds limit) { return enqueue_for(limit, std::forward<Args>(args)...); });
+        moment, [&](std::chrono::nanoseconds limit) { return enqueue_for(limit, std::forward<Args>(args)...); },
+        [this] { return is_closed(); });
   }
   /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained. If
   /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin.
@@ -144,7 +145,9 @@ class bounded_queue {
   template <class U, class Clock, class Duration>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_until(U& out, std::chrono::time_point<Clock, Duration> moment) {
-    return detail::call_until(*this, moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); });
+    return detail::call_until(
+        moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); },
+        [this] { return is_closed(); });
   }
 
   /// Constructs up to `count` elements from *first and its successors; returns how many went in. The elements of one

@@ -6,11 +6,10 @@
 
 #include "async/detail/base/atomics.hpp"         // for atomic, under_model, yield_thread
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "async/detail/base/durations.hpp"       // for time_left
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
-#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue
+#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue, call_until
 
 namespace async::inline v0_1 {
 
@@ -100,11 +99,8 @@ class event {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> moment) {
-    for (;;) {
-      const std::chrono::nanoseconds left = detail::time_left(moment);
-      if (wait_for(left)) return true;
-      if (left.count() == 0) return false;
-    }
+    return detail::call_until(
+        moment, [this](std::chrono::nanoseconds limit) { return wait_for(limit); }, [] { return false; });
   }
   /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
   /// of a flow on the flow's loop.

@@ -143,7 +143,9 @@ class queue {
   template <class U, class Clock, class Duration>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_until(U& out, std::chrono::time_point<Clock, Duration> moment) {
-    return detail::call_until(*this, moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); });
+    return detail::call_until(
+        moment, [&](std::chrono::nanoseconds limit) { return dequeue_for(out, limit); },
+        [this] { return is_closed(); });
   }
 
   /// Adds `count` elements made from *first, *++first, …, in this order, with one claim for each segment that they

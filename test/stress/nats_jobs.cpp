@@ -156,7 +156,7 @@ class process {
 
 /// A crash of the server, and which acknowledgements it may have forgotten that it had confirmed. nats-server 2.9 keeps
 /// messages in blocks, and writes which of them are removed when a message is removed or stored, but not more often
-/// than every 0.5 or 2 s. What has been removed since then comes back.
+/// than every 0.5 or 2 s. Messages that were removed since then come back.
 class crash {
  public:
   /// Restarts the server.

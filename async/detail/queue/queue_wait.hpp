@@ -65,15 +65,15 @@ bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt att
   }
 }
 
-/// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come. If the queue was
-/// closed before a call that has returned false, no other could return true.
-template <class Queue, class Clock, class Duration, class Call>
-bool call_until(const Queue& queue, std::chrono::time_point<Clock, Duration> moment, Call call) {
+/// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come. If is_over() was true
+/// before a call that has returned false, no other could return true.
+template <class Clock, class Duration, class Call, class IsOver>
+bool call_until(std::chrono::time_point<Clock, Duration> moment, Call call, IsOver is_over) {
   for (;;) {
     const std::chrono::nanoseconds left = time_left(moment);
-    const bool was_closed = queue.is_closed();
+    const bool was_over = is_over();
     if (call(left)) return true;
-    if (was_closed || left.count() == 0) return false;
+    if (was_over || left.count() == 0) return false;
   }
 }
 

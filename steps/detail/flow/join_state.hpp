@@ -12,7 +12,7 @@ namespace steps::inline v0_1::detail {
 /// when all have ended.
 ///
 /// The first branch to claim decides, and sends the parent a report. The report counts as a branch more until it has
-/// arrived, so that the parent sees it before the count is zero. Of several threads that count down, one comes to zero.
+/// arrived, so that the parent sees it before the count is zero. Exactly one thread counts down to zero.
 ///
 /// Threads     any that holds a count; is_won(), take_results() and deciding_branch() the parent's, after the report.
 /// Progress    wait-free, but for hold(), which is lock-free.
