@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -19,21 +18,12 @@
 
 #include "async/bounded_queue.hpp"
 #include "async/queue.hpp"
+#include "support/detached.hpp"
 #include "support/scale.hpp"
 
 namespace {
 
-/// A coroutine that destroys itself at its end.
-struct detached {
-  struct promise_type {
-    detached get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_never final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
+using testing::detached;
 
 struct totals {
   // relaxed, all: sums, read when the threads have ended

@@ -12,8 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -24,6 +22,7 @@
 #include "async/select.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "steps/steps.hpp"
+#include "support/detached.hpp"
 #include "support/scale.hpp"
 
 namespace {
@@ -35,6 +34,7 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using steps::interop::co;
 using steps::interop::task;
+using testing::detached;
 using namespace std::chrono_literals;
 
 unsigned random_number() {
@@ -44,18 +44,6 @@ unsigned random_number() {
   return random >> 16;
 }
 std::chrono::microseconds moment(unsigned most) { return std::chrono::microseconds(random_number() % most); }
-
-/// A coroutine that destroys itself at its end, or is destroyed while it waits.
-struct detached {
-  struct promise_type {
-    detached get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_never final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
 
 /// Counts itself among the flows and coroutines that have not ended.
 class living {
@@ -408,30 +396,6 @@ struct exchange {
   }
 };
 
-/// A loop that its own thread runs until the object goes.
-class driven_loop {
- public:
-  driven_loop() {
-    std::promise<async::event_loop*> made;
-    auto ready = made.get_future();
-    thread_ = std::thread([&made] {
-      async::event_loop loop;
-      made.set_value(&loop);
-      loop.run();
-    });
-    loop_ = ready.get();
-  }
-  ~driven_loop() {
-    loop_->post([loop = loop_] { loop->stop(); });
-    thread_.join();
-  }
-  async::event_loop& operator*() const noexcept { return *loop_; }
-
- private:
-  std::thread thread_;
-  async::event_loop* loop_;
-};
-
 struct run_counts {
   std::size_t elements = 0, cancels = 0, closes = 0;
 };
@@ -496,12 +460,12 @@ void run_exchange(async::threadpool& pool, async::event_loop& loop, tallies& tal
 TEST_CASE("each element comes out once while threads, coroutines and flows wait for the same two queues") {
   const std::size_t elements = testing::rounds(2'500'000);
   async::threadpool pool(2);
-  const driven_loop loop;
+  steps::AsyncTool tool;
   tallies tally;
   run_counts counts;
   while (counts.elements < elements) {
     CAPTURE(counts.closes);
-    run_exchange(pool, *loop, tally, counts);
+    run_exchange(pool, tool.loop(), tally, counts);
   }
   std::printf("count: %zu elements\n", counts.elements);
   std::printf("count: %zu cancels\n", counts.cancels);
