@@ -7,6 +7,7 @@
 
 #include "support/curves.hpp"                // for crews, powers_of_ten
 #include "support/harness.hpp"               // for run_program
+#include "support/lateness_workloads.hpp"    // for declare_lateness
 #include "support/scheduling_workloads.hpp"  // for declare_scheduling
 
 int main(int argc, char** argv) {
@@ -37,5 +38,6 @@ int main(int argc, char** argv) {
   bench::add_curve(workloads, {"growth/branches", "ns/branch", "empty branches, forked and joined, 2 workers", 0.7, 3},
                    "branches", bench::powers_of_ten(10'000));
   bench::declare_scheduling(workloads);
+  bench::declare_lateness(workloads);
   return bench::run_program(argc, argv, workloads);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The scheduling of this project's flows on its pool.
+#include <async/event_loop.hpp>  // for event_loop
 #include <async/threadpool.hpp>  // for threadpool
 #include <steps/steps.hpp>       // for IAsyncSteps, post, completion
 
@@ -11,7 +12,8 @@
 #include <utility>  // for exchange, move
 #include <vector>   // for vector
 
-#include "../support/scheduling_workloads.hpp"  // for add_disturbed, measure_spread, spread_cases
+#include "../support/lateness_workloads.hpp"    // for add_lateness, add_loop_lateness
+#include "../support/scheduling_workloads.hpp"  // for add_skew, measure_spread, spread_cases
 
 namespace {
 
@@ -117,7 +119,24 @@ class adapter {
     }));
   }
 
+  template <class F>
+  void post_to_loop(std::size_t loop, F f) {
+    pool_.loop(loop).post(std::move(f));
+  }
+  void add_loop_timer(std::size_t loop, bench::timer_log& log, const std::atomic<bool>& stop, std::latch& ended) {
+    arm(pool_.loop(loop), log, stop, ended);
+  }
+
  private:
+  static void arm(async::event_loop& loop, bench::timer_log& log, const std::atomic<bool>& stop, std::latch& ended) {
+    if (stop.load(std::memory_order_relaxed)) return ended.count_down();
+    log.arm();
+    loop.deferred(bench::beat, [&] {
+      log.due();
+      arm(loop, log, stop, ended);
+    });
+  }
+
   std::vector<steps::completion<>> tokens_;
   async::threadpool pool_;
 };
@@ -130,7 +149,9 @@ const bench::enroll contestants([](bench::plan& plan) {
                           [each, flows](std::size_t) { return spread(each, flows); }};
     });
   }
-  bench::add_disturbed<adapter>(plan, "steps::post", 0);
+  bench::add_skew<adapter>(plan, "steps::post", 0);
+  bench::add_lateness<adapter>(plan, "steps::post", 0);
+  bench::add_loop_lateness<adapter>(plan, "async::event_loop", 0);
 });
 
 }  // namespace

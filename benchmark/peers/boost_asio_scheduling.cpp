@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Boost.Asio: the scheduling of chains of handlers on a thread_pool. They wait with a steady_timer.
-#include <boost/asio/post.hpp>          // for post
-#include <boost/asio/steady_timer.hpp>  // for steady_timer
-#include <boost/asio/strand.hpp>        // for strand, make_strand
-#include <boost/asio/thread_pool.hpp>   // for thread_pool
+// Boost.Asio: the scheduling of chains of handlers on a thread_pool. They wait with a steady_timer. A loop is a strand.
+#include <boost/asio/bind_executor.hpp>  // for bind_executor
+#include <boost/asio/post.hpp>           // for post
+#include <boost/asio/steady_timer.hpp>   // for steady_timer
+#include <boost/asio/strand.hpp>         // for strand, make_strand
+#include <boost/asio/thread_pool.hpp>    // for thread_pool
 
 #include <atomic>   // for atomic
 #include <latch>    // for latch
-#include <memory>   // for make_shared, make_unique, unique_ptr
+#include <memory>   // for make_shared, shared_ptr
 #include <thread>   // for sleep_for
 #include <utility>  // for move
 #include <vector>   // for vector
 
-#include "../support/scheduling_workloads.hpp"  // for add_disturbed, measure_spread, spread_cases
+#include "../support/lateness_workloads.hpp"    // for add_lateness, add_loop_lateness
+#include "../support/scheduling_workloads.hpp"  // for add_skew, measure_spread, spread_cases
 
 namespace {
 
@@ -69,7 +71,9 @@ bench::sample spread(const bench::spread_case& what, std::size_t flows) {
 
 class adapter {
  public:
-  explicit adapter(std::size_t workers) : pool_(workers) {}
+  explicit adapter(std::size_t workers) : pool_(workers) {
+    while (strands_.size() != bench::disturbed_loops) strands_.push_back(asio::make_strand(pool_.get_executor()));
+  }
   ~adapter() { pool_.join(); }
   template <class F>
   void execute(F f) {
@@ -87,8 +91,7 @@ class adapter {
   }
 
   void add_timer_loop(bench::timer_log& log, const std::atomic<bool>& stop, std::latch& ended) {
-    timers_.push_back(std::make_unique<timer_loop>(pool_, log, stop, ended));
-    timers_.back()->arm();
+    add_timer(pool_.get_executor(), log, stop, ended);
   }
   void add_blocking_loop(const std::atomic<bool>& stop, std::latch& ended) {
     asio::post(pool_, [this, &stop, &ended] {
@@ -98,32 +101,51 @@ class adapter {
     });
   }
 
+  template <class F>
+  void post_to_loop(std::size_t loop, F f) {
+    asio::post(strands_[loop], std::move(f));
+  }
+  void add_loop_timer(std::size_t loop, bench::timer_log& log, const std::atomic<bool>& stop, std::latch& ended) {
+    add_timer(strands_[loop], log, stop, ended);
+  }
+
  private:
+  using strand = asio::strand<asio::thread_pool::executor_type>;
   struct each_flow {
-    asio::strand<asio::thread_pool::executor_type> strand;
+    adapter::strand strand;
     bench::waiting_flow flow;
   };
+  template <class Executor>
   struct timer_loop {
-    timer_loop(asio::thread_pool& pool, bench::timer_log& where, const std::atomic<bool>& until, std::latch& end)
-        : timer(pool), log(where), stop(until), ended(end) {}
+    timer_loop(asio::thread_pool& pool, const Executor& on, bench::timer_log& where, const std::atomic<bool>& until,
+               std::latch& end)
+        : timer(pool), executor(on), log(where), stop(until), ended(end) {}
     void arm() {
       if (stop.load(std::memory_order_relaxed)) return ended.count_down();
       log.arm();
       timer.expires_after(bench::beat);
-      timer.async_wait([this](boost::system::error_code) {
+      timer.async_wait(asio::bind_executor(executor, [this](boost::system::error_code) {
         log.due();
         arm();
-      });
+      }));
     }
     asio::steady_timer timer;
+    Executor executor;
     bench::timer_log& log;
     const std::atomic<bool>& stop;
     std::latch& ended;
   };
+  template <class Executor>
+  void add_timer(const Executor& on, bench::timer_log& log, const std::atomic<bool>& stop, std::latch& ended) {
+    const auto made = std::make_shared<timer_loop<Executor>>(pool_, on, log, stop, ended);
+    timers_.push_back(made);
+    made->arm();
+  }
 
   asio::thread_pool pool_;
   std::vector<each_flow> flows_;
-  std::vector<std::unique_ptr<timer_loop>> timers_;
+  std::vector<strand> strands_;
+  std::vector<std::shared_ptr<void>> timers_;
 };
 
 const bench::enroll contestants([](bench::plan& plan) {
@@ -133,7 +155,9 @@ const bench::enroll contestants([](bench::plan& plan) {
                           [each, flows](std::size_t) { return spread(each, flows); }};
     });
   }
-  bench::add_disturbed<adapter>(plan, "boost::asio::thread_pool", 11);
+  bench::add_skew<adapter>(plan, "boost::asio::thread_pool", 11);
+  bench::add_lateness<adapter>(plan, "boost::asio::thread_pool", 11);
+  bench::add_loop_lateness<adapter>(plan, "boost::asio::thread_pool", 11);
 });
 
 }  // namespace

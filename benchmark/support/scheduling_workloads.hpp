@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for sort, min, max
+#include <algorithm>  // for min, max
 #include <atomic>     // for atomic
 #include <chrono>     // for milliseconds
 #include <cstddef>    // for size_t, ptrdiff_t
 #include <latch>      // for latch
 #include <memory>     // for make_unique
 #include <string>     // for string, to_string
-#include <thread>     // for sleep_for, sleep_until, get_id
-#include <utility>    // for move, pair
+#include <thread>     // for get_id
+#include <utility>    // for move
 #include <vector>     // for vector
 
 #include "busy.hpp"     // for work_for_a_microsecond
@@ -16,8 +16,7 @@
 #include "machine.hpp"  // for wall_clock
 #include "tally.hpp"    // for tally
 
-/// Measurements of the scheduling of flows on a pool: the share of each worker, and the lateness of timers and
-/// completions beside work that blocks.
+/// Measurements of the scheduling of flows on a pool: the share of each worker.
 namespace bench {
 
 inline void work_for(std::size_t microseconds) {
@@ -174,116 +173,24 @@ skew measure_skew() {
   return found;
 }
 
-// --- disturbed: lateness beside work that blocks ---------------------------------------------------------------------
-
-inline constexpr std::size_t timer_flows = 32;
-inline constexpr std::size_t disturbed_workers = 4;
-inline constexpr std::chrono::milliseconds beat{3};
-inline constexpr std::chrono::milliseconds blocked{100};
-
-/// The 99th percentile as the figure, the median and the maximum as notes.
-inline sample lateness(std::vector<double> milliseconds) {
-  sample result;
-  if (milliseconds.empty()) {
-    result.defect = "no timer came due";
-    return result;
-  }
-  std::sort(milliseconds.begin(), milliseconds.end());
-  result.figures["value"] = milliseconds[milliseconds.size() - 1 - milliseconds.size() / 100];
-  result.figures["median"] = milliseconds[milliseconds.size() / 2];
-  result.figures["max"] = milliseconds.back();
-  return result;
-}
-
-/// The lateness of one flow's timers. One thread at a time.
-struct timer_log {
-  void arm() { armed = wall_clock::now(); }
-  void due() { late.push_back(milliseconds_of(wall_clock::now() - armed - beat)); }
-  wall_clock::time_point armed;
-  std::vector<double> late;
-};
-
-enum class disturbance { nothing, task, step };
-
-/// Flows that wait for a timer of 3 ms again and again.
-template <class P>
-sample measure_timers(disturbance by, std::size_t milliseconds) {
-  std::vector<timer_log> logs(timer_flows);
-  for (timer_log& each : logs) each.late.reserve(milliseconds / 2);
-  std::atomic<bool> stop{false};
-  std::latch ended(static_cast<std::ptrdiff_t>(timer_flows + (by == disturbance::step ? 1 : 0)));
-  const auto pool = std::make_unique<P>(disturbed_workers);
-  for (timer_log& each : logs) pool->add_timer_loop(each, stop, ended);
-  if (by == disturbance::step) pool->add_blocking_loop(stop, ended);
-  const wall_clock::time_point end = wall_clock::now() + std::chrono::milliseconds(milliseconds);
-  if (by != disturbance::task) std::this_thread::sleep_until(end);
-  while (wall_clock::now() < end) {  // one task at a time
-    std::latch done(1);
-    pool->execute([&done] {
-      std::this_thread::sleep_for(blocked);
-      done.count_down();
-    });
-    done.wait();
-  }
-  stop.store(true, std::memory_order_relaxed);
-  ended.wait();
-  std::vector<double> late;
-  for (const timer_log& each : logs) late.insert(late.end(), each.late.begin(), each.late.end());
-  return lateness(std::move(late));
-}
-
-/// Completions from outside for 64 flows, while three of four workers are inside a task of 300 ms.
-template <class P>
-sample measure_completions(std::size_t rounds) {
-  constexpr std::size_t flows = 64;
-  std::vector<double> late;
-  for (std::size_t r = 0; r < rounds; ++r) {
-    step_log log(flows);
-    std::latch begun(disturbed_workers - 1), ended(disturbed_workers - 1);
-    const auto pool = std::make_unique<P>(disturbed_workers);
-    make_waiting_flows(*pool, flows, 1, 0, log);
-    for (std::size_t i = 0; i + 1 < disturbed_workers; ++i) {
-      pool->execute([&] {
-        begun.count_down();
-        std::this_thread::sleep_for(3 * blocked);
-        ended.count_down();
-      });
-    }
-    begun.wait();
-    std::vector<wall_clock::time_point> given(flows);
-    for (std::size_t i = 0; i < flows; ++i) {
-      given[i] = wall_clock::now();
-      pool->resume(i);
-    }
-    for (const step_log::entry& each : log.wait()) late.push_back(milliseconds_of(each.begin - given[each.flow]));
-    ended.wait();
-  }
-  return lateness(std::move(late));
-}
-
 // --- workloads -------------------------------------------------------------------------------------------------------
 
 inline void declare_scheduling(std::vector<workload>& to) {
   for (const spread_case& each : spread_cases()) {
     add_curve(to, {each.curve(), "x fair share", each.title(), 0.8, 3}, "flows", {200, 2'000, 20'000});
   }
-  const auto add = [&to](const char* name, const char* unit, const char* title, double seconds, int repetitions) {
-    workload made{name, unit, title, seconds, repetitions};
+  const auto add = [&to](const char* name, const char* unit, const char* title) {
+    workload made{name, unit, title, 0.2, 9};
     made.only_whole = true;
     to.push_back(std::move(made));
   };
-  add("skew/share", "x fair share", "the busier of 2 workers in 20 ms after one task has resumed 64 flows", 0.2, 9);
-  add("skew/second worker", "us", "from then on until the other worker runs a step", 0.2, 9);
-  add("disturbed/nothing", "ms p99", "lateness of 3 ms timers of 32 flows, 4 workers", 6, 3);
-  add("disturbed/task", "ms p99", "the same beside one task at a time that blocks 100 ms", 6, 3);
-  add("disturbed/step", "ms p99",
-      "the same beside a flow whose steps block 100 ms each, with a turn for others in between", 6, 3);
-  add("disturbed/completions", "ms p99", "64 completions while 3 of 4 workers are in a task of 300 ms", 6, 3);
+  add("skew/share", "x fair share", "the busier of 2 workers in 20 ms after one task has resumed 64 flows");
+  add("skew/second worker", "us", "from then on until the other worker runs a step");
 }
 
-/// Adds an adapter to the workloads of skewed and disturbed pools.
+/// Adds an adapter to the workloads of a skew.
 template <class P>
-void add_disturbed(plan& to, const std::string& name, int rank) {
+void add_skew(plan& to, const std::string& name, int rank) {
   to.add("skew/share", {name, rank, 1, [](std::size_t) {
                           sample result;
                           result.figures["value"] = measure_skew<P>().share;
@@ -294,13 +201,6 @@ void add_disturbed(plan& to, const std::string& name, int rank) {
                                   result.figures["value"] = measure_skew<P>().second;
                                   return result;
                                 }});
-  for (const auto& [label, by] : {std::pair("nothing", disturbance::nothing), std::pair("task", disturbance::task),
-                                  std::pair("step", disturbance::step)}) {
-    to.add(std::string("disturbed/") + label, {name, rank, to.size(3'000, 1'500), [by = by](std::size_t milliseconds) {
-                                                 return measure_timers<P>(by, milliseconds);
-                                               }});
-  }
-  to.add("disturbed/completions", {name, rank, to.size(8, 3), measure_completions<P>});
 }
 
 }  // namespace bench
