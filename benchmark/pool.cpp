@@ -19,9 +19,12 @@ int main(int argc, char** argv) {
   add("pool/flood 4", "ns/task", "empty tasks without a future from one thread outside, 4 workers", 2, 9);
   add("pool/tree", "ns/task", "a binary tree of tasks posted from inside, 2 workers", 1.5, 9);
   add("pool/fork-join", "ns/spawn", "fork-join Fibonacci without a cut-off, 2 workers", 0.2);
+  add("pool/fork-join outside", "ns/spawn", "the same from a thread outside the pool", 0.2);
+  add("pool/search", "ns/search", "a search of 4,096 leaves by a group, which the first hit cancels, 2 workers", 1, 9);
   add("pool/loop 100", "ns/loop", "a loop of 100 cheap calls inside a task, 2 workers", 0.2, 9);
   add("pool/loop 100 outside", "ns/loop", "the same from a thread outside the pool", 0.2, 9);
   add("pool/loop 10 k", "ns/loop", "a loop of 10,000 cheap calls inside a task, 2 workers", 0.2, 9);
+  add("pool/loop 10 k outside", "ns/loop", "the same from a thread outside the pool", 0.2, 9);
   add("pool/captures 1 KiB", "ns/task", "tasks of a group that capture 1 KiB, from outside, 2 workers", 0.3, 9);
   add("pool/captures 1 MiB", "ns/task", "tasks of a group that capture 1 MiB, from outside, 2 workers", 0.5, 9);
   add("pool/latency 50 us", "us", "post and wait, 50 us after the last, pool of 4, median", 2, 9);

@@ -42,6 +42,9 @@ struct own_pool {
 
 struct own_group : own_pool {
   using own_pool::own_pool;
+  struct group : async::task_group {
+    explicit group(own_pool& on) : task_group(on.pool) {}
+  };
   template <class F, class G>
   void fork_join(F f, G g) {
     async::task_group parts(pool);
@@ -64,6 +67,7 @@ struct shared_pool {
 const bench::enroll contestants([](bench::plan& plan) {
   bench::add_pool<own_pool>(plan, "async::threadpool", 0);
   bench::add_fork_join<own_group>(plan, "async::task_group", 1);
+  bench::add_search<own_group>(plan, "async::task_group", 1);
   bench::add_pool<shared_pool>(plan, "async::async", 2);
 });
 

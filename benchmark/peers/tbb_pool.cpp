@@ -2,11 +2,12 @@
 //
 // oneTBB: tasks from outside are enqueued in an arena, with a std::promise if a future is required. Tasks from inside
 // belong to a task_group.
-#include <oneapi/tbb/global_control.h>  // for global_control
-#include <oneapi/tbb/parallel_for.h>    // for parallel_for
-#include <oneapi/tbb/task_arena.h>      // for task_arena
-#include <oneapi/tbb/task_group.h>      // for task_group
-#include <oneapi/tbb/version.h>         // for TBB_runtime_version
+#include <oneapi/tbb/global_control.h>   // for global_control
+#include <oneapi/tbb/parallel_for.h>     // for parallel_for
+#include <oneapi/tbb/parallel_invoke.h>  // for parallel_invoke
+#include <oneapi/tbb/task_arena.h>       // for task_arena
+#include <oneapi/tbb/task_group.h>       // for task_group
+#include <oneapi/tbb/version.h>          // for TBB_runtime_version
 
 #include <future>  // for packaged_task
 
@@ -53,6 +54,13 @@ class adapter {
     parts.wait();
   }
   template <class F>
+  void enter(const F& f) {
+    arena_.execute(f);
+  }
+  struct group : tbb::task_group {
+    explicit group(adapter&) {}
+  };
+  template <class F>
   void loop(std::size_t count, F f) {
     const auto run = [&] { tbb::parallel_for(std::size_t{0}, count, f); };
     is_inside ? run() : arena_.execute(run);
@@ -72,7 +80,18 @@ class adapter {
   tbb::task_group group_;
 };
 
-const bench::enroll contestants("oneTBB", TBB_runtime_version(),
-                                [](bench::plan& plan) { bench::add_pool<adapter>(plan, "oneTBB", 30); });
+struct invoking : adapter {
+  using adapter::adapter;
+  template <class F, class G>
+  void fork_join(const F& f, const G& g) {
+    tbb::parallel_invoke(f, g);
+  }
+};
+
+const bench::enroll contestants("oneTBB", TBB_runtime_version(), [](bench::plan& plan) {
+  bench::add_pool<adapter>(plan, "oneTBB", 30);
+  bench::add_fork_join<invoking>(plan, "oneTBB parallel_invoke", 31);
+  bench::add_search<adapter>(plan, "oneTBB", 30);
+});
 
 }  // namespace

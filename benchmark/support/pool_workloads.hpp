@@ -13,12 +13,13 @@
 #include <utility>    // for move
 #include <vector>     // for vector
 
-#include "busy.hpp"       // for work_for_a_microsecond
-#include "curves.hpp"     // for rounds_of
-#include "harness.hpp"    // for plan, sample
-#include "machine.hpp"    // for run_together, counted_allocations
-#include "quantiles.hpp"  // for note_quantiles
-#include "tally.hpp"      // for tally
+#include "busy.hpp"            // for work_for_a_microsecond
+#include "curves.hpp"          // for rounds_of
+#include "fork_workloads.hpp"  // for add_fork_join, no_part, run_inside
+#include "harness.hpp"         // for plan, sample
+#include "machine.hpp"         // for run_together, counted_allocations
+#include "quantiles.hpp"       // for note_quantiles
+#include "tally.hpp"           // for tally
 
 /// The pool workloads, for any adapter. An adapter skips workloads whose calls it lacks:
 ///
@@ -28,7 +29,7 @@
 ///     explicit adapter(std::size_t workers);
 ///     auto post(F);               // a future with get()
 ///     void execute(F);            // fire and forget; also called from inside tasks
-///     void fork_join(F, G);       // called inside a task: runs both, possibly at the same time
+///     void fork_join(F, G);       // see fork_workloads.hpp
 ///     void loop(count, F);        // called inside or outside a task: F(i) for each i below count
 ///     void fork_many(count, F);   // called outside: runs count copies of F and waits
 ///     std::size_t workers();      // optional: the number of threads, if not as requested
@@ -42,9 +43,6 @@ struct value_task {
   std::uint64_t value;
   std::uint64_t operator()() const noexcept { return value; }
 };
-struct no_part {
-  void operator()() const noexcept {}
-};
 struct busy_task {
   void operator()() const noexcept {
     work_for_a_microsecond();
@@ -56,9 +54,6 @@ template <class P>
 concept can_post = requires(P& pool) { pool.post(value_task{}).get(); };
 template <class P>
 concept can_execute = requires(P& pool) { pool.execute(empty_task{}); };
-template <class P>
-concept can_fork_join = requires(P& pool) { pool.fork_join(no_part{}, no_part{}); };
-
 template <class P>
 concept can_loop = requires(P& pool) { pool.loop(std::size_t{1}, [](std::size_t) {}); };
 template <class P>
@@ -138,39 +133,6 @@ sample measure_tree(std::size_t workers, std::size_t items) {
   };
   result.time =
       run_together(1, [&](std::size_t) { grow(depth - 2); }, [&](std::size_t) { grow(depth); }, placing::free);
-  return result;
-}
-
-template <class P>
-std::uint64_t fibonacci(P& pool, unsigned n) {
-  if (n < 2) return n;
-  std::uint64_t a = 0, b = 0;
-  pool.fork_join([&] { a = fibonacci(pool, n - 1); }, [&] { b = fibonacci(pool, n - 2); });
-  return a + b;
-}
-
-/// Runs a body as a task and waits until it ends.
-template <class P, class Body>
-void run_inside(P& pool, Body body) {
-  std::atomic<bool> done{false};
-  pool.execute([&] {
-    body();
-    done.store(true, std::memory_order_release);
-    done.notify_one();
-  });
-  done.wait(false, std::memory_order_acquire);
-}
-
-/// Fork-join without a cut-off: each call spawns one half and calls the other half itself.
-template <class P>
-sample measure_fork_join(std::size_t workers, unsigned n, std::uint64_t expected) {
-  const auto pool = std::make_unique<P>(workers);
-  std::uint64_t found = 0;
-  sample result;
-  result.time = run_together(
-      1, [&](std::size_t) { run_inside(*pool, [&] { fibonacci(*pool, n - 4); }); },
-      [&](std::size_t) { run_inside(*pool, [&] { found = fibonacci(*pool, n); }); }, placing::free);
-  if (found != expected) result.defect = "a wrong Fibonacci number";
   return result;
 }
 
@@ -349,20 +311,6 @@ sample measure_allocations(std::size_t items, Round round) {
   return result;
 }
 
-/// Adds an adapter to the workloads of fork_join().
-template <class P>
-void add_fork_join(plan& to, const std::string& name, int rank) {
-  to.add_to_curve("scaling/fork-join", [&](std::size_t workers) {
-    return entry{name, rank, 46'367, [workers](std::size_t) { return measure_fork_join<P>(workers, 23, 28'657); }};
-  });
-  // fib(27) is 196418; it spawns fib(28) - 1 times. fib(23) is 28657 and spawns fib(24) - 1 times.
-  if (to.quick()) {
-    to.add("pool/fork-join", {name, rank, 46'367, [](std::size_t) { return measure_fork_join<P>(2, 23, 28'657); }});
-  } else {
-    to.add("pool/fork-join", {name, rank, 317'810, [](std::size_t) { return measure_fork_join<P>(2, 27, 196'418); }});
-  }
-}
-
 /// Adds an adapter to those workloads that it can run.
 template <class P>
 void add_pool(plan& to, const std::string& name, int rank) {
@@ -423,6 +371,8 @@ void add_pool(plan& to, const std::string& name, int rank) {
     add("loop 100 outside", to.size(100'000, 10'000),
         [](std::size_t items) { return measure_loop<P>(2, 100, false, items); });
     add("loop 10 k", to.size(10'000, 1'000), [](std::size_t items) { return measure_loop<P>(2, 10'000, true, items); });
+    add("loop 10 k outside", to.size(10'000, 1'000),
+        [](std::size_t items) { return measure_loop<P>(2, 10'000, false, items); });
   }
   if constexpr (can_fork_many<P>) {
     add("captures 1 KiB", to.size(20'000, 5'000),

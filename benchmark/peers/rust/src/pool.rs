@@ -3,7 +3,7 @@
 use crate::harness::{Plan, Sample};
 use crate::machine::{process_cpu_time, run_together};
 use crate::tally::{self, Tally};
-use rayon::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -77,22 +77,64 @@ fn tree(items: usize, grow: impl Fn(u32) + Sync) -> Sample {
     Sample { time, defect: defect.into_inner().unwrap(), ..Default::default() }
 }
 
-/// Parallel loops over cheap calls, one loop after the other, inside a task.
-fn loops(count: usize, rounds: usize) -> Sample {
+/// Parallel loops over cheap calls, one loop after the other, inside a task or from outside.
+fn loops(count: usize, rounds: usize, inside: bool) -> Sample {
+    let pool = pool(2);
     let mut values = vec![0.0; count];
-    let time = pool(2).install(|| {
-        let mut run = |rounds: usize| {
-            let begin = Instant::now();
-            for r in 0..rounds {
-                values.par_iter_mut().enumerate().for_each(|(i, value)| *value = (i + r) as f64);
-            }
-            begin.elapsed()
-        };
-        run(rounds / 4 + 1);
-        run(rounds)
-    });
+    let one = |values: &mut Vec<f64>, r: usize| {
+        values.par_iter_mut().enumerate().for_each(|(i, value)| *value = (i + r) as f64);
+    };
+    let mut run = |rounds: usize| {
+        let begin = Instant::now();
+        if inside {
+            pool.install(|| (0..rounds).for_each(|r| one(&mut values, r)));
+        } else {
+            (0..rounds).for_each(|r| pool.install(|| one(&mut values, r)));
+        }
+        begin.elapsed()
+    };
+    run(rounds / 4 + 1);
+    let time = run(rounds);
     let right = values.iter().enumerate().all(|(i, value)| *value == (i + rounds - 1) as f64);
     Sample::of(time).checked(right, || "a call was not made".into())
+}
+
+// --- search ----------------------------------------------------------------------------------------------------------
+
+const LEAVES: usize = 4_096;
+
+/// The key of a leaf, as leaf_search of fork_workloads.hpp computes it.
+fn key(leaf: u64) -> u64 {
+    (0..32).fold(leaf, |x, _| (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(1))
+}
+
+/// Searches for leaves by find_any(), which splits the range down to one leaf and ends with the first hit.
+fn search(searches: usize) -> Sample {
+    fn search_for(hit: usize) -> Option<usize> {
+        let wanted = key(hit as u64);
+        (0..LEAVES).into_par_iter().with_max_len(1).find_any(|leaf| {
+            tally::count();
+            key(*leaf as u64) == wanted
+        })
+    }
+    let hit_of = |search: usize| search * 2_654_435_761 % LEAVES;
+    pool(2).install(|| {
+        let whole = Tally::start();
+        let mut wrong = usize::from(search_for(LEAVES).is_some());
+        let missing = whole.so_far() != LEAVES as u64;
+        let mut run = |count| wrong += (0..count).filter(|s| search_for(hit_of(*s)) != Some(hit_of(*s))).count();
+        run(searches / 4);
+        let visited = Tally::start();
+        let begin = Instant::now();
+        run(searches);
+        let mut sample = Sample::of(begin.elapsed());
+        let looked = visited.so_far() as f64 / (searches * LEAVES) as f64;
+        sample.figures.insert("% visited", 100.0 * looked);
+        sample
+            .checked(wrong == 0, || "a wrong leaf".into())
+            .checked(!missing, || "a search without a hit has not looked at each leaf once".into())
+            .checked(looked <= 1.0, || "a search has looked at a leaf twice".into())
+    })
 }
 
 /// CPU time of a pool that has run tasks and is idle, in milliseconds a second.
@@ -114,7 +156,10 @@ pub fn add(plan: &mut Plan) {
     const TOKIO: &str = "tokio (Rust)";
     // The same depths as fork-join of pool_workloads.hpp: fib(23) spawns 46,367 times, fib(27) 317,810 times.
     let (spawns, n, expected) = if plan.quick { (46_367, 23, 28_657) } else { (317_810, 27, 196_418) };
+    // install() moves the first call to a worker, so that a call from inside and one from outside are the same.
     plan.add("pool/fork-join", RAYON, spawns, move |_| fork_join(n, expected));
+    plan.add("pool/fork-join outside", RAYON, spawns, move |_| fork_join(n, expected));
+    plan.add("pool/search", RAYON, plan.size(400, 100), search);
     let tasks = plan.size(1_000_000, 166_666);
     for workers in [2, 4] {
         let workload = format!("pool/flood {workers}");
@@ -136,8 +181,14 @@ pub fn add(plan: &mut Plan) {
         let pool = crate::flows::pool(2);
         tree(items, |depth| tokio_tree(pool.handle().clone(), depth))
     });
-    plan.add("pool/loop 100", RAYON, plan.size(100_000, 10_000), |rounds| loops(100, rounds));
-    plan.add("pool/loop 10 k", RAYON, plan.size(10_000, 1_000), |rounds| loops(10_000, rounds));
+    for (inside, suffix) in [(true, ""), (false, " outside")] {
+        plan.add(&format!("pool/loop 100{suffix}"), RAYON, plan.size(100_000, 10_000), move |rounds| {
+            loops(100, rounds, inside)
+        });
+        plan.add(&format!("pool/loop 10 k{suffix}"), RAYON, plan.size(10_000, 1_000), move |rounds| {
+            loops(10_000, rounds, inside)
+        });
+    }
     let milliseconds = plan.size(2_000, 500);
     plan.add("pool/idle", RAYON, milliseconds, |milliseconds| {
         let pool = pool(8);
