@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The lateness of timers and wake-ups beside goroutines that block. The counterpart of support/scheduling_workloads.hpp.
+// The lateness of timers and wake-ups beside goroutines that block. The counterpart of support/lateness_workloads.hpp.
 package main
 
 import (
+	"runtime"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -74,11 +75,12 @@ func blockingTasks(stop *atomic.Bool) {
 	}
 }
 
-// Wake-ups of 64 goroutines, while three others are inside a call of 300 ms.
-func completions(rounds int) sample {
+// Wake-ups of 64 goroutines, while three others are inside a call of 300 ms, or in calls of 100 ms again and again.
+func completions(rounds int, again bool) sample {
 	var late []float64
 	for r := 0; r < rounds; r++ {
 		var waiting, begun, ended sync.WaitGroup
+		var stop atomic.Bool
 		waits := make([]chan time.Time, waitingFlows)
 		found := make([]float64, waitingFlows)
 		waiting.Add(waitingFlows)
@@ -97,13 +99,25 @@ func completions(rounds int) sample {
 			go func() {
 				defer ended.Done()
 				begun.Done()
-				blockThread(3 * blocked)
+				if !again {
+					blockThread(3 * blocked)
+					return
+				}
+				for !stop.Load() {
+					blockThread(blocked)
+					runtime.Gosched()
+				}
 			}()
 		}
 		begun.Wait()
+		time.Sleep(3 * blocked / 10)
 		for _, each := range waits {
+			if again {
+				time.Sleep(beat) // in 192 ms, so that each of these goroutines is resumed once or twice
+			}
 			each <- time.Now()
 		}
+		stop.Store(true)
 		ended.Wait()
 		late = append(late, found...)
 	}
@@ -129,6 +143,12 @@ func addScheduling(to *plan) {
 			threads: disturbedWorkers, onlyWhole: true,
 			run: func(items int) sample { return timers(time.Duration(items)*time.Millisecond, disturb) }})
 	}
-	to.add(entry{workload: "disturbed/completions", contestant: "goroutines (Go)", items: to.size(8, 3),
-		threads: disturbedWorkers, onlyWhole: true, run: completions})
+	for _, again := range []bool{false, true} {
+		name := "disturbed/completions"
+		if again {
+			name += " step"
+		}
+		to.add(entry{workload: name, contestant: "goroutines (Go)", items: to.size(8, 3), threads: disturbedWorkers,
+			onlyWhole: true, run: func(rounds int) sample { return completions(rounds, again) }})
+	}
 }

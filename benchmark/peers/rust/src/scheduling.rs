@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 //! tokio: the shares of the workers, and the lateness of timers and wake-ups beside tasks that block. The counterpart of
-//! support/scheduling_workloads.hpp.
+//! support/scheduling_workloads.hpp and support/lateness_workloads.hpp.
 use crate::flows::pool;
 use crate::harness::{Plan, Sample};
 use crate::machine::work_for;
 use crate::tally::{self, Tally};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::{mpsc, Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
+use tokio::task::{yield_now, JoinHandle};
 
 fn milliseconds_of(each: Duration) -> f64 {
     each.as_nanos() as f64 * 1e-6
@@ -115,15 +115,20 @@ fn lateness(mut milliseconds: Vec<f64>) -> Sample {
     sample
 }
 
-/// Waits for a timer of 3 ms again and again, and returns how late each was.
-async fn timer_loop(stop: Arc<AtomicBool>, expected: usize) -> Vec<f64> {
-    let mut late = Vec::with_capacity(expected);
+/// A timer of 3 ms that one task has waited for.
+struct Timer {
+    due: Instant,
+    seen: Instant,
+}
+
+async fn timer_loop(stop: Arc<AtomicBool>, expected: usize) -> Vec<Timer> {
+    let mut log = Vec::with_capacity(expected);
     while !stop.load(Ordering::Relaxed) {
-        let armed = Instant::now();
+        let due = Instant::now() + BEAT;
         tokio::time::sleep(BEAT).await;
-        late.push(milliseconds_of(armed.elapsed()) - milliseconds_of(BEAT));
+        log.push(Timer { due, seen: Instant::now() });
     }
-    late
+    log
 }
 
 async fn blocking_loop(stop: Arc<AtomicBool>) {
@@ -133,77 +138,135 @@ async fn blocking_loop(stop: Arc<AtomicBool>) {
     }
 }
 
-fn timers(by: Disturbance, milliseconds: usize) -> Sample {
+/// Tasks that block a worker each, and begin to block together. Returns once all block. Each task returns its end.
+fn blocking_tasks(pool: &Runtime, count: u32, shortest: Duration, more: Duration) -> Vec<JoinHandle<Instant>> {
+    let begin = Arc::new(Barrier::new(count as usize + 1));
+    let task = |i| {
+        let begin = begin.clone();
+        pool.spawn(async move {
+            begin.wait();
+            thread::sleep(shortest + more * i);
+            Instant::now()
+        })
+    };
+    let all = (0..count).map(task).collect();
+    begin.wait();
+    thread::sleep(shortest / 10);
+    all
+}
+
+/// Waits for the last of these tasks, and returns the moment when the first one ended.
+fn first_end(pool: &Runtime, tasks: Vec<JoinHandle<Instant>>) -> Instant {
+    tasks.into_iter().map(|each| pool.block_on(each).expect("a task panicked")).min().expect("no task")
+}
+
+/// Tasks that wait for a timer again and again, beside what disturbs them. Returns their logs, and the moments that
+/// `disturb` returns.
+fn timer_logs<T>(milliseconds: usize, disturb: impl FnOnce(&Runtime, Instant) -> T) -> (Vec<Vec<Timer>>, T) {
     let pool = pool(WORKERS);
     let stop = Arc::new(AtomicBool::new(false));
     let loops: Vec<_> = (0..TIMERS).map(|_| pool.spawn(timer_loop(stop.clone(), milliseconds / 2))).collect();
-    let blocking = (by == Disturbance::Step).then(|| pool.spawn(blocking_loop(stop.clone())));
-    let end = Instant::now() + Duration::from_millis(milliseconds as u64);
-    if by != Disturbance::Task {
-        thread::sleep(end - Instant::now());
-    }
-    while Instant::now() < end {
-        // One task at a time.
-        let (done, wait) = mpsc::channel();
-        pool.spawn(async move {
-            thread::sleep(BLOCKED);
-            let _ = done.send(());
-        });
-        let _ = wait.recv();
-    }
+    let disturbed = disturb(&pool, Instant::now() + Duration::from_millis(milliseconds as u64));
     stop.store(true, Ordering::Relaxed);
-    let mut late = Vec::new();
-    pool.block_on(async {
-        for each in loops {
-            late.extend(each.await.expect("a task panicked"));
+    (loops.into_iter().map(|each| pool.block_on(each).expect("a task panicked")).collect(), disturbed)
+}
+
+fn timers(by: Disturbance, milliseconds: usize) -> Sample {
+    let (logs, ()) = timer_logs(milliseconds, |pool, end| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let blocking = (by == Disturbance::Step).then(|| pool.spawn(blocking_loop(stop.clone())));
+        if by != Disturbance::Task {
+            thread::sleep(end - Instant::now());
         }
+        while Instant::now() < end {
+            first_end(pool, blocking_tasks(pool, 1, BLOCKED, Duration::ZERO)); // one task at a time
+        }
+        stop.store(true, Ordering::Relaxed);
         if let Some(blocking) = blocking {
-            blocking.await.expect("a task panicked");
+            pool.block_on(blocking).expect("a task panicked");
         }
     });
+    let late = |timer: &Timer| milliseconds_of(timer.seen.saturating_duration_since(timer.due));
+    lateness(logs.iter().flatten().map(late).collect())
+}
+
+/// The same while all workers are in tasks, again and again. Counts the timer that each task waits for when the first of
+/// these ends, from that moment on.
+fn timers_all_busy(milliseconds: usize) -> Sample {
+    let (logs, moments) = timer_logs(milliseconds, |pool, end| {
+        let mut moments = Vec::new();
+        while Instant::now() < end {
+            moments.push(first_end(pool, blocking_tasks(pool, WORKERS as u32, BLOCKED, BLOCKED / 10)));
+        }
+        moments
+    });
+    let mut late = Vec::new();
+    for log in &logs {
+        for free in &moments {
+            if let Some(timer) = log.iter().find(|each| each.seen >= *free) {
+                late.push(milliseconds_of(timer.seen.saturating_duration_since(timer.due.max(*free))));
+            }
+        }
+    }
     lateness(late)
 }
 
-/// Completions from outside for 64 tasks, while three of four workers are inside a task of 300 ms.
-fn completions(rounds: usize) -> Sample {
+/// Workers that are not free: all but one in tasks of 300 ms, or in tasks that block 100 ms again and again; or all of
+/// them in tasks of 100 ms.
+#[derive(Clone, Copy, PartialEq)]
+enum Occupied {
+    ByTasks,
+    BySteps,
+    All,
+}
+
+/// Completions from outside for 64 tasks. While all workers are occupied, lateness counts from the moment when the first
+/// one is free.
+fn completions(how: Occupied, rounds: usize) -> Sample {
     let mut late = Vec::new();
     for _ in 0..rounds {
         let pool = pool(WORKERS);
         let (waiting, all_wait) = mpsc::channel();
-        let (begins, begun) = mpsc::channel();
         let (given, tasks): (Vec<_>, Vec<_>) = (0..WAITING)
             .map(|_| {
                 let (give, wait) = oneshot::channel::<Instant>();
                 let waiting = waiting.clone();
                 let task = pool.spawn(async move {
                     let _ = waiting.send(());
-                    wait.await.map(|given| milliseconds_of(given.elapsed()))
+                    wait.await.map(|given| (given, Instant::now()))
                 });
                 (give, task)
             })
             .unzip();
         (0..WAITING).for_each(|_| all_wait.recv().expect("a task has ended"));
-        let blocking: Vec<_> = (1..WORKERS)
-            .map(|_| {
-                let begins = begins.clone();
-                pool.spawn(async move {
-                    let _ = begins.send(());
-                    thread::sleep(3 * BLOCKED);
-                })
-            })
-            .collect();
-        (1..WORKERS).for_each(|_| begun.recv().expect("a task has ended"));
-        for give in given {
-            let _ = give.send(Instant::now());
+        let give = |pause| {
+            for each in given {
+                thread::sleep(pause);
+                let _ = each.send(Instant::now());
+            }
+        };
+        let mut free = None;
+        if how == Occupied::BySteps {
+            let stop = Arc::new(AtomicBool::new(false));
+            let blocking: Vec<_> = (1..WORKERS).map(|_| pool.spawn(blocking_loop(stop.clone()))).collect();
+            thread::sleep(BLOCKED / 5);
+            give(BEAT); // in 192 ms, so that each of these tasks is resumed once or twice
+            stop.store(true, Ordering::Relaxed);
+            blocking.into_iter().for_each(|each| pool.block_on(each).expect("a task panicked"));
+        } else {
+            let all = how == Occupied::All;
+            let blocking = if all {
+                blocking_tasks(&pool, WORKERS as u32, BLOCKED, BLOCKED / 10)
+            } else {
+                blocking_tasks(&pool, WORKERS as u32 - 1, 3 * BLOCKED, Duration::ZERO)
+            };
+            give(Duration::ZERO);
+            free = Some(first_end(&pool, blocking)).filter(|_| all);
         }
-        pool.block_on(async {
-            for each in tasks {
-                late.push(each.await.expect("a task panicked").expect("a wait was not ended"));
-            }
-            for each in blocking {
-                each.await.expect("a task panicked");
-            }
-        });
+        for each in tasks {
+            let (given, seen) = pool.block_on(each).expect("a task panicked").expect("a wait was not ended");
+            late.push(milliseconds_of(seen.saturating_duration_since(free.map_or(given, |free| free.max(given)))));
+        }
     }
     lateness(late)
 }
@@ -231,6 +294,11 @@ pub fn add(plan: &mut Plan) {
         plan.add(&format!("disturbed/{case}"), NAME, milliseconds, move |milliseconds| timers(by, milliseconds));
         plan.last().only_whole = true;
     }
-    plan.add("disturbed/completions", NAME, plan.size(8, 3), completions);
+    plan.add("disturbed/all busy", NAME, milliseconds, timers_all_busy);
     plan.last().only_whole = true;
+    for (how, case) in [(Occupied::ByTasks, ""), (Occupied::BySteps, " step"), (Occupied::All, " all busy")] {
+        let workload = format!("disturbed/completions{case}");
+        plan.add(&workload, NAME, plan.size(8, 3), move |rounds| completions(how, rounds));
+        plan.last().only_whole = true;
+    }
 }
