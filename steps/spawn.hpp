@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <memory>       // for destroy_at
 #include <mutex>        // for lock_guard
-#include <optional>     // for optional
 #include <type_traits>  // for decay_t, is_invocable_v
-#include <utility>      // for exchange, forward, in_place, move
+#include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/spin_lock.hpp"      // for spin_lock
 #include "async/detail/call/call_result.hpp"    // for make_state, submitted, handed_in, free_state
@@ -32,7 +32,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
  public:
   template <class G>
   explicit owned_flow(const result_state::operations& its, async::detail::pool_core* pool, G&& body)
-      : flow_result<T>(its, pool), message(&cancel_arrived), body_(std::in_place, std::forward<G>(body)) {}
+      : flow_result<T>(its, pool), message(&cancel_arrived), body_(std::forward<G>(body)) {}
 
   void end(flow& f, bool failed) override {
     leave();
@@ -44,19 +44,19 @@ class owned_flow : public flow_result<T>, async::detail::message {
   }
 
  protected:
-  ~owned_flow() = default;
+  ~owned_flow() { drop_body(); }
 
   /// Null: there is an error.
   flow* make_flow(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;
     const bool is_made = this->guard([&] {
-      f = pooled_flow::make(&core);
-      append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(*body_),
+      f = this->pool() != nullptr ? pooled_flow::make_for_pool(&core) : pooled_flow::make(&core);
+      append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(body_),
                                                              no_handler());
     });
-    body_.reset();
+    drop_body();
     if (!is_made) {
-      if (f != nullptr) pooled_flow::release(*f);
+      if (f != nullptr) f->ops->release(*f);
       return nullptr;
     }
     this->add_reference();
@@ -68,7 +68,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
     return f;
   }
 
-  static void drop(result_state& s) noexcept { static_cast<owned_flow&>(s).body_.reset(); }
+  static void drop(result_state& s) noexcept { static_cast<owned_flow&>(s).drop_body(); }
 
   /// From here on the flow can be cancelled. False: it has been.
   bool enter(flow& f) noexcept {
@@ -88,6 +88,9 @@ class owned_flow : public flow_result<T>, async::detail::message {
   }
 
  private:
+  void drop_body() noexcept {
+    if (std::exchange(has_body_, false)) std::destroy_at(&body_);
+  }
   /// The flow ends. Its loop may go when this has returned.
   void leave() noexcept {
     flow_ = nullptr;
@@ -100,10 +103,13 @@ class owned_flow : public flow_result<T>, async::detail::message {
     self.release();
   }
 
-  std::optional<F> body_;
-  flow* flow_ = nullptr;  // of the thread that starts the flow, then of its loop's
+  union {
+    F body_;  // until the flow is made
+  };
+  bool has_body_ = true;
   async::detail::spin_lock lock_;
-  bool is_cancelled_ = false;                 // these are guarded by the lock
+  bool is_cancelled_ = false;                 // guarded by the lock, as is core_
+  flow* flow_ = nullptr;                      // of the thread that starts the flow, then of its loop's
   async::detail::loop_core* core_ = nullptr;  // null: the flow has not started, or has ended
 };
 

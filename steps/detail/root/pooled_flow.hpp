@@ -13,13 +13,15 @@ namespace steps::inline v0_1::detail {
 
 struct pooled_flow {
   static constexpr std::size_t block_size = 448;
+  /// Of a flow on a pool, which has several blocks anyway: room for a wait with an object, a timer and a completion.
+  static constexpr std::size_t pool_block_size = 576;
 
   /// Throws std::bad_alloc.
-  static flow* make(async::detail::loop_core* core) {
-    void* const block = async::detail::allocate_block(block_size);
-    return ::new (block) flow(&ops, core, block_size - sizeof(flow), &resume, &begin);
-  }
-  /// The owner destroys the root: releases the flow, or leaves that to the flow's end.
+  static flow* make(async::detail::loop_core* core) { return make_in<block_size>(core); }
+  /// A flow whose `pool` will be set. `core`: null if not known yet.
+  static flow* make_for_pool(async::detail::loop_core* core) { return make_in<pool_block_size>(core); }
+  /// The owner destroys the root: releases the flow, or leaves that to the flow's end. A flow on a pool that has
+  /// executed has a control block, and so a teardown.
   [[gnu::always_inline]] static void give_up(flow& f) noexcept {
     if (!needs_no_teardown(f)) [[unlikely]]
       return give_up_otherwise(f);
@@ -33,13 +35,22 @@ struct pooled_flow {
       return;
     }
     if (!f.has_remains()) destroy_built_steps(f);
-    release(f);
+    f.ops->release(f);
   }
+
+ private:
+  template <std::size_t Size>
+  static flow* make_in(async::detail::loop_core* core) {
+    void* const block = async::detail::allocate_block(Size);
+    return ::new (block) flow(&ops<Size>, core, Size - sizeof(flow), &resume, &begin);
+  }
+  template <std::size_t Size>
   static void release(flow& f) noexcept {
     destroy_flow(f);
-    async::detail::free_block(&f, block_size);
+    async::detail::free_block(&f, Size);
   }
-  static constexpr flow_ops ops{&end_root, &release};
+  template <std::size_t Size>
+  static constexpr flow_ops ops{&end_root, &release<Size>};
 };
 
 }  // namespace steps::inline v0_1::detail
