@@ -5,11 +5,12 @@
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
 #include <functional>   // for bad_function_call, invoke
-#include <memory>       // for make_shared
+#include <new>          // for placement new
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
 #include "async/detail/base/durations.hpp"   // for to_nanoseconds, later
+#include "async/detail/base/unhandled.hpp"   // for hook_ref, unhandled_hook
 #include "async/detail/loop/callback.hpp"    // for callback
 #include "async/detail/loop/loop_core.hpp"   // for loop_core, time_source
 #include "async/detail/loop/loop_entry.hpp"  // for loop_entry
@@ -60,7 +61,7 @@ class event_loop {
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
   /// Makes a loop with another time source.
-  explicit event_loop(time_source time, task wake = {}) : core_(new detail::loop_core(this, time, std::move(wake))) {}
+  explicit event_loop(time_source time, task wake = {}) : core_(&detail::loop_core::make(this, time, std::move(wake))) {}
 
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
@@ -125,7 +126,7 @@ class event_loop {
   /// end the program with a message. Only the owner may call this, outside of run() and iterate() or in a callback.
   template <std::invocable<std::exception_ptr> F>
   void on_unhandled(F&& hook) {
-    core_->set_unhandled(std::make_shared<hook_of<std::decay_t<F>>>(std::forward<F>(hook)));
+    core_->set_unhandled(detail::hook_ref(new hook_of<std::decay_t<F>>(std::forward<F>(hook))));
   }
 
   /// Returns unused memory to the system. Returns the number of bytes; 0 while another thread is in the loop. Only the
@@ -139,9 +140,9 @@ class event_loop {
   friend struct detail::hosted_loop;
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
 
-  /// For the loops of a pool, see loop_core.
-  event_loop(detail::loop_wake wake, detail::loop_core::time_point origin)
-      : core_(new detail::loop_core(this, std::move(wake), origin)) {}
+  /// For the loops of a pool, see loop_core. `memory`: for the core.
+  event_loop(detail::loop_setting& setting, void* memory, detail::loop_core::time_point origin) noexcept
+      : core_(::new (memory) detail::loop_core(this, setting, origin)) {}
 
   template <class F>
   struct hook_of final : detail::unhandled_hook {

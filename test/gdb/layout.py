@@ -82,10 +82,10 @@ def loops():
     for pool, _ in pools():
         for worker in elements_of(pool["crew_"]["members_"]):
             worker = pointer(worker).dereference()
-            add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["own_loop"]["loop"]["core_"].dereference())
+            add(f"worker {int(worker['index'])} of pool {pool['facade_']}", worker["own_loop"]["core_"].dereference())
         of_flow = pool["flow_loops_"]["all_"]
         while of_flow:
-            core = of_flow["loop"]["core_"].dereference()
+            core = of_flow["core_"].dereference()
             if flows_of(core) or queued_in(core) or timers_in(core["timers_"]):
                 add(f"flows of pool {pool['facade_']}", core)
             of_flow = of_flow["next_of_all"]
@@ -187,14 +187,11 @@ def flows_of(core, running=()):
     for flow_ in running:
         if flow_["core"] == core.address:
             add(flow_.address)
-    extension = pointer(core["extensions_"]["newest_"])
-    while extension:
-        if "waiting_flows" in str(extension.dynamic_type):
-            listed = extension.cast(extension.dynamic_type)["list"]
-            while listed:
-                add(listed)
-                listed = listed["list_next"]
-        extension = pointer(extension["next"])
+    if core["extension_"]["close_"]:  # a steps::detail::waiting_flows
+        listed = core["extension_"]["memory_"].address.cast(flow.pointer().pointer()).dereference()
+        while listed:
+            add(listed)
+            listed = listed["list_next"]
     resume = symbol_address(full("steps::detail::resume"))
     for runnable in queued_in(core):
         if int(runnable["run"]) == resume or "steps::detail::resume" in plain(symbol_at(int(runnable["run"])) or ""):

@@ -4,8 +4,10 @@
 #include <exception>    // for exception_ptr, terminate
 #include <stdexcept>    // for runtime_error
 #include <string_view>  // for string_view
+#include <utility>      // for swap
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/reference_count.hpp"  // for reference_count
 
 namespace async::inline v0_1::detail {
 
@@ -21,6 +23,33 @@ class ASYNCSTEPS_SHARED explained_error : public std::runtime_error {
 struct unhandled_hook {
   virtual ~unhandled_hook() = default;
   virtual void operator()(std::exception_ptr error) = 0;
+
+  reference_count references;
+};
+
+/// Shares a hook, in one word: a pool has a loop for each flow. Null: there is none.
+class hook_ref {
+ public:
+  hook_ref() = default;
+  /// Takes the first reference of a hook made by new.
+  explicit hook_ref(unhandled_hook* made) noexcept : hook_(made) {}
+  hook_ref(const hook_ref& other) noexcept : hook_(other.hook_) {
+    if (hook_ != nullptr) hook_->references.add();
+  }
+  hook_ref& operator=(hook_ref other) noexcept {
+    std::swap(hook_, other.hook_);
+    return *this;
+  }
+  ~hook_ref() {
+    if (hook_ != nullptr && hook_->references.drop()) delete hook_;
+  }
+
+  explicit operator bool() const noexcept { return hook_ != nullptr; }
+  unhandled_hook& operator*() const noexcept { return *hook_; }
+  bool operator==(const hook_ref&) const noexcept = default;
+
+ private:
+  unhandled_hook* hook_ = nullptr;
 };
 
 /// Writes the exception's text and ends the program. The message begins with `where`.

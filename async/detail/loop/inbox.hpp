@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uintptr_t, uint32_t
+#include <cstdint>  // for uintptr_t, uint32_t, uint8_t
 
 #include "async/detail/base/atomics.hpp"  // for atomic, cell, yield_thread
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_ASSERT
@@ -148,10 +148,10 @@ class inbox {
   }
 
  private:
-  static constexpr std::uintptr_t awake = 0;
-  static constexpr std::uintptr_t closed = 1;
-  static constexpr std::uintptr_t asleep = 2;
-  static constexpr std::uintptr_t asleep_embedded = 3;
+  static constexpr std::uint8_t awake = 0;
+  static constexpr std::uint8_t closed = 1;
+  static constexpr std::uint8_t asleep = 2;
+  static constexpr std::uint8_t asleep_embedded = 3;
   static_assert(alignof(message) > asleep_embedded);
 
   static message* to_message(std::uintptr_t word) noexcept {
@@ -174,8 +174,8 @@ class inbox {
 
   atomic<std::uintptr_t> head_{awake};
   atomic<std::uint32_t> wakes_done_{0};
-  std::uintptr_t empty_ = awake;  // the word without messages: asleep_embedded after always_wake()
   std::uint32_t wakes_owed_ = 0;  // the owner's: sleeps ended by a push
+  std::uint8_t empty_ = awake;    // the word without messages: asleep_embedded after always_wake()
   bool slept_ = false;            // the owner's: sleep() has succeeded, and neither take() nor close() has followed
 };
 

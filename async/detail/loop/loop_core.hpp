@@ -3,10 +3,9 @@
 #include <algorithm>  // for min
 #include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
-#include <cstdint>    // for uint32_t
+#include <cstdint>    // for uint32_t, uint8_t
 #include <cstdio>     // for fprintf
 #include <exception>  // for exception_ptr, terminate
-#include <memory>     // for shared_ptr, unique_ptr
 #include <stdexcept>  // for logic_error
 #include <utility>    // for move, exchange
 
@@ -17,11 +16,11 @@
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/platform.hpp"         // for prefetch_for_write
 #include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/base/unhandled.hpp"        // for unhandled_hook, terminate_for
+#include "async/detail/base/unhandled.hpp"        // for hook_ref, terminate_for
 #include "async/detail/loop/biased_lock.hpp"      // for biased_lock
 #include "async/detail/loop/inbox.hpp"            // for inbox, message, recurring_message
-#include "async/detail/loop/loop_extension.hpp"   // for loop_extensions
-#include "async/detail/loop/loop_wake.hpp"        // for loop_wake
+#include "async/detail/loop/loop_extension.hpp"   // for loop_extension
+#include "async/detail/loop/loop_setting.hpp"     // for loop_setting
 #include "async/detail/loop/message_chain.hpp"    // for message_chain
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/loop/tenant_count.hpp"     // for tenant_count
@@ -64,31 +63,26 @@ class loop_core {
   /// The largest number of runnables, and of timers, that run in one turn.
   static constexpr std::uint32_t turn_limit = 256;
 
-  explicit loop_core(event_loop* loop, time_source source, task wake)
-      : loop_(loop),
-        wake_(loop_wake::by(std::move(wake))),
-        source_(source.now != nullptr ? new time_source(source) : nullptr),
-        turn_time_(read_clock()),
-        timers_(turn_time_) {
-    keep_places(60);
-    timers_.make_wheels();
-    adopt();
-  }
+  /// A loop with a thread, which sleeps in it. An empty `wake`: no other function is to be called. Throws
+  /// std::bad_alloc.
+  static loop_core& make(event_loop* loop, time_source source, task wake);
   /// For a loop_host. There may be a loop for each flow, so it allocates the 17 KiB of timer wheels only if it needs
   /// them. `origin`: that of the timer_queue in which the host arms the first deadline.
-  loop_core(event_loop* loop, loop_wake wake, time_point origin)
-      : loop_(loop), wake_(std::move(wake)), turn_time_(origin), timers_(origin) {
+  loop_core(event_loop* loop, loop_setting& setting, time_point origin) noexcept
+      : loop_(loop), setting_(&setting), timers_(origin), turn_time_(origin) {
     keep_places(1);
     adopt();
   }
   loop_core(const loop_core&) = delete;
   loop_core& operator=(const loop_core&) = delete;
+  /// By `destroy` of the setting.
+  ~loop_core() = default;
 
   // --- from any thread ---
 
   void add_ref() noexcept { references_.add(); }
   void release() noexcept {
-    if (references_.drop()) delete this;
+    if (references_.drop()) setting_->destroy(*this);
   }
 
   /// A flow has been bound to this loop, which it may use again after its end: until remove_tenant() the loop serves no
@@ -110,9 +104,9 @@ class loop_core {
     if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
       ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(this));
       if (result == inbox::pushed::wake_thread) {
-        parker_.unpark();
+        driver().sleeper.unpark();
       } else {
-        wake_();
+        setting_->wake(*this);
       }
       inbox_.woken();
     }
@@ -123,12 +117,10 @@ class loop_core {
   /// threads: see loop_entry.
   bool is_same_thread() const noexcept { return current_loop == this || owner_.is(thread_token()); }
   /// The function that tells which loop the calling thread is in, as the module knows that compiled it.
-  using view = const loop_core* (*)() noexcept;
+  using view = loop_setting::view;
   static const loop_core* current() noexcept { return current_loop; }
-  /// Before the loop is used: `v` is that of the module whose threads run turns of it.
-  void set_view(view v) noexcept { view_ = v; }
   /// True in a turn of this loop that only another module knows of, which shares nothing with this one.
-  bool is_current_elsewhere() const noexcept { return current_loop != this && view_() == this; }
+  bool is_current_elsewhere() const noexcept { return current_loop != this && setting_->current() == this; }
   /// True for the loops of pools.
   bool is_hosted() const noexcept { return hosted_; }
 
@@ -141,31 +133,30 @@ class loop_core {
   /// The time at which the clock was last read for a turn.
   time_point turn_time() const noexcept { return turn_time_; }
   event_loop& loop() const noexcept { return *loop_; }
+  loop_setting& setting() const noexcept { return *setting_; }
   /// True while the loop is being destroyed: runnables and timers only release what they hold.
   bool closing() const noexcept { return closing_; }
 
-  /// This loop's object of type T, made on first use. T is a loop_extension and is constructed from the core.
+  /// This loop's object of type T, made on first use; see loop_extension.
   template <class T>
-  T& extension() {
-    return extensions_.get<T>(*this);
+  T& extension() noexcept {
+    return extension_.get<T>();
   }
 
   /// Gives `error` to the hook, whose exceptions pass through. Without a hook, ends the program.
   void unhandled(std::exception_ptr error) {
-    if (unhandled_ == nullptr || (closing_ && !hosted_)) terminate_for(error);
-    const std::shared_ptr<unhandled_hook> hook = unhandled_;  // which may set another
+    if (!unhandled_ || (closing_ && !hosted_)) terminate_for(error);
+    const hook_ref hook = unhandled_;  // which may set another
     (*hook)(std::move(error));
   }
-  void set_unhandled(std::shared_ptr<unhandled_hook> hook) noexcept { unhandled_ = std::move(hook); }
+  void set_unhandled(hook_ref hook) noexcept { unhandled_ = std::move(hook); }
 
   // --- for the thread that drives the loop ---
 
   /// Asks for the memory of a turn.
   void prefetch() const noexcept {
     const auto* const first = reinterpret_cast<const char*>(this);
-    const auto* const own = reinterpret_cast<const char*>(&around_);
-    prefetch_for_write(first);
-    for (const char* line = own; line < first + sizeof(*this); line += cache_line) prefetch_for_write(line);
+    for (const char* line = first; line != first + sizeof(*this); line += cache_line) prefetch_for_write(line);
   }
 
   /// Makes the calling thread the owner, between turns.
@@ -183,11 +174,11 @@ class loop_core {
       fire_timers(true);
       run_ready();
     } catch (...) {
-      if (wake_) wake_();
+      if (has_embedder()) setting_->wake(*this);
       throw;
     }
     if (has_work() || inbox_.has_messages()) return {true, nanoseconds::zero()};
-    return timers_.maybe_armed() || wake_ ? rest() : cycle_result{false, nanoseconds::zero()};
+    return timers_.maybe_armed() || has_embedder() ? rest() : cycle_result{false, nanoseconds::zero()};
   }
 
   /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn.
@@ -208,12 +199,13 @@ class loop_core {
     }
   }
 
-  /// Ends the current run_until() or, if there is none, the next one. From any thread.
+  /// Ends the current run_until() or, if there is none, the next one. From any thread. Does nothing to a pool's loop.
   void stop() noexcept {
+    if (hosted_) return;
     if (current_loop == this) {
       stop_requested_ = true;
-    } else if (stop_.depart()) {
-      push(stop_);
+    } else if (driver().stop.depart()) {
+      push(driver().stop);
     }
   }
 
@@ -226,7 +218,7 @@ class loop_core {
         std::terminate();
       });
       closing_ = true;
-      extensions_.close();
+      extension_.close();
       drop_all();
       while (cancels_owed_ != 0) {  // another thread is about to push
         yield_thread();
@@ -234,9 +226,9 @@ class loop_core {
       }
       messages_.append(inbox_.close());
       drop_all();
-      extensions_.clear();
-      unhandled_.reset();
-      wake_.reset();
+      unhandled_ = hook_ref();
+      closed_ = true;
+      if (setting_->closed != nullptr) setting_->closed(*this);
     }
     disown();
   }
@@ -260,13 +252,12 @@ class loop_core {
   /// In a child of fork(): the loop's thread or pool is the parent's. Nothing runs here, and nobody may wait for it.
   bool is_left_behind() const noexcept {
     // relaxed: written while the child has one thread
-    return left_behind_ != nullptr && left_behind_->load(std::memory_order_relaxed);
+    const atomic<bool>* const where = setting_->left_behind;
+    return where != nullptr && where->load(std::memory_order_relaxed);
   }
-  /// Where to look; before another thread reaches the loop. It must outlive the loop.
-  void set_left_behind(const atomic<bool>& where) noexcept { left_behind_ = &where; }
   /// In a child of fork(), for a loop with a thread: refuses messages from here on.
   void leave_behind() noexcept {
-    left_behind_ = &forked::always;
+    setting_->left_behind = &forked::always;
     inbox_.refuse();
     if (current_loop != this) return;
     forked::note();
@@ -289,7 +280,7 @@ class loop_core {
   void owe_cancel(int change) noexcept { cancels_owed_ += change; }
 
   /// Returns unused memory to the system; returns the number of bytes.
-  std::size_t trim() noexcept { return ready_.trim() + extensions_.trim(); }
+  std::size_t trim() noexcept { return ready_.trim(); }
 
  private:
   /// Allocates the places of the first flows.
@@ -329,6 +320,7 @@ class loop_core {
     biased_lock::way way;
   };
 
+  struct driven;
   struct stop_message : recurring_message {
     explicit stop_message(loop_core& c) noexcept : recurring_message(&received), core(c) {}
     static void received(message& self, delivery) noexcept {
@@ -339,7 +331,35 @@ class loop_core {
     loop_core& core;
   };
 
-  ~loop_core() = default;
+  /// What only a loop with a thread has.
+  struct thread_setting : loop_setting {
+    thread_setting(loop_core& its, time_source its_time, task&& its_wake)
+        : time(its_time), wake_task(std::move(its_wake)), stop(its) {
+      if (wake_task) wake = [](loop_core& of) { of.driver().wake_task(); };
+      if (time.now != nullptr) source = &time;
+      current = &loop_core::current;
+      closed = [](loop_core& of) noexcept {
+        of.driver().wake = nullptr;
+        of.driver().wake_task = task();
+      };
+    }
+    const time_source time;
+    task wake_task;
+    stop_message stop;
+    parker sleeper;
+  };
+
+  loop_core(event_loop* loop, thread_setting& setting)
+      : loop_(loop), setting_(&setting), timers_(read_clock()), turn_time_(timers_.origin()) {
+    keep_places(60);
+    timers_.make_wheels();
+    adopt();
+  }
+
+  /// Of a loop with a thread.
+  thread_setting& driver() const noexcept { return static_cast<thread_setting&>(*setting_); }
+  /// Whether a loop with a thread is woken by a function.
+  bool has_embedder() const noexcept { return setting_->wake != nullptr; }
 
   loop_core& not_hosted() {
     if (hosted_) throw std::logic_error("async::event_loop: run by others than the pool that it belongs to");
@@ -354,7 +374,8 @@ class loop_core {
   }
 
   time_point read_clock() const noexcept {
-    return source_ == nullptr ? wait_clock::now() : source_->now(source_->self);
+    const time_source* const source = setting_->source;
+    return source == nullptr ? wait_clock::now() : source->now(source->self);
   }
   /// Ends a turn after which there is nothing to do at once.
   [[gnu::noinline]] cycle_result rest() {
@@ -363,20 +384,21 @@ class loop_core {
       settle_timers();
       result = {true, time_between(turn_time_, timers_.next_deadline())};
     }
-    if (wake_ && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
+    if (has_embedder() && !inbox_.sleep(true)) return {true, nanoseconds::zero()};
     return result;
   }
 
   void read_turn_time() noexcept {
     const time_point before = std::exchange(turn_time_, read_clock());
-    if (std::exchange(ran_since_clock_, 0) < clock_interval_) return;
+    const unsigned interval = clock_interval_;
+    if (std::exchange(ran_since_clock_, 0U) < interval) return;
     const bool is_late = time_between(before, turn_time_) > std::chrono::microseconds(100);
-    clock_interval_ = is_late ? clock_interval_ / 4 + 1 : (std::min)(clock_interval_ * 2, 64U);
+    clock_interval_ = static_cast<std::uint8_t>(is_late ? interval / 4 + 1 : (std::min)(interval * 2, 64U));
   }
 
   /// A thread has been in the loop between turns, and perhaps left work there.
   void entered_between_turns() noexcept {
-    if (hosted_ ? static_cast<bool>(wake_) : inbox_.rouse()) wake_();  // a closed loop has no wake_
+    if (hosted_ ? !closed_ : inbox_.rouse()) setting_->wake(*this);
   }
 
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
@@ -409,7 +431,7 @@ class loop_core {
     }
     if (!timers_.any_due()) return;
     ++ran_since_clock_;  // first, for a callback may throw
-    ran_since_clock_ += timers_.fire(turn_limit);
+    ran_since_clock_ += static_cast<std::uint32_t>(timers_.fire(turn_limit));
   }
 
   void run_ready() {
@@ -436,13 +458,13 @@ class loop_core {
     clock_interval_ = 1;  // what comes next may take long
     ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
-      parker_.park();
-    } else if (source_ == nullptr) {
-      static_cast<void>(parker_.park_until(deadline));
-    } else if (source_->skip_to != nullptr) {
-      source_->skip_to(source_->self, deadline);
+      driver().sleeper.park();
+    } else if (const time_source* const source = setting_->source; source == nullptr) {
+      static_cast<void>(driver().sleeper.park_until(deadline));
+    } else if (source->skip_to != nullptr) {
+      source->skip_to(source->self, deadline);
     } else {
-      static_cast<void>(parker_.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
+      static_cast<void>(driver().sleeper.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
     }
   }
 
@@ -458,39 +480,48 @@ class loop_core {
     }
   }
 
-  // The order keeps what other threads write two lines apart from what the owner writes in each turn.
+  // Four cache lines, since a pool has such a loop for each flow. What other threads write lies in the first one, and
+  // what the owner writes in each turn in the last ones.
 
   // Written by any thread.
-  alignas(cache_line) inbox inbox_;
-  [[no_unique_address]] biased_lock owner_;
-  parker parker_;
+  alignas(cache_line) [[no_unique_address]] inbox inbox_;
+  bool hosted_ = false;  // a loop_host drives it
+  bool closed_ = false;
   reference_count references_;
+  [[no_unique_address]] biased_lock owner_;
   tenant_count tenants_;
 
   // Rarely written.
+  std::uint32_t cancelled_flows_ = 0;
+  int cancels_owed_ = 0;
   event_loop* const loop_;
-  view view_ = &current;
-  stop_message stop_{*this};
-  std::shared_ptr<unhandled_hook> unhandled_;
-  loop_wake wake_;                                   // called by any thread, between inbox::push() and woken()
-  const std::unique_ptr<const time_source> source_;  // null: the steady clock
-  const atomic<bool>* left_behind_ = nullptr;        // null: never
+  loop_setting* const setting_;
+  hook_ref unhandled_;
+  detail::loop_extension extension_;
 
   // The owner's.
+  timer_queue<wait_clock> timers_;
   loop_core* around_ = nullptr;  // while a thread is in this loop: the loop that it was in before
   time_point turn_time_;
-  std::size_t ran_since_clock_ = 1;   // callbacks of any kind since turn_time_ was read
-  std::uint32_t clock_interval_ = 1;  // callbacks after which it is read again
-  int cancels_owed_ = 0;
-  message_chain messages_;  // taken from the inbox, not yet delivered
+  message_chain messages_;             // taken from the inbox, not yet delivered
+  std::uint32_t ran_since_clock_ = 1;  // callbacks of any kind since turn_time_ was read
+  std::uint8_t clock_interval_ = 1;    // callbacks after which it is read again
   bool stop_requested_ = false;
   bool closing_ = false;
-  bool hosted_ = false;  // a loop_host drives it
-  std::uint32_t cancelled_flows_ = 0;
   ready_queue ready_;
-  loop_extensions extensions_;
-  timer_queue<wait_clock> timers_;
 };
+
+/// A loop with a thread, and its setting.
+struct loop_core::driven : thread_setting {
+  driven(event_loop* loop, time_source its_time, task&& its_wake)
+      : thread_setting(core, its_time, std::move(its_wake)), core(loop, *this) {
+    destroy = [](loop_core& of) noexcept { delete &static_cast<driven&>(of.driver()); };
+  }
+  loop_core core;
+};
+inline loop_core& loop_core::make(event_loop* loop, time_source source, task wake) {
+  return (new driven(loop, source, std::move(wake)))->core;
+}
 
 }  // namespace detail
 }  // namespace async::inline v0_1

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <memory>   // for shared_ptr
 #include <utility>  // for exchange
 
-#include "async/detail/base/unhandled.hpp"  // for unhandled_hook
+#include "async/detail/base/unhandled.hpp"  // for hook_ref
 #include "async/detail/loop/loop_core.hpp"  // for loop_core
 
 namespace async::inline v0_1::detail {
@@ -59,10 +58,10 @@ class loop_host {
     bool has_work() noexcept { return scope_.core.has_work() || scope_.core.inbox_.has_messages(); }
     /// Whether nothing belongs to the loop: no flow, timer or message. Then its hook for unhandled exceptions is `hook`
     /// again, whatever the last flow has set.
-    bool vacate(const std::shared_ptr<unhandled_hook>& hook) noexcept {
+    bool vacate(const hook_ref& hook) noexcept {
       loop_core& core = scope_.core;
       if (!is_vacant(core)) return false;
-      if (core.unhandled_ != hook) [[unlikely]]
+      if (!(core.unhandled_ == hook)) [[unlikely]]
         core.unhandled_ = hook;
       return true;
     }
@@ -81,12 +80,12 @@ class loop_host {
     /// Cancels waiting flows. From here on, runnables and timers only release what they hold.
     void begin_close() {
       scope_.core.closing_ = true;
-      scope_.core.extensions_.close();
+      scope_.core.extension_.close();
     }
     /// Drops all work, and the work that this creates. True: there was some.
     bool drain() {
       loop_core& core = scope_.core;
-      core.extensions_.close();
+      core.extension_.close();
       bool any = false;
       while (core.has_work() || !core.timers_.empty() || core.inbox_.has_messages()) {
         any = true;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for ptrdiff_t
+#include <cstddef>  // for byte, ptrdiff_t
 #include <cstdint>  // for uint32_t
+#include <memory>   // for destroy_at
 
 #include "async/detail/base/atomics.hpp"      // for atomic
 #include "async/detail/base/config.hpp"       // for cache_line
 #include "async/detail/base/platform.hpp"     // for prefetch_for_write
+#include "async/detail/loop/loop_core.hpp"    // for loop_core
 #include "async/detail/loop/loop_host.hpp"    // for loop_host
-#include "async/detail/loop/loop_wake.hpp"    // for loop_wake
+#include "async/detail/loop/loop_setting.hpp"  // for loop_setting
 #include "async/detail/pool/loop_slot.hpp"    // for loop_slot
 #include "async/detail/pool/pool_timers.hpp"  // for pool_timers
 #include "async/event_loop.hpp"               // for event_loop
@@ -15,6 +17,18 @@
 namespace async::inline v0_1::detail {
 
 class pool_core;
+
+/// Memory for a core outside of the loop, and its setting: threads from outside may have references to the core.
+struct lone_core : loop_setting {
+  explicit lone_core(const loop_setting& its) noexcept : loop_setting(its) {
+    destroy = [](loop_core& of) noexcept {
+      auto& home = static_cast<lone_core&>(of.setting());
+      std::destroy_at(&of);
+      delete &home;
+    };
+  }
+  alignas(loop_core) std::byte memory[sizeof(loop_core)];
+};
 
 /// An event loop of a pool. No worker owns it: whenever it has work it is queued, and a worker that is free runs one
 /// turn of it. So nothing in a loop waits for a worker that is busy elsewhere, and loops spread over the workers.
@@ -24,17 +38,21 @@ class pool_core;
 ///
 /// Threads     `slot.word` says which thread has the loop; the members without another remark belong to that thread.
 /// Lifetime    until the pool's end: messages to a flow that has gone may still arrive.
-struct alignas(cache_line) hosted_loop {
-  /// `wake(address of this)` schedules the loop.
-  hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, bool of_flows,
-              loop_wake::function wake)
-      : pool(its_pool),
+struct alignas(cache_line) hosted_loop : event_loop {
+  /// `memory`: for the core, which `setting.destroy` will free.
+  hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, bool of_flows, loop_setting& setting,
+              void* memory) noexcept
+      : event_loop(setting, memory, timers.origin()),
+        pool(its_pool),
         slot(its_slot),
         is_for_flows(of_flows),
-        loop(loop_wake(wake, this), timers.origin()),
-        host(core_of(loop)) {
+        host(core_of(*this)) {
     slot.loop = this;
   }
+  /// A worker's.
+  hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, lone_core& home) noexcept
+      : hosted_loop(its_pool, its_slot, timers, false, home, home.memory) {}
+  static hosted_loop& of(loop_core& core) noexcept { return static_cast<hosted_loop&>(core.loop()); }
 
   loop_core& core() const noexcept { return host.core(); }
 
@@ -57,7 +75,6 @@ struct alignas(cache_line) hosted_loop {
   std::uint32_t ran_on = 0;           // the worker of the last turn, by its number plus one; 0: none
   hosted_loop* next_spare = nullptr;  // the next in a list of spare loops
   hosted_loop* next_of_all = nullptr;
-  event_loop loop;
   loop_host host;
 
  private:

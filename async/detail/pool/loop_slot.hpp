@@ -16,8 +16,8 @@ struct hosted_loop;
 /// The slots of a pool's flows lie next to each other, apart from the loops. So the timers of 50,000 flows take 3 MiB,
 /// which a processor keeps in its cache, and not a cache miss for each timer that is armed, moved or fired.
 struct alignas(cache_line) loop_slot : pool_timers::alarm {
-  hosted_loop* loop = nullptr;  // set by its constructor; before that, of a slot for a flow: memory for it
-  loop_slot* behind = nullptr;  // the next in the backlog or, of a slot without a loop, in the list of those
+  hosted_loop* loop = nullptr;  // set by its constructor
+  loop_slot* behind = nullptr;  // the next in the backlog
   turn_word word;
   atomic<bool> is_due{false};  // its alarm has fired: the next turn looks at the clock
   // Where it is queued. Written by the thread that has the loop in a turn, read by the one that has scheduled it.

@@ -357,7 +357,7 @@ class pool_core {
     const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
     const bool is_own = own != nullptr && own->index == index;
     if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
-    return crew_.loop(index).loop;
+    return crew_.loop(index);
   }
 
   /// A thread of the pool enters or leaves a blocking_section. False: it has not entered, and does not leave.
@@ -475,7 +475,8 @@ class pool_core {
   // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
 
   class loop_turn;
-  static void schedule(void* loop) noexcept;
+  static void schedule(loop_core& loop) noexcept;
+  loop_setting setting_of_loops() const noexcept;
   void enqueue(loop_slot& s) noexcept;
   void enqueue_with_priority(loop_slot& s) noexcept;
   hosted_loop* take_any_loop(worker& w) noexcept;
@@ -591,7 +592,7 @@ class pool_core {
   pool_timers timers_{wait_clock::now()};
   loop_watch watch_;
   flow_watch flows_;
-  std::shared_ptr<unhandled_hook> loops_unhandled_;
+  hook_ref loops_unhandled_;
   worker_crew crew_;  // last: its threads use all other members
 };
 

@@ -26,10 +26,14 @@ namespace async::inline v0_1::detail {
 
 // --- queues -------------------------------------------------------------------------------------------------------
 
-/// By loop_wake.
-inline void pool_core::schedule(void* loop) noexcept {
-  auto& h = *static_cast<hosted_loop*>(loop);
+/// By loop_setting::wake.
+inline void pool_core::schedule(loop_core& loop) noexcept {
+  hosted_loop& h = hosted_loop::of(loop);
   if (h.slot.word.schedule()) h.pool.enqueue(h.slot);
+}
+
+inline loop_setting pool_core::setting_of_loops() const noexcept {
+  return {.wake = &schedule, .current = registered_.current_loop, .left_behind = &is_left_behind_};
 }
 
 /// Queues a loop that this thread has scheduled.
@@ -130,11 +134,8 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
     }
     flow_loops_.give(*h);  // a message to its last flow has come late
   }
-  h = flow_loops_.make(*this, timers_, &schedule, loops_unhandled_);
-  if (h == nullptr) return nullptr;
-  h->core().set_view(registered_.current_loop);
-  h->core().set_left_behind(is_left_behind_);
-  return h->slot.word.try_begin() ? h : nullptr;
+  h = flow_loops_.make(*this, timers_, setting_of_loops(), loops_unhandled_);
+  return h != nullptr && h->slot.word.try_begin() ? h : nullptr;
 }
 
 /// Makes the loops spare whose tenants have gone since their last turns.

@@ -102,8 +102,9 @@ class clock_look {
 /// It outlives the thread, and gets another one when the pool grows again. So worker number `index` is always the same
 /// object.
 struct worker : participant {
-  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers, loop_wake::function wake)
-      : participant(owner, number, this, s), own_loop(owner, own_slot, timers, false, wake) {}
+  /// Throws std::bad_alloc.
+  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers, const loop_setting& setting)
+      : participant(owner, number, this, s), own_loop(owner, own_slot, timers, *new lone_core(setting)) {}
 
   static constexpr std::uint8_t exit_request = 1;       // the crew asks the thread to end
   static constexpr std::uint8_t discard_request = 2;    // the pool discards its tasks

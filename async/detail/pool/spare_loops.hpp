@@ -2,14 +2,17 @@
 #pragma once
 #include <algorithm>  // for max
 #include <cstddef>    // for size_t, byte
-#include <memory>     // for shared_ptr, destroy_at
+#include <memory>     // for destroy_at
 #include <mutex>      // for mutex, lock_guard
 #include <new>        // for nothrow, placement new
 #include <utility>    // for exchange
 
-#include "async/detail/base/unhandled.hpp"    // for unhandled_hook
-#include "async/detail/pool/hosted_loop.hpp"  // for hosted_loop
-#include "async/detail/pool/loop_slot.hpp"    // for loop_slot
+#include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/base/unhandled.hpp"        // for hook_ref
+#include "async/detail/loop/loop_core.hpp"        // for loop_core
+#include "async/detail/loop/loop_setting.hpp"     // for loop_setting
+#include "async/detail/pool/hosted_loop.hpp"      // for hosted_loop
+#include "async/detail/pool/loop_slot.hpp"        // for loop_slot
 
 namespace async::inline v0_1::detail {
 
@@ -49,7 +52,7 @@ class flow_loops {
   flow_loops& operator=(const flow_loops&) = delete;
   ~flow_loops() {
     while (all_ != nullptr) std::destroy_at(std::exchange(all_, all_->next_of_all));
-    while (blocks_ != nullptr) delete std::exchange(blocks_, blocks_->next);
+    while (blocks_ != nullptr) std::exchange(blocks_, blocks_->next)->release();
   }
 
   /// A loop without a flow, oldest first; null: there is none.
@@ -68,26 +71,20 @@ class flow_loops {
     end_of_spare_ = &h.next_spare;
   }
   /// A new one, which rests. Null: there is no memory, or close() has been called.
-  hosted_loop* make(pool_core& pool, const pool_timers& timers, loop_wake::function wake,
-                    const std::shared_ptr<unhandled_hook>& hook) noexcept {
-    loop_slot* const slot = take_slot();
-    if (slot == nullptr) return nullptr;
-    void* const memory = slot->loop;
-    try {
-      auto* const made = ::new (memory) hosted_loop(pool, *slot, timers, true, wake);
-      made->core().set_unhandled(hook);
-      const std::lock_guard lock(mutex_);
-      if (is_closed_) {
-        std::destroy_at(made);
-        return nullptr;
-      }
-      made->next_of_all = std::exchange(all_, made);
-      ++made_;
-      return made;
-    } catch (...) {
-      give_slot(*slot);
-      return nullptr;
+  hosted_loop* make(pool_core& pool, const pool_timers& timers, const loop_setting& setting,
+                    const hook_ref& hook) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return nullptr;
+    if (blocks_ == nullptr || blocks_->used == block::count) {
+      auto* const fresh = new (std::nothrow) block(setting);
+      if (fresh == nullptr) return nullptr;
+      fresh->next = std::exchange(blocks_, fresh);
     }
+    hosted_loop& made = blocks_->make(pool, timers);
+    made.core().set_unhandled(hook);
+    made.next_of_all = std::exchange(all_, &made);
+    ++made_;
+    return &made;
   }
 
   /// From here on no loops are made.
@@ -122,41 +119,44 @@ class flow_loops {
  private:
   static constexpr std::size_t least_to_review = 64;
 
-  /// Slots, and memory for the loops that they will have.
-  struct block_of_slots {
+  /// Memory for loops, with their slots and the setting that they share. It stays until the last of them has gone, to
+  /// which threads from outside may have references.
+  struct block : loop_setting {
     static constexpr std::size_t count = 64;
-    loop_slot places[count];
-    alignas(hosted_loop) std::byte loops[count][sizeof(hosted_loop)];
-    block_of_slots* next = nullptr;
-  };
 
-  /// Null: there is no memory.
-  loop_slot* take_slot() noexcept {
-    const std::lock_guard lock(mutex_);
-    if (free_slots_ == nullptr) {
-      auto* const block = new (std::nothrow) block_of_slots;
-      if (block == nullptr) return nullptr;
-      block->next = std::exchange(blocks_, block);
-      for (std::size_t i = block_of_slots::count; i-- != 0;) {
-        block->places[i].loop = reinterpret_cast<hosted_loop*>(&block->loops[i]);
-        link(block->places[i]);
-      }
+    explicit block(const loop_setting& its) noexcept : loop_setting(its) {
+      destroy = [](loop_core& of) noexcept {
+        auto& home = static_cast<block&>(of.setting());
+        std::destroy_at(&of);
+        home.release();
+      };
     }
-    return std::exchange(free_slots_, free_slots_->behind);
-  }
-  void give_slot(loop_slot& slot) noexcept {
-    const std::lock_guard lock(mutex_);
-    link(slot);
-  }
-  void link(loop_slot& slot) noexcept { slot.behind = std::exchange(free_slots_, &slot); }
+    /// While `used` is not `count`.
+    hosted_loop& make(pool_core& pool, const pool_timers& timers) noexcept {
+      const std::size_t i = used++;
+      references.add();
+      return *::new (static_cast<void*>(loops[i].host)) hosted_loop(pool, slots[i], timers, true, *this, loops[i].core);
+    }
+    void release() noexcept {
+      if (references.drop()) delete this;
+    }
+
+    loop_slot slots[count];
+    struct {
+      alignas(hosted_loop) std::byte host[sizeof(hosted_loop)];
+      alignas(loop_core) std::byte core[sizeof(loop_core)];
+    } loops[count];
+    std::size_t used = 0;
+    reference_count references;  // one for each core, and that of the list of blocks
+    block* next = nullptr;
+  };
 
   std::mutex mutex_;
   bool is_closed_ = false;  // guarded by the mutex, as is what follows
   std::size_t made_ = 0;
   std::size_t next_review_ = least_to_review;
   hosted_loop* all_ = nullptr;
-  block_of_slots* blocks_ = nullptr;
-  loop_slot* free_slots_ = nullptr;
+  block* blocks_ = nullptr;  // newest first: only that one has room
   hosted_loop* first_spare_ = nullptr;
   hosted_loop** end_of_spare_ = &first_spare_;
 };

@@ -35,15 +35,15 @@ class worker_crew {
   static constexpr std::size_t most_sections = 512;  // more than these want no worker
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
-  /// `prepare` first; its loop calls `wake` when it has work.
+  /// `prepare` first; its loop has `setting`.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
-              loop_wake::function wake, void (*prepare)(worker&))
+              const loop_setting& setting, void (*prepare)(worker&))
       : pool_(pool),
         sleepers_(all),
         quiescence_(counts),
         timers_(timers),
         body_(body),
-        wake_(wake),
+        setting_(setting),
         prepare_(prepare) {}
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
@@ -236,7 +236,7 @@ class worker_crew {
     while (members_.size() < count) {
       const std::size_t known = members_.size();
       members_.reserve(known + 1);
-      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, wake_);
+      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, setting_);
       prepare_(*fresh);
       fresh->requests.store(lasting_requests_, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
       all_.reserve_one();
@@ -280,7 +280,7 @@ class worker_crew {
   quiescence& quiescence_;
   const pool_timers& timers_;
   void (*const body_)(worker&);
-  const loop_wake::function wake_;
+  const loop_setting setting_;
   void (*const prepare_)(worker&);
   published_list<worker> all_;          // written under the mutex
   atomic<std::size_t> wanted_{0};       // written under the mutex

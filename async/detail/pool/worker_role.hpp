@@ -268,18 +268,14 @@ inline pool_core::pool_core(threadpool_options options, threadpool& facade)
       hooks_(std::move(options)),
       registered_(*this, [](pool_core& self) noexcept { self.leave_behind(); }),
       crew_(
-          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, &schedule,
-          [](worker& w) {
-            w.own_loop.core().set_unhandled(w.pool.loops_unhandled_);
-            w.own_loop.core().set_view(w.pool.registered_.current_loop);
-            w.own_loop.core().set_left_behind(w.pool.is_left_behind_);
-          }) {
+          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, setting_of_loops(),
+          [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
   struct to_pool final : unhandled_hook {
     explicit to_pool(pool_core& p) noexcept : pool(p) {}
     void operator()(std::exception_ptr error) override { pool.unhandled(std::move(error)); }
     pool_core& pool;
   };
-  loops_unhandled_ = std::make_shared<to_pool>(*this);
+  loops_unhandled_ = hook_ref(new to_pool(*this));
   pool_registry::instance().add(registered_);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/config.hpp"      // for ASYNCSTEPS_SHARED
-#include "async/detail/loop/loop_core.hpp"   // for loop_core, loop_extension
+#include "async/detail/loop/loop_core.hpp"   // for loop_core
 #include "steps/detail/flow/flow.hpp"        // for flow
 #include "steps/detail/flow/flow_state.hpp"  // for verdict
 
@@ -9,23 +8,18 @@
 namespace steps::inline v0_1::detail {
 
 /// The root flows of a loop that have waited. They are cancelled when the loop is destroyed.
-struct ASYNCSTEPS_SHARED waiting_flows final : async::detail::loop_extension {
-  explicit waiting_flows(async::detail::loop_core&) noexcept {}
-  void close() noexcept override;
+struct waiting_flows {
+  void close() noexcept;
 
   flow* list = nullptr;
 };
 
 inline void enlist(flow& f) noexcept {
-  try {
-    flow*& list = f.core->extension<waiting_flows>().list;
-    f.list_next = list;
-    f.list_prev = &list;
-    if (list != nullptr) list->list_prev = &f.list_next;
-    list = &f;
-  } catch (...) {  // without memory for the list's head the flow waits until its owner cancels it
-    return;
-  }
+  flow*& list = f.core->extension<waiting_flows>().list;
+  f.list_next = list;
+  f.list_prev = &list;
+  if (list != nullptr) list->list_prev = &f.list_next;
+  list = &f;
 }
 inline void unlist(flow& f) noexcept {
   if (f.list_prev == nullptr) return;
