@@ -61,7 +61,8 @@ class event_loop {
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
   /// Makes a loop with another time source.
-  explicit event_loop(time_source time, task wake = {}) : core_(&detail::loop_core::make(this, time, std::move(wake))) {}
+  explicit event_loop(time_source time, task wake = {})
+      : core_(&detail::loop_core::make(this, time, std::move(wake))) {}
 
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
@@ -142,7 +143,7 @@ class event_loop {
 
   /// For the loops of a pool, see loop_core. `memory`: for the core.
   event_loop(detail::loop_setting& setting, void* memory, detail::loop_core::time_point origin) noexcept
-      : core_(::new (memory) detail::loop_core(this, setting, origin)) {}
+      : core_(::new(memory) detail::loop_core(this, setting, origin)) {}
 
   template <class F>
   struct hook_of final : detail::unhandled_hook {

@@ -2,7 +2,7 @@
 #pragma once
 #include <atomic>   // for atomic
 #include <cstddef>  // for size_t
-#include <cstdlib>  // for malloc, free
+#include <cstdlib>  // for malloc, free, posix_memalign
 #include <limits>   // for numeric_limits
 #include <memory>   // for align
 #include <new>      // for bad_alloc, align_val_t
@@ -47,6 +47,14 @@ inline bool must_fail() noexcept {
   return false;
 }
 
+#if defined(__unix__) || defined(__APPLE__)
+/// Memory for more than the default alignment.
+inline void* allocate_aligned(std::size_t size, std::size_t alignment) noexcept {
+  void* memory = nullptr;
+  return ::posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
+}
+inline void free_aligned(void* memory) noexcept { std::free(memory); }
+#else
 /// Memory for more than the default alignment, from malloc(), whose pointer lies before it.
 inline void* allocate_aligned(std::size_t size, std::size_t alignment) noexcept {
   std::size_t space = size + alignment;
@@ -57,6 +65,8 @@ inline void* allocate_aligned(std::size_t size, std::size_t alignment) noexcept 
   static_cast<void**>(memory)[-1] = block;
   return memory;
 }
+inline void free_aligned(void* memory) noexcept { std::free(static_cast<void**>(memory)[-1]); }
+#endif
 
 inline bool is_default(std::size_t alignment) noexcept { return alignment <= alignof(std::max_align_t); }
 
@@ -86,7 +96,7 @@ inline void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
 [[gnu::noinline]] inline void release(void* memory, std::size_t alignment) noexcept {
   if (memory == nullptr) return;
   live.fetch_sub(1, std::memory_order_relaxed);
-  std::free(is_default(alignment) ? memory : static_cast<void**>(memory)[-1]);
+  is_default(alignment) ? std::free(memory) : free_aligned(memory);
 }
 
 }  // namespace alloc

@@ -15,10 +15,11 @@
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
 /// Blocks come in classes of whole cache lines up to block_limit. Larger or more strictly aligned requests go to
-/// large_blocks or to operator new. Small blocks are aligned to cache lines and lie in block_groups; larger ones are not,
-/// because malloc would need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class. Threads exchange
-/// full and empty magazines with one process-wide depot, so that memory freed by a consumer returns to its producer 32
-/// blocks at a time. A free block is never written to, which saves the freeing thread a cache miss.
+/// large_blocks or to operator new. Small blocks are aligned to cache lines and lie in block_groups; larger ones are
+/// not, because malloc would need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks)
+/// a class. Threads exchange full and empty magazines with one process-wide depot, so that memory freed by a consumer
+/// returns to its producer 32 blocks at a time. A free block is never written to, which saves the freeing thread a
+/// cache miss.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.

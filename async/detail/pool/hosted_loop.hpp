@@ -4,15 +4,15 @@
 #include <cstdint>  // for uint32_t
 #include <memory>   // for destroy_at
 
-#include "async/detail/base/atomics.hpp"      // for atomic
-#include "async/detail/base/config.hpp"       // for cache_line
-#include "async/detail/base/platform.hpp"     // for prefetch_for_write
-#include "async/detail/loop/loop_core.hpp"    // for loop_core
-#include "async/detail/loop/loop_host.hpp"    // for loop_host
+#include "async/detail/base/atomics.hpp"       // for atomic
+#include "async/detail/base/config.hpp"        // for cache_line
+#include "async/detail/base/platform.hpp"      // for prefetch_for_write
+#include "async/detail/loop/loop_core.hpp"     // for loop_core
+#include "async/detail/loop/loop_host.hpp"     // for loop_host
 #include "async/detail/loop/loop_setting.hpp"  // for loop_setting
-#include "async/detail/pool/loop_slot.hpp"    // for loop_slot
-#include "async/detail/pool/pool_timers.hpp"  // for pool_timers
-#include "async/event_loop.hpp"               // for event_loop
+#include "async/detail/pool/loop_slot.hpp"     // for loop_slot
+#include "async/detail/pool/pool_timers.hpp"   // for pool_timers
+#include "async/event_loop.hpp"                // for event_loop
 
 namespace async::inline v0_1::detail {
 

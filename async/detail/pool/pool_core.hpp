@@ -5,7 +5,7 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <exception>  // for exception_ptr
-#include <memory>     // for unique_ptr, shared_ptr
+#include <memory>     // for unique_ptr
 #include <mutex>      // for mutex
 #include <stdexcept>  // for out_of_range
 #include <utility>    // for exchange, forward, move

@@ -3,7 +3,6 @@
 #include <chrono>     // for time_point
 #include <cstdint>    // for uint32_t
 #include <exception>  // for exception_ptr
-#include <memory>     // for make_shared
 #include <utility>    // for exchange, move
 
 #include "async/detail/base/forks.hpp"            // for forked::note

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/loop/loop_core.hpp"   // for loop_core
 #include "steps/detail/flow/flow.hpp"        // for flow
 #include "steps/detail/flow/flow_state.hpp"  // for verdict
 
