@@ -5,9 +5,12 @@
 #include <chrono>       // for ceil, milliseconds, seconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
+#include <functional>   // for function
+#include <new>          // for bad_alloc
 #include <string>       // for string
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple
+#include <type_traits>  // for is_same_v
 #include <utility>      // for move
 
 #include "async/event_loop.hpp"  // for event_loop
@@ -42,23 +45,24 @@
 /// - IAsyncTool::iterate() gives its delay in nanoseconds: call that of ri::AsyncTool, which gives milliseconds.
 /// - A Throttle's period begins with the first entry, not with the construction. The limit is the same. Where work has
 ///   to begin at fixed moments, write asi.every(period, f).
-/// - The infos of DefenseRejected are other texts: compare the code.
 /// - error() from outside of step functions throws as there, but the handler runs in the loop's next turn, not within
 ///   the call: move what follows the call into the handler, or into an immediate() after it.
 /// - In unhandled-error hooks std::current_exception() is null: state().last_exception() has the exception.
+/// - A root is false while it executes, also a NitroSteps, which is always true there: in a step ask its own `asi`.
 /// - `bool ok = asi;` and the same of handles need a static_cast<bool>; `if (asi)` does not.
 /// - error_info() is a view that converts to std::string; LoopLabel has view() instead of a conversion to const char*.
 /// - Nested names of the API's own machinery are not there. Instead of ExecPass, ErrorPass, CancelPass and
-///   ExecHandler take any callable by a template parameter, or a std::function; instead of Callback and CallbackPass an
-///   async::task. Instead of IAsyncTool::milliseconds write std::chrono::milliseconds, of IAsyncTool::CycleResult
-///   ri::AsyncTool::CycleResult, of Mutex::size_type std::size_t, of BaseState::key_type std::string. StateMap has no
-///   other form: use state().
+///   ExecHandler take any callable by a template parameter, or a std::function; instead of CallbackPass an async::task,
+///   of IAsyncTool::Callback an ri::AsyncTool::Callback. Instead of IAsyncTool::milliseconds write
+///   std::chrono::milliseconds, of IAsyncTool::CycleResult ri::AsyncTool::CycleResult, of BaseState::key_type
+///   std::string. StateMap has no other form: use state().
 /// - Instead of asyncsteps::UnwindException catch and rethrow `...`. Omit shrink_to_fit(): release_memory() of the tool
 ///   gives memory back. Instead of Throttle::reset() make a new one.
 /// - The binary interface is in steps/interop/binary.hpp. Instead of asi.binary() write steps::interop::binary(asi),
 ///   instead of asi.wrap(bsi) write steps::interop::wrap(*bsi, args, f): f adds the steps.
-/// - Not there: memory pools, stats(), sync_root_id(), IEventEmitter and ISpec; nor copyFrom(), which FTN12 deprecates:
-///   write a function that adds the steps.
+/// - Not there: allocate() of memory pools (write new), sync_root_id(), IEventEmitter and ISpec; stats(): the numbers
+///   describe the memory of that implementation, so omit what reads them; nor copyFrom(), which FTN12 deprecates: write
+///   a function that adds the steps, and call it with each flow that is to have them.
 /// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
 ///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
 ///   all into the object.
@@ -119,12 +123,30 @@ using State = steps::State;
 using LoopLabel = steps::LoopLabel;
 }  // namespace asyncsteps
 
+/// Memory that can be given back; see ri::AsyncTool::mem_pool().
+class IMemPool {
+ public:
+  IMemPool() = default;
+  IMemPool(const IMemPool&) = delete;
+  IMemPool& operator=(const IMemPool&) = delete;
+  virtual void release_memory() noexcept = 0;
+
+ protected:
+  ~IMemPool() = default;
+};
+/// Accepted and not needed: memory is recycled per thread without a lock.
+struct GlobalMemPool {
+  static void set_thread_default(IMemPool&) noexcept {}
+  static void reset_thread_default() noexcept {}
+};
+
 /// The implementations.
 namespace ri {
 
 /// An event loop with a thread of its own, or driven by iterate() when it is given a callback.
 class AsyncTool : public steps::AsyncTool {
  public:
+  using Callback = std::function<void()>;
   using PokeCallback = async::task;
   /// Accepted and not needed: memory is recycled per thread without a lock.
   struct Params {
@@ -146,11 +168,33 @@ class AsyncTool : public steps::AsyncTool {
   AsyncTool(async::task poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
   AsyncTool(async::task poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
 
-  /// See steps::AsyncTool::iterate().
+  /// See steps::AsyncTool::iterate(). A timer may be 65.536 microseconds late; these are not worth another millisecond.
   CycleResult iterate() {
+    constexpr std::chrono::nanoseconds tick(65'536);
     const auto result = steps::AsyncTool::iterate();
-    return {result.have_work, std::chrono::ceil<std::chrono::milliseconds>(result.delay)};
+    return {result.have_work,
+            std::chrono::ceil<std::chrono::milliseconds>((std::max)(result.delay - tick, std::chrono::nanoseconds(0)))};
   }
+
+  /// Accepted and not needed: a size of objects.
+  IMemPool& mem_pool(std::size_t = 1, bool = false) noexcept { return pool_; }
+
+ private:
+  class tool_memory final : public IMemPool {
+   public:
+    explicit tool_memory(AsyncTool& tool) noexcept : tool_(tool) {}
+    void release_memory() noexcept override {
+      try {
+        tool_.release_memory();
+      } catch (const std::bad_alloc&) {
+        return;
+      }
+    }
+
+   private:
+    AsyncTool& tool_;
+  };
+  tool_memory pool_{*this};
 };
 
 using AsyncSteps = steps::AsyncSteps;
@@ -198,12 +242,9 @@ struct nitro_steps<std::tuple<Known...>, First, Rest...> : nitro_steps<std::tupl
 template <class... Limits>
 using NitroSteps = typename detail::nitro_steps<std::tuple<>, Limits...>::type;
 
-using Mutex = steps::Mutex;
-using ThreadlessMutex = steps::Mutex;
-
 namespace detail {
 
-/// A sync object of namespace steps under another constructor.
+/// A sync object of namespace steps under another constructor, with the infos of the FutoIn implementation.
 template <class Object>
 class wrapped : public ISync {
  public:
@@ -218,7 +259,10 @@ class wrapped : public ISync {
   void end_wait(::steps::detail::sync_waiter& waiter) noexcept final { object_.end_wait(waiter); }
   void leave(bool nested) noexcept final { object_.leave(nested); }
   bool withdraw(::steps::detail::sync_waiter& waiter) noexcept final { return object_.withdraw(waiter); }
-  std::string_view explain(entry why) const noexcept final { return object_.explain(why); }
+  std::string_view explain(entry why) const noexcept final {
+    const bool is_over_rate = std::is_same_v<Object, steps::Throttle> || why == entry::over_rate;
+    return is_over_rate ? "Throttle queue limit" : "Mutex queue limit";
+  }
 
  protected:
   template <class... A>
@@ -230,6 +274,14 @@ class wrapped : public ISync {
 };
 
 }  // namespace detail
+
+/// A steps::Mutex.
+class Mutex final : public detail::wrapped<steps::Mutex> {
+ public:
+  Mutex() noexcept : Mutex(1) {}
+  explicit Mutex(std::size_t max, std::size_t queue_max = steps::Mutex::unlimited) noexcept : wrapped(max, queue_max) {}
+};
+using ThreadlessMutex = Mutex;
 
 /// A steps::Limiter with the defaults of FTN12 2.5: one flow inside, one a second, and no queue.
 class Limiter final : public detail::wrapped<steps::Limiter> {
