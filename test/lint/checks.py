@@ -316,12 +316,13 @@ COMPILER_WORD = re.compile(
     r"|__declspec|__stdcall)\b"
 )
 COMPILER_TEST = re.compile(r"__GNUC__|__clang__|_MSC_VER|_WIN32|ASYNCSTEPS_ON_WINDOWS|__aarch64__|__x86_64__")
+FUTOIN = "steps/interop/futoin.hpp"  # whose API has it
 BANNED = [
     (r"\batomic_thread_fence\b", "a fence outside platform.hpp: use light_fence() and heavy_fence()", PLATFORM),
     (r"\bhardware_(?:destructive|constructive)_interference_size\b", "use async::detail::cache_line or no_sharing", ""),
     (r"\bstd::(?:counting|binary)_semaphore\b", "libstdc++ 12's semaphores can miss a wake-up", ""),
     (r"\bstd::jthread\b", "libc++ before 20 has no jthread", ""),
-    (r"\bstd::function\b", "it needs copyable callables: use async::task or a template parameter", ""),
+    (r"\bstd::function\b", "it needs copyable callables: use async::task or a template parameter", FUTOIN),
     (r"\b(?:NDEBUG\b|assert\s*\()", "it could change layouts: use ASYNCSTEPS_ASSERT", CONFIG),
     (r"\bmemory_order(?:_|::)consume\b", "memory_order_consume is not used", ""),
     (r"\busing\s+namespace\s+(?!std::(?:chrono_)?literals)", "a using directive in a header", ""),
