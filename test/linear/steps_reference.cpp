@@ -113,7 +113,7 @@ void compare_on_pool(std::size_t trees) {
   async::threadpool pool(2), outside(1);
   const disturbance others(pool);
   std::atomic<std::uint64_t> next{0};
-  std::atomic<std::size_t> compared{0}, wrong{0};
+  std::atomic<std::size_t> compared{0}, wrong{0}, with_race{0}, with_semaphore{0};
   testing::run_threads(4, [&](std::size_t) {
     for (std::uint64_t n = next++; n < trees && wrong == 0; n = next++) {
       const std::uint64_t seed = testing::seed() + n;
@@ -126,6 +126,10 @@ void compare_on_pool(std::size_t trees) {
       const history wanted = by_flow(log);
       const history got = by_flow(normalized(player<Flow, steps::Mutex, on_pool>(program, pool, outside).run()));
       ++compared;
+      if (untimed::has(program.steps, [](const node& of) { return of.what == kind::race && of.sub.size() > 1; }))
+        ++with_race;
+      if (untimed::has(program.steps, [](const node& of) { return of.what == kind::sync && of.mutex >= mutexes; }))
+        ++with_semaphore;
       if (got == wanted) continue;
       ++wrong;
       INFO("tree of seed ", seed, ":\n", to_string(program), "wanted:\n", to_string(wanted), "got:\n", to_string(got));
@@ -133,6 +137,8 @@ void compare_on_pool(std::size_t trees) {
     }
   });
   CHECK(compared > trees / 2);
+  CHECK(with_race > trees / 20);
+  CHECK(with_semaphore > trees / 20);
   std::printf("count: %zu step programs compared on a pool\n", compared.load());
 }
 
