@@ -62,7 +62,7 @@
 ///   instead of asi.wrap(bsi) write steps::interop::wrap(*bsi, args, f): f adds the steps.
 /// - Not there: allocate() of memory pools (write new), sync_root_id(), IEventEmitter and ISpec; stats(): the numbers
 ///   describe the memory of that implementation, so omit what reads them; nor copyFrom(), which FTN12 deprecates: write
-///   a function that adds the steps, and call it with each flow that is to have them.
+///   a function that adds the steps and sets the state that is missing, and call it for each flow that is to have them.
 /// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
 ///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
 ///   all into the object.
