@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/pool/participant.hpp"  // for participant
-#include "async/detail/pool/seat.hpp"         // for this_home
-#include "async/detail/wait/pool_wait.hpp"    // for enter_section
+#include "async/detail/pool/participant.hpp"     // for participant
+#include "async/detail/pool/seat.hpp"            // for this_home
+#include "async/detail/wait/pool_functions.hpp"  // for enter_section
 
 namespace async::inline v0_1 {
 

@@ -25,10 +25,8 @@
 #include "async/detail/future/future_watch.hpp"  // for is_ready
 #include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/detail/pool/pool_queues.hpp"     // for trim, stats, submit_with
 #include "async/detail/pool/seat.hpp"            // for pool_registry
-#include "async/detail/pool/worker_role.hpp"     // exports pool_core
-#include "async/detail/wait/pool_wait.hpp"       // for wait_until
+#include "async/detail/wait/pool_functions.hpp"  // for pool_core
 #include "async/detail/wait/visit.hpp"           // for visit
 #include "async/errors.hpp"                      // for discard_t
 #include "async/future.hpp"                      // for future

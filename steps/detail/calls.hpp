@@ -6,6 +6,7 @@
 #include <string_view>  // for string_view
 #include <utility>      // for exchange, forward
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/future.hpp"                     // for future
@@ -34,23 +35,7 @@ template <class Face>
 
 /// The parent of a step that is added to any other step: the step itself, or the root level. Null: the mistake is
 /// known, or an error is under way and the new step is dropped.
-[[gnu::noinline]] inline step* level_of(step& s) {
-  flow& f = *s.flow_;
-  if ((s.flags_ & record_flag::is_root) != 0) {
-    if (f.is_known_to_execute()) {
-      misuse_anywhere(f, "add() to the root of a flow that executes");
-      return nullptr;
-    }
-    return begin_anew(f) ? &f.root : nullptr;
-  }
-  if (f.run_by == &s) {
-    if (f.is_open()) return &s;
-    if (f.has_succeeded()) misuse(f, "add() after success()");
-    return nullptr;
-  }
-  misuse_anywhere(f, "add() to a step that is not running");
-  return nullptr;
-}
+step* level_of(step& s);
 
 /// Marks a break or continue at the running step.
 template <class Face>
@@ -134,18 +119,7 @@ struct cancel_places {
   scope* present = nullptr;
   scope* spare = nullptr;
 };
-[[gnu::noinline]] inline cancel_places cancel_places_of(const flow& f, const step& s, std::size_t size,
-                                                        std::size_t align) noexcept {
-  cancel_places found;
-  for (scope* at = f.scopes; at != nullptr && at->holder == &s; at = at->outer) {
-    if (at->ops != nullptr) {
-      if (at->ops->what == scope_ops::kind::cancel) found.present = at;
-    } else if (at->size_ >= size && reinterpret_cast<std::uintptr_t>(at) % align == 0) {
-      found.spare = at;
-    }
-  }
-  return found;
-}
+cancel_places cancel_places_of(const flow& f, const step& s, std::size_t size, std::size_t align) noexcept;
 
 /// Makes a scope in the memory of one that has been left. On an exception nothing has changed.
 template <class T, class... Args>
@@ -251,5 +225,38 @@ async::future<T> execute_with_promise(step& s) {
     throw;
   }
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION step* level_of(step& s) {
+  flow& f = *s.flow_;
+  if ((s.flags_ & record_flag::is_root) != 0) {
+    if (f.is_known_to_execute()) {
+      misuse_anywhere(f, "add() to the root of a flow that executes");
+      return nullptr;
+    }
+    return begin_anew(f) ? &f.root : nullptr;
+  }
+  if (f.run_by == &s) {
+    if (f.is_open()) return &s;
+    if (f.has_succeeded()) misuse(f, "add() after success()");
+    return nullptr;
+  }
+  misuse_anywhere(f, "add() to a step that is not running");
+  return nullptr;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION cancel_places cancel_places_of(const flow& f, const step& s, std::size_t size,
+                                                                     std::size_t align) noexcept {
+  cancel_places found;
+  for (scope* at = f.scopes; at != nullptr && at->holder == &s; at = at->outer) {
+    if (at->ops != nullptr) {
+      if (at->ops->what == scope_ops::kind::cancel) found.present = at;
+    } else if (at->size_ >= size && reinterpret_cast<std::uintptr_t>(at) % align == 0) {
+      found.spare = at;
+    }
+  }
+  return found;
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -160,57 +160,11 @@ inline bool open_cache() {
 }
 
 /// The loaded magazine is empty or missing: the spare, else one from the depot, else a new block.
-[[gnu::noinline]] inline void* allocate_slow(std::size_t index) {
-  if (cache.spare[index] != nullptr && cache.spare[index]->count != 0) {
-    magazine* const m = cache.spare[index];
-    cache.spare[index] = cache.loaded[index];
-    cache.loaded[index] = m;
-    return m->free_blocks[--m->count];
-  }
-  depot& home = depot::instance();
-  magazine* m = nullptr;
-  {
-    const std::lock_guard lock(home.mutex);
-    m = pop(home.full[index]);
-    if (m != nullptr && cache.loaded[index] != nullptr) push(home.empty, cache.loaded[index]);
-  }
-  if (m == nullptr) return new_block(index);
-  void* const block = m->free_blocks[--m->count];
-  if (open_cache()) {
-    cache.loaded[index] = m;
-  } else {
-    return_magazine(home, m, index);
-  }
-  return block;
-}
+void* allocate_slow(std::size_t index);
 
 /// The loaded magazine is full or missing: makes room for one block. Never fails: without memory for a magazine the
 /// block goes back to the system.
-[[gnu::noinline]] inline void free_slow(void* block, std::size_t index) noexcept {
-  try {
-    if (!open_cache()) return delete_block(block, index);
-    magazine* room = cache.spare[index];
-    if (room == nullptr || room->count == magazine_size) {
-      depot& home = depot::instance();
-      magazine* fresh = nullptr;
-      {
-        const std::lock_guard lock(home.mutex);
-        fresh = pop(home.empty);
-        if (fresh != nullptr && room != nullptr) push(home.full[index], room);
-      }
-      if (fresh == nullptr) {
-        fresh = new magazine;
-        return_magazine(home, room, index);
-      }
-      room = fresh;
-    }
-    cache.spare[index] = cache.loaded[index];
-    cache.loaded[index] = room;
-    room->free_blocks[room->count++] = block;
-  } catch (...) {
-    delete_block(block, index);
-  }
-}
+void free_slow(void* block, std::size_t index) noexcept;
 
 constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
 constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
@@ -283,7 +237,75 @@ inline std::size_t empty(magazine& m, std::size_t index) noexcept {
 }  // namespace blocks
 
 /// Frees the depot's blocks and magazines; threads keep theirs. Returns the number of bytes freed.
-inline std::size_t trim_blocks() noexcept {
+std::size_t trim_blocks() noexcept;
+
+/// Allocator over recycled blocks, for std::allocate_shared and std::promise.
+template <class T>
+struct block_allocator {
+  using value_type = T;
+  block_allocator() noexcept = default;
+  template <class U>
+  block_allocator(const block_allocator<U>&) noexcept {}  // NOLINT: rebinding is implicit
+  T* allocate(std::size_t n) {
+    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(allocate_block(n * sizeof(T), alignof(T)));
+  }
+  void deallocate(T* p, std::size_t n) noexcept { free_block(p, n * sizeof(T), alignof(T)); }
+  friend bool operator==(const block_allocator&, const block_allocator&) noexcept { return true; }
+};
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void* blocks::allocate_slow(std::size_t index) {
+  if (cache.spare[index] != nullptr && cache.spare[index]->count != 0) {
+    magazine* const m = cache.spare[index];
+    cache.spare[index] = cache.loaded[index];
+    cache.loaded[index] = m;
+    return m->free_blocks[--m->count];
+  }
+  depot& home = depot::instance();
+  magazine* m = nullptr;
+  {
+    const std::lock_guard lock(home.mutex);
+    m = pop(home.full[index]);
+    if (m != nullptr && cache.loaded[index] != nullptr) push(home.empty, cache.loaded[index]);
+  }
+  if (m == nullptr) return new_block(index);
+  void* const block = m->free_blocks[--m->count];
+  if (open_cache()) {
+    cache.loaded[index] = m;
+  } else {
+    return_magazine(home, m, index);
+  }
+  return block;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void blocks::free_slow(void* block, std::size_t index) noexcept {
+  try {
+    if (!open_cache()) return delete_block(block, index);
+    magazine* room = cache.spare[index];
+    if (room == nullptr || room->count == magazine_size) {
+      depot& home = depot::instance();
+      magazine* fresh = nullptr;
+      {
+        const std::lock_guard lock(home.mutex);
+        fresh = pop(home.empty);
+        if (fresh != nullptr && room != nullptr) push(home.full[index], room);
+      }
+      if (fresh == nullptr) {
+        fresh = new magazine;
+        return_magazine(home, room, index);
+      }
+      room = fresh;
+    }
+    cache.spare[index] = cache.loaded[index];
+    cache.loaded[index] = room;
+    room->free_blocks[room->count++] = block;
+  } catch (...) {
+    delete_block(block, index);
+  }
+}
+
+ASYNCSTEPS_FUNCTION std::size_t trim_blocks() noexcept {
   blocks::depot& home = blocks::depot::instance();
   std::size_t freed = large_blocks::instance().trim();
   for (std::size_t i = 0; i <= block_classes; ++i) {
@@ -300,20 +322,6 @@ inline std::size_t trim_blocks() noexcept {
   }
   return freed;
 }
-
-/// Allocator over recycled blocks, for std::allocate_shared and std::promise.
-template <class T>
-struct block_allocator {
-  using value_type = T;
-  block_allocator() noexcept = default;
-  template <class U>
-  block_allocator(const block_allocator<U>&) noexcept {}  // NOLINT: rebinding is implicit
-  T* allocate(std::size_t n) {
-    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
-    return static_cast<T*>(allocate_block(n * sizeof(T), alignof(T)));
-  }
-  void deallocate(T* p, std::size_t n) noexcept { free_block(p, n * sizeof(T), alignof(T)); }
-  friend bool operator==(const block_allocator&, const block_allocator&) noexcept { return true; }
-};
+#endif
 
 }  // namespace async::inline v0_1::detail

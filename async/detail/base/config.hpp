@@ -101,6 +101,25 @@
 #define ASYNCSTEPS_INLINED
 #endif
 
+/// ASYNCSTEPS_COMPILED: define it where a program is linked with asyncsteps::compiled. Headers then declare what that
+/// library has, and do not define it: all functions of some length that are no templates.
+/// ASYNCSTEPS_IMPLEMENT: define it in the one source file that is, or replaces, that library. It includes
+/// <async/async.hpp> and <steps/steps.hpp>.
+///
+/// ASYNCSTEPS_DEFINED: 1 where headers define these functions, else 0.
+/// ASYNCSTEPS_FUNCTION: begins the definition of such a function, in place of `inline`.
+#if defined(ASYNCSTEPS_IMPLEMENT)
+#define ASYNCSTEPS_DEFINED 1
+#define ASYNCSTEPS_FUNCTION
+#else
+#if defined(ASYNCSTEPS_COMPILED)
+#define ASYNCSTEPS_DEFINED 0
+#else
+#define ASYNCSTEPS_DEFINED 1
+#endif
+#define ASYNCSTEPS_FUNCTION inline
+#endif
+
 /// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.
 #ifdef NDEBUG
 #define ASYNCSTEPS_ASSERT(condition) static_cast<void>(0)
@@ -124,3 +143,30 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
 }
 
 }  // namespace async::inline v0_1::detail
+
+#if defined(ASYNCSTEPS_COMPILED) || defined(ASYNCSTEPS_IMPLEMENT)
+#if defined(ASYNCSTEPS_TRACE) && ASYNCSTEPS_TRACE
+#define ASYNCSTEPS_TRACED 1
+#else
+#define ASYNCSTEPS_TRACED 0
+#endif
+#define ASYNCSTEPS_JOINED(a, b, c, d, e, f) \
+  compiled_with_trace_##a##_call_state_##b##_direct_promises_##c##_remote_fence_##d##_asan_##e##_tsan_##f
+#define ASYNCSTEPS_SETTINGS(...) ASYNCSTEPS_JOINED(__VA_ARGS__)
+#define ASYNCSTEPS_COMPILED_WITH                                                                                     \
+  ASYNCSTEPS_SETTINGS(ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_DIRECT_PROMISES, ASYNCSTEPS_REMOTE_FENCE, \
+                      ASYNCSTEPS_ASAN, ASYNCSTEPS_TSAN)
+
+namespace async::inline v0_1::detail {
+
+/// Named by the settings of asyncsteps::compiled: with others, a program that uses it does not link.
+#if defined(ASYNCSTEPS_IMPLEMENT)
+void ASYNCSTEPS_COMPILED_WITH() noexcept;
+void ASYNCSTEPS_COMPILED_WITH() noexcept {}
+#else
+void ASYNCSTEPS_COMPILED_WITH() noexcept;
+[[gnu::used]] inline void (*const same_settings)() noexcept = &ASYNCSTEPS_COMPILED_WITH;
+#endif
+
+}  // namespace async::inline v0_1::detail
+#endif

@@ -93,13 +93,7 @@ class fork_list {
   static bool engage() noexcept;
 
  private:
-  [[gnu::noinline]] void add(fork_member& m) noexcept {
-    engage();
-    const std::lock_guard lock(mutex_);
-    if (m.is_listed.load(std::memory_order_relaxed)) return;  // relaxed: written under the mutex
-    m.next = std::exchange(first_, &m);
-    m.is_listed.store(true, std::memory_order_release);  // [FK2] release, pairs with [FK1]; not modelled: see there
-  }
+  void add(fork_member& m) noexcept;
 
   void before() noexcept {
     making.lock();
@@ -227,5 +221,15 @@ inline void note() noexcept {
 inline constinit const std::atomic<bool> always{true};  // one per module: they are alike
 
 }  // namespace forked
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void fork_list::add(fork_member& m) noexcept {
+  engage();
+  const std::lock_guard lock(mutex_);
+  if (m.is_listed.load(std::memory_order_relaxed)) return;  // relaxed: written under the mutex
+  m.next = std::exchange(first_, &m);
+  m.is_listed.store(true, std::memory_order_release);  // [FK2] release, pairs with [FK1]; not modelled: see there
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

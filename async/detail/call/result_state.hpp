@@ -107,54 +107,17 @@ class result_state : public posted_job {
   /// Returns when the result is ready. Throws in a callback of an event loop, if it is not, and in a task of the pool
   /// of which only another module knows.
   void wait() {
-    if (is_ready()) return;
-    if (is_in_callback()) {
-      throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
-    }
-    if (pool_ != nullptr && this_pool == nullptr) pool_->known_if_inside();
-    wait_anywhere();
+    if (!is_ready()) wait_outside_callbacks();
   }
   /// The same, also in callbacks. Throws stopped_by_fork in a child of fork(), where the parent makes the call.
-  void wait_anywhere() {
-    if (is_ready()) return;
-    if (pool_ != nullptr) pool_->refuse_if_left_behind();
-    pool_core* const here = this_pool;
-    if (here == nullptr) {
-      blocked_thread self;
-      if (word.add(self)) self.wait();
-    } else if (pool_ == here || (pool_ == nullptr && of_call().is_continuation)) {
-      make_or_wait(*here);
-    } else {
-      const visit in(*here);
-      sleep(*here, in.part(), wait_scope());
-    }
-  }
+  void wait_anywhere();
   /// Whether the result is ready. In a task, lets other threads go on while this one asks.
-  bool poll() const noexcept {
-    if (is_ready()) return true;
-    if (this_pool != nullptr && current_loop == nullptr) this_pool->stand_in_for_poller();
-    return false;
-  }
+  bool poll() const noexcept;
   /// False: the time is up.
-  bool wait_until(wait_clock::time_point deadline) {
-    if (poll()) return true;
-    blocked_thread self;
-    if (!word.add(self) || sleep_until(self, deadline)) return true;
-    if (word.remove(self)) return false;
-    sleep_until(self, (wait_clock::time_point::max)());  // other actions run first
-    return true;
-  }
+  bool wait_until(wait_clock::time_point deadline);
 
   /// Drops a call that has not begun: true. Else requests it to stop, if it can be requested.
-  bool cancel() noexcept {
-    if (of_call().drop == nullptr) return false;
-    if (word.take()) {
-      abandon(broken_promise());
-      return true;
-    }
-    if (of_call().request_stop != nullptr) of_call().request_stop(*this);
-    return false;
-  }
+  bool cancel() noexcept;
 
   /// The scope of the tasks that the call makes; null: it does not run.
   const task_scope* scope() const noexcept {
@@ -206,97 +169,30 @@ class result_state : public posted_job {
     void operator()() { come(std::exchange(state_, nullptr)); }
 
    private:
-    [[gnu::noinline, gnu::cold]] void refuse() noexcept {
-      if (refused_here == nullptr || refused_here->state != state_) {
-        state_->give_up();
-      } else if (state_->word.take()) {
-        refused_here->is_refused = true;
-      } else {
-        state_->release();
-        dropping::note(false);
-      }
-    }
+    void refuse() noexcept;
 
     result_state* state_;
   };
 
   static void discard_job(posted_job* base) noexcept { static_cast<result_state*>(base)->give_up(); }
   /// The call is destroyed unmade, with the maker's reference.
-  void give_up() noexcept {
-    const bool is_live = word.take();
-    if (is_live) abandon(dropping::is_here() ? dropped(dropped_call::reason::stopped) : broken_promise());
-    release();
-    dropping::note(is_live);
-  }
+  void give_up() noexcept;
 
-  static void come(job* base) {
-    const struct reference {
-      result_state& state;
-      ~reference() { state.release(); }
-    } here{*static_cast<result_state*>(base)};
-    if (here.state.word.take()) here.state.run();
-  }
+  static void come(job* base);
 
   /// Makes the call as a task of the pool.
-  void run() {
-    struct end {
-      result_state& state;
-      bool is_complete = true;  // also if pthread_exit() ends the thread
-      ~end() {
-        if (task_scope* const s = state.scope_.load(std::memory_order_relaxed)) {  // relaxed: own
-          // relaxed: a task of the construct that uses the scope next brings this with it
-          state.scope_.store(nullptr, std::memory_order_relaxed);
-          end_scope(*s);
-        }
-        if (is_complete) run_all(state.word.publish());
-      }
-    } at_end{*this};
-    task_scope* own = nullptr;
-    try {
-      own = &begin_scope(nullptr);
-      scope_.store(own, std::memory_order_release);  // [K9] release, pairs with [K8]; not modelled: as [C4]
-    } catch (...) {                                  // then waiting threads do not help
-    }
-    const scope_guard inside(own);
-    at_end.is_complete = of_call().make(*this);
-    end_if_returned();
-  }
+  void run();
 
   /// The caller has taken it: drops the call.
-  [[gnu::noinline]] void abandon(std::exception_ptr why) noexcept {
-    of_call().drop(*this);
-    run_all(fail(std::move(why)));
-  }
-  static std::exception_ptr dropped(dropped_call::reason why) noexcept {
-    try {
-      return std::make_exception_ptr(dropped_call(why));
-    } catch (...) {
-      return std::current_exception();
-    }
-  }
+  void abandon(std::exception_ptr why) noexcept;
+  static std::exception_ptr dropped(dropped_call::reason why) noexcept;
 
+  void wait_outside_callbacks();
   /// In a task: makes the call if no thread has taken it. Else waits, and meanwhile runs tasks that the call makes.
-  void make_or_wait(pool_core& pool) {
-    const visit here(pool);
-    participant& part = here.part();
-    if ((has_stack_room() || pool.size() == 0) && word.take()) {
-      const work_in_wait others;
-      const wait_in_turn allowed;
-      pool.run_here(&part, [this] { run(); });
-      if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
-      if (is_ready()) return;                  // else its call has returned a future
-    }
-    sleep(pool, part, wait_scope(*this));
-  }
+  void make_or_wait(pool_core& pool);
   /// False: the time is up. A thread of a pool lets the pool's other tasks and loops go on meanwhile.
-  static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept {
-    return sleep_in_naps(&deadline,
-                         [&self](const wait_clock::time_point* until) noexcept { return self.wait_until(*until); });
-  }
-  void sleep(pool_core& pool, participant& part, wait_scope own) {
-    const pool_wake_up<pool_core> alarm(pool, word);
-    pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
-  }
+  static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept;
+  void sleep(pool_core& pool, participant& part, wait_scope own);
 
   pool_core* const pool_;  // where the call is made; null: by any thread
   atomic<task_scope*> scope_{nullptr};
@@ -355,5 +251,141 @@ class result : public result_state {
  protected:
   ~result() = default;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
+  if (is_in_callback()) {
+    throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
+  }
+  if (pool_ != nullptr && this_pool == nullptr) pool_->known_if_inside();
+  wait_anywhere();
+}
+
+ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
+  if (is_ready()) return;
+  if (pool_ != nullptr) pool_->refuse_if_left_behind();
+  pool_core* const here = this_pool;
+  if (here == nullptr) {
+    blocked_thread self;
+    if (word.add(self)) self.wait();
+  } else if (pool_ == here || (pool_ == nullptr && of_call().is_continuation)) {
+    make_or_wait(*here);
+  } else {
+    const visit in(*here);
+    sleep(*here, in.part(), wait_scope());
+  }
+}
+
+ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
+  if (is_ready()) return true;
+  if (this_pool != nullptr && current_loop == nullptr) this_pool->stand_in_for_poller();
+  return false;
+}
+
+ASYNCSTEPS_FUNCTION bool result_state::wait_until(wait_clock::time_point deadline) {
+  if (poll()) return true;
+  blocked_thread self;
+  if (!word.add(self) || sleep_until(self, deadline)) return true;
+  if (word.remove(self)) return false;
+  sleep_until(self, (wait_clock::time_point::max)());  // other actions run first
+  return true;
+}
+
+ASYNCSTEPS_FUNCTION bool result_state::cancel() noexcept {
+  if (of_call().drop == nullptr) return false;
+  if (word.take()) {
+    abandon(broken_promise());
+    return true;
+  }
+  if (of_call().request_stop != nullptr) of_call().request_stop(*this);
+  return false;
+}
+
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION void result_state::queued::refuse() noexcept {
+  if (refused_here == nullptr || refused_here->state != state_) {
+    state_->give_up();
+  } else if (state_->word.take()) {
+    refused_here->is_refused = true;
+  } else {
+    state_->release();
+    dropping::note(false);
+  }
+}
+
+ASYNCSTEPS_FUNCTION void result_state::give_up() noexcept {
+  const bool is_live = word.take();
+  if (is_live) abandon(dropping::is_here() ? dropped(dropped_call::reason::stopped) : broken_promise());
+  release();
+  dropping::note(is_live);
+}
+
+ASYNCSTEPS_FUNCTION void result_state::come(job* base) {
+  const struct reference {
+    result_state& state;
+    ~reference() { state.release(); }
+  } here{*static_cast<result_state*>(base)};
+  if (here.state.word.take()) here.state.run();
+}
+
+ASYNCSTEPS_FUNCTION void result_state::run() {
+  struct end {
+    result_state& state;
+    bool is_complete = true;  // also if pthread_exit() ends the thread
+    ~end() {
+      if (task_scope* const s = state.scope_.load(std::memory_order_relaxed)) {  // relaxed: own
+        // relaxed: a task of the construct that uses the scope next brings this with it
+        state.scope_.store(nullptr, std::memory_order_relaxed);
+        end_scope(*s);
+      }
+      if (is_complete) run_all(state.word.publish());
+    }
+  } at_end{*this};
+  task_scope* own = nullptr;
+  try {
+    own = &begin_scope(nullptr);
+    scope_.store(own, std::memory_order_release);  // [K9] release, pairs with [K8]; not modelled: as [C4]
+  } catch (...) {                                  // then waiting threads do not help
+  }
+  const scope_guard inside(own);
+  at_end.is_complete = of_call().make(*this);
+  end_if_returned();
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::abandon(std::exception_ptr why) noexcept {
+  of_call().drop(*this);
+  run_all(fail(std::move(why)));
+}
+
+ASYNCSTEPS_FUNCTION std::exception_ptr result_state::dropped(dropped_call::reason why) noexcept {
+  try {
+    return std::make_exception_ptr(dropped_call(why));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool) {
+  const visit here(pool);
+  participant& part = here.part();
+  if ((has_stack_room() || pool.size() == 0) && word.take()) {
+    const work_in_wait others;
+    const wait_in_turn allowed;
+    pool.run_here(&part, [this] { run(); });
+    if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
+    if (is_ready()) return;                  // else its call has returned a future
+  }
+  sleep(pool, part, wait_scope(*this));
+}
+
+ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept {
+  return sleep_in_naps(&deadline,
+                       [&self](const wait_clock::time_point* until) noexcept { return self.wait_until(*until); });
+}
+
+ASYNCSTEPS_FUNCTION void result_state::sleep(pool_core& pool, participant& part, wait_scope own) {
+  const pool_wake_up<pool_core> alarm(pool, word);
+  pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

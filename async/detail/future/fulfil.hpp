@@ -76,13 +76,7 @@ void fail(std::promise<R>& promise, std::exception_ptr&& error) {
 
 /// The exception of a promise that is given up: std::future_error, or std::bad_alloc without memory for it. (Without
 /// memory, libstdc++'s destructor of std::promise ends the program.)
-inline std::exception_ptr broken_promise() noexcept {
-  try {
-    return std::make_exception_ptr(std::future_error(std::future_errc::broken_promise));
-  } catch (...) {
-    return std::current_exception();
-  }
-}
+std::exception_ptr broken_promise() noexcept;
 
 /// Like fulfil(), but an exception of the value's constructor becomes the future's. Where the standard library offers
 /// no way for that, the future becomes ready when the promise is destroyed, as a broken promise.
@@ -96,5 +90,15 @@ void fulfil_or_fail(std::promise<R>& promise, V&& value) noexcept {
   }
   if constexpr (fulfil_may_throw) fail(promise, std::move(error));  // after the catch block, which holds a reference
 }
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION std::exception_ptr broken_promise() noexcept {
+  try {
+    return std::make_exception_ptr(std::future_error(std::future_errc::broken_promise));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -155,27 +155,9 @@ class biased_lock {
                                           std::memory_order_relaxed));
   }
 
-  [[gnu::noinline]] way claim_shared() noexcept {
-    const std::uintptr_t word = word_.load(std::memory_order_relaxed);
-    if ((word & (in_turn | claimed)) != 0 || !begin_claim(word)) return way::refused;
-    if (inside_.load(std::memory_order_acquire) == outside) return way::shared;  // [L17] acquire, pairs with [L18]
-    make_free(word | shared);
-    return way::refused;
-  }
+  way claim_shared() noexcept;
 
-  [[gnu::noinline]] way enter_shared(token me) noexcept {
-    for (;;) {
-      const std::uintptr_t word = word_.load(std::memory_order_relaxed);
-      if ((word & in_turn) != 0) return way::refused;
-      if ((word & claimed) != 0) {
-        yield_thread();
-      } else if (word == 0) {
-        if (adopt(0, me)) return enter(me);
-      } else if (begin_claim(word)) {
-        return claim_to_turn(me, word);
-      }
-    }
-  }
+  way enter_shared(token me) noexcept;
 
   /// Turns a claim of `word` into a turn, once the former owner's claim is over. Refused: the owner is in a turn.
   way claim_to_turn(token me, std::uintptr_t word) noexcept {
@@ -199,5 +181,29 @@ ASYNCSTEPS_SHARED inline biased_lock::token thread_token() noexcept {
   alignas(8) static constinit thread_local char token = 0;
   return reinterpret_cast<biased_lock::token>(&token);
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION biased_lock::way biased_lock::claim_shared() noexcept {
+  const std::uintptr_t word = word_.load(std::memory_order_relaxed);
+  if ((word & (in_turn | claimed)) != 0 || !begin_claim(word)) return way::refused;
+  if (inside_.load(std::memory_order_acquire) == outside) return way::shared;  // [L17] acquire, pairs with [L18]
+  make_free(word | shared);
+  return way::refused;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION biased_lock::way biased_lock::enter_shared(token me) noexcept {
+  for (;;) {
+    const std::uintptr_t word = word_.load(std::memory_order_relaxed);
+    if ((word & in_turn) != 0) return way::refused;
+    if ((word & claimed) != 0) {
+      yield_thread();
+    } else if (word == 0) {
+      if (adopt(0, me)) return enter(me);
+    } else if (begin_claim(word)) {
+      return claim_to_turn(me, word);
+    }
+  }
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_FUNCTION
 #include "async/detail/loop/biased_lock.hpp"  // for biased_lock
 #include "async/detail/loop/loop_core.hpp"    // for loop_core, current_loop, thread_token
 
@@ -38,14 +39,7 @@ class loop_entry {
   explicit operator bool() const noexcept { return given_; }
 
  private:
-  [[gnu::noinline]] void ask(who may) noexcept {
-    if (core_.is_entered_here()) {
-      given_ = true;
-    } else if (may == who::anybody || core_.owner_.is(thread_token())) {
-      const biased_lock::way how = core_.owner_.claim(thread_token());
-      if (how != biased_lock::way::refused) come_in(how);
-    }
-  }
+  void ask(who may) noexcept;
   void come_in(biased_lock::way how) noexcept {
     way_ = how;
     given_ = true;
@@ -80,5 +74,16 @@ class owner_entry {
   loop_core& core_;
   const bool biased_;
 };
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void loop_entry::ask(who may) noexcept {
+  if (core_.is_entered_here()) {
+    given_ = true;
+  } else if (may == who::anybody || core_.owner_.is(thread_token())) {
+    const biased_lock::way how = core_.owner_.claim(thread_token());
+    if (how != biased_lock::way::refused) come_in(how);
+  }
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

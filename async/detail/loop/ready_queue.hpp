@@ -155,23 +155,7 @@ class ready_queue {
     }
   }
 
-  [[gnu::noinline]] void grow(std::size_t wanted) {
-    std::size_t larger = wanted <= 1 ? 1 : (std::max)(std::size_t{capacity_} * 2, std::size_t{minimum});
-    while (wanted > limit(larger)) larger *= 2;
-    if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
-    runnable** const ring = larger == 1 ? &only_place_ : new runnable* [larger] {};
-    std::uint32_t count = 0;
-    forget_gaps_of_batch();
-    for (; head_ != tail_; ++head_) {
-      runnable* const r = ring_[head_ & mask()];
-      if (r == nullptr) continue;
-      ring[count] = r;
-      r->place = count++;
-    }
-    use(ring, static_cast<std::uint32_t>(larger));
-    head_ = 0;
-    tail_ = count;
-  }
+  void grow(std::size_t wanted);
   void use(runnable** ring, std::uint32_t capacity) noexcept {
     free_ring();
     ring_ = ring;
@@ -182,18 +166,7 @@ class ready_queue {
     if (ring_ != &only_place_) delete[] ring_;
   }
 
-  [[gnu::noinline]] void compact() noexcept {
-    std::uint32_t to = head_;
-    forget_gaps_of_batch();
-    for (std::uint32_t from = head_; from != tail_; ++from) {
-      runnable* const r = ring_[from & mask()];
-      if (r == nullptr) continue;
-      ring_[to & mask()] = r;
-      r->place = to++ & mask();
-    }
-    tail_ = to;
-    ASYNCSTEPS_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
-  }
+  void compact() noexcept;
 
   runnable** ring_ = nullptr;  // an entry outside [head_, tail_) is stale: only ever prefetched
   runnable* only_place_ = nullptr;
@@ -204,5 +177,38 @@ class ready_queue {
   std::uint32_t reserved_ = 0;
   std::uint32_t limit_ = 0;  // limit(capacity_)
 };
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_queue::grow(std::size_t wanted) {
+  std::size_t larger = wanted <= 1 ? 1 : (std::max)(std::size_t{capacity_} * 2, std::size_t{minimum});
+  while (wanted > limit(larger)) larger *= 2;
+  if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
+  runnable** const ring = larger == 1 ? &only_place_ : new runnable* [larger] {};
+  std::uint32_t count = 0;
+  forget_gaps_of_batch();
+  for (; head_ != tail_; ++head_) {
+    runnable* const r = ring_[head_ & mask()];
+    if (r == nullptr) continue;
+    ring[count] = r;
+    r->place = count++;
+  }
+  use(ring, static_cast<std::uint32_t>(larger));
+  head_ = 0;
+  tail_ = count;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_queue::compact() noexcept {
+  std::uint32_t to = head_;
+  forget_gaps_of_batch();
+  for (std::uint32_t from = head_; from != tail_; ++from) {
+    runnable* const r = ring_[from & mask()];
+    if (r == nullptr) continue;
+    ring_[to & mask()] = r;
+    r->place = to++ & mask();
+  }
+  tail_ = to;
+  ASYNCSTEPS_ASSERT(tail_ - head_ < capacity_);  // else a runnable was pushed without a reserved place
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

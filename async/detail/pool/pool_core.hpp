@@ -7,7 +7,6 @@
 #include <exception>  // for exception_ptr
 #include <memory>     // for unique_ptr
 #include <mutex>      // for mutex
-#include <stdexcept>  // for out_of_range
 #include <utility>    // for exchange, forward, move
 #include <vector>     // for vector
 
@@ -47,15 +46,11 @@ namespace async::inline v0_1::detail {
 /// waits in the deque of the posting thread (LIFO for this thread, FIFO for thieves). Event loops that have work wait
 /// in the queue of the worker that has given it to them, or in the backlog; the workers run turns of them beside tasks.
 ///
-/// Functions that another header defines say so. A map of this folder: async/detail/README.md.
+/// The headers of pool_functions.hpp define what this one only declares. A map of this folder: async/detail/README.md.
 class pool_core {
  public:
-  /// Defined in worker_role.hpp, which has what the workers' threads run.
-  inline pool_core(threadpool_options options, threadpool& facade);
-  ~pool_core() {
-    late_leavers_.wait();
-    pool_registry::instance().remove(registered_);
-  }
+  pool_core(threadpool_options options, threadpool& facade);
+  ~pool_core();
 
   /// In a child of fork(): the pool is the parent's. It has no threads, its mutexes may be locked, and its memory stays
   /// as it is: no destructor may run.
@@ -142,7 +137,7 @@ class pool_core {
     }
   }
   /// Puts `other` back, which the same thread has just popped instead of `wanted`, and takes `wanted`. False: a thief
-  /// has taken it. Defined in pool_wait.hpp.
+  /// has taken it.
   bool take_back(participant& p, job_deque::element other, const job* wanted);
   /// Whether the calling thread may hand in tasks that it will wait for. False: it has to run them itself. Throws
   /// stopped when the pool takes no tasks from outside any more.
@@ -154,16 +149,9 @@ class pool_core {
     return false;
   }
 
-  /// Takes in a task of high or low priority, from inside or outside. Throws as submit(). Defined in pool_queues.hpp,
-  /// as the functions below that say no more.
-  inline void submit_with(priority wanted, task work);
-  void submit_from_outside(task work) {
-    registered_.known_to_wake();
-    if (!is_inside() && shutdown_.has_begun()) return refuse(work);
-    if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
-    sleepers_.notify();
-    if (shutdown_.is_over()) run_left_over();
-  }
+  /// Takes in a task of high or low priority, from inside or outside. Throws as submit().
+  void submit_with(priority wanted, task work);
+  void submit_from_outside(task work);
 
   /// While it lives, the pool's destructor waits for the calling thread, unless that is inside a task of the pool. For
   /// a thread that hands in a task whose end may lead to that of the pool, and is not in a call of a user to the pool.
@@ -209,21 +197,10 @@ class pool_core {
   /// Takes the caller's own newest job, else a task from the injector, else the oldest job of another thread. Every
   /// 61st time the injector comes first, so that jobs that post jobs cannot starve it. False: there is none. `p` null:
   /// a thread without part, which runs left-over tasks.
-  bool take(participant* p, taken& out) noexcept {
-    worker* const w = p == nullptr ? nullptr : p->as_worker;
-    const bool injector_first = w != nullptr && ++w->turn % worker::injector_share == 0;
-    if (injector_first) {
-      injector_.sample();
-      if (injector_.take(out.plain)) return true;
-    }
-    if (p != nullptr && (out.boxed = p->own.pop())) return true;
-    if (!injector_first && injector_.take(out.plain)) return true;
-    out.boxed = steal(p, [](const task_scope*) noexcept { return true; });
-    return static_cast<bool>(out.boxed);
-  }
+  bool take(participant* p, taken& out) noexcept;
 
   /// The same in the order of priorities, which `order` decides for the calling thread.
-  inline bool take_any(participant* p, taken& out, priority_order& order) noexcept;
+  bool take_any(participant* p, taken& out, priority_order& order) noexcept;
 
   /// Runs a task, destroys it with its captures, and wakes threads that wait for its end.
   void run(participant* p, taken& t) {
@@ -292,7 +269,9 @@ class pool_core {
   /// polling, after growing times of at most 8 ms. While the thread sleeps, other threads call ready(), too, one at a
   /// time; it must not call back into the pool.
   template <class Ready>
-  void wait_until(participant& p, wait_scope own, Ready ready);
+  void wait_until(participant& p, wait_scope own, const Ready& ready) {
+    wait_until_true(p, own, {&ready, [](const void* r) { return (*static_cast<const Ready*>(r))(); }});
+  }
 
   /// Takes the newest job that fits from the thread's own deque; other jobs may lie above it.
   template <class Fits>
@@ -306,8 +285,8 @@ class pool_core {
   /// Both, for the pool of the calling thread; see sleep_in_naps(). In a turn of a loop neither.
   static bool look_after_own() noexcept;
 
-  /// A part in the pool for a thread from outside. Throws std::bad_alloc. Defined in pool_wait.hpp.
-  inline guest& take_seat();
+  /// A part in the pool for a thread from outside. Throws std::bad_alloc.
+  guest& take_seat();
   std::uint64_t number() const noexcept { return registered_.number; }
 
   /// Wakes the threads in wait_until() whose ready() has become true.
@@ -316,26 +295,9 @@ class pool_core {
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
 
   /// Starts as many threads as the options ask for, or none.
-  void start() {
-    try {
-      configure(first_threads_);
-    } catch (...) {
-      stop();
-      throw;
-    }
-  }
-
+  void start();
   /// Sets the number of threads; throws what worker_crew::configure() throws.
-  void configure(std::size_t threads) {
-    refuse_if_left_behind();
-    registered_.known_to_wake();
-    struct notifier {
-      pool_core& pool;
-      ~notifier() { pool.idle_.notify(); }
-    } const at_end{*this};  // wait_idle() does not wait for a thread that could not be started
-    crew_.configure(threads);
-    sleepers_.notify();
-  }
+  void configure(std::size_t threads);
 
   // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
 
@@ -351,29 +313,18 @@ class pool_core {
   }
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
-  event_loop& loop(std::size_t index) const {
-    refuse_if_left_behind();
-    registered_.known_to_wake();
-    const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
-    const bool is_own = own != nullptr && own->index == index;
-    if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
-    return crew_.loop(index);
-  }
+  event_loop& loop(std::size_t index) const;
 
   /// A thread of the pool enters or leaves a blocking_section. False: it has not entered, and does not leave.
-  inline bool enter_section(participant& home) noexcept;
-  inline void leave_section(participant& home) noexcept;
+  bool enter_section(participant& home) noexcept;
+  void leave_section(participant& home) noexcept;
 
   /// Returns unused memory of queues and deques to the system, and the number of bytes. Workers trim their own, later.
-  inline std::size_t trim() noexcept;
+  std::size_t trim() noexcept;
   std::size_t size() const noexcept { return crew_.size(); }
   std::size_t idle() const noexcept { return sleepers_.idle().count(); }
-  inline threadpool_stats stats() const noexcept;
-  void wait_idle() {
-    not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
-    if (is_left_behind()) return;
-    idle_.wait([this] { return !quiescence_.has_starting() && is_idle(); });
-  }
+  threadpool_stats stats() const noexcept;
+  void wait_idle();
 
   /// Drops the tasks that have not begun, and then does what stop() does. Returns how many tasks and flows the pool has
   /// dropped.
@@ -464,13 +415,19 @@ class pool_core {
 
   // --- the turns of threads: worker_role.hpp, pool_wait.hpp ----------------------------------------------------------
 
-  inline void leave_behind() noexcept;
+  void leave_behind() noexcept;
 
   class worker_attendance;
   class worker_role;
-  template <class Ready>
   class wait_role;
-  inline void run_worker(worker& w);
+  /// Asks ready() of a wait.
+  struct asked_condition {
+    const void* ready;
+    bool (*ask)(const void*);
+    bool operator()() const { return ask(ready); }
+  };
+  void wait_until_true(participant& p, wait_scope own, asked_condition ready);
+  void run_worker(worker& w);
 
   // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
 
@@ -559,8 +516,8 @@ class pool_core {
   bool has_within(const participant& p, const wait_scope& own) const noexcept;
   /// The most stand-ins that may be at work: one for each wanted worker, and for each stand-in, that sleeps in a wait.
   /// Relaxed, both: a guess.
-  inline std::size_t missed() const noexcept;
-  inline bool all_are_blocked() const noexcept;
+  std::size_t missed() const noexcept;
+  bool all_are_blocked() const noexcept;
   std::size_t blocked_workers() const noexcept { return blocked_workers_.load(std::memory_order_relaxed); }
   bool call_stand_in(const participant& p, bool may_start) noexcept;
   void run_stand_in(std::size_t index);

@@ -6,10 +6,10 @@
 #include <exception>  // for current_exception
 #include <utility>    // for exchange
 
-#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_ASSERT
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/platform.hpp"       // for prefetch_for_write
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
-#include "async/detail/pool/pool_end.hpp"       // for run_all
+#include "async/detail/pool/pool_life.hpp"      // for run_all
 #include "async/detail/pool/pool_queues.hpp"    // for loop_waits, enqueue_with_priority
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT
 #include "async/priority.hpp"                   // for priority
@@ -27,17 +27,17 @@ namespace async::inline v0_1::detail {
 // --- queues -------------------------------------------------------------------------------------------------------
 
 /// By loop_setting::wake.
-inline void pool_core::schedule(loop_core& loop) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::schedule(loop_core& loop) noexcept {
   hosted_loop& h = hosted_loop::of(loop);
   if (h.slot.word.schedule()) h.pool.enqueue(h.slot);
 }
 
-inline loop_setting pool_core::setting_of_loops() const noexcept {
+ASYNCSTEPS_FUNCTION loop_setting pool_core::setting_of_loops() const noexcept {
   return {.wake = &schedule, .current = registered_.current_loop, .left_behind = &is_left_behind_};
 }
 
 /// Queues a loop that this thread has scheduled.
-inline void pool_core::enqueue(loop_slot& s) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
   if (s.level != priority::normal) [[unlikely]]
     return enqueue_with_priority(s);
   worker* const w = own_worker();
@@ -63,7 +63,7 @@ inline void pool_core::enqueue(loop_slot& s) noexcept {
 }
 
 /// Asks for the memory of the loops that this worker turns next: with many flows, little of it is in the cache.
-inline void pool_core::fetch_ahead(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::fetch_ahead(worker& w) noexcept {
   if (w.ready.empty()) return;
   if (const loop_slot* const s = w.ready.look(2)) prefetch_for_write(s->loop);
   if (const loop_slot* const s = w.ready.look(1)) s->loop->core().prefetch();
@@ -71,7 +71,7 @@ inline void pool_core::fetch_ahead(worker& w) noexcept {
 }
 
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
-inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_loop(worker& w) noexcept {
   const bool backlog_first = ++w.loop_turn % worker::injector_share == 0;
   loop_slot* next = backlog_first ? nullptr : w.ready.take();
   if (next == nullptr) next = take_from_backlog(w);
@@ -81,7 +81,7 @@ inline hosted_loop* pool_core::take_loop(worker& w) noexcept {
   return next->loop;
 }
 /// Takes a share of the backlog: returns the oldest loop, and queues the others here.
-inline loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
   constexpr std::size_t most = run_queue<loop_slot>::capacity / 2;
   const std::size_t share = backlog_.size() / (std::max)(quiescence_.threads(), std::size_t{1}) + 1;
   loop_slot* const oldest = backlog_.take((std::min)(share, most));
@@ -96,12 +96,12 @@ inline loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
 }
 
 /// Whether a worker that waits in a task has a loop to turn.
-inline bool pool_core::has_loops_for(const worker& w) const noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::has_loops_for(const worker& w) const noexcept {
   return has_loops_at_hand(w) || priorities_.has_loops() || (idle() == 0 && has_loops());
 }
 
 /// Takes half of another worker's loops. Null: there is none.
-inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION hosted_loop* pool_core::steal_loop(worker& w) noexcept {
   loop_slot* stolen = nullptr;
   crew_.any_of(w.next_random(), [&w, &stolen](worker& victim) noexcept {
     if (&victim == &w || victim.ready.empty()) return false;
@@ -118,7 +118,7 @@ inline hosted_loop* pool_core::steal_loop(worker& w) noexcept {
 // --- loops for flows ----------------------------------------------------------------------------------------------
 
 /// A spare loop, which this thread has as in a turn. Null: there is no memory.
-inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
+ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_spare(worker* w) noexcept {
   hosted_loop* h = nullptr;
   for (int tries = 8; tries != 0; --tries) {
     h = w != nullptr ? w->spares.take() : nullptr;
@@ -139,7 +139,7 @@ inline hosted_loop* pool_core::take_spare(worker* w) noexcept {
 }
 
 /// Makes the loops spare whose tenants have gone since their last turns.
-inline void pool_core::review_loops() noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
   std::size_t in_use = 0;
   flow_loops_.for_each([this, &in_use](hosted_loop& h) {
     if (h.core().has_tenant() || !h.slot.word.try_begin()) {
@@ -162,7 +162,7 @@ inline void pool_core::review_loops() noexcept {
 }
 
 /// The loop has no flow any more. By the thread that has it.
-inline void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
   h.is_spare = true;
   h.slot.level = priority::normal;
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
@@ -213,7 +213,7 @@ class pool_core::loop_turn {
 };
 
 /// At the end of a turn: whether the loop has work left. If it has none, sets its alarm, or makes it spare.
-inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
   end_if_left_behind();
   if (in.has_work()) return true;
   const pool_timers::time_point deadline = in.next_deadline();
@@ -227,14 +227,14 @@ inline bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) no
   return false;
 }
 /// Lets the loop rest, or queues it. By the thread that has it.
-inline void pool_core::end_possession(hosted_loop& h, bool has_work) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::end_possession(hosted_loop& h, bool has_work) noexcept {
   if (!has_work && h.slot.word.end()) return;
   h.slot.word.requeue();
   enqueue(h.slot);
 }
 
 /// Runs a turn of a loop from a queue.
-inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
   h.slot.word.begin();
   const std::int64_t before = w != nullptr ? w->own.position() : 0;
   const std::int64_t made_from = w != nullptr ? std::exchange(w->made_from, before) : 0;
@@ -253,94 +253,8 @@ inline void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }
 
-// --- starts of flows ----------------------------------------------------------------------------------------------
-
-/// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
-///
-/// A worker keeps a loop in hand: a flow that ends in its first turn leaves it there for the next one, so that such
-/// flows need no atomic read-modify-write for it. A flow that goes on takes the loop along.
-class pool_core::flow_place {
- public:
-  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise, bool is_here) noexcept
-      : here(is_here), pool_(pool), worker_(w), loop_(h != nullptr ? *h : otherwise), has_it_(h != nullptr) {}
-  ~flow_place() {
-    if (!has_it_) return;
-    if (here) loop_.host.unbias();
-    if (!loop_.slot.word.is_scheduled() && !loop_.host.has_messages())
-      pool_.make_spare(worker_, loop_);  // no flow was sent
-    pool_.end_possession(loop_, false);
-  }
-  flow_place(const flow_place&) = delete;
-  flow_place& operator=(const flow_place&) = delete;
-
-  loop_core& core() const noexcept { return loop_.core(); }
-
-  /// Gives the flow's priority to the loop, for as long as the flow has it. The flow has come by submit_with(). Before
-  /// visit().
-  void rank(priority wanted) noexcept {
-    ASYNCSTEPS_ASSERT(pool_.priorities_.find() != nullptr);
-    if (has_it_) loop_.slot.level = wanted;
-  }
-
-  /// Calls f() in a turn of the loop. Only if `here`.
-  template <class F>
-  void visit(F f) {
-    has_it_ = false;
-    visit_end after{*this};
-    loop_host::turn in(loop_.host);
-    const turn_end at_end{after, in};
-    f();
-  }
-
-  const bool here;
-
- private:
-  struct visit_end {
-    flow_place& self;
-    bool is_vacant = false;
-    bool has_work = false;
-    ~visit_end() {
-      if (is_vacant) {
-        self.loop_.slot.level = priority::normal;
-        self.worker_->in_hand = &self.loop_;
-      } else {
-        self.loop_.host.unbias();
-        self.pool_.end_possession(self.loop_, has_work);
-        self.pool_.before_functions();  // tasks that run next may block, and the turn may have armed a timer
-      }
-    }
-  };
-  struct turn_end {
-    visit_end& after;
-    loop_host::turn& in;
-    ~turn_end() {
-      flow_place& self = after.self;
-      after.is_vacant = self.worker_->in_hand == nullptr && in.vacate(self.pool_.loops_unhandled_);
-      if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
-    }
-  };
-
-  pool_core& pool_;
-  worker* const worker_;
-  hosted_loop& loop_;
-  bool has_it_;
-};
-
-[[gnu::always_inline]] inline pool_core::flow_place pool_core::place_for_flow() noexcept {
-  worker* const w = own_worker();
-  if (w == nullptr || current_loop != nullptr) {
-    return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0), false};
-  }
-  hosted_loop* h = std::exchange(w->in_hand, nullptr);
-  if (h == nullptr && (h = take_spare(w)) != nullptr) {
-    h->host.bias();
-    h->ran_on = static_cast<std::uint32_t>(w->index + 1);
-  }
-  return {*this, w, h, w->own_loop, h != nullptr};
-}
-
 /// Gives up the loop in hand, before the worker sleeps or ends, or when a late message has come.
-inline void pool_core::put_down(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::put_down(worker& w) noexcept {
   hosted_loop* const h = std::exchange(w.in_hand, nullptr);
   if (h == nullptr) return;
   h->host.unbias();
@@ -351,7 +265,7 @@ inline void pool_core::put_down(worker& w) noexcept {
 // --- timers and sleep ---------------------------------------------------------------------------------------------
 
 /// Schedules the loops whose timers are due, when it is time to look.
-inline void pool_core::fire_timers(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   const pool_timers::time_point first = timers_.next();
   if (first == pool_timers::never || !w.looks.is_due()) return;
   const wait_clock::time_point now = wait_clock::now();
@@ -368,7 +282,7 @@ inline void pool_core::fire_timers(worker& w) noexcept {
 
 /// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
 /// look at timers and other workers' loops.
-inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
   const bool others_are_awake = sleepers_.idle().count() < quiescence_.threads();
   w.covers = timers_.cover(others_are_awake && timers_.last_fired_by() != &w);
   deadline = (std::min)(deadline, w.covers);
@@ -385,7 +299,7 @@ inline void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) 
 
 /// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it. Then it
 /// looks at loops and timers, or calls pass_on().
-inline bool pool_core::woke(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::woke(worker& w) noexcept {
   const bool covered = w.covers != pool_timers::never;
   const bool watched = std::exchange(w.watches, false);
   timers_.uncover(std::exchange(w.covers, pool_timers::never));
@@ -395,7 +309,7 @@ inline bool pool_core::woke(worker& w) noexcept {
 }
 
 /// By a worker that runs functions instead of looking at loops and timers: another one does.
-inline void pool_core::pass_on() noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::pass_on() noexcept {
   if (has_loops() || timers_.is_uncovered()) sleepers_.notify(&loop_waits);
 }
 
@@ -403,7 +317,7 @@ inline void pool_core::pass_on() noexcept {
 
 /// When all threads have ended: cancels the flows of all loops, with all consequences, runs the tasks that this posts,
 /// and closes the loops.
-inline void pool_core::end_loops() noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::end_loops() noexcept {
   const auto each = [this](auto f) {
     crew_.any_of(0, [&f](worker& w) {
       f(w.own_loop);

@@ -16,7 +16,7 @@ namespace async::inline v0_1::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 
-inline void pool_core::submit_with(priority wanted, task work) {
+ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.known_to_wake();
   const bool is_from_inside = is_inside();
   if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
@@ -31,7 +31,28 @@ inline void pool_core::submit_with(priority wanted, task work) {
   if (shutdown_.is_over()) run_left_over();
 }
 
-inline bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
+  registered_.known_to_wake();
+  if (!is_inside() && shutdown_.has_begun()) return refuse(work);
+  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
+  sleepers_.notify();
+  if (shutdown_.is_over()) run_left_over();
+}
+
+ASYNCSTEPS_FUNCTION bool pool_core::take(participant* p, taken& out) noexcept {
+  worker* const w = p == nullptr ? nullptr : p->as_worker;
+  const bool injector_first = w != nullptr && ++w->turn % worker::injector_share == 0;
+  if (injector_first) {
+    injector_.sample();
+    if (injector_.take(out.plain)) return true;
+  }
+  if (p != nullptr && (out.boxed = p->own.pop())) return true;
+  if (!injector_first && injector_.take(out.plain)) return true;
+  out.boxed = steal(p, [](const task_scope*) noexcept { return true; });
+  return static_cast<bool>(out.boxed);
+}
+
+ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {
   priority_queues::both* const others = priorities_.find();
   priority_queues::level* const first = others != nullptr ? order.first(*others) : nullptr;
   if (first != nullptr && order.take(*first, out.plain)) return true;
@@ -39,14 +60,14 @@ inline bool pool_core::take_any(participant* p, taken& out, priority_order& orde
 }
 
 /// Queues a loop of high or low priority, which this thread has scheduled.
-[[gnu::noinline]] inline void pool_core::enqueue_with_priority(loop_slot& s) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::enqueue_with_priority(loop_slot& s) noexcept {
   if (is_left_behind()) return;  // as in enqueue()
   priorities_.find()->of(s.level).loops.push(s);
   sleepers_.notify(&loop_waits);
 }
 
 /// As take_loop(), of any priority, for a worker that waits in a task.
-inline hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
   priority_queues::both* const others = priorities_.find();
   if (others == nullptr) return take_loop(w);
   const auto oldest = [](priority_queues::level& l) noexcept {
@@ -61,7 +82,7 @@ inline hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
   return h;
 }
 
-inline std::size_t pool_core::trim() noexcept {
+ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {
   std::size_t freed = injector_.trim() + priorities_.trim();
   participant* const mine = own_part();
   if (mine != nullptr) freed += mine->own.trim();
@@ -82,7 +103,7 @@ inline std::size_t pool_core::trim() noexcept {
   return freed;
 }
 
-inline threadpool_stats pool_core::stats() const noexcept {
+ASYNCSTEPS_FUNCTION threadpool_stats pool_core::stats() const noexcept {
   threadpool_stats all;
   crew_.count(all);
   all.wakes = sleepers_.wakes();

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for time_point
-#include <cstdint>    // for uint32_t
-#include <exception>  // for exception_ptr
-#include <utility>    // for exchange, move
+#include <chrono>   // for time_point
+#include <cstdint>  // for uint32_t
+#include <utility>  // for exchange
 
-#include "async/detail/base/forks.hpp"            // for forked::note
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/pool/drive.hpp"            // for drive, spin_until
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues
-#include "async/threadpool_options.hpp"           // for threadpool_options
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
 namespace async::inline v0_1::detail {
@@ -253,60 +251,10 @@ class pool_core::worker_role {
   bool searching_ = false;               // the sleepers count this thread as searching
 };
 
-inline void pool_core::run_worker(worker& w) {
+ASYNCSTEPS_FUNCTION void pool_core::run_worker(worker& w) {
   const worker_attendance here(w);
   worker_role role(w);
   drive(role);
-}
-
-inline pool_core::pool_core(threadpool_options options, threadpool& facade)
-    : facade_(&facade),
-      first_threads_(options.threads),
-      processors_(usable_concurrency()),
-      injector_(options),
-      hooks_(std::move(options)),
-      registered_(*this, [](pool_core& self) noexcept { self.leave_behind(); }),
-      crew_(
-          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, setting_of_loops(),
-          [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
-  struct to_pool final : unhandled_hook {
-    explicit to_pool(pool_core& p) noexcept : pool(p) {}
-    void operator()(std::exception_ptr error) override { pool.unhandled(std::move(error)); }
-    pool_core& pool;
-  };
-  loops_unhandled_ = hook_ref(new to_pool(*this));
-  pool_registry::instance().add(registered_);
-}
-
-/// In a child of fork(), by its thread, which may be inside the pool: in a task, in a turn of a loop, in a hook, in a
-/// wait, or in a call of parallel_for() and the like from outside. The words that make threads take a mutex of the pool
-/// get the values for which they do not.
-inline void pool_core::leave_behind() noexcept {
-  is_left_behind_.store(true, std::memory_order_relaxed);  // relaxed: there is one thread
-  shutdown_.begin();                                       // posts from outside go to refuse()
-  sleepers_.forget();
-  idle_.forget();
-  for (loop_core* c = current_loop; c != nullptr; c = c->around()) {
-    if (c->is_left_behind()) c->forget_work();  // the turn ends after the callback that has forked
-  }
-  while (current_loop != nullptr && current_loop->is_left_behind()) current_loop = current_loop->around();
-  if (this_worker != nullptr && &this_worker->pool == this) {
-    forked::note();
-    // relaxed: the own thread's; tasks in its deque are the parent's
-    this_worker->requests.store(worker::exit_request, std::memory_order_relaxed);
-    this_worker = nullptr;
-    worker_loop = nullptr;
-  }
-  if (this_home != nullptr && &this_home->pool == this) {
-    this_home = nullptr;
-    look_after_pool = nullptr;
-  }
-  if (this_pool == this) {
-    forked::note();
-    this_pool = nullptr;
-    scopes::mine.current = nullptr;  // what is made from here on belongs to no construct of the parent
-  }
-  if (left_over_of == this) left_over_of = nullptr;
 }
 
 }  // namespace async::inline v0_1::detail

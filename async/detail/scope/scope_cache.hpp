@@ -83,19 +83,8 @@ inline void keep() {
 #endif
 }
 
-[[gnu::noinline]] inline void refill() {
-  keep();
-  mine.count = store::instance().take(mine.first);
-  if (mine.count != 0) return;
-  task_scope* const fresh = new task_scope[batch];
-  for (unsigned i = 0; i != batch; ++i) fresh[i].next_free = std::exchange(mine.first, &fresh[i]);
-  mine.count = batch;
-}
-[[gnu::noinline]] inline void give_back() noexcept {
-  const unsigned count = mine.is_ended ? mine.count : batch;
-  store::instance().put(mine.first, count);
-  mine.count -= count;
-}
+void refill();
+void give_back() noexcept;
 
 }  // namespace scopes
 
@@ -135,5 +124,22 @@ class scope_guard {
  private:
   task_scope* const before_;
 };
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void scopes::refill() {
+  keep();
+  mine.count = store::instance().take(mine.first);
+  if (mine.count != 0) return;
+  task_scope* const fresh = new task_scope[batch];
+  for (unsigned i = 0; i != batch; ++i) fresh[i].next_free = std::exchange(mine.first, &fresh[i]);
+  mine.count = batch;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void scopes::give_back() noexcept {
+  const unsigned count = mine.is_ended ? mine.count : batch;
+  store::instance().put(mine.first, count);
+  mine.count -= count;
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

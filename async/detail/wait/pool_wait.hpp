@@ -10,7 +10,7 @@
 #include <utility>    // for exchange, move
 #include <vector>     // for vector
 
-#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/platform.hpp"         // for has_stack_room
 #include "async/detail/pool/drive.hpp"            // for drive, spin_until
@@ -18,6 +18,7 @@
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
+#include "async/detail/wait/wait_in_turn.hpp"     // for wait_in_turn
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
@@ -30,25 +31,9 @@
 /// has_stack_room(): it runs no more tasks.
 namespace async::inline v0_1::detail {
 
-/// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
-ASYNCSTEPS_SHARED inline constinit thread_local const loop_core* loop_of_wait = nullptr;
-
-/// While it lives, the calling thread runs tasks inside a wait. If the wait is in the turn of a loop, these tasks may
-/// wait, too: the loop stands still already.
-class wait_in_turn {
- public:
-  wait_in_turn() noexcept : before_(std::exchange(loop_of_wait, current_loop)) {}
-  ~wait_in_turn() { loop_of_wait = before_; }
-  wait_in_turn(const wait_in_turn&) = delete;
-  wait_in_turn& operator=(const wait_in_turn&) = delete;
-
- private:
-  const loop_core* const before_;
-};
-
 /// Takes a job that the wait may run: the newest own one, else the oldest of another thread, else an own one below
 /// others. In a paused pool also one that lies above others in the deque of another thread.
-inline job_deque::element pool_core::take_within(participant& p, const wait_scope& own) noexcept {
+ASYNCSTEPS_FUNCTION job_deque::element pool_core::take_within(participant& p, const wait_scope& own) noexcept {
   if (own.is_of_current_task()) {
     return p.own.position() > p.made_from ? p.own.pop_if(&posted_task) : job_deque::element{};
   }
@@ -89,7 +74,8 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   return found;
 }
 
-[[gnu::noinline]] inline bool pool_core::take_back(participant& p, job_deque::element other, const job* wanted) {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::take_back(participant& p, job_deque::element other,
+                                                                const job* wanted) {
   p.own.push(other.item, other.tag);  // there is room
   return static_cast<bool>(take_below(p, [wanted](const job_deque::element& e) noexcept { return e.item == wanted; }));
 }
@@ -118,7 +104,7 @@ job_deque::element pool_core::steal_below(participant& p, Fits fits) noexcept {
 }
 
 /// Whether take_within() may find a job.
-inline bool pool_core::has_within(const participant& p, const wait_scope& own) const noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::has_within(const participant& p, const wait_scope& own) const noexcept {
   if (own.is_of_current_task()) {
     std::int64_t newer = 0;
     return p.own.position() > p.made_from &&
@@ -130,12 +116,12 @@ inline bool pool_core::has_within(const participant& p, const wait_scope& own) c
          p.own.find(8, [&own](const job_deque::element& e) noexcept { return own.allows(e.tag); }, newer);
 }
 
-inline std::size_t pool_core::missed() const noexcept {
+ASYNCSTEPS_FUNCTION std::size_t pool_core::missed() const noexcept {
   // relaxed: a guess
   return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), crew_.wanted());
 }
 /// In waits, or in sections, which have other workers in their place.
-inline bool pool_core::all_are_blocked() const noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::all_are_blocked() const noexcept {
   const std::size_t all = crew_.wanted();
   return all != 0 && blocked_workers() + crew_.in_sections() >= all;
 }
@@ -164,10 +150,9 @@ class pool_core::blocked_in_wait {
 
 /// The turns of a thread that waits: a task that it may run and, for a worker that is in no loop, an event loop, then
 /// sleep.
-template <class Ready>
 class pool_core::wait_role : sleepers::wait_condition {
  public:
-  wait_role(pool_core& pool, participant& p, const wait_scope& own, const Ready& ready) noexcept
+  wait_role(pool_core& pool, participant& p, const wait_scope& own, const asked_condition& ready) noexcept
       : sleepers::wait_condition{&ask_ready, &ask_may_run},
         pool_(pool),
         part_(p),
@@ -289,7 +274,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   worker* const worker_;     // null: the thread is no worker of this pool, or is in a turn of a loop
   participant* const home_;  // the thread's part in the pool that has started it; null: none has
   const wait_scope& own_;
-  const Ready& ready_;
+  const asked_condition& ready_;
   blocked_in_wait blocked_;
   const work_in_wait others_;
   const wait_in_turn allowed_;
@@ -299,15 +284,14 @@ class pool_core::wait_role : sleepers::wait_condition {
   std::chrono::microseconds nap_ = first_nap;
 };
 
-template <class Ready>
-void pool_core::wait_until(participant& p, const wait_scope own, const Ready ready) {
+ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
-  wait_role<Ready> role(*this, p, own, ready);
+  wait_role role(*this, p, own, ready);
   drive(role);
   role.leave();
 }
 
-inline guest& pool_core::take_seat() {
+ASYNCSTEPS_FUNCTION guest& pool_core::take_seat() {
   guest* found = nullptr;
   guests_.any_of(0, [&found](guest& g) noexcept {
     if (g.take()) found = &g;
@@ -325,7 +309,7 @@ inline guest& pool_core::take_seat() {
 
 /// Lets a stand-in work if tasks are queued and no thread is free; starts a thread only if it `may_start`. False: a
 /// thread cannot be started.
-inline bool pool_core::call_stand_in(const participant& p, bool may_start) noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::call_stand_in(const participant& p, bool may_start) noexcept {
   const std::size_t most = missed();
   if (most == 0 || idle() != 0 || !has_tasks()) return true;
   try {
@@ -336,7 +320,7 @@ inline bool pool_core::call_stand_in(const participant& p, bool may_start) noexc
   }
 }
 
-inline void pool_core::stand_in_for_poller() noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::stand_in_for_poller() noexcept {
   participant* const p = this_home;
   if (p == nullptr || &p->pool != this || idle() != 0) return;
   if (!std::exchange(p->is_polling, true)) {  // until the task ends
@@ -346,7 +330,7 @@ inline void pool_core::stand_in_for_poller() noexcept {
   static_cast<void>(call_stand_in(*p, true));
 }
 
-inline bool pool_core::turn_for_poller() noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::turn_for_poller() noexcept {
   worker* const w = own_worker();
   if (w == nullptr || current_loop != nullptr || !has_stack_room()) return false;
   if (w->in_hand != nullptr) put_down(*w);
@@ -362,7 +346,7 @@ inline bool pool_core::turn_for_poller() noexcept {
   return h != nullptr;
 }
 
-inline bool pool_core::look_after_own() noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::look_after_own() noexcept {
   if (this_pool == nullptr || current_loop != nullptr) return false;
   this_pool->stand_in_for_poller();
   return this_pool->turn_for_poller();
@@ -370,14 +354,14 @@ inline bool pool_core::look_after_own() noexcept {
 
 // --- blocking_section -----------------------------------------------------------------------------------------------
 
-inline bool pool_core::enter_section(participant& home) noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::enter_section(participant& home) noexcept {
   if (home.is_in_section || !crew_.begin_section(home.as_worker)) return false;
   home.is_in_section = true;
   idle_.notify();  // wait_idle() does not wait for a thread that could not be started
   return true;
 }
 
-inline void pool_core::leave_section(participant& home) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::leave_section(participant& home) noexcept {
   if (is_left_behind()) return;
   home.is_in_section = false;
   crew_.end_section(home.as_worker);
@@ -387,7 +371,7 @@ inline void pool_core::leave_section(participant& home) noexcept {
 
 /// The life of a stand-in's thread: runs tasks until there are none or it is surplus, rests, and starts again when it
 /// is called. `index`: the worker that it stands for.
-inline void pool_core::run_stand_in(std::size_t index) {
+ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
   const inside here(this);
   guest* place = nullptr;
   try {

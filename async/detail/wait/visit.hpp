@@ -2,9 +2,10 @@
 #pragma once
 #include <utility>  // for swap
 
-#include "async/detail/pool/pool_core.hpp"  // for pool_core, participant
-#include "async/detail/pool/seat.hpp"       // for this_seat, other_seats, keep_seats, pool_registry
-#include "async/detail/wait/pool_wait.hpp"  // for take_seat
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
+#include "async/detail/pool/pool_core.hpp"       // for pool_core, participant
+#include "async/detail/pool/seat.hpp"            // for this_seat, other_seats, keep_seats, pool_registry
+#include "async/detail/wait/pool_functions.hpp"  // for take_seat
 
 namespace async::inline v0_1::detail {
 
@@ -27,49 +28,11 @@ class visit {
   participant& part() const noexcept { return *part_; }
 
  private:
-  [[gnu::noinline]] void enter(pool_core& pool) {
-    pool.refuse_if_left_behind();
-    part_ = pool.own_part();
-    if (part_ == nullptr) part_ = &sit_down(pool);
-    ++this_seat.uses;
-  }
-  [[gnu::noinline]] void leave() noexcept {
-    --this_seat.uses;
-    if (is_extra_) {
-      this_seat.place->leave();
-      this_seat = before_;
-    } else if (parked_ != nullptr) {
-      std::swap(this_seat, *parked_);
-    }
-  }
+  void enter(pool_core& pool);
+  void leave() noexcept;
 
   /// Makes the thread's seat in the pool the current one; takes one if there is none.
-  participant& sit_down(pool_core& pool) {
-    for (seat& s : other_seats) {
-      if (s.pool != pool.number()) continue;
-      parked_ = &s;
-      std::swap(this_seat, s);
-      return *this_seat.place;
-    }
-    guest& place = pool.take_seat();
-    if (keep_seats()) {
-      if (vacate(this_seat)) {
-        this_seat = {pool.number(), &place, 0};
-        return place;
-      }
-      for (seat& s : other_seats) {
-        if (!vacate(s)) continue;
-        parked_ = &s;
-        s = this_seat;
-        this_seat = {pool.number(), &place, 0};
-        return place;
-      }
-    }
-    is_extra_ = true;  // all seats are in use, or the thread is ending: this seat is for the visit only
-    before_ = this_seat;
-    this_seat = {pool.number(), &place, 0};
-    return place;
-  }
+  participant& sit_down(pool_core& pool);
   static bool vacate(seat& s) noexcept { return s.pool == 0 || pool_registry::instance().vacate(s); }
 
   participant* part_;
@@ -91,18 +54,68 @@ class working_visit : public visit {
   }
 
  private:
-  [[gnu::noinline]] void come_inside() noexcept {
-    pool_core& pool = part().pool;
-    was_outside_ = !pool.is_inside();
-    if (was_outside_) before_ = pool.come_inside();
-  }
-  [[gnu::noinline]] void go_outside() noexcept {
-    part().pool.end_if_left_behind();
-    if (was_outside_) part().pool.go_outside(before_);
-  }
+  void come_inside() noexcept;
+  void go_outside() noexcept;
 
   bool was_outside_;   // set unless the part is a worker's
   pool_core* before_;  // set if the thread was outside
 };
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void visit::enter(pool_core& pool) {
+  pool.refuse_if_left_behind();
+  part_ = pool.own_part();
+  if (part_ == nullptr) part_ = &sit_down(pool);
+  ++this_seat.uses;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void visit::leave() noexcept {
+  --this_seat.uses;
+  if (is_extra_) {
+    this_seat.place->leave();
+    this_seat = before_;
+  } else if (parked_ != nullptr) {
+    std::swap(this_seat, *parked_);
+  }
+}
+
+ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
+  for (seat& s : other_seats) {
+    if (s.pool != pool.number()) continue;
+    parked_ = &s;
+    std::swap(this_seat, s);
+    return *this_seat.place;
+  }
+  guest& place = pool.take_seat();
+  if (keep_seats()) {
+    if (vacate(this_seat)) {
+      this_seat = {pool.number(), &place, 0};
+      return place;
+    }
+    for (seat& s : other_seats) {
+      if (!vacate(s)) continue;
+      parked_ = &s;
+      s = this_seat;
+      this_seat = {pool.number(), &place, 0};
+      return place;
+    }
+  }
+  is_extra_ = true;  // all seats are in use, or the thread is ending: this seat is for the visit only
+  before_ = this_seat;
+  this_seat = {pool.number(), &place, 0};
+  return place;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void working_visit::come_inside() noexcept {
+  pool_core& pool = part().pool;
+  was_outside_ = !pool.is_inside();
+  if (was_outside_) before_ = pool.come_inside();
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void working_visit::go_outside() noexcept {
+  part().pool.end_if_left_behind();
+  if (was_outside_) part().pool.go_outside(before_);
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

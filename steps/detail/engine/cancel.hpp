@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/engine/ending.hpp"  // for unwind_cancel, run_cancel_handlers
 
 /// Cancels on the flow's loop. A request from another thread arrives there as a message, see root/root.hpp.
@@ -19,28 +20,11 @@ inline void unblock_end(flow& f) noexcept {
 
 /// Cancels a flow that executes and is in none of its callbacks. It has ended then, and may be gone, unless the cancel
 /// is held.
-inline void cancel_outside_turn(flow& f) noexcept {
-  if (f.is_cancel_held()) return;
-  f.core->ready().erase(f);
-  const verdict was = f.begin_cancel();
-  f.end_wait();
-  if (was == verdict::start || f.cur == &f.root) destroy_root_steps(f);
-  unwind_cancel(f, f.cur);
-}
+void cancel_outside_turn(flow& f) noexcept;
 
 /// Cancels a flow from a callback of its own: cancel handlers run at once, the rest ends when the callback has
 /// returned.
-[[gnu::noinline]] inline void cancel_in_turn(flow& f) noexcept {
-  if (f.is_cancelled()) return;
-  clear_results(f);
-  f.mark_cancel();
-  for (scope* s = f.scopes; s != nullptr;) {
-    const step& owner = *s->holder;
-    run_cancel_handlers(f, owner, s);
-    if (f.run_by == nullptr) return;  // this step is being ended by its caller, which goes on with the steps around it
-    while (s != nullptr && s->holder == &owner) s = s->outer;
-  }
-}
+void cancel_in_turn(flow& f) noexcept;
 
 /// Flows whose end waits for branches on other loops stay.
 inline void waiting_flows::close() noexcept {
@@ -54,5 +38,28 @@ inline void waiting_flows::close() noexcept {
     }
   }
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void cancel_in_turn(flow& f) noexcept {
+  if (f.is_cancelled()) return;
+  clear_results(f);
+  f.mark_cancel();
+  for (scope* s = f.scopes; s != nullptr;) {
+    const step& owner = *s->holder;
+    run_cancel_handlers(f, owner, s);
+    if (f.run_by == nullptr) return;  // this step is being ended by its caller, which goes on with the steps around it
+    while (s != nullptr && s->holder == &owner) s = s->outer;
+  }
+}
+
+ASYNCSTEPS_FUNCTION void cancel_outside_turn(flow& f) noexcept {
+  if (f.is_cancel_held()) return;
+  f.core->ready().erase(f);
+  const verdict was = f.begin_cancel();
+  f.end_wait();
+  if (was == verdict::start || f.cur == &f.root) destroy_root_steps(f);
+  unwind_cancel(f, f.cur);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

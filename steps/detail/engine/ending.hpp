@@ -3,6 +3,7 @@
 #include <cstddef>  // for byte
 #include <utility>  // for exchange
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT, ASYNCSTEPS_TRACE_SPAN
 #include "steps/detail/engine/waiting.hpp"      // for unlist
 #include "steps/detail/flow/arena.hpp"          // for next_step, set_top, clear_results
@@ -27,31 +28,13 @@ inline void leave_scopes(flow& f, const step& owner) noexcept {
 
 /// For a step in error or cancelled: leaves the scopes of kind leave_first (timers, waits), then calls the cancel
 /// handlers, newest first. Errors of the handlers are reported. Other scopes stay.
-[[gnu::noinline]] inline void run_cancel_handlers(flow& f, const step& owner, scope* newest) noexcept {
-  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops != nullptr && s->ops->what == scope_ops::kind::leave_first) std::exchange(s->ops, nullptr)->leave(*s);
-  }
-  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops == nullptr || s->ops->what != scope_ops::kind::cancel) continue;
-    const scope_ops* const ops = std::exchange(s->ops, nullptr);
-    try {
-      ops->cancel(*s);
-    } catch (...) {
-      report_exception(f, true);
-    }
-    ops->leave(*s);
-  }
-}
+void run_cancel_handlers(flow& f, const step& owner, scope* newest) noexcept;
 /// The same for the innermost step.
 inline void run_cancel_handlers(flow& f, const step& owner) noexcept { run_cancel_handlers(f, owner, f.scopes); }
 
 // --- the execution ---
 
-[[gnu::noinline]] inline void hand_back_or_release(flow& f) noexcept {
-  promise_base* const promise = std::exchange(f.promise, nullptr);
-  f.is_detached() ? f.ops->release(f) : f.active.clear();
-  if (promise != nullptr) promise->cancelled();
-}
+void hand_back_or_release(flow& f) noexcept;
 
 /// Gives back the flow's place in its loop: its results, its entry in the list of waiting flows, and the place that is
 /// reserved in the ready queue.
@@ -63,14 +46,7 @@ inline void withdraw_from_loop(flow& f) noexcept {
 }
 
 /// Ends the execution: the flow is idle and belongs to the owner of its root, or is released when there is none.
-inline void end_execution(flow& f) noexcept {
-  withdraw_from_loop(f);
-  f.finish();
-  f.first = nullptr;
-  if (f.is_detached() || f.promise != nullptr) [[unlikely]]
-    return hand_back_or_release(f);
-  f.active.clear();
-}
+void end_execution(flow& f) noexcept;
 
 // --- steps that are destroyed without having run ---
 
@@ -165,24 +141,14 @@ inline step* abandon_level(flow& f, step& s) noexcept {
 }
 
 /// The same, out of line: for all but the common case.
-[[gnu::noinline]] inline step* end_step(flow& f, step& ended) noexcept(false) { return end_step_inline(f, ended); }
+step* end_step(flow& f, step& ended) noexcept(false);
 
 // --- cancel ---
 
 /// Takes a cancel outwards from `s`, the innermost active step: its timers are disarmed, its cancel handlers run, its
 /// memory is released; then its parent's, until the execution has ended. The flow may be gone then. Or the cancel is
 /// held until branches have ended, and unblock_end() goes on.
-[[gnu::noinline]] inline void unwind_cancel(flow& f, step* s) noexcept {
-  while (s != &f.root) {
-    f.cur = s;
-    run_cancel_handlers(f, *s);
-    if (f.has_end_blockers()) [[unlikely]]
-      return f.hold_cancel();
-    s = abandon_level(f, *s);
-  }
-  f.cur = s;
-  end_execution(f);
-}
+void unwind_cancel(flow& f, step* s) noexcept;
 
 // --- error ---
 
@@ -234,7 +200,57 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
 /// Takes the pending error outwards from `s`, the innermost active step, whose sub-steps are gone (FTN12 1.2, 2.1). Per
 /// step: its sub-steps are destroyed, its timer is disarmed, its cancel handlers run, its error handler runs. Returns
 /// the step to run next; null: the flow has ended, and may be gone, or the error is held until branches have ended.
-[[gnu::noinline]] inline step* unwind_error(flow& f, step* s) {
+step* unwind_error(flow& f, step* s);
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void run_cancel_handlers(flow& f, const step& owner, scope* newest) noexcept {
+  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
+    if (s->ops != nullptr && s->ops->what == scope_ops::kind::leave_first) std::exchange(s->ops, nullptr)->leave(*s);
+  }
+  for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
+    if (s->ops == nullptr || s->ops->what != scope_ops::kind::cancel) continue;
+    const scope_ops* const ops = std::exchange(s->ops, nullptr);
+    try {
+      ops->cancel(*s);
+    } catch (...) {
+      report_exception(f, true);
+    }
+    ops->leave(*s);
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void hand_back_or_release(flow& f) noexcept {
+  promise_base* const promise = std::exchange(f.promise, nullptr);
+  f.is_detached() ? f.ops->release(f) : f.active.clear();
+  if (promise != nullptr) promise->cancelled();
+}
+
+ASYNCSTEPS_FUNCTION void end_execution(flow& f) noexcept {
+  withdraw_from_loop(f);
+  f.finish();
+  f.first = nullptr;
+  if (f.is_detached() || f.promise != nullptr) [[unlikely]]
+    return hand_back_or_release(f);
+  f.active.clear();
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION step* end_step(flow& f, step& ended) noexcept(false) {
+  return end_step_inline(f, ended);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void unwind_cancel(flow& f, step* s) noexcept {
+  while (s != &f.root) {
+    f.cur = s;
+    run_cancel_handlers(f, *s);
+    if (f.has_end_blockers()) [[unlikely]]
+      return f.hold_cancel();
+    s = abandon_level(f, *s);
+  }
+  f.cur = s;
+  end_execution(f);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION step* unwind_error(flow& f, step* s) {
   while (s != &f.root) {
     f.cur = s;
     f.clear_verdict();
@@ -265,5 +281,6 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
   f.ops->end(f);
   return nullptr;
 }
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -5,6 +5,7 @@
 #include <string_view>  // for string_view
 #include <vector>       // for vector
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT
 #include "steps/detail/engine/turn.hpp"         // for cancel_outside_turn, wake
 
@@ -24,17 +25,7 @@ bool call_outside(flow& f, Call&& call) noexcept {
 
 /// Gets a flow ready for its first turn; returns what that begins with. none: the flow has ended, and may be gone.
 /// Throws std::bad_alloc.
-inline verdict prepare(flow& f) {
-  f.core->ready().reserve(1);
-  f.add_place();
-  f.root.sub_end_ = f.top;
-  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
-  f.cur = &f.root;
-  if (!f.is_failing()) return verdict::start;
-  // Misuse while it was built. A branch destroys its steps in its first turn: this turn is its parent's.
-  const bool goes_on = f.root.parent_ != nullptr || call_outside(f, [&f] { destroy_root_steps(f); });
-  return goes_on ? verdict::error : verdict::none;
-}
+verdict prepare(flow& f);
 
 /// Starts an execution. Throws std::bad_alloc.
 inline void start(flow& f) {
@@ -61,12 +52,39 @@ inline bool is_halted(flow& f) noexcept {
 }
 
 /// Destroys the results of a flow that waits or is queued. Returns as call_outside() does.
-[[gnu::noinline]] inline bool destroy_results_outside(flow& f) noexcept {
+bool destroy_results_outside(flow& f) noexcept;
+
+/// Destroys the next step of a queued flow, which has not run, and its siblings: none of them is active.
+void destroy_next_steps(flow& f) noexcept;
+
+/// Raises an error at the innermost active step from outside the flow's callbacks, or at the step that runs. False: an
+/// error or a cancel is under way already. True also when the destructor of a result or step has cancelled the flow,
+/// which may be gone then.
+bool raise(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept;
+
+/// A call that the state of the flow does not allow: InternalError at the step that runs, or waits, or at the start of
+/// the next execution. Ignored in cancel handlers and destructors, since the flow is ending anyway.
+void misuse(flow& f, std::string_view what) noexcept;
+
+/// Takes one of what a flow with fixed memory has, and makes sure of room for a record. False, and the error is known:
+/// there is none left.
+bool take_limited(flow& f, std::uint32_t limits::* what, std::size_t size, std::string_view exceeded) noexcept;
+
+/// The types of the functions of the active steps, innermost first.
+inline std::vector<std::string_view> stack_of(const flow& f) {
+  std::vector<std::string_view> names;
+  for (const step* s = f.cur; s != nullptr; s = s->parent_) {
+    if (s->ops_ != nullptr) names.push_back(s->ops_->name);
+  }
+  return names;
+}
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_results_outside(flow& f) noexcept {
   return call_outside(f, [&f] { destroy_results(f); });
 }
 
-/// Destroys the next step of a queued flow, which has not run, and its siblings: none of them is active.
-[[gnu::noinline]] inline void destroy_next_steps(flow& f) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_next_steps(flow& f) noexcept {
   std::byte* const next = reinterpret_cast<std::byte*>(f.cur);
   step* const parent = f.cur->parent_;
   std::byte* const end = parent->sub_end_;
@@ -78,11 +96,8 @@ inline bool is_halted(flow& f) noexcept {
   });
 }
 
-/// Raises an error at the innermost active step from outside the flow's callbacks, or at the step that runs. False: an
-/// error or a cancel is under way already. True also when the destructor of a result or step has cancelled the flow,
-/// which may be gone then.
-[[gnu::noinline]] inline bool raise(flow& f, ErrorCode code, std::string_view info = {},
-                                    step* target = nullptr) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool raise(flow& f, ErrorCode code, std::string_view info,
+                                                 step* target) noexcept {
   const verdict was = f.current_verdict();
   if (f.is_failing() || f.is_cancelled() || (f.is_running() && f.run_by == nullptr)) return false;
   if (f.tag != nullptr && !f.is_running() && !destroy_results_outside(f)) return true;
@@ -97,9 +112,7 @@ inline bool is_halted(flow& f) noexcept {
   return true;
 }
 
-/// A call that the state of the flow does not allow: InternalError at the step that runs, or waits, or at the start of
-/// the next execution. Ignored in cancel handlers and destructors, since the flow is ending anyway.
-[[gnu::noinline]] inline void misuse(flow& f, std::string_view what) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void misuse(flow& f, std::string_view what) noexcept {
   if (!f.is_idle() && !f.is_running()) {
     raise(f, errors::InternalError, what);
   } else if (!f.is_failing() && !f.is_cancelled() && (f.is_idle() || f.run_by != nullptr)) {
@@ -107,10 +120,8 @@ inline bool is_halted(flow& f) noexcept {
   }
 }
 
-/// Takes one of what a flow with fixed memory has, and makes sure of room for a record. False, and the error is known:
-/// there is none left.
-[[gnu::noinline]] inline bool take_limited(flow& f, std::uint32_t limits::* what, std::size_t size,
-                                           std::string_view exceeded) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool take_limited(flow& f, std::uint32_t limits::* what, std::size_t size,
+                                                        std::string_view exceeded) noexcept {
   if (f.limit->*what == 0) {
     misuse(f, exceeded);
     return false;
@@ -123,13 +134,17 @@ inline bool is_halted(flow& f) noexcept {
   return true;
 }
 
-/// The types of the functions of the active steps, innermost first.
-inline std::vector<std::string_view> stack_of(const flow& f) {
-  std::vector<std::string_view> names;
-  for (const step* s = f.cur; s != nullptr; s = s->parent_) {
-    if (s->ops_ != nullptr) names.push_back(s->ops_->name);
-  }
-  return names;
+ASYNCSTEPS_FUNCTION verdict prepare(flow& f) {
+  f.core->ready().reserve(1);
+  f.add_place();
+  f.root.sub_end_ = f.top;
+  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  f.cur = &f.root;
+  if (!f.is_failing()) return verdict::start;
+  // Misuse while it was built. A branch destroys its steps in its first turn: this turn is its parent's.
+  const bool goes_on = f.root.parent_ != nullptr || call_outside(f, [&f] { destroy_root_steps(f); });
+  return goes_on ? verdict::error : verdict::none;
 }
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -9,6 +9,7 @@
 #include <type_traits>  // for is_trivially_destructible_v
 #include <utility>      // for exchange, forward, index_sequence
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/engine/callable.hpp"     // for wanted_results
 #include "steps/detail/engine/engine.hpp"       // for misuse
 #include "steps/detail/engine/limit_claim.hpp"  // for limit_claim
@@ -33,15 +34,7 @@ inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) 
 }
 
 /// Misuse: the results do not fit the parameters of the step that is running.
-[[gnu::noinline]] inline void mismatch(flow& f, const pack_tag& wanted) noexcept {
-  char want[160];
-  char have[160];
-  print_types(want, sizeof want, &wanted);
-  print_types(have, sizeof have, f.tag);
-  char text[400];
-  const int length = std::snprintf(text, sizeof text, "the step takes %s, the step before it passed %s", want, have);
-  misuse(f, std::string_view(text, static_cast<std::size_t>(length)));
-}
+void mismatch(flow& f, const pack_tag& wanted) noexcept;
 
 /// Moves the results out for a step that takes the types of Wanted. The flow has such results.
 template <class Wanted>
@@ -132,10 +125,7 @@ class passed_results {
 
 /// Destroys the results before a step that takes none. When a destructor cancels the flow, this throws past the step's
 /// function to the engine.
-[[gnu::noinline]] inline void destroy_results_before(flow& f) {
-  destroy_results(f);
-  if (f.is_cancelled()) throw unwinding(errors::InternalError);
-}
+void destroy_results_before(flow& f);
 inline void discard_results(flow& f) {
   if (f.tag != nullptr) [[unlikely]]
     destroy_results_before(f);
@@ -252,5 +242,22 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   place.keep();
   return made;
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void mismatch(flow& f, const pack_tag& wanted) noexcept {
+  char want[160];
+  char have[160];
+  print_types(want, sizeof want, &wanted);
+  print_types(have, sizeof have, f.tag);
+  char text[400];
+  const int length = std::snprintf(text, sizeof text, "the step takes %s, the step before it passed %s", want, have);
+  misuse(f, std::string_view(text, static_cast<std::size_t>(length)));
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results_before(flow& f) {
+  destroy_results(f);
+  if (f.is_cancelled()) throw unwinding(errors::InternalError);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -2,6 +2,7 @@
 #pragma once
 #include <utility>  // for exchange
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN
 #include "steps/detail/engine/cancel.hpp"       // for cancel_outside_turn, unwind_error, end_step
 
@@ -106,13 +107,13 @@ inline step* first_of_turn(flow& f, verdict why) {
   return unwind_error(f, f.cur);
 }
 
-[[gnu::noinline]] inline void cancel_at_close(flow& f) noexcept {
-  if (f.root.parent_ == nullptr && !f.is_cancel_held()) f.core->note_cancelled_flow();
-  cancel_outside_turn(f);
-}
+void cancel_at_close(flow& f) noexcept;
 
 /// Called by the loop's ready queue.
-inline void resume(async::detail::runnable& r) {
+void resume(async::detail::runnable& r);
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
   flow& f = static_cast<flow&>(r);
   if (f.core->closing()) [[unlikely]]
     return cancel_at_close(f);
@@ -130,5 +131,11 @@ inline void resume(async::detail::runnable& r) {
     s = advance(f, *s);
   }
 }
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void cancel_at_close(flow& f) noexcept {
+  if (f.root.parent_ == nullptr && !f.is_cancel_held()) f.core->note_cancelled_flow();
+  cancel_outside_turn(f);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

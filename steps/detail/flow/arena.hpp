@@ -10,6 +10,7 @@
 #include <utility>      // for exchange
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/flow/flow.hpp"         // for flow, record
 
 /// Memory of steps and scopes: allocated by bumping a pointer, released at once when a level ends.
@@ -54,19 +55,7 @@ inline bool has_few_chunks(const flow& f) noexcept {
 
 /// Memory for a record that does not fit: a further chunk, and a jump to it. Throws std::bad_alloc, or Error in a flow
 /// with fixed memory.
-[[gnu::noinline]] inline void* grow(flow& f, std::size_t size) {
-  if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
-  const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
-  const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
-  std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
-  f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};
-  std::byte* const start = memory + chunk_head;
-  ::new (f.top)
-      jump{{static_cast<std::uint32_t>(jump_size), record_flag::is_jump, 0}, reinterpret_cast<record*>(start)};
-  f.end = memory + bytes - jump_size;
-  f.top = start + size;
-  return start;
-}
+void* grow(flow& f, std::size_t size);
 
 /// Memory for a record; size is a multiple of granule.
 inline void* allocate(flow& f, std::size_t size) {
@@ -77,17 +66,7 @@ inline void* allocate(flow& f, std::size_t size) {
   return start;
 }
 
-[[gnu::noinline]] inline void shrink(flow& f, const std::byte* top) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(top);
-  while (f.chunks != nullptr) {
-    chunk* const c = f.chunks;
-    const auto start = reinterpret_cast<std::uintptr_t>(c);
-    if (at - start < c->size) return;
-    f.chunks = c->older;
-    f.end = c->older_end;
-    async::detail::free_block(c, c->size);
-  }
-}
+void shrink(flow& f, const std::byte* top) noexcept;
 
 /// Releases the arena behind `top`.
 inline void set_top(flow& f, std::byte* top) noexcept {
@@ -159,14 +138,8 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
 }
 
 /// Destroys results that the flow has given up but whose memory has not moved.
-[[gnu::noinline]] inline void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
-  if (tag->destroy != nullptr) tag->destroy(values);
-  if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
-}
-[[gnu::noinline]] inline void destroy_results(flow& f) noexcept {
-  void* const values = results_of(f);
-  destroy_taken(f, std::exchange(f.tag, nullptr), values);
-}
+void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept;
+void destroy_results(flow& f) noexcept;
 inline void clear_results(flow& f) noexcept {
   if (f.tag != nullptr) [[unlikely]]
     destroy_results(f);
@@ -223,5 +196,43 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   }
   to.tag = tag;
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {
+  if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
+  const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
+  const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
+  std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
+  f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};
+  std::byte* const start = memory + chunk_head;
+  ::new (f.top)
+      jump{{static_cast<std::uint32_t>(jump_size), record_flag::is_jump, 0}, reinterpret_cast<record*>(start)};
+  f.end = memory + bytes - jump_size;
+  f.top = start + size;
+  return start;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void shrink(flow& f, const std::byte* top) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(top);
+  while (f.chunks != nullptr) {
+    chunk* const c = f.chunks;
+    const auto start = reinterpret_cast<std::uintptr_t>(c);
+    if (at - start < c->size) return;
+    f.chunks = c->older;
+    f.end = c->older_end;
+    async::detail::free_block(c, c->size);
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
+  if (tag->destroy != nullptr) tag->destroy(values);
+  if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results(flow& f) noexcept {
+  void* const values = results_of(f);
+  destroy_taken(f, std::exchange(f.tag, nullptr), values);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

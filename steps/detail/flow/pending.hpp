@@ -22,25 +22,7 @@ class ASYNCSTEPS_SHARED unwinding final : public Error {
   using Error::Error;
 };
 
-[[gnu::noinline]] inline void make_state(flow& f) {
-  State* shared = nullptr;
-  if (f.root.parent_ != nullptr) {
-    flow& above = *f.root.parent_->flow_;
-    if (above.state == nullptr) make_state(above);
-    shared = &state_access::root(*above.state);
-  }
-  if (may_allocate(f)) {
-    void* const block = async::detail::allocate_block(sizeof(State));
-    f.state = state_access::make(block, f, shared, nullptr);
-  } else {
-    limits& limit = *f.limit;
-    const bool is_branch = f.root.parent_ != nullptr;
-    void* const memory = is_branch ? limit.branch.state_of(f) : limit.state_memory;
-    f.state = state_access::make(memory, f, shared, &limit.values);
-    state_access::use_buffer(*f.state, is_branch ? limit.branch.texts_of(f) : limit.texts,
-                             is_branch ? limit.branch.texts : limit.texts_size);
-  }
-}
+void make_state(flow& f);
 
 /// The flow's State, made on first use. Throws std::bad_alloc.
 inline State& state_of(flow& f) {
@@ -48,39 +30,15 @@ inline State& state_of(flow& f) {
   return *f.state;
 }
 
-[[gnu::noinline]] inline void destroy_state(flow& f) noexcept {
-  State* const s = std::exchange(f.state, nullptr);
-  if (s == nullptr) return;
-  std::destroy_at(s);
-  if (may_allocate(f)) async::detail::free_block(s, sizeof(State));
-}
+void destroy_state(flow& f) noexcept;
 
 /// Copies the texts of an error, which may not live long enough. Without memory the info is lost, and a code that is no
 /// literal becomes InternalError.
-[[gnu::noinline]] inline ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
-  try {
-    State& s = state_of(f);
-    // The code first: the info may be a view of the text that the code's copy replaces; the code never is one of the
-    // info's text.
-    if (!code.is_lasting()) code = state_access::keep_code(s, code);
-    state_access::keep_info(s, info);
-    state_access::own_exception(s) = false;
-  } catch (...) {
-    if (f.state != nullptr) state_access::clear_info(*f.state);
-    if (!code.is_lasting()) code = errors::InternalError;
-  }
-  return code;
-}
+ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept;
 
 /// Makes `code` the error of the flow, and destroys its results. When the destructor of a result cancels the flow, the
 /// cancel wins. `target`: the loop that a break or continue is for.
-inline void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept {
-  if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
-    code = keep_texts(f, code, info);
-  clear_results(f);
-  ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
-  f.mark_error();
-}
+void set_error(flow& f, ErrorCode code, std::string_view info = {}, step* target = nullptr) noexcept;
 
 /// An error handler has recovered.
 inline void forget_error(flow& f) noexcept {
@@ -89,16 +47,7 @@ inline void forget_error(flow& f) noexcept {
 
 /// Stores the exception that is being handled, and passes it to the trace hook, unless it is no std::exception. `own`:
 /// the error was made from it.
-[[gnu::noinline]] inline void keep_exception(flow& f, const std::exception* known, bool own) noexcept {
-  try {
-    State& s = state_of(f);
-    state_access::exception(s) = std::current_exception();
-    state_access::own_exception(s) = own;
-    if (known == nullptr) return;
-    if (const auto& trace = state_access::trace(s)) trace(*known);
-  } catch (...) {  // no memory, or the trace hook has thrown: the error itself is known
-  }
-}
+void keep_exception(flow& f, const std::exception* known, bool own) noexcept;
 
 /// Calls call(). An exception goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
 /// std::exception. Exceptions of caught() pass through.
@@ -129,17 +78,8 @@ template <class F, class Caught>
 }
 
 // Out of line, which keeps the frame of the function that runs steps small.
-[[gnu::noinline]] inline void catch_unwinding(flow& f, const unwinding& e) noexcept {
-  if (f.is_cancelled()) return;
-  if (!f.is_failing()) set_error(f, e.code(), e.explanation());
-  keep_exception(f, &e, false);
-}
-[[gnu::noinline]] inline void catch_exception(flow& f, ErrorCode code, std::string_view info,
-                                              const std::exception* e) noexcept {
-  if (f.is_cancelled()) return;
-  set_error(f, code, info);
-  keep_exception(f, e, true);
-}
+void catch_unwinding(flow& f, const unwinding& e) noexcept;
+void catch_exception(flow& f, ErrorCode code, std::string_view info, const std::exception* e) noexcept;
 
 /// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
@@ -191,7 +131,76 @@ struct late_report : async::detail::message {
 };
 
 /// Reports the exception that is being handled, which has left a cancel handler or a hook, as an unhandled error.
-inline void report_exception(flow& f, bool to_hook) noexcept {
+void report_exception(flow& f, bool to_hook) noexcept;
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void make_state(flow& f) {
+  State* shared = nullptr;
+  if (f.root.parent_ != nullptr) {
+    flow& above = *f.root.parent_->flow_;
+    if (above.state == nullptr) make_state(above);
+    shared = &state_access::root(*above.state);
+  }
+  if (may_allocate(f)) {
+    void* const block = async::detail::allocate_block(sizeof(State));
+    f.state = state_access::make(block, f, shared, nullptr);
+  } else {
+    limits& limit = *f.limit;
+    const bool is_branch = f.root.parent_ != nullptr;
+    void* const memory = is_branch ? limit.branch.state_of(f) : limit.state_memory;
+    f.state = state_access::make(memory, f, shared, &limit.values);
+    state_access::use_buffer(*f.state, is_branch ? limit.branch.texts_of(f) : limit.texts,
+                             is_branch ? limit.branch.texts : limit.texts_size);
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_state(flow& f) noexcept {
+  State* const s = std::exchange(f.state, nullptr);
+  if (s == nullptr) return;
+  std::destroy_at(s);
+  if (may_allocate(f)) async::detail::free_block(s, sizeof(State));
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
+  try {
+    State& s = state_of(f);
+    // The code first: the info may be a view of the text that the code's copy replaces; the code never is one of the
+    // info's text.
+    if (!code.is_lasting()) code = state_access::keep_code(s, code);
+    state_access::keep_info(s, info);
+    state_access::own_exception(s) = false;
+  } catch (...) {
+    if (f.state != nullptr) state_access::clear_info(*f.state);
+    if (!code.is_lasting()) code = errors::InternalError;
+  }
+  return code;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void keep_exception(flow& f, const std::exception* known, bool own) noexcept {
+  try {
+    State& s = state_of(f);
+    state_access::exception(s) = std::current_exception();
+    state_access::own_exception(s) = own;
+    if (known == nullptr) return;
+    if (const auto& trace = state_access::trace(s)) trace(*known);
+  } catch (...) {  // no memory, or the trace hook has thrown: the error itself is known
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void catch_unwinding(flow& f, const unwinding& e) noexcept {
+  if (f.is_cancelled()) return;
+  if (!f.is_failing()) set_error(f, e.code(), e.explanation());
+  keep_exception(f, &e, false);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void catch_exception(flow& f, ErrorCode code, std::string_view info,
+                                                           const std::exception* e) noexcept {
+  if (f.is_cancelled()) return;
+  set_error(f, code, info);
+  keep_exception(f, e, true);
+}
+
+ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
   const std::exception_ptr error = std::current_exception();
   try {
     if (to_hook && f.state != nullptr) {
@@ -208,5 +217,14 @@ inline void report_exception(flow& f, bool to_hook) noexcept {
     std::fprintf(stderr, "asyncsteps: an error of a cancel handler could not be reported\n");
   }
 }
+
+ASYNCSTEPS_FUNCTION void set_error(flow& f, ErrorCode code, std::string_view info, step* target) noexcept {
+  if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
+    code = keep_texts(f, code, info);
+  clear_results(f);
+  ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
+  f.mark_error();
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -69,27 +69,7 @@ inline void carry_out_if_undriven(async::detail::loop_core& core, flow& f, destr
 
 /// Cancels the flow and waits until it is idle and no other thread reaches it. For any thread. Waits for a callback of
 /// the flow that runs on another thread, which may itself wait for flows on a loop that this thread is in.
-[[gnu::noinline]] inline void destroy_on_other_thread(flow& f) noexcept {
-  using std::chrono::microseconds;
-  const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
-  auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
-  if (loop.push(*wait)) {
-    // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
-    constexpr microseconds shortest(50);
-    constexpr microseconds longest(5'000);
-    const bool is_host = async::detail::worker_loop != nullptr;
-    microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
-    while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
-      deliver_urgent_messages();
-      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
-      pause = std::clamp(2 * pause, shortest, longest);
-    }
-  } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
-    wait_for_cancel(f);
-    wait->release();
-  }
-  wait->release();
-}
+void destroy_on_other_thread(flow& f) noexcept;
 
 /// A turn on this thread of a flow that may be a branch on a loop of its own, or within one. Its callbacks may destroy
 /// the root that the branch belongs to, whose loop another thread may be in.
@@ -130,7 +110,47 @@ inline bool is_in_branch_of(const flow& f) noexcept {
 }
 
 /// destroy_root() of a flow that executes, or to which a message is on its way.
-[[gnu::noinline]] inline bool destroy_executing(flow& f, bool executes) noexcept {
+bool destroy_executing(flow& f, bool executes) noexcept;
+
+/// True when the flow has ended, no thread reaches it, and nothing outside of its block belongs to it: its memory may
+/// be freed at once.
+inline bool needs_no_teardown(const flow& f) noexcept {
+  return !f.is_known_to_execute() && f.has_remains() && !has_extras(f);
+}
+
+/// Cancels the flow and waits until it is idle and unreachable. False: a callback of the flow or a destructor of one of
+/// its steps is on this thread's stack, and the flow ends after that has returned: the caller detaches it.
+inline bool destroy_root(flow& f) noexcept {
+  const bool executes = f.is_known_to_execute();
+  if (!executes && is_unreached(f)) [[likely]]
+    return true;
+  return destroy_executing(f, executes);
+}
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_on_other_thread(flow& f) noexcept {
+  using std::chrono::microseconds;
+  const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
+  auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
+  if (loop.push(*wait)) {
+    // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
+    constexpr microseconds shortest(50);
+    constexpr microseconds longest(5'000);
+    const bool is_host = async::detail::worker_loop != nullptr;
+    microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
+    while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
+      deliver_urgent_messages();
+      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
+      pause = std::clamp(2 * pause, shortest, longest);
+    }
+  } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
+    wait_for_cancel(f);
+    wait->release();
+  }
+  wait->release();
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_executing(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
   if (executes && is_ending_here(f)) return false;
   if (executes && cancel_in_pool_queue(f)) {
@@ -153,20 +173,6 @@ inline bool is_in_branch_of(const flow& f) noexcept {
   destroy_on_other_thread(f);
   return true;
 }
-
-/// True when the flow has ended, no thread reaches it, and nothing outside of its block belongs to it: its memory may
-/// be freed at once.
-inline bool needs_no_teardown(const flow& f) noexcept {
-  return !f.is_known_to_execute() && f.has_remains() && !has_extras(f);
-}
-
-/// Cancels the flow and waits until it is idle and unreachable. False: a callback of the flow or a destructor of one of
-/// its steps is on this thread's stack, and the flow ends after that has returned: the caller detaches it.
-inline bool destroy_root(flow& f) noexcept {
-  const bool executes = f.is_known_to_execute();
-  if (!executes && is_unreached(f)) [[likely]]
-    return true;
-  return destroy_executing(f, executes);
-}
+#endif
 
 }  // namespace steps::inline v0_1::detail

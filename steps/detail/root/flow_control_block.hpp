@@ -10,6 +10,7 @@
 #include <utility>      // for forward
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/would_deadlock.hpp"  // for unknown_here
 #include "async/detail/loop/loop_entry.hpp"      // for loop_entry
 #include "steps/detail/engine/engine.hpp"        // for raise, wake
@@ -18,24 +19,10 @@
 /// destroyed before the message arrives, so the message refers to the flow's control block, which outlives it.
 namespace steps::inline v0_1::detail {
 
-inline void release_control_block(flow_control_block& r) noexcept {
-  if (!r.references.drop()) return;
-  if (r.home != nullptr) r.home->remove_tenant();
-  std::destroy_at(&r);
-  async::detail::free_block(&r, sizeof(flow_control_block));
-}
+void release_control_block(flow_control_block& r) noexcept;
 
 /// The flow's control block, made on first use. The flow exists during the call. Throws std::bad_alloc.
-inline flow_control_block& control_block_of(flow& f) {
-  flow_control_block* known = f.control_block.get();
-  if (known == nullptr) {
-    auto* const made = ::new (async::detail::allocate_block(sizeof(flow_control_block))) flow_control_block;
-    made->target = &f;
-    known = f.control_block.put(made);
-    if (known != made) release_control_block(*made);
-  }
-  return *known;
-}
+flow_control_block& control_block_of(flow& f);
 
 /// The same with a reference for the caller.
 inline flow_control_block& share_control_block(flow& f) {
@@ -160,28 +147,8 @@ class flow_entry {
   bool is_unknown() const noexcept { return unknown_; }
 
  private:
-  [[gnu::noinline]] void enter(flow& f) noexcept {
-    if (start_state* const word = start_of(f)) {
-      const start_state::held start = word->hold();
-      if (start != start_state::held::bound) {
-        given_ = start == start_state::held::yes;
-        too_late_ = !given_;
-        if (given_) held_ = word;
-        return;
-      }
-    }
-    if (async::detail::current_loop == f.core) {
-      given_ = true;
-    } else {
-      given_ = static_cast<bool>(*::new (static_cast<void*>(loop_))
-                                     async::detail::loop_entry(*f.core, async::detail::loop_entry::who::owner));
-      has_loop_ = true;
-      unknown_ = !given_ && f.core->is_current_elsewhere();
-    }
-  }
-  [[gnu::noinline]] void leave_loop() noexcept {
-    std::destroy_at(std::launder(reinterpret_cast<async::detail::loop_entry*>(loop_)));
-  }
+  void enter(flow& f) noexcept;
+  void leave_loop() noexcept;
 
   bool given_ = false;
   bool too_late_ = false;
@@ -192,18 +159,10 @@ class flow_entry {
 };
 
 /// Ends a wait by the exception of a call that the step has waited for, on the loop's thread.
-[[gnu::noinline]] inline void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
-  resume_after(f, [&thrown] { std::rethrow_exception(thrown); });
-}
+void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept;
 
 /// misuse() from any thread.
-[[gnu::noinline]] inline void misuse_anywhere(flow& f, std::string_view literal) {
-  const flow_entry here(f);
-  if (here) return misuse(f, literal);
-  if (here.is_too_late()) return;
-  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
-  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
-}
+void misuse_anywhere(flow& f, std::string_view literal);
 
 /// For success() of a waiting step. True: the step is a parallel() or race() step, which is misuse and has been
 /// reported.
@@ -240,7 +199,46 @@ template <class... A>
 }
 
 /// asi.errorNoThrow() in all cases but the plain one of a running step.
-[[gnu::noinline]] inline void late_error(step& s, ErrorCode code, std::string_view info) {
+void late_error(step& s, ErrorCode code, std::string_view info);
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void flow_entry::enter(flow& f) noexcept {
+  if (start_state* const word = start_of(f)) {
+    const start_state::held start = word->hold();
+    if (start != start_state::held::bound) {
+      given_ = start == start_state::held::yes;
+      too_late_ = !given_;
+      if (given_) held_ = word;
+      return;
+    }
+  }
+  if (async::detail::current_loop == f.core) {
+    given_ = true;
+  } else {
+    given_ = static_cast<bool>(*::new (static_cast<void*>(loop_))
+                                   async::detail::loop_entry(*f.core, async::detail::loop_entry::who::owner));
+    has_loop_ = true;
+    unknown_ = !given_ && f.core->is_current_elsewhere();
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void flow_entry::leave_loop() noexcept {
+  std::destroy_at(std::launder(reinterpret_cast<async::detail::loop_entry*>(loop_)));
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept {
+  resume_after(f, [&thrown] { std::rethrow_exception(thrown); });
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void misuse_anywhere(flow& f, std::string_view literal) {
+  const flow_entry here(f);
+  if (here) return misuse(f, literal);
+  if (here.is_too_late()) return;
+  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
+  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void late_error(step& s, ErrorCode code, std::string_view info) {
   flow& f = *s.flow_;
   const flow_entry here(f);
   if (here.is_too_late()) return;
@@ -256,5 +254,24 @@ template <class... A>
   }
   if (f.is_waiting() && f.cur == &s) raise(f, code, info);
 }
+
+ASYNCSTEPS_FUNCTION void release_control_block(flow_control_block& r) noexcept {
+  if (!r.references.drop()) return;
+  if (r.home != nullptr) r.home->remove_tenant();
+  std::destroy_at(&r);
+  async::detail::free_block(&r, sizeof(flow_control_block));
+}
+
+ASYNCSTEPS_FUNCTION flow_control_block& control_block_of(flow& f) {
+  flow_control_block* known = f.control_block.get();
+  if (known == nullptr) {
+    auto* const made = ::new (async::detail::allocate_block(sizeof(flow_control_block))) flow_control_block;
+    made->target = &f;
+    known = f.control_block.put(made);
+    if (known != made) release_control_block(*made);
+  }
+  return *known;
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

@@ -5,6 +5,7 @@
 #include <new>      // for placement new
 
 #include "async/detail/base/block_cache.hpp"   // for allocate_block, free_block
+#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/root/destroy_root.hpp"  // for destroy_root
 #include "steps/detail/root/root.hpp"          // for end_root, destroy_flow, begin, is_kept_by_parent
 
@@ -28,15 +29,7 @@ struct pooled_flow {
     std::destroy_at(&f);
     async::detail::free_block(&f, block_size);
   }
-  [[gnu::noinline]] static void give_up_otherwise(flow& f) noexcept {
-    if (is_kept_by_parent(f)) return;  // the parent's memory stays as it is
-    if (!destroy_root(f)) {
-      f.detach();
-      return;
-    }
-    if (!f.has_remains()) destroy_built_steps(f);
-    f.ops->release(f);
-  }
+  static void give_up_otherwise(flow& f) noexcept;
 
  private:
   template <std::size_t Size>
@@ -52,5 +45,17 @@ struct pooled_flow {
   template <std::size_t Size>
   static constexpr flow_ops ops{&end_root, &release<Size>};
 };
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void pooled_flow::give_up_otherwise(flow& f) noexcept {
+  if (is_kept_by_parent(f)) return;  // the parent's memory stays as it is
+  if (!destroy_root(f)) {
+    f.detach();
+    return;
+  }
+  if (!f.has_remains()) destroy_built_steps(f);
+  f.ops->release(f);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

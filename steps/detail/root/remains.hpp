@@ -3,6 +3,7 @@
 #include <cstdint>  // for uintptr_t
 #include <memory>   // for destroy_at
 
+#include "async/detail/base/config.hpp"              // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/engine/ending.hpp"            // for leave_scopes
 #include "steps/detail/root/flow_control_block.hpp"  // for detach_control_block
 
@@ -10,15 +11,8 @@
 namespace steps::inline v0_1::detail {
 
 /// The objects of the root have destructors of users. The flow does not execute, so none of them can cancel it.
-[[gnu::noinline]] inline void leave_root_scopes(flow& f) noexcept {
-  const flow::interrupted before = f.enter_callback();
-  leave_scopes(f, f.root);
-  f.leave_callback(before);
-}
-[[gnu::noinline, gnu::cold]] inline bool refuse_to_begin(flow& f) noexcept {
-  set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
-  return false;
-}
+void leave_root_scopes(flow& f) noexcept;
+bool refuse_to_begin(flow& f) noexcept;
 
 inline void clear_remains(flow& f) noexcept {
   if (f.scopes != nullptr) [[unlikely]]
@@ -41,11 +35,7 @@ inline bool has_extras(const flow& f) noexcept {
   const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   return (word(f.scopes) | word(f.chunks) | word(f.state) | word(f.control_block.get_own())) != 0;
 }
-[[gnu::noinline]] inline void destroy_extras(flow& f) noexcept {
-  if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
-  destroy_state(f);
-  detach_control_block(f);
-}
+void destroy_extras(flow& f) noexcept;
 
 /// Runs the flow's destructor; does not free its memory.
 inline void destroy_flow(flow& f) noexcept {
@@ -53,5 +43,24 @@ inline void destroy_flow(flow& f) noexcept {
     destroy_extras(f);
   std::destroy_at(&f);
 }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void leave_root_scopes(flow& f) noexcept {
+  const flow::interrupted before = f.enter_callback();
+  leave_scopes(f, f.root);
+  f.leave_callback(before);
+}
+
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION bool refuse_to_begin(flow& f) noexcept {
+  set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
+  return false;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_extras(flow& f) noexcept {
+  if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
+  destroy_state(f);
+  detach_control_block(f);
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

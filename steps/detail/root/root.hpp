@@ -8,8 +8,9 @@
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
 #include "async/detail/pool/dropping.hpp"            // for dropping
-#include "async/detail/pool/pool_loops.hpp"          // for pool_core, place_for_flow
+#include "async/detail/pool/flow_place.hpp"          // for place_for_flow
 #include "async/detail/trace/trace_points.hpp"       // for ASYNCSTEPS_TRACE_INSTANT
+#include "async/detail/wait/pool_functions.hpp"      // for pool_core
 #include "async/errors.hpp"                          // for stopped_by_fork
 #include "async/priority.hpp"                        // for priority
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
@@ -22,23 +23,7 @@ namespace steps::inline v0_1::detail {
 using async::detail::loop_entry;
 
 /// Ends a root flow's execution that has failed or has a promise.
-[[gnu::noinline]] inline void end_root_rare(flow& f, bool failed) {
-  if (promise_base* const promise = std::exchange(f.promise, nullptr)) return promise->end(f, failed);
-  if (f.state != nullptr) {
-    if (const auto& hook = state_access::unhandled(*f.state)) {
-      try {
-        hook(f.pending.code);
-      } catch (...) {
-        report_exception(f, false);
-      }
-      return end_execution(f);
-    }
-  }
-  const std::exception_ptr error = exception_of(f);
-  async::detail::loop_core& core = *f.core;
-  end_execution(f);
-  core.unhandled(error);
-}
+void end_root_rare(flow& f, bool failed);
 
 /// Ends a root flow's execution. An error goes to the promise, else to the hook of State, else to the loop's.
 inline void end_root(flow& f) {
@@ -49,13 +34,7 @@ inline void end_root(flow& f) {
 }
 
 /// Ends an execution for lack of memory for a place in the ready queue.
-[[gnu::noinline]] inline void begin_without_memory(flow& f) {
-  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
-  set_error(f, errors::InternalError, "out of memory");
-  destroy_built_steps(f);
-  f.fail_start();
-  f.ops->end(f);
-}
+void begin_without_memory(flow& f);
 
 /// A flow whose steps this thread is destroying before the start. The destructors of captured objects may destroy it.
 struct unstarted_end {
@@ -65,13 +44,7 @@ struct unstarted_end {
 ASYNCSTEPS_SHARED inline constinit thread_local const unstarted_end* unstarted_ends = nullptr;
 
 /// Ends the execution of a flow that belongs to the caller and has not started.
-inline void end_unstarted(flow& f) noexcept {
-  const unstarted_end here{&f, unstarted_ends};
-  unstarted_ends = &here;
-  destroy_built_steps(f);
-  unstarted_ends = here.outer;
-  end_execution(f);
-}
+void end_unstarted(flow& f) noexcept;
 inline bool is_ending_here(const flow& f) noexcept {
   const unstarted_end* end = unstarted_ends;
   while (end != nullptr && end->what != &f) end = end->outer;
@@ -79,30 +52,10 @@ inline bool is_ending_here(const flow& f) noexcept {
 }
 
 /// The message of an execute() on another thread has arrived at the loop.
-inline void begin(async::detail::message& m, async::detail::delivery how) {
-  flow& f = static_cast<flow&>(m);
-  if (how == async::detail::delivery::on_loop && !f.is_cancelled()) {
-    try {
-      return start(f);
-    } catch (...) {
-      return begin_without_memory(f);
-    }
-  }
-  end_unstarted(f);
-}
+void begin(async::detail::message& m, async::detail::delivery how);
 
 /// Starts an execution in a turn of the flow's loop, and runs the flow's first turn at once.
-inline void start_here(flow& f) {
-  verdict why;
-  try {
-    why = prepare(f);
-  } catch (...) {
-    return begin_without_memory(f);
-  }
-  if (why == verdict::none) return;
-  f.start(why);
-  resume(f);
-}
+void start_here(flow& f);
 
 /// The task that starts a flow on a pool. The worker that runs it binds the flow to a loop for good.
 class start_task {
@@ -180,7 +133,126 @@ inline void wait_for_cancel(const flow& f) noexcept {
   }
 }
 
-inline void queue_start(flow& f) {
+void queue_start(flow& f);
+
+/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. The loop of a flow on a pool is
+/// not asked: a worker may just give it one.
+inline bool is_left_behind(const flow& f) noexcept {
+  return f.pool != nullptr ? f.pool->is_left_behind() : f.core != nullptr && f.core->is_left_behind();
+}
+
+/// The same for a flow that is about to go, perhaps after its loop: then the loop is asked only if the flow executes,
+/// or a message to it is on its way.
+inline bool is_kept_by_parent(flow& f) noexcept {
+  return (f.is_known_to_execute() || !is_unreached(f)) && is_left_behind(f);
+}
+
+/// Hands the flow to its loop or pool. Throws std::bad_alloc, exceptions of the pool's queue, and Error when the loop
+/// has gone; the flow is idle then, with its steps as they were.
+void execute_rare(flow& f);
+
+/// The same. The code here is the fast path: on the owner of the loop, for a flow without history.
+void execute(flow& f);
+
+/// Cancels a flow on its loop's thread. The flow has been cancelled when this returns.
+void cancel_on_loop(flow& f) noexcept;
+
+/// Cancels a flow that waits in a pool's queue for its start. False: it is bound to a loop.
+bool cancel_in_pool_queue(flow& f) noexcept;
+
+/// Cancels a flow, from any thread. From another than the loop's it is a request, and throws std::bad_alloc.
+void cancel(flow& f);
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void end_root_rare(flow& f, bool failed) {
+  if (promise_base* const promise = std::exchange(f.promise, nullptr)) return promise->end(f, failed);
+  if (f.state != nullptr) {
+    if (const auto& hook = state_access::unhandled(*f.state)) {
+      try {
+        hook(f.pending.code);
+      } catch (...) {
+        report_exception(f, false);
+      }
+      return end_execution(f);
+    }
+  }
+  const std::exception_ptr error = exception_of(f);
+  async::detail::loop_core& core = *f.core;
+  end_execution(f);
+  core.unhandled(error);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void begin_without_memory(flow& f) {
+  ASYNCSTEPS_TRACE_INSTANT(flow_start, "flow", async::detail::trace_id(&f));
+  set_error(f, errors::InternalError, "out of memory");
+  destroy_built_steps(f);
+  f.fail_start();
+  f.ops->end(f);
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void execute_rare(flow& f) {
+  if (is_left_behind(f)) throw async::stopped_by_fork();
+  if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
+  if (!begin_anew(f)) return;
+  if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
+  f.cur = &f.root;
+  if (f.core == nullptr) return queue_start(f);
+  f.active.set();
+  try {
+    if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
+    if (f.core->push(f)) return;
+    throw Error(errors::InternalError, "the flow's event loop has gone");
+  } catch (...) {
+    f.active.clear_unseen();  // nobody else has seen it
+    throw;
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void execute(flow& f) {
+  if (!f.is_known_to_execute() && !f.has_remains() && f.state == nullptr && f.core != nullptr && f.has_no_verdict())
+      [[likely]] {
+    const async::detail::owner_entry here(*f.core);
+    if (here && f.core->ready().try_reserve()) [[likely]] {
+      f.active.set();
+      return start_with_place(f);
+    }
+  }
+  execute_rare(f);
+}
+
+ASYNCSTEPS_FUNCTION void end_unstarted(flow& f) noexcept {
+  const unstarted_end here{&f, unstarted_ends};
+  unstarted_ends = &here;
+  destroy_built_steps(f);
+  unstarted_ends = here.outer;
+  end_execution(f);
+}
+
+ASYNCSTEPS_FUNCTION void begin(async::detail::message& m, async::detail::delivery how) {
+  flow& f = static_cast<flow&>(m);
+  if (how == async::detail::delivery::on_loop && !f.is_cancelled()) {
+    try {
+      return start(f);
+    } catch (...) {
+      return begin_without_memory(f);
+    }
+  }
+  end_unstarted(f);
+}
+
+ASYNCSTEPS_FUNCTION void start_here(flow& f) {
+  verdict why;
+  try {
+    why = prepare(f);
+  } catch (...) {
+    return begin_without_memory(f);
+  }
+  if (why == verdict::none) return;
+  f.start(why);
+  resume(f);
+}
+
+ASYNCSTEPS_FUNCTION void queue_start(flow& f) {
   start_task task(f);  // before others can look for its word
   f.active.set();
   task.queue();
@@ -202,61 +274,14 @@ inline void queue_start(flow& f) {
   }
 }
 
-/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. The loop of a flow on a pool is
-/// not asked: a worker may just give it one.
-inline bool is_left_behind(const flow& f) noexcept {
-  return f.pool != nullptr ? f.pool->is_left_behind() : f.core != nullptr && f.core->is_left_behind();
-}
-
-/// The same for a flow that is about to go, perhaps after its loop: then the loop is asked only if the flow executes,
-/// or a message to it is on its way.
-inline bool is_kept_by_parent(flow& f) noexcept {
-  return (f.is_known_to_execute() || !is_unreached(f)) && is_left_behind(f);
-}
-
-/// Hands the flow to its loop or pool. Throws std::bad_alloc, exceptions of the pool's queue, and Error when the loop
-/// has gone; the flow is idle then, with its steps as they were.
-[[gnu::noinline]] inline void execute_rare(flow& f) {
-  if (is_left_behind(f)) throw async::stopped_by_fork();
-  if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
-  if (!begin_anew(f)) return;
-  if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
-  f.cur = &f.root;
-  if (f.core == nullptr) return queue_start(f);
-  f.active.set();
-  try {
-    if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
-    if (f.core->push(f)) return;
-    throw Error(errors::InternalError, "the flow's event loop has gone");
-  } catch (...) {
-    f.active.clear_unseen();  // nobody else has seen it
-    throw;
-  }
-}
-
-/// The same. The code here is the fast path: on the owner of the loop, for a flow without history.
-[[gnu::noinline]] inline void execute(flow& f) {
-  if (!f.is_known_to_execute() && !f.has_remains() && f.state == nullptr && f.core != nullptr && f.has_no_verdict())
-      [[likely]] {
-    const async::detail::owner_entry here(*f.core);
-    if (here && f.core->ready().try_reserve()) [[likely]] {
-      f.active.set();
-      return start_with_place(f);
-    }
-  }
-  execute_rare(f);
-}
-
-/// Cancels a flow on its loop's thread. The flow has been cancelled when this returns.
-inline void cancel_on_loop(flow& f) noexcept {
+ASYNCSTEPS_FUNCTION void cancel_on_loop(flow& f) noexcept {
   if (!f.is_known_to_execute()) return;  // it may not have been handed to the loop yet
   if (f.is_running()) return cancel_in_turn(f);
   if (!f.is_idle()) return cancel_outside_turn(f);
   f.cancel_start();  // begin() is still to come
 }
 
-/// Cancels a flow that waits in a pool's queue for its start. False: it is bound to a loop.
-inline bool cancel_in_pool_queue(flow& f) noexcept {
+ASYNCSTEPS_FUNCTION bool cancel_in_pool_queue(flow& f) noexcept {
   start_state* const word = start_of(f);
   const start_state::held start = word != nullptr ? word->hold() : start_state::held::bound;
   if (start == start_state::held::bound) return false;
@@ -267,12 +292,12 @@ inline bool cancel_in_pool_queue(flow& f) noexcept {
   return true;
 }
 
-/// Cancels a flow, from any thread. From another than the loop's it is a request, and throws std::bad_alloc.
-inline void cancel(flow& f) {
+ASYNCSTEPS_FUNCTION void cancel(flow& f) {
   if (!f.is_known_to_execute()) return;
   if (cancel_in_pool_queue(f)) return;
   if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_on_loop(f);
   on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
 }
+#endif
 
 }  // namespace steps::inline v0_1::detail

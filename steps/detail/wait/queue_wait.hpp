@@ -6,6 +6,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/queue/queue_access.hpp"  // for queue_access, queue_result
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
 #include "steps/detail/engine/step_record.hpp"  // for discard_results
@@ -103,9 +104,7 @@ async::detail::queue_result attempt_or_wait(flow& f, async::detail::event_count&
   return result;
 }
 
-[[gnu::noinline, gnu::cold]] inline void set_queue_closed(flow& f) {
-  set_error(f, errors::QueueClosed, "the queue is closed");
-}
+void set_queue_closed(flow& f);
 
 /// Memory for results of the types in Values; a box is there before the values are.
 template <class Values>
@@ -232,5 +231,11 @@ struct check_element {
 };
 template <class Q, class... A>
 inline constexpr bool makes_element = check_element<Q, A...>::ok;
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION void set_queue_closed(flow& f) {
+  set_error(f, errors::QueueClosed, "the queue is closed");
+}
+#endif
 
 }  // namespace steps::inline v0_1::detail

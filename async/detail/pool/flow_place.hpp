@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstdint>  // for uint32_t
+#include <utility>  // for exchange
+
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_ASSERT
+#include "async/detail/pool/pool_core.hpp"  // for pool_core, worker, hosted_loop
+#include "async/priority.hpp"               // for priority
+
+namespace async::inline v0_1::detail {
+
+/// The loop of a flow that is about to start. Its destructor lets the loop rest, or queues it.
+///
+/// A worker keeps a loop in hand: a flow that ends in its first turn leaves it there for the next one, so that such
+/// flows need no atomic read-modify-write for it. A flow that goes on takes the loop along.
+class pool_core::flow_place {
+ public:
+  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise, bool is_here) noexcept
+      : here(is_here), pool_(pool), worker_(w), loop_(h != nullptr ? *h : otherwise), has_it_(h != nullptr) {}
+  ~flow_place() {
+    if (!has_it_) return;
+    if (here) loop_.host.unbias();
+    if (!loop_.slot.word.is_scheduled() && !loop_.host.has_messages())
+      pool_.make_spare(worker_, loop_);  // no flow was sent
+    pool_.end_possession(loop_, false);
+  }
+  flow_place(const flow_place&) = delete;
+  flow_place& operator=(const flow_place&) = delete;
+
+  loop_core& core() const noexcept { return loop_.core(); }
+
+  /// Gives the flow's priority to the loop, for as long as the flow has it. The flow has come by submit_with(). Before
+  /// visit().
+  void rank(priority wanted) noexcept {
+    ASYNCSTEPS_ASSERT(pool_.priorities_.find() != nullptr);
+    if (has_it_) loop_.slot.level = wanted;
+  }
+
+  /// Calls f() in a turn of the loop. Only if `here`.
+  template <class F>
+  void visit(F f) {
+    has_it_ = false;
+    visit_end after{*this};
+    loop_host::turn in(loop_.host);
+    const turn_end at_end{after, in};
+    f();
+  }
+
+  const bool here;
+
+ private:
+  struct visit_end {
+    flow_place& self;
+    bool is_vacant = false;
+    bool has_work = false;
+    ~visit_end() {
+      if (is_vacant) {
+        self.loop_.slot.level = priority::normal;
+        self.worker_->in_hand = &self.loop_;
+      } else {
+        self.loop_.host.unbias();
+        self.pool_.end_possession(self.loop_, has_work);
+        self.pool_.before_functions();  // tasks that run next may block, and the turn may have armed a timer
+      }
+    }
+  };
+  struct turn_end {
+    visit_end& after;
+    loop_host::turn& in;
+    ~turn_end() {
+      flow_place& self = after.self;
+      after.is_vacant = self.worker_->in_hand == nullptr && in.vacate(self.pool_.loops_unhandled_);
+      if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
+    }
+  };
+
+  pool_core& pool_;
+  worker* const worker_;
+  hosted_loop& loop_;
+  bool has_it_;
+};
+
+[[gnu::always_inline]] inline pool_core::flow_place pool_core::place_for_flow() noexcept {
+  worker* const w = own_worker();
+  if (w == nullptr || current_loop != nullptr) {
+    return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0), false};
+  }
+  hosted_loop* h = std::exchange(w->in_hand, nullptr);
+  if (h == nullptr && (h = take_spare(w)) != nullptr) {
+    h->host.bias();
+    h->ran_on = static_cast<std::uint32_t>(w->index + 1);
+  }
+  return {*this, w, h, w->own_loop, h != nullptr};
+}
+
+}  // namespace async::inline v0_1::detail

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>    // for size_t
+#include <exception>  // for exception_ptr
+#include <memory>     // for make_shared
+#include <mutex>      // for lock_guard
+#include <stdexcept>  // for out_of_range
+#include <utility>    // for exchange, move
+
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/forks.hpp"            // for forked::note
+#include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/base/processors.hpp"       // for usable_concurrency
+#include "async/detail/pool/dropping.hpp"         // for dropping
+#include "async/detail/pool/pool_core.hpp"        // for pool_core, task_scope
+#include "async/detail/pool/pool_queues.hpp"      // for take_any
+#include "async/detail/pool/priority_queues.hpp"  // for priority_order
+
+/// The life of a pool: its start, its number of threads, tasks that are dropped, tasks that are left over, stop().
+namespace async::inline v0_1::detail {
+
+// --- the start ----------------------------------------------------------------------------------------------------
+
+ASYNCSTEPS_FUNCTION pool_core::pool_core(threadpool_options options, threadpool& facade)
+    : facade_(&facade),
+      first_threads_(options.threads),
+      processors_(usable_concurrency()),
+      injector_(options),
+      hooks_(std::move(options)),
+      registered_(*this, [](pool_core& self) noexcept { self.leave_behind(); }),
+      crew_(
+          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, setting_of_loops(),
+          [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
+  struct to_pool final : unhandled_hook {
+    explicit to_pool(pool_core& p) noexcept : pool(p) {}
+    void operator()(std::exception_ptr error) override { pool.unhandled(std::move(error)); }
+    pool_core& pool;
+  };
+  loops_unhandled_ = hook_ref(new to_pool(*this));
+  pool_registry::instance().add(registered_);
+}
+
+/// In a child of fork(), by its thread, which may be inside the pool: in a task, in a turn of a loop, in a hook, in a
+/// wait, or in a call of parallel_for() and the like from outside. The words that make threads take a mutex of the pool
+/// get the values for which they do not.
+ASYNCSTEPS_FUNCTION void pool_core::leave_behind() noexcept {
+  is_left_behind_.store(true, std::memory_order_relaxed);  // relaxed: there is one thread
+  shutdown_.begin();                                       // posts from outside go to refuse()
+  sleepers_.forget();
+  idle_.forget();
+  for (loop_core* c = current_loop; c != nullptr; c = c->around()) {
+    if (c->is_left_behind()) c->forget_work();  // the turn ends after the callback that has forked
+  }
+  while (current_loop != nullptr && current_loop->is_left_behind()) current_loop = current_loop->around();
+  if (this_worker != nullptr && &this_worker->pool == this) {
+    forked::note();
+    // relaxed: the own thread's; tasks in its deque are the parent's
+    this_worker->requests.store(worker::exit_request, std::memory_order_relaxed);
+    this_worker = nullptr;
+    worker_loop = nullptr;
+  }
+  if (this_home != nullptr && &this_home->pool == this) {
+    this_home = nullptr;
+    look_after_pool = nullptr;
+  }
+  if (this_pool == this) {
+    forked::note();
+    this_pool = nullptr;
+    scopes::mine.current = nullptr;  // what is made from here on belongs to no construct of the parent
+  }
+  if (left_over_of == this) left_over_of = nullptr;
+}
+
+ASYNCSTEPS_FUNCTION pool_core::~pool_core() {
+  late_leavers_.wait();
+  pool_registry::instance().remove(registered_);
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::start() {
+  try {
+    configure(first_threads_);
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
+  refuse_if_left_behind();
+  registered_.known_to_wake();
+  struct notifier {
+    pool_core& pool;
+    ~notifier() { pool.idle_.notify(); }
+  } const at_end{*this};  // wait_idle() does not wait for a thread that could not be started
+  crew_.configure(threads);
+  sleepers_.notify();
+}
+
+ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {
+  refuse_if_left_behind();
+  registered_.known_to_wake();
+  const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
+  const bool is_own = own != nullptr && own->index == index;
+  if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
+  return crew_.loop(index);
+}
+
+// --- the end ------------------------------------------------------------------------------------------------------
+
+ASYNCSTEPS_FUNCTION void pool_core::wait_idle() {
+  not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
+  if (is_left_behind()) return;
+  idle_.wait([this] { return !quiescence_.has_starting() && is_idle(); });
+}
+
+ASYNCSTEPS_FUNCTION bool pool_core::drop_instead(taken& t) noexcept {
+  if (!shutdown_.discards()) [[likely]]
+    return false;
+  if (t.boxed && (t.boxed.tag != &posted_task || static_cast<posted_job*>(t.boxed.item)->how == nullptr)) return false;
+  drop(t);
+  return true;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::drop(taken& t) noexcept {
+  const dropping here(this);
+  if (t.boxed) {
+    auto* const j = static_cast<posted_job*>(std::exchange(t.boxed, {}).item);
+    j->how->discard(j);
+  } else {
+    t.plain.reset();
+  }
+  if (here.was_live()) count_dropped(1);
+  sleepers_.notify_event();
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::drop_what_is_queued() {
+  for (taken t; injector_.take(t.plain);) drop(t);
+  if (priority_queues::both* const others = priorities_.find()) {
+    priority_order order;
+    for (taken t; order.take_last(*others, t.plain);) drop(t);
+  }
+  for (taken t; (t.boxed = steal(nullptr, [](const task_scope* tag) noexcept { return tag == &posted_task; }));) {
+    if (!drop_instead(t)) run(nullptr, t);
+  }
+}
+
+ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
+  bool any = false;
+  priority_order order;
+  for (taken t; take_any(nullptr, t, order); any = true) {
+    if (!drop_instead(t)) run(nullptr, t);
+  }
+  return any;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::run_left_over() {
+  if (left_over_of == this) return;
+  const left_alone here(this);
+  priority_order order;
+  for (taken t; take_any(nullptr, t, order);) run(nullptr, t);  // also if the pool discards: its count has been told
+}
+
+ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
+  not_inside_a_task("async::threadpool: stop() inside one of its tasks");
+  if (is_left_behind()) return 0;
+  shutdown_.discard();
+  task_scope::make_all_look();  // task_groups look again whether their tasks are to be called
+  shutdown_.begin();
+  injector_.close();
+  priorities_.close();
+  crew_.request(worker::discard_request);
+  pool_core* const before = come_inside();
+  drop_what_is_queued();
+  go_outside(before);
+  stop();
+  return dropped_.load(std::memory_order_relaxed);  // relaxed: the threads have ended
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::stop() {
+  not_inside_a_task("async::threadpool: stop() inside one of its tasks");
+  if (is_left_behind()) return;
+  const std::lock_guard once(stop_mutex_);
+  shutdown_.begin();
+  crew_.close([this]() noexcept { return has_tasks() || quiescence_.has_threads_or_helpers(); });
+  injector_.close();
+  priorities_.close();
+  if (crew_.wanted() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
+  crew_.join_all();
+  stand_ins_.close();
+  shutdown_.finish();
+  const left_alone here(this);
+  end_loops();
+}
+
+}  // namespace async::inline v0_1::detail
