@@ -183,7 +183,8 @@ function(add_programs layer timeout)
       continue()
     endif()
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
+    choose_library(${name} ${source})
+    target_link_libraries(${name} PRIVATE asyncsteps_test_flags ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     add_part_in_c(${name} ${source})
     can_be_grouped(${layer} ${name} ${source} groupable)
@@ -208,6 +209,17 @@ function(add_programs layer timeout)
     endif()
   endforeach()
   add_groups(${layer} ${timeout} "${grouped}" ${ARGN})
+endfunction()
+
+# Links a program to asyncsteps::compiled where ASYNCSTEPS_TEST_COMPILED names it, unless it has settings of its own;
+# otherwise to the headers alone.
+function(choose_library target source)
+  file(STRINGS ${source} own REGEX "^ *# *define +ASYNC")
+  if(ASYNCSTEPS_TEST_COMPILED AND target MATCHES "${ASYNCSTEPS_TEST_COMPILED}" AND NOT own)
+    target_link_libraries(${target} PRIVATE asyncsteps::compiled)
+  else()
+    target_link_libraries(${target} PRIVATE asyncsteps::steps)
+  endif()
 endfunction()
 
 # Sets `result` to whether a test may share a translation unit with others of its layer: it defines no macros, stands in
@@ -271,7 +283,8 @@ function(add_groups layer timeout sources)
     set(unit ${CMAKE_CURRENT_BINARY_DIR}/groups/${group}.cpp)
     file(CONFIGURE OUTPUT ${unit} CONTENT "@includes@\n\n@bodies@" @ONLY)
     add_executable(${group} ${unit})
-    target_link_libraries(${group} PRIVATE asyncsteps::steps asyncsteps_test_flags ${ARGN})
+    choose_library(${group} ${unit})
+    target_link_libraries(${group} PRIVATE asyncsteps_test_flags ${ARGN})
     target_include_directories(${group} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     # g++ merges equal functions of two types, and then warns of an access by the wrong one; and it takes types in
     # unnamed namespaces for those of a header where the test is not the main file.

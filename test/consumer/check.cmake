@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Uses the library as its users do. A script: cmake -D...=... -P check.cmake, with
-#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, single, conan or vcpkg
+#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, single, compiled, conan or vcpkg
 #   SOURCE   the source tree        WORK  a folder to work in
 #   CXX      the compiler           VERSION  of the library
 #   CONAN    the command of Conan, for HOW=conan        PYTHON  that of Python, for HOW=single
@@ -105,6 +105,30 @@ elseif(HOW STREQUAL "single")
   execute(${CXX} -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror
           -pthread ${folder}/main.cpp ${folder}/work.cpp -o ${folder}/program)
   run(${folder}/program)
+elseif(HOW STREQUAL "compiled")
+  # An installed library of what needs no template.
+  file(REMOVE_RECURSE ${WORK}/compiled_prefix)
+  execute(${configure} -S ${SOURCE} -B ${WORK}/compiled_install -DASYNCSTEPS_TESTS=OFF -DASYNCSTEPS_BENCHMARKS=OFF
+          -DASYNCSTEPS_COMPILED=ON -DCMAKE_INSTALL_PREFIX=${WORK}/compiled_prefix)
+  execute(${CMAKE_COMMAND} --build ${WORK}/compiled_install)
+  execute(${CMAKE_COMMAND} --install ${WORK}/compiled_install)
+  consume("" -DHOW=package -DCOMPILED=ON -DCMAKE_PREFIX_PATH=${WORK}/compiled_prefix)
+  run(${WORK}/${HOW}/consumer_compiled)
+  # Without CMake: one file more, and a linker that refuses other settings.
+  set(folder ${SOURCE}/test/consumer)
+  set(library ${WORK}/library.cpp)
+  file(WRITE ${library} "#define ASYNCSTEPS_IMPLEMENT\n#include \"async/async.hpp\"\n#include \"steps/steps.hpp\"\n")
+  set(compile ${CXX} -std=c++20 -Wall -Wextra -Werror -pthread -I${SOURCE})
+  set(by_hand ${compile} -DASYNCSTEPS_COMPILED ${folder}/first.cpp ${folder}/second.cpp ${WORK}/library.o -o
+              ${WORK}/by_hand)
+  execute(${compile} -c ${library} -o ${WORK}/library.o)
+  execute(${by_hand})
+  run(${WORK}/by_hand)
+  execute(${compile} -DASYNCSTEPS_TRACE=1 -c ${library} -o ${WORK}/library.o)
+  execute_process(COMMAND ${by_hand} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(result EQUAL 0 OR NOT output MATCHES "compiled_with_trace_0_")
+    message(FATAL_ERROR "a library with other settings links, or the linker does not name them:\n${output}")
+  endif()
 elseif(HOW STREQUAL "conan")
   # The recipe makes a package and builds this folder's project with it; nothing is left in the user's own cache.
   set(ENV{CONAN_HOME} ${WORK}/conan)
@@ -120,6 +144,7 @@ elseif(HOW STREQUAL "vcpkg")
   consume("" -DHOW=package -DCMAKE_PREFIX_PATH=${WORK}/port/packages/asyncsteps)
 elseif(HOW STREQUAL "subdirectory")
   consume(${SOURCE})
+  run(${WORK}/${HOW}/consumer_compiled)
 else()
   consume("" -DCMAKE_PREFIX_PATH=${prefix})
 endif()
