@@ -49,7 +49,7 @@ struct depot : guarded_member {
 
   magazine* full[block_classes] = {};
   magazine* empty = nullptr;
-  block_groups groups[grouped_classes] = {};  // of the classes that are aligned to cache lines
+  block_groups groups[grouped_classes + 1] = {};  // of the classes that are aligned to cache lines; the last is unused
 };
 ASYNCSTEPS_SHARED inline constinit immortal<depot> all_magazines;
 inline depot& depot::instance() noexcept {

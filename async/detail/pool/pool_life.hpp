@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>    // for size_t
 #include <exception>  // for exception_ptr
-#include <memory>     // for make_shared
 #include <mutex>      // for lock_guard
 #include <stdexcept>  // for out_of_range
 #include <utility>    // for exchange, move
