@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for microseconds
+#include <chrono>       // for microseconds, milliseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <memory>       // for destroy_at
@@ -71,7 +71,8 @@ task task_of(From&&... from) {
 }
 
 /// Decides when a thread that runs tasks and loops looks at the clock: every 20 to 50 microseconds, counted in calls,
-/// or at each call if what runs in between takes longer. One thread's.
+/// but at least once in 16 calls, since what runs next may take long; or at each call if what runs in between takes
+/// longer. One thread's.
 class clock_look {
  public:
   using time_point = wait_clock::time_point;
@@ -85,13 +86,15 @@ class clock_look {
     calls_ = 0;
     const auto since = now - std::exchange(last_, now);
     if (since > std::chrono::microseconds(50)) {
-      per_look_ = per_look_ > 4 ? per_look_ / 4 : 1;
-    } else if (since < std::chrono::microseconds(20) && per_look_ < 256) {
+      per_look_ = per_look_ > 4 && since < std::chrono::milliseconds(1) ? per_look_ / 4 : 1;
+    } else if (since < std::chrono::microseconds(20) && per_look_ < most) {
       per_look_ *= 2;
     }
   }
 
  private:
+  static constexpr std::uint32_t most = 16;
+
   time_point last_{};
   std::uint32_t calls_ = 0;
   std::uint32_t per_look_ = 1;
