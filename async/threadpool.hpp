@@ -272,7 +272,7 @@ class threadpool {
   /// glibc, which returns all free pages of the process's heap, not only the library's.
   ///
   /// The event loops of flows stay until the pool's end: about 390 bytes for each flow that waited at the same time.
-  /// With glibc about 650 bytes stay resident for each, because blocks of loops lie between those that are returned.
+  /// With glibc about 1.2 KB stay resident for each, because the free blocks between the loops are too small to return.
   /// glibc also keeps the free end of each thread's heap, up to M_TRIM_THRESHOLD of mallopt(). That is 128 KB, but
   /// rises up to 64 MB when a block of some MB is freed, unless the program sets it. Without glibc the allocator
   /// decides what it keeps. On systems other than Linux the memory of pools' queues stays until the pools' ends.

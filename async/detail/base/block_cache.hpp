@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <mutex>    // for lock_guard
 #include <new>      // for operator new, align_val_t
-#include <utility>  // for exchange
 
-#include "async/detail/base/block_groups.hpp"  // for block_groups
 #include "async/detail/base/config.hpp"        // for cache_line, ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for guarded_member
 #include "async/detail/base/immortal.hpp"      // for immortal
@@ -15,11 +12,10 @@
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
 /// Blocks come in classes of whole cache lines up to block_limit. Larger or more strictly aligned requests go to
-/// large_blocks or to operator new. Small blocks are aligned to cache lines and lie in block_groups; larger ones are
-/// not, because malloc would need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks)
-/// a class. Threads exchange full and empty magazines with one process-wide depot, so that memory freed by a consumer
-/// returns to its producer 32 blocks at a time. A free block is never written to, which saves the freeing thread a
-/// cache miss.
+/// large_blocks or to operator new. Small blocks are aligned to cache lines; larger ones are not, because malloc would
+/// need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class. Threads exchange
+/// full and empty magazines with one process-wide depot, so that memory freed by a consumer returns to its producer 32
+/// blocks at a time. A free block is never written to, which saves the freeing thread a cache miss.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
@@ -32,8 +28,6 @@ inline constexpr std::size_t block_classes = 18;  // room for 1 KiB of captures 
 inline constexpr std::size_t block_limit = block_classes * cache_line;
 inline constexpr std::size_t aligned_limit = 4 * cache_line;
 inline constexpr std::size_t magazine_size = 32;
-/// The number of classes with groups: none with AddressSanitizer, which tells leaks block by block.
-inline constexpr std::size_t grouped_classes = ASYNCSTEPS_ASAN ? 0 : aligned_limit / cache_line;
 
 namespace blocks {
 
@@ -43,13 +37,12 @@ struct magazine {
   void* free_blocks[magazine_size];
 };
 
-/// The magazines that no thread holds, and the memory of small blocks. All other members are guarded by the mutex.
+/// The magazines that no thread holds. All other members are guarded by the mutex.
 struct depot : guarded_member {
   static depot& instance() noexcept;
 
   magazine* full[block_classes] = {};
   magazine* empty = nullptr;
-  block_groups groups[grouped_classes + 1] = {};  // of the classes that are aligned to cache lines; the last is unused
 };
 ASYNCSTEPS_SHARED inline constinit immortal<depot> all_magazines;
 inline depot& depot::instance() noexcept {
@@ -84,29 +77,11 @@ constexpr std::size_t alignment_of(std::size_t index) noexcept {
 }
 
 inline void* new_block(std::size_t index) {
-  if (index < grouped_classes) {
-    depot& home = depot::instance();
-    for (block_groups::group* made = nullptr;; made = block_groups::group::make(bytes_of(index))) {
-      const std::lock_guard lock(home.mutex);
-      if (made != nullptr) home.groups[index].add(*made);
-      if (void* const block = home.groups[index].take(); block != nullptr) return block;
-    }
-  }
   const std::size_t alignment = alignment_of(index);
   if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(bytes_of(index));
   return ::operator new(bytes_of(index), std::align_val_t{alignment});
 }
 inline void delete_block(void* block, std::size_t index) noexcept {
-  if (index < grouped_classes) {
-    depot& home = depot::instance();
-    block_groups::group* empty = nullptr;
-    {
-      const std::lock_guard lock(home.mutex);
-      empty = home.groups[index].give(block);
-    }
-    if (empty != nullptr) empty->free();
-    return;
-  }
   mark_used(block, bytes_of(index));
   const std::size_t alignment = alignment_of(index);
   if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(block);
@@ -211,31 +186,6 @@ constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
   }
 }
 
-namespace blocks {
-/// Frees the blocks of a magazine; returns the number of bytes that have gone back to the system.
-inline std::size_t empty(magazine& m, std::size_t index) noexcept {
-  if (index >= grouped_classes) {
-    const std::size_t freed = m.count * bytes_of(index);
-    for (; m.count != 0; --m.count) delete_block(m.free_blocks[m.count - 1], index);
-    return freed;
-  }
-  block_groups::group* unused = nullptr;
-  {
-    depot& home = depot::instance();
-    const std::lock_guard lock(home.mutex);
-    for (; m.count != 0; --m.count) {
-      if (block_groups::group* const g = home.groups[index].give(m.free_blocks[m.count - 1]); g != nullptr) {
-        g->next = unused;
-        unused = g;
-      }
-    }
-  }
-  std::size_t freed = 0;
-  for (; unused != nullptr; freed += block_groups::page) std::exchange(unused, unused->next)->free();
-  return freed;
-}
-}  // namespace blocks
-
 /// Frees the depot's blocks and magazines; threads keep theirs. Returns the number of bytes freed.
 std::size_t trim_blocks() noexcept;
 
@@ -316,7 +266,10 @@ ASYNCSTEPS_FUNCTION std::size_t trim_blocks() noexcept {
       (i < block_classes ? home.full[i] : home.empty) = nullptr;
     }
     while (blocks::magazine* const m = blocks::pop(list)) {
-      freed += blocks::empty(*m, i);
+      for (; m->count != 0; --m->count) {
+        blocks::delete_block(m->free_blocks[m->count - 1], i);
+        freed += blocks::bytes_of(i);
+      }
       delete m;
     }
   }

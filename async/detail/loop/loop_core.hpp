@@ -149,7 +149,7 @@ class loop_core {
     const hook_ref hook = unhandled_;  // which may set another
     (*hook)(std::move(error));
   }
-  void set_unhandled(hook_ref hook) noexcept { unhandled_ = std::move(hook); }
+  void set_unhandled(const hook_ref& hook) noexcept { unhandled_ = hook; }
 
   // --- for the thread that drives the loop ---
 

@@ -86,7 +86,7 @@ TEST_CASE("with a future, an object, a completion and a timer it takes at most 1
   CHECK(futures.back().get() == static_cast<int>(count - 1));
 }
 
-TEST_CASE("on a pool, where it has a loop of its own, it takes less than 1,200 bytes beside its object") {
+TEST_CASE("on a pool, where it has a loop of its own, it takes at most 1,300 bytes beside its object") {
   constexpr std::size_t count = 20'000;
   struct object {
     int values[8] = {};
@@ -126,7 +126,7 @@ TEST_CASE("on a pool, where it has a loop of its own, it takes less than 1,200 b
     }
   }
   wait_for(count);
-  CHECK(used_bytes() - before < count * 1'200);
+  CHECK(used_bytes() - before <= count * 1'300);
   for (std::size_t i = 0; i < count; ++i) completions[i].success(static_cast<int>(i));
   for (std::size_t i = 0; i < count; ++i) REQUIRE(futures[i].get() == static_cast<int>(i));
 }
