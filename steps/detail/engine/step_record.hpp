@@ -202,9 +202,13 @@ struct ops_of {
     if constexpr (requires { &Step::help; }) return &Step::help;
     return nullptr;
   }
+  static constexpr bool hands_over() noexcept {
+    return requires { requires Step::hands_over; };
+  }
 
-  static constexpr step_ops ops{&Step::run, &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
-                                type_name<Step>(), help()};
+  static constexpr step_ops ops{
+      &Step::run,        &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
+      type_name<Step>(), help(),    hands_over()};
 };
 
 /// Adds a step of type Step to the level of `parent`: to its sub-steps while its function or handler runs, to the root

@@ -121,13 +121,17 @@ ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
   f.end_wait();
   unsigned left = f.burst;  // read first, for the flow may end below
   step* s = why == verdict::rerun ? f.cur : first_of_turn(f, why);
-  for (; s != nullptr; --left) {
+  for (const step_ops* ran = nullptr; s != nullptr; --left) {
     if (!f.has_no_verdict()) [[unlikely]]
       return unwind_cancel(f, s);  // a destructor or handler has cancelled it
     if (left == 0) {
-      f.cur = s;
-      return end_turn(f, verdict::rerun);
+      if (ran == nullptr || !ran->hands_over || f.tag == nullptr || (s->flags_ & record_flag::again) != 0) {
+        f.cur = s;
+        return end_turn(f, verdict::rerun);
+      }
+      left = 1;
     }
+    ran = s->ops_;
     s = advance(f, *s);
   }
 }

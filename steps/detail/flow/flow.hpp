@@ -77,6 +77,9 @@ struct step_ops {
   std::string_view name;
   /// The step waits for branches, whose loops may have no driver: does what these loops would do. In the flow's loop.
   void (*help)(step& self) noexcept = nullptr;
+  /// Its results exist once, as an element of a queue does: the step that gets them runs in the same turn, so that no
+  /// timer or cancel comes between.
+  bool hands_over = false;
 };
 
 /// The header of a step; the base of IAsyncSteps, so that the record itself is the `asi` of its functions.

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "async/queue.hpp"
 #include "support/flows.hpp"
 
 // Loops and fairness. Rules 22 to 24 and 33 of steps/RULES.md.
@@ -315,4 +316,19 @@ TEST_CASE_TEMPLATE("rules 12, 24: a handler that raises LoopBreak or LoopCont ag
   b.drain();
   CHECK(seen == lines{"0", "LoopCont", "1", "LoopBreak", "after"});
   CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rules 33 and 38: the step that gets an element of a queue runs in the turn that takes it") {
+  for (std::size_t before = 0; before != 130; ++before) {  // a turn has 100 steps
+    bench b;
+    async::queue<int> q;
+    q.enqueue(1);
+    int got = 0;
+    steps::AsyncSteps flow{b.loop};
+    flow.repeat(before, [](IAsyncSteps&, std::size_t) {}).await(q).add([&got](IAsyncSteps&, int v) { got = v; });
+    flow.execute();
+    while (q.approx_size() != 0) b.loop.iterate();
+    flow.cancel();
+    CHECK(got == 1);
+  }
 }
