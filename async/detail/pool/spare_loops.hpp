@@ -135,13 +135,14 @@ class flow_loops {
     hosted_loop& make(pool_core& pool, const pool_timers& timers) noexcept {
       const std::size_t i = used++;
       references.add();
-      return *::new (static_cast<void*>(loops[i].host)) hosted_loop(pool, slots[i], timers, true, *this, loops[i].core);
+      return *::new (static_cast<void*>(loops[i].host))
+          hosted_loop(pool, places[i], timers, true, *this, loops[i].core);
     }
     void release() noexcept {
       if (references.drop()) delete this;
     }
 
-    loop_slot slots[count];
+    loop_slot places[count];
     struct {
       alignas(hosted_loop) std::byte host[sizeof(hosted_loop)];
       alignas(loop_core) std::byte core[sizeof(loop_core)];
