@@ -165,6 +165,6 @@ int main() {
       {"parallel_invoke: a fork and a join", 1000, invoke},
       {"parallel_for: an index", 10000, loop},
       {"parallel_for: a loop of a hundred", 1000, short_loops},
-      {"async: a call from inside, and get()", 1000, async_call},
+      {"async: a call from inside, and get()", 10000, async_call},
   });
 }
