@@ -112,7 +112,7 @@ elseif(HOW STREQUAL "compiled")
           -DASYNCSTEPS_COMPILED=ON -DCMAKE_INSTALL_PREFIX=${WORK}/compiled_prefix)
   execute(${CMAKE_COMMAND} --build ${WORK}/compiled_install)
   execute(${CMAKE_COMMAND} --install ${WORK}/compiled_install)
-  consume("" -DHOW=package -DCOMPILED=ON -DCMAKE_PREFIX_PATH=${WORK}/compiled_prefix)
+  consume("" -DHOW=package -DCMAKE_PREFIX_PATH=${WORK}/compiled_prefix)
   run(${WORK}/${HOW}/consumer_compiled)
   # Without CMake: one file more, and a linker that refuses other settings.
   set(folder ${SOURCE}/test/consumer)

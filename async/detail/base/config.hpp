@@ -108,15 +108,14 @@
 ///
 /// ASYNCSTEPS_DEFINED: 1 where headers define these functions, else 0.
 /// ASYNCSTEPS_FUNCTION: begins the definition of such a function, in place of `inline`.
-#if defined(ASYNCSTEPS_IMPLEMENT)
-#define ASYNCSTEPS_DEFINED 1
-#define ASYNCSTEPS_FUNCTION
-#else
-#if defined(ASYNCSTEPS_COMPILED)
+#if defined(ASYNCSTEPS_COMPILED) && !defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_DEFINED 0
 #else
 #define ASYNCSTEPS_DEFINED 1
 #endif
+#if defined(ASYNCSTEPS_IMPLEMENT)
+#define ASYNCSTEPS_FUNCTION
+#else
 #define ASYNCSTEPS_FUNCTION inline
 #endif
 
@@ -160,11 +159,10 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
 namespace async::inline v0_1::detail {
 
 /// Named by the settings of asyncsteps::compiled: with others, a program that uses it does not link.
-#if defined(ASYNCSTEPS_IMPLEMENT)
 void ASYNCSTEPS_COMPILED_WITH() noexcept;
+#if ASYNCSTEPS_DEFINED
 void ASYNCSTEPS_COMPILED_WITH() noexcept {}
 #else
-void ASYNCSTEPS_COMPILED_WITH() noexcept;
 [[gnu::used]] inline void (*const same_settings)() noexcept = &ASYNCSTEPS_COMPILED_WITH;
 #endif
 

@@ -356,7 +356,7 @@ class loop_core {
     adopt();
   }
 
-  /// Of a loop with a thread.
+  /// The setting of a loop that has a thread.
   thread_setting& driver() const noexcept { return static_cast<thread_setting&>(*setting_); }
   /// Whether a loop with a thread is woken by a function.
   bool has_embedder() const noexcept { return setting_->wake != nullptr; }

@@ -61,7 +61,7 @@ class loop_host {
     bool vacate(const hook_ref& hook) noexcept {
       loop_core& core = scope_.core;
       if (!is_vacant(core)) return false;
-      if (!(core.unhandled_ == hook)) [[unlikely]]
+      if (core.unhandled_ != hook) [[unlikely]]
         core.unhandled_ = hook;
       return true;
     }

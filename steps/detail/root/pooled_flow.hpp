@@ -14,7 +14,7 @@ namespace steps::inline v0_1::detail {
 
 struct pooled_flow {
   static constexpr std::size_t block_size = 448;
-  /// Of a flow on a pool, which has several blocks anyway: room for a wait with an object, a timer and a completion.
+  /// The size of the block of a flow on a pool. A wait with an object, a timer and a completion fits in.
   static constexpr std::size_t pool_block_size = 576;
 
   /// Throws std::bad_alloc.
