@@ -11,7 +11,8 @@
 #include <new>          // for nothrow
 #include <string_view>  // for string_view
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
+#include "async/detail/base/platform.hpp"  // for ASYNCSTEPS_EMULATED_THREAD_LOCALS, keep_until_thread_end
 
 /// The store of async::trace: a ring of events for each thread.
 namespace async::inline v0_1::detail {
