@@ -41,7 +41,7 @@ class AsyncSteps final : public IAsyncSteps {
  public:
   /// A flow without steps. Throws std::bad_alloc. An AsyncTool is an event_loop, too.
   explicit AsyncSteps(async::event_loop& loop) : AsyncSteps(detail::pooled_flow::make(&async::detail::core_of(loop))) {}
-  explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make_for_pool(nullptr)) {
+  explicit AsyncSteps(async::threadpool& pool) : AsyncSteps(detail::pooled_flow::make_for_queue()) {
     flow_->pool = &pool.core();
   }
   /// The same with a priority: on the pool the flow starts, goes on after each wait or relinquish(), and runs its

@@ -50,7 +50,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
   flow* make_flow(async::detail::loop_core& core) noexcept {
     flow* f = nullptr;
     const bool is_made = this->guard([&] {
-      f = this->pool() != nullptr ? pooled_flow::make_for_pool(&core) : pooled_flow::make(&core);
+      f = this->pool() != nullptr ? pooled_flow::make_for_pool(core) : pooled_flow::make(&core);
       append_step<function_step<IAsyncSteps, F, no_handler>>(f->root, record_flag::is_step, std::move(body_),
                                                              no_handler());
     });

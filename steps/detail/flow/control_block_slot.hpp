@@ -6,7 +6,8 @@ namespace steps::inline v0_1::detail {
 
 /// Slot for a flow's control block, which the first thread that needs it makes.
 ///
-/// Threads     get(), put(): any that may use the flow. get_own(), clear(): while no other thread does.
+/// Threads     get(), put(): any that may use the flow. get_own(), set(), clear(): while no other thread
+///             does.
 template <class Remote>
 class control_block_slot {
  public:
@@ -23,8 +24,10 @@ class control_block_slot {
                                                                                                               : known;
   }
 
-  /// Relaxed, as in clear(): a thread that has made the block has handed the flow over since then.
+  /// Relaxed, as in set() and clear(): the flow is handed to other threads later, and a thread that has made the block
+  /// has handed the flow over since then.
   Remote* get_own() const noexcept { return remote_.load(std::memory_order_relaxed); }
+  void set(Remote* made) noexcept { remote_.store(made, std::memory_order_relaxed); }
   void clear() noexcept { remote_.store(nullptr, std::memory_order_relaxed); }
 
  private:

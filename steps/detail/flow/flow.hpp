@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for byte, max_align_t, size_t
-#include <cstdint>      // for uint8_t, uint32_t
+#include <cstdint>      // for uint8_t, uint32_t, uintptr_t
 #include <string_view>  // for string_view
 
 #include "async/detail/base/atomics.hpp"             // for atomic
@@ -171,12 +171,34 @@ struct pending_error {
   step* target;  // the loop that a break or continue is for; else null
 };
 
-/// The control block of a flow, by which other threads reach it. They may hold it after the flow has gone.
-struct flow_control_block {
+/// The control block of a flow, by which other threads reach it. They may hold it after the flow has gone. It has a
+/// block of its own, or lies within the flow's, which then goes with it.
+class flow_control_block {
+ public:
+  enum class place : std::uint8_t { apart, within_flow };
+
+  flow_control_block(flow& f, place where) noexcept
+      : flow_(reinterpret_cast<std::uintptr_t>(&f) | (where == place::within_flow ? is_within : 0)) {}
+
+  /// Null: the flow has gone. For the thread that has the flow.
+  flow* target() const noexcept { return (flow_ & has_gone) == 0 ? address() : nullptr; }
+  void lose_target() noexcept { flow_ |= has_gone; }
+
+  bool is_within_flow() const noexcept { return (flow_ & is_within) != 0; }
+  /// Where the flow is, or was.
+  flow* address() const noexcept {
+    return reinterpret_cast<flow*>(flow_ & ~(is_within | has_gone));  // NOLINT: made from a pointer
+  }
+
   async::detail::reference_count references;
   start_state start;                         // of a flow on a pool
-  flow* target;                              // the loop thread's; null: the flow has gone
   async::detail::loop_core* home = nullptr;  // written before start's bind(): the pool's loop that it is a tenant of
+
+ private:
+  static constexpr std::uintptr_t is_within = 1;
+  static constexpr std::uintptr_t has_gone = 2;
+
+  std::uintptr_t flow_;
 };
 
 /// A branch that is offered to the workers of a pool; lies in the branch's result slot until it begins.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for byte
+#include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, rethrow_exception
 #include <memory>       // for destroy_at
@@ -18,6 +18,15 @@
 /// Requests of other threads to a flow: one message to its loop, for which no thread waits. The flow may end or be
 /// destroyed before the message arrives, so the message refers to the flow's control block, which outlives it.
 namespace steps::inline v0_1::detail {
+
+/// The block of a flow on a pool. With a future, an object, a timer and a completion, a flow that waits in its second
+/// level fits in, and so does its control block.
+inline constexpr std::size_t pool_flow_block = 576;
+
+/// The place of a control block within the block of a flow on a pool: at its end.
+inline void* control_block_within(flow& f) noexcept {
+  return reinterpret_cast<std::byte*>(&f) + (pool_flow_block - sizeof(flow_control_block));
+}
 
 void release_control_block(flow_control_block& r) noexcept;
 
@@ -59,28 +68,29 @@ inline void detach_control_block(flow& f) noexcept {
   flow_control_block* const r = f.control_block.get_own();
   if (r == nullptr) return;
   f.control_block.clear();
-  r->target = nullptr;
-  release_control_block(*r);
+  r->lose_target();
+  if (!r->is_within_flow()) release_control_block(*r);  // else the flow's reference goes with its memory
 }
 
 /// A message that calls act(flow) on the loop's thread unless the flow has gone.
 template <class Act>
 struct remote_call final : async::detail::message {
   template <class A>
-  remote_call(flow_control_block& r, A&& a) : message(&arrived), target(r), act(std::forward<A>(a)) {}
+  remote_call(flow_control_block& r, A&& a) : message(&arrived), control(r), act(std::forward<A>(a)) {}
 
   static void arrived(message& m, async::detail::delivery how) {
     auto& call = static_cast<remote_call&>(m);
-    if (how == async::detail::delivery::on_loop && call.target.target != nullptr) call.act(*call.target.target);
+    flow* const f = how == async::detail::delivery::on_loop ? call.control.target() : nullptr;
+    if (f != nullptr) call.act(*f);
     destroy(call);
   }
   static void destroy(remote_call& call) noexcept {
-    release_control_block(call.target);
+    release_control_block(call.control);
     std::destroy_at(&call);
     async::detail::free_block(&call, sizeof(remote_call), alignof(remote_call));
   }
 
-  flow_control_block& target;
+  flow_control_block& control;
   Act act;
 };
 
@@ -258,15 +268,17 @@ void late_error(step& s, ErrorCode code, std::string_view info);
 ASYNCSTEPS_FUNCTION void release_control_block(flow_control_block& r) noexcept {
   if (!r.references.drop()) return;
   if (r.home != nullptr) r.home->remove_tenant();
+  flow* const around = r.is_within_flow() ? r.address() : nullptr;
   std::destroy_at(&r);
+  if (around != nullptr) return async::detail::free_block(around, pool_flow_block);
   async::detail::free_block(&r, sizeof(flow_control_block));
 }
 
 ASYNCSTEPS_FUNCTION flow_control_block& control_block_of(flow& f) {
   flow_control_block* known = f.control_block.get();
   if (known == nullptr) {
-    auto* const made = ::new (async::detail::allocate_block(sizeof(flow_control_block))) flow_control_block;
-    made->target = &f;
+    auto* const made = ::new (async::detail::allocate_block(sizeof(flow_control_block)))
+        flow_control_block(f, flow_control_block::place::apart);
     known = f.control_block.put(made);
     if (known != made) release_control_block(*made);
   }

@@ -14,15 +14,28 @@ namespace steps::inline v0_1::detail {
 
 struct pooled_flow {
   static constexpr std::size_t block_size = 448;
-  /// The size of the block of a flow on a pool. A wait with an object, a timer and a completion fits in.
-  static constexpr std::size_t pool_block_size = 576;
 
   /// Throws std::bad_alloc.
-  static flow* make(async::detail::loop_core* core) { return make_in<block_size>(core); }
-  /// A flow whose `pool` will be set. `core`: null if not known yet.
-  static flow* make_for_pool(async::detail::loop_core* core) { return make_in<pool_block_size>(core); }
-  /// The owner destroys the root: releases the flow, or leaves that to the flow's end. A flow on a pool that has
-  /// executed has a control block, and so a teardown.
+  static flow* make(async::detail::loop_core* core) {
+    return ::new (async::detail::allocate_block(block_size))
+        flow(&ops<block_size>, core, block_size - sizeof(flow), &resume, &begin);
+  }
+  /// A flow whose `pool` will be set, and that nothing but its turns on the loop will start.
+  static flow* make_for_pool(async::detail::loop_core& core) {
+    return ::new (async::detail::allocate_block(pool_flow_block))
+        flow(&ops<pool_flow_block>, &core, pool_flow_block - sizeof(flow), &resume, &begin);
+  }
+  /// A flow whose `pool` will be set, and that will wait in the pool's queue for its start.
+  static flow* make_for_queue() {
+    constexpr std::size_t size = pool_flow_block - sizeof(flow_control_block);
+    flow* const f = ::new (async::detail::allocate_block(pool_flow_block))
+        flow(&queued_ops, nullptr, size - sizeof(flow), &resume, &begin);
+    f->control_block.set(::new (control_block_within(*f))
+                             flow_control_block(*f, flow_control_block::place::within_flow));
+    return f;
+  }
+  /// The owner destroys the root: releases the flow, or leaves that to the flow's end. A flow that waits in a pool's
+  /// queue for its start has a control block, and so a teardown.
   [[gnu::always_inline]] static void give_up(flow& f) noexcept {
     if (!needs_no_teardown(f)) [[unlikely]]
       return give_up_otherwise(f);
@@ -33,17 +46,19 @@ struct pooled_flow {
 
  private:
   template <std::size_t Size>
-  static flow* make_in(async::detail::loop_core* core) {
-    void* const block = async::detail::allocate_block(Size);
-    return ::new (block) flow(&ops<Size>, core, Size - sizeof(flow), &resume, &begin);
-  }
-  template <std::size_t Size>
   static void release(flow& f) noexcept {
     destroy_flow(f);
     async::detail::free_block(&f, Size);
   }
+  /// The memory goes with the control block.
+  static void release_queued(flow& f) noexcept {
+    auto* const within = static_cast<flow_control_block*>(control_block_within(f));
+    destroy_flow(f);
+    release_control_block(*within);
+  }
   template <std::size_t Size>
   static constexpr flow_ops ops{&end_root, &release<Size>};
+  static constexpr flow_ops queued_ops{&end_root, &release_queued};
 };
 
 #if ASYNCSTEPS_DEFINED

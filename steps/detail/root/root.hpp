@@ -99,14 +99,14 @@ class start_task {
   /// The pool drops the task: cancels the flow. False: another thread has.
   bool cancel() noexcept {
     if (!remote_->start.take(number_)) return false;
-    flow& f = *remote_->target;
+    flow& f = *remote_->target();
     remote_->start.cancel();  // first, since destructors of steps may cancel the flow, too
     end_unstarted(f);
     return true;
   }
   flow* take(async::detail::loop_core& core) noexcept {
     if (!remote_->start.take(number_)) return nullptr;
-    flow* const f = remote_->target;
+    flow* const f = remote_->target();
     f->core = remote_->home = &core;
     core.add_tenant();
     return f;

@@ -86,7 +86,7 @@ TEST_CASE("with a future, an object, a completion and a timer it takes at most 1
   CHECK(futures.back().get() == static_cast<int>(count - 1));
 }
 
-TEST_CASE("on a pool, where it has a loop of its own, it takes at most 1,300 bytes beside its object") {
+TEST_CASE("on a pool, where it has a loop of its own, it takes at most 1,200 bytes; by post() 1,280") {
   constexpr std::size_t count = 20'000;
   struct object {
     int values[8] = {};
@@ -108,8 +108,10 @@ TEST_CASE("on a pool, where it has a loop of its own, it takes at most 1,300 byt
     waiting.fetch_add(1, std::memory_order_release);
     waiting.notify_one();
   };
+  std::size_t limit = 0;
   const std::size_t before = used_bytes();
   SUBCASE("AsyncSteps") {
+    limit = 1'200 - sizeof(steps::AsyncSteps);
     for (std::size_t i = 0; i < count; ++i) {
       if (i % 64 == 0) wait_for(i);  // so that the pool's queue takes little
       flows.emplace_back(pool);
@@ -120,13 +122,14 @@ TEST_CASE("on a pool, where it has a loop of its own, it takes at most 1,300 byt
     }
   }
   SUBCASE("steps::post") {
+    limit = 1'280;
     for (std::size_t i = 0; i < count; ++i) {
       if (i % 64 == 0) wait_for(i);
       futures.push_back(steps::post<int>(pool, [&begin_wait, i](IAsyncSteps& asi) { begin_wait(asi, i); }));
     }
   }
   wait_for(count);
-  CHECK(used_bytes() - before <= count * 1'300);
+  CHECK(used_bytes() - before <= count * limit);
   for (std::size_t i = 0; i < count; ++i) completions[i].success(static_cast<int>(i));
   for (std::size_t i = 0; i < count; ++i) REQUIRE(futures[i].get() == static_cast<int>(i));
 }
