@@ -212,13 +212,16 @@ function(add_programs layer timeout)
 endfunction()
 
 # Links a program to asyncsteps::compiled where ASYNCSTEPS_TEST_COMPILED names it, unless it has settings of its own;
-# otherwise to the headers alone.
+# otherwise to the headers alone. Sets its property ASYNCSTEPS_TEST_LIBRARY to that, or with macros of its own to nothing.
 function(choose_library target source)
-  file(STRINGS ${source} own REGEX "^ *# *define +ASYNC")
-  if(ASYNCSTEPS_TEST_COMPILED AND target MATCHES "${ASYNCSTEPS_TEST_COMPILED}" AND NOT own)
-    target_link_libraries(${target} PRIVATE asyncsteps::compiled)
-  else()
-    target_link_libraries(${target} PRIVATE asyncsteps::steps)
+  file(STRINGS ${source} own REGEX "^ *# *(define|undef) ")
+  set(library asyncsteps::steps)
+  if(ASYNCSTEPS_TEST_COMPILED AND target MATCHES "${ASYNCSTEPS_TEST_COMPILED}" AND NOT own MATCHES "define +ASYNC")
+    set(library asyncsteps::compiled)
+  endif()
+  target_link_libraries(${target} PRIVATE ${library})
+  if(NOT own)
+    set_target_properties(${target} PROPERTIES ASYNCSTEPS_TEST_LIBRARY ${library})
   endif()
 endfunction()
 
@@ -247,9 +250,13 @@ function(head_of source head)
   set(${head} "${text}" PARENT_SCOPE)
 endfunction()
 
-# With ASYNCSTEPS_TEST_QUICK, -O0, which takes half the time to compile; -O1 where an emulator runs it.
+# -O0, which takes a quarter of the time to compile, if ASYNCSTEPS_TEST_QUICK names the program, or the name that is given;
+# -O1 where an emulator runs it.
 function(optimise_less target)
-  if(ASYNCSTEPS_TEST_QUICK AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT target STREQUAL "unit.waiting_stack")
+  set(names ${target} ${ARGN})
+  list(GET names -1 name)
+  if(ASYNCSTEPS_TEST_QUICK AND name MATCHES "${ASYNCSTEPS_TEST_QUICK}" AND CMAKE_BUILD_TYPE STREQUAL "Release"
+     AND NOT target STREQUAL "unit.waiting_stack")
     # With -O1 g++ warns of variables that only an inlined function writes; -O2 is for the warnings.
     target_compile_options(${target} PRIVATE $<IF:$<BOOL:${CMAKE_CROSSCOMPILING}>,-O1,-O0>
                                              $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
@@ -300,26 +307,62 @@ function(add_groups layer timeout sources)
   endwhile()
 endfunction()
 
-# Adds programs of doctest. They share an object with its main(), and a precompiled header.
+# Adds a precompiled header for programs of a layer that link to `library`, as an object library NAME: what most of them
+# include, and the other arguments. doctest defines variables, which examples cannot link.
+function(add_precompiled name layer library)
+  if(TARGET ${name})
+    return()
+  endif()
+  file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
+  target_link_libraries(${name} PRIVATE asyncsteps_doctest asyncsteps_test_flags ${library})
+  if(NOT layer STREQUAL "example")
+    list(PREPEND ARGN <doctest/doctest.h>)
+  endif()
+  target_precompile_headers(
+    ${name} PRIVATE <atomic> <chrono> <functional> <future> <memory> <mutex> <optional> <string>
+    <thread> <vector> ${ARGN})
+  optimise_less(${name} ${layer}.)
+endfunction()
+
+# Lets the programs of a layer share precompiled headers with all that are optimised alike. With
+# ASYNCSTEPS_TEST_PRECOMPILED, one has the library in it, for the programs without macros of their own.
+function(use_precompiled layer)
+  set(alike asyncsteps_test_optimised)
+  if(ASYNCSTEPS_TEST_QUICK AND "${layer}." MATCHES "${ASYNCSTEPS_TEST_QUICK}")
+    set(alike asyncsteps_test_quick)
+  endif()
+  if(layer STREQUAL "example")
+    string(APPEND alike _example)
+  endif()
+  set(library asyncsteps::steps)
+  if(ASYNCSTEPS_TEST_COMPILED)
+    set(library asyncsteps::compiled)
+  endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^${layer}\\.")
+  foreach(target IN LISTS targets)
+    get_target_property(its_library ${target} ASYNCSTEPS_TEST_LIBRARY)
+    if(ASYNCSTEPS_TEST_PRECOMPILED AND its_library STREQUAL library)
+      add_precompiled(${alike}_library ${layer} ${library} ${root}/async/async.hpp ${root}/steps/steps.hpp)
+      target_precompile_headers(${target} REUSE_FROM ${alike}_library)
+    else()
+      add_precompiled(${alike} ${layer} asyncsteps::steps)
+      target_precompile_headers(${target} REUSE_FROM ${alike})
+    endif()
+    optimise_less(${target})
+  endforeach()
+endfunction()
+
+# Adds programs of doctest. They share an object with its main().
 function(add_doctest_programs layer timeout)
   if(NOT TARGET asyncsteps_test_main)
     add_library(asyncsteps_test_main OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/support/doctest_main.cpp)
     target_link_libraries(asyncsteps_test_main PUBLIC asyncsteps_doctest asyncsteps_test_flags Threads::Threads)
-    file(CONFIGURE OUTPUT common.cpp CONTENT "// compiled to get the precompiled header\n")
-    add_library(asyncsteps_test_common OBJECT ${CMAKE_CURRENT_BINARY_DIR}/common.cpp)
-    target_link_libraries(asyncsteps_test_common PRIVATE asyncsteps_doctest asyncsteps_test_flags asyncsteps::steps)
-    target_precompile_headers(
-      asyncsteps_test_common PRIVATE <doctest/doctest.h> <atomic> <chrono> <functional> <future> <memory> <mutex>
-      <optional> <string> <thread> <vector>)
-    optimise_less(asyncsteps_test_common)
   endif()
   add_programs(${layer} ${timeout} asyncsteps_test_main)
-  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-  list(FILTER targets INCLUDE REGEX "^${layer}\\.")
-  foreach(target IN LISTS targets)
-    target_precompile_headers(${target} REUSE_FROM asyncsteps_test_common)
-    optimise_less(${target})
-  endforeach()
+  use_precompiled(${layer})
 endfunction()
 
 # Boost.Asio has fences; g++ warns that ThreadSanitizer cannot follow them.
