@@ -32,13 +32,20 @@ inline constexpr bool sanitized = false;
 inline constexpr bool sanitized = false;
 #endif
 
+/// True when the program is built with -O0, which makes it about four times slower.
+#if defined(__OPTIMIZE__)
+inline constexpr bool optimised = true;
+#else
+inline constexpr bool optimised = false;
+#endif
+
 /// True when the program runs on an emulated processor, which makes it more than ten times slower.
 inline bool emulated() { return std::getenv("ASYNCSTEPS_TEST_EMULATED") != nullptr; }
 
-/// How often to repeat what a fast run repeats `count` times: times scale(), a tenth of it under a sanitizer or an
-/// emulator, at least once.
+/// How often to repeat what a fast run repeats `count` times: times scale(), a quarter of it without optimisation, a
+/// tenth under a sanitizer or an emulator, at least once.
 inline std::size_t rounds(std::size_t count) {
-  return (std::max<std::size_t>)(1, count * scale() / (sanitized || emulated() ? 10 : 1));
+  return (std::max<std::size_t>)(1, count * scale() / (sanitized || emulated() ? 10 : optimised ? 1 : 4));
 }
 
 /// Seed of random tests, from the environment (ASYNCSTEPS_TEST_SEED), else always the same; printed once, so that the
