@@ -43,7 +43,7 @@ class Run(unittest.TestCase):
         self.tools = os.path.join(folder.name, "tools")
         self.project = os.path.join(folder.name, "a project")
         os.makedirs(os.path.join(self.project, "test/support"))
-        for name in ("run", "support/figures.py", "support/packages.sh"):
+        for name in ("run", "CMakePresets.json", "support/figures.py", "support/packages.sh"):
             shutil.copy(os.path.join(TEST, name), os.path.join(self.project, "test", name))
         os.mkdir(self.tools)
         for name, text in TOOLS.items():
@@ -152,6 +152,12 @@ class Run(unittest.TestCase):
         copy = self.project + " 2"
         shutil.copytree(self.project, copy)
         self.assert_configures([".build/quick"], self.run_it(project=copy)[2])
+
+    def test_changed_presets_configure_again(self):
+        self.run_it()
+        with open(os.path.join(self.project, "test/CMakePresets.json"), "a", encoding="utf-8") as file:
+            file.write("\n")
+        self.assert_configures([".build/quick"], self.run_it()[2])
 
     def test_it_finds_its_project_beside_one_of_CDPATH(self):
         other = os.path.join(self.tools, "other")
