@@ -15,21 +15,15 @@ namespace steps::inline v0_1::detail {
 struct pooled_flow {
   static constexpr std::size_t block_size = 448;
 
-  /// Throws std::bad_alloc.
-  static flow* make(async::detail::loop_core* core) {
-    return ::new (async::detail::allocate_block(block_size))
-        flow(&ops<block_size>, core, block_size - sizeof(flow), &resume, &begin);
-  }
-  /// A flow whose `pool` will be set, and that nothing but its turns on the loop will start.
+  /// Throws std::bad_alloc, as the next two.
+  static flow* make(async::detail::loop_core* core) { return make_in<block_size>(ops<block_size>, core); }
+  /// A flow whose `pool` will be set, and that begins in a turn of its loop.
   static flow* make_for_pool(async::detail::loop_core& core) {
-    return ::new (async::detail::allocate_block(pool_flow_block))
-        flow(&ops<pool_flow_block>, &core, pool_flow_block - sizeof(flow), &resume, &begin);
+    return make_in<pool_flow_block>(ops<pool_flow_block>, &core);
   }
   /// A flow whose `pool` will be set, and that will wait in the pool's queue for its start.
   static flow* make_for_queue() {
-    constexpr std::size_t size = pool_flow_block - sizeof(flow_control_block);
-    flow* const f = ::new (async::detail::allocate_block(pool_flow_block))
-        flow(&queued_ops, nullptr, size - sizeof(flow), &resume, &begin);
+    flow* const f = make_in<pool_flow_block, sizeof(flow_control_block)>(queued_ops, nullptr);
     f->control_block.set(::new (control_block_within(*f))
                              flow_control_block(*f, flow_control_block::place::within_flow));
     return f;
@@ -45,6 +39,11 @@ struct pooled_flow {
   static void give_up_otherwise(flow& f) noexcept;
 
  private:
+  /// `Kept`: the bytes behind the arena that it leaves free.
+  template <std::size_t Size, std::size_t Kept = 0>
+  static flow* make_in(const flow_ops& o, async::detail::loop_core* core) {
+    return ::new (async::detail::allocate_block(Size)) flow(&o, core, Size - Kept - sizeof(flow), &resume, &begin);
+  }
   template <std::size_t Size>
   static void release(flow& f) noexcept {
     destroy_flow(f);
