@@ -14,7 +14,7 @@
 #include <stop_token>  // for stop_token
 #endif
 
-#include "async/detail/base/block_cache.hpp"     // for trim_blocks
+#include "async/detail/base/block_trim.hpp"      // for trim_blocks
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
@@ -264,8 +264,8 @@ class threadpool {
   stats_t stats() const { return core_.stats(); }
 
   /// Returns unused memory to the system: that of all pools' queues, and the process's recycled blocks that are in no
-  /// thread's cache. Use it after a peak. Any thread may call it at any time, also in a task, while pools go on. It
-  /// takes about 30 ms for each 100 MB.
+  /// thread's cache; small ones by the page, when all its blocks are free. Use it after a peak. Any thread may call it
+  /// at any time, also in a task, while pools go on. It takes about 30 ms for each 100 MB.
   ///
   /// The result is the number of bytes, without those that go back in two other ways. Workers return the memory of
   /// their deques themselves, soon after: between two tasks, or woken for it. And the call ends with malloc_trim(0) of

@@ -7,6 +7,8 @@
 #include <memory>   // for align
 #include <new>      // for bad_alloc, align_val_t
 
+#include "async/detail/base/block_cache.hpp"  // for slabs_are_off
+
 /// Replaces the program's operator new and delete by ones that count and can fail. Include it in one file of a test
 /// program only.
 ///
@@ -19,6 +21,9 @@
 ///     try { work(); } catch (const std::bad_alloc&) { continue; }
 ///     if (!failing.has_failed()) break;        // there were at most k allocations: all have been tried
 ///   }
+///
+/// In a program with this header, each slab of the library's recycled memory holds one block, so that each block is
+/// seen.
 ///
 /// A compiler may leave out a new-expression whose object is deleted unseen (clang does): let it escape, as through
 /// escape(). Calls of all threads count; only those of the thread that made a fail_alloc fail, unless it was made with
@@ -36,6 +41,12 @@ inline std::atomic<std::size_t> countdown_of_all{never};
 inline thread_local std::size_t countdown_of_thread = never;
 inline thread_local bool none_for_thread = false;
 inline thread_local std::size_t calls_of_thread = 0;
+/// Has the library's recycled memory put small blocks into slabs, or not. Before there are threads.
+inline bool use_slabs(bool yes) noexcept {
+  async::detail::blocks::slabs_are_off = !yes || ASYNCSTEPS_ASAN != 0;
+  return yes;
+}
+inline const bool uses_slabs = use_slabs(false);
 
 inline bool must_fail() noexcept {
   if (none_for_thread) return true;

@@ -4,23 +4,25 @@
 #include <new>      // for operator new, align_val_t
 
 #include "async/detail/base/config.hpp"        // for cache_line, ASYNCSTEPS_ASAN, ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"         // for guarded_member
-#include "async/detail/base/immortal.hpp"      // for immortal
+#include "async/detail/base/forks.hpp"         // for fork_member, hold_at_fork
+#include "async/detail/base/immortal.hpp"      // for immortal, static_mutex
 #include "async/detail/base/large_blocks.hpp"  // for large_blocks
 #include "async/detail/base/platform.hpp"      // for prefetch_for_write
+#include "async/detail/base/slab.hpp"          // for slab_store, span
 
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
 /// Blocks come in classes of whole cache lines up to block_limit. Larger or more strictly aligned requests go to
-/// large_blocks or to operator new. Small blocks are aligned to cache lines; larger ones are not, because malloc would
-/// need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks) a class. Threads exchange
-/// full and empty magazines with one process-wide depot, so that memory freed by a consumer returns to its producer 32
-/// blocks at a time. A free block is never written to, which saves the freeing thread a cache miss.
+/// large_blocks or to operator new. Small blocks are aligned to cache lines and lie in slabs; larger ones are not and
+/// do not, because they would need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks)
+/// a class. Threads exchange full and empty magazines with one process-wide depot, so that memory freed by a consumer
+/// returns to its producer 32 blocks at a time. A free block is not written to, which saves the freeing thread a cache
+/// miss.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
 /// Memory      bounded by the peak use plus two magazines a class and thread; a thread's blocks return to the depot
-///             when it ends; trim_blocks() gives the depot's back to the system.
+///             when it ends; trim_blocks() (block_trim.hpp) gives the depot's back to the system.
 /// Lifetime    usable from static and thread-local destructors.
 namespace async::inline v0_1::detail {
 
@@ -37,12 +39,28 @@ struct magazine {
   void* free_blocks[magazine_size];
 };
 
-/// The magazines that no thread holds. All other members are guarded by the mutex.
-struct depot : guarded_member {
+/// Classes whose blocks lie in slabs: those that are aligned. None for AddressSanitizer and for tests that count, or
+/// refuse, allocations: `slabs_are_off` is set before there are threads.
+ASYNCSTEPS_SHARED inline constinit bool slabs_are_off = ASYNCSTEPS_ASAN != 0;
+inline std::size_t slab_classes() noexcept { return slabs_are_off ? 0 : aligned_limit / cache_line; }
+
+/// The magazines that no thread holds, and the slabs. All other members are guarded by the mutex.
+struct depot : fork_member {
+  constexpr depot() noexcept : fork_member(&forked) {}
   static depot& instance() noexcept;
 
+  static_mutex mutex;
   magazine* full[block_classes] = {};
   magazine* empty = nullptr;
+  slab_store<aligned_limit / cache_line> slabs;
+  bool is_trimming = false;  // a thread sorts the free blocks of slabs
+
+ private:
+  static bool forked(fork_member& self, fork_stage at) noexcept {
+    auto& d = static_cast<depot&>(self);
+    if (at == fork_stage::in_child) d.is_trimming = false;  // its thread is gone, with the blocks that it had in hand
+    return hold_at_fork(d.mutex, at);
+  }
 };
 ASYNCSTEPS_SHARED inline constinit immortal<depot> all_magazines;
 inline depot& depot::instance() noexcept {
@@ -76,13 +94,26 @@ constexpr std::size_t alignment_of(std::size_t index) noexcept {
   return bytes_of(index) <= aligned_limit ? cache_line : __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 }
 
-inline void* new_block(std::size_t index) {
+/// A block that no magazine has.
+inline void* new_block(depot& home, std::size_t index) {
+  const std::size_t size = bytes_of(index);
+  if (index < slab_classes()) {
+    span* const fresh = span::make();
+    const std::lock_guard lock(home.mutex);
+    home.slabs.add(fresh);
+    return home.slabs.take(index, size);
+  }
   const std::size_t alignment = alignment_of(index);
-  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(bytes_of(index));
-  return ::operator new(bytes_of(index), std::align_val_t{alignment});
+  if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(size);
+  return ::operator new(size, std::align_val_t{alignment});
 }
-inline void delete_block(void* block, std::size_t index) noexcept {
+/// Frees a block that no magazine has room for.
+inline void delete_block(depot& home, void* block, std::size_t index) noexcept {
   mark_used(block, bytes_of(index));
+  if (index < slab_classes()) {
+    const std::lock_guard lock(home.mutex);
+    return home.slabs.lists[index].put(block);
+  }
   const std::size_t alignment = alignment_of(index);
   if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(block);
   ::operator delete(block, std::align_val_t{alignment});
@@ -134,11 +165,11 @@ inline bool open_cache() {
   return true;
 }
 
-/// The loaded magazine is empty or missing: the spare, else one from the depot, else a new block.
+/// The loaded magazine is empty or missing: the spare, else one from the depot, else a block of a slab or a new one.
 void* allocate_slow(std::size_t index);
 
 /// The loaded magazine is full or missing: makes room for one block. Never fails: without memory for a magazine the
-/// block goes back to the system.
+/// block goes back to its slab or to the system.
 void free_slow(void* block, std::size_t index) noexcept;
 
 constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
@@ -186,9 +217,6 @@ constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
   }
 }
 
-/// Frees the depot's blocks and magazines; threads keep theirs. Returns the number of bytes freed.
-std::size_t trim_blocks() noexcept;
-
 /// Allocator over recycled blocks, for std::allocate_shared and std::promise.
 template <class T>
 struct block_allocator {
@@ -217,9 +245,12 @@ struct block_allocator {
   {
     const std::lock_guard lock(home.mutex);
     m = pop(home.full[index]);
+    if (m == nullptr && index < slab_classes()) {
+      if (void* const block = home.slabs.take(index, bytes_of(index)); block != nullptr) return block;
+    }
     if (m != nullptr && cache.loaded[index] != nullptr) push(home.empty, cache.loaded[index]);
   }
-  if (m == nullptr) return new_block(index);
+  if (m == nullptr) return new_block(home, index);
   void* const block = m->free_blocks[--m->count];
   if (open_cache()) {
     cache.loaded[index] = m;
@@ -231,7 +262,7 @@ struct block_allocator {
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void blocks::free_slow(void* block, std::size_t index) noexcept {
   try {
-    if (!open_cache()) return delete_block(block, index);
+    if (!open_cache()) return delete_block(depot::instance(), block, index);
     magazine* room = cache.spare[index];
     if (room == nullptr || room->count == magazine_size) {
       depot& home = depot::instance();
@@ -251,29 +282,8 @@ struct block_allocator {
     cache.loaded[index] = room;
     room->free_blocks[room->count++] = block;
   } catch (...) {
-    delete_block(block, index);
+    delete_block(depot::instance(), block, index);
   }
-}
-
-ASYNCSTEPS_FUNCTION std::size_t trim_blocks() noexcept {
-  blocks::depot& home = blocks::depot::instance();
-  std::size_t freed = large_blocks::instance().trim();
-  for (std::size_t i = 0; i <= block_classes; ++i) {
-    blocks::magazine* list = nullptr;
-    {
-      const std::lock_guard lock(home.mutex);
-      list = i < block_classes ? home.full[i] : home.empty;
-      (i < block_classes ? home.full[i] : home.empty) = nullptr;
-    }
-    while (blocks::magazine* const m = blocks::pop(list)) {
-      for (; m->count != 0; --m->count) {
-        blocks::delete_block(m->free_blocks[m->count - 1], i);
-        freed += blocks::bytes_of(i);
-      }
-      delete m;
-    }
-  }
-  return freed;
 }
 #endif
 

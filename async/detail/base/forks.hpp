@@ -32,6 +32,7 @@
 /// - `tracing`, `cancel_epoch::now`, `habit_of`, `reduce_habit_of`, `heavy_fence_is_remote`, `fence_state`,
 ///   `known_cpus`, `forked::is_inside`: atomics that are right at any instruction. The kernel copies the registration
 ///   of membarrier.
+/// - `slabs_are_off`: written before there are threads.
 /// - `posted_task`, `loop_waits`: only compared by address.
 /// - thread-locals: of the thread that forks, which is in none of the functions that change them. leave_behind() of a
 ///   pool clears those that name the pool.

@@ -54,41 +54,6 @@ TEST_CASE("the same thread reuses a freed block") {
   free_block(second, 100);
 }
 
-TEST_CASE("memory that one thread allocates and another frees comes back: no growth over many rounds") {
-  constexpr std::size_t count = 5000;
-  const auto round = [] {
-    std::vector<void*> made(count);
-    std::thread([&made] {
-      for (void*& block : made) block = allocate_block(64);
-    }).join();
-    std::thread([&made] {
-      for (void* const block : made) free_block(block, 64);
-    }).join();
-  };
-  trim_blocks();
-  round();
-  const std::size_t after_one = trim_blocks();
-  for (int i = 0; i < 10; ++i) round();
-  const std::size_t after_ten = trim_blocks();
-  CHECK(after_one >= count * 64);
-  CHECK(after_ten >= count * 64);
-  CHECK(after_ten <= after_one + 4 * magazine_size * 64);
-}
-
-TEST_CASE("trim_blocks frees the depot's blocks and none in use") {
-  void* const used = allocate_block(200);
-  std::memset(used, 1, 200);
-  std::thread([] {
-    std::vector<void*> made;
-    for (int i = 0; i < 1000; ++i) made.push_back(allocate_block(200));
-    for (void* const block : made) free_block(block, 200);
-  }).join();
-  CHECK(trim_blocks() >= 1000 * 256);
-  CHECK(trim_blocks() == 0);
-  CHECK(*static_cast<unsigned char*>(used) == 1);
-  free_block(used, 200);
-}
-
 namespace {
 struct frees_late {
   void* block = nullptr;

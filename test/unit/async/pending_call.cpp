@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "async/detail/base/block_trim.hpp"
 #include "async/task.hpp"
 #include "support/alloc_counter.hpp"
 
