@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
-#include <utility>  // for exchange
+#include <algorithm>  // for min
+#include <chrono>     // for microseconds, nanoseconds
+#include <utility>    // for exchange
 
-#include "async/detail/base/atomics.hpp"  // for cpu_pause, yield_thread, under_model
+#include "async/detail/base/atomics.hpp"   // for cpu_pause, yield_thread, under_model, wait_clock
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
+#include "async/detail/base/platform.hpp"  // for process_cpu_time
 
 namespace async::inline v0_1::detail {
 
@@ -33,14 +36,110 @@ class backoff {
   }
 
   /// True when all pauses and `yields` yields are spent and it is time to sleep.
-  bool exhausted(unsigned yields = 16) const noexcept { return step_ >= (under_model ? 1 : pause_steps + yields); }
-
-  void reset() noexcept { step_ = 0; }
+  bool exhausted(unsigned yields) const noexcept { return step_ >= (under_model ? 1 : pause_steps + yields); }
 
  private:
   static constexpr unsigned pause_steps = 7;  // 1 + 2 + … + 64 pauses
   unsigned step_ = 0;
 };
+
+/// Decides whether a thread yields before it sleeps. Where other processes keep every processor busy, a yield gives
+/// away a time slice, milliseconds, and a thread that sleeps is woken sooner. After yields that took too long there are
+/// none before the next sleeps: before one, three, seven, and so on, up to 255. Where threads of this process have used
+/// the time, the yields have done what they are for. Not thread-safe.
+class yield_habit {
+ public:
+  using duration = wait_clock::duration;
+  static constexpr duration too_long = std::chrono::microseconds(100);
+
+  /// Call before each sleep.
+  bool pays() noexcept {
+    if (skipped_ != pause_) {
+      ++skipped_;
+      return false;
+    }
+    skipped_ = 0;
+    return true;
+  }
+  /// Whether add() needs the CPU time of the process, which costs a system call: some yields took too long lately.
+  bool is_suspect() const noexcept { return is_suspect_; }
+  /// Call after the yields, with the time that they took and the CPU time of the process meanwhile.
+  void add(duration time, duration of_process) noexcept {
+    if (time > too_long) {
+      quick_ = 0;
+      if (std::exchange(is_suspect_, true)) {
+        pause_ = of_process < time / 4 ? (std::min)(2 * pause_ + 1, longest) : pause_ / 2;
+      }
+    } else if (++quick_ == 4) {  // on a busy processor some are quick
+      quick_ = 0;
+      pause_ /= 2;
+      is_suspect_ = pause_ != 0;
+    }
+  }
+
+ private:
+  static constexpr unsigned longest = 255;
+  unsigned skipped_ = 0;
+  unsigned pause_ = 0;  // sleeps without yields before the next one with some
+  unsigned quick_ = 0;  // in a row
+  bool is_suspect_ = false;
+};
+ASYNCSTEPS_SHARED inline constinit thread_local yield_habit habit_of_yields{};
+
+/// The yields of the calling thread before a sleep, while this lives.
+class yield_phase {
+ public:
+  yield_phase() noexcept : of_process_(cpu_time()), begin_(wait_clock::now()) {}
+  yield_phase(const yield_phase&) = delete;
+  yield_phase& operator=(const yield_phase&) = delete;
+  ~yield_phase() { habit_of_yields.add(wait_clock::now() - begin_, cpu_time() - of_process_); }
+
+ private:
+  static std::chrono::nanoseconds cpu_time() noexcept {
+    return habit_of_yields.is_suspect() ? platform::process_cpu_time() : std::chrono::nanoseconds();
+  }
+
+  const std::chrono::nanoseconds of_process_;
+  const wait_clock::time_point begin_;
+};
+
+/// Spins before a sleep: asks found() after pauses, and after `yields` yields if that pays. False: it is time to sleep.
+template <class Found>
+bool spin_before_sleep(unsigned yields, Found found) noexcept {
+  backoff pause;
+  while (!pause.exhausted(0)) {
+    pause.wait();
+    if (found()) return true;
+  }
+  if constexpr (!under_model) {
+    if (!habit_of_yields.pays()) return false;
+    const yield_phase yielding;
+    while (!pause.exhausted(yields)) {
+      pause.wait();
+      if (found()) return true;
+    }
+  }
+  return false;
+}
+/// The same until a time.
+template <class Found>
+bool spin_before_sleep_until(wait_clock::time_point limit, Found found) noexcept {
+  backoff pause;
+  while (!pause.exhausted(0)) {
+    pause.wait();
+    if (found()) return true;
+  }
+  const auto until_limit = [&](auto wait) noexcept {
+    do {
+      wait();
+      if (found()) return true;
+    } while (wait_clock::now() < limit);
+    return false;
+  };
+  if (!habit_of_yields.pays()) return until_limit([] { pause_for(64); });
+  const yield_phase yielding;
+  return until_limit([&pause] { pause.wait(); });
+}
 
 /// Decides whether to spin before a sleep, and how long. While spins find nothing, it spins before ever fewer sleeps,
 /// down to one in 256: where work comes at long intervals, a spin would take the CPU from the producer. When a spin of

@@ -2,10 +2,11 @@
 #pragma once
 #include <algorithm>           // for max, min
 #include <atomic>              // for atomic, atomic_thread_fence
-#include <chrono>              // for steady_clock
+#include <chrono>              // for steady_clock, nanoseconds, seconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint32_t, uintptr_t
+#include <ctime>               // for timespec, clock_gettime
 #include <exception>           // for terminate
 #include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
@@ -513,6 +514,21 @@ inline void call_at_fork(void (*before)(), void (*in_parent)(), void (*in_child)
   static_cast<void>(::pthread_atfork(before, in_parent, in_child));
 #else
   static_cast<void>(before), static_cast<void>(in_parent), static_cast<void>(in_child);
+#endif
+}
+}  // namespace platform
+
+// --- time ------------------------------------------------------------------------------------------------------------
+
+namespace platform {
+/// The CPU time of all threads of the process; where it is not known, the time that passes.
+inline std::chrono::nanoseconds process_cpu_time() noexcept {
+#if defined(CLOCK_PROCESS_CPUTIME_ID) && (defined(__unix__) || defined(__APPLE__))
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+#else
+  return std::chrono::steady_clock::now().time_since_epoch();
 #endif
 }
 }  // namespace platform

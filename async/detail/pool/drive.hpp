@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/backoff.hpp"  // for backoff
-
 namespace async::inline v0_1::detail {
 
 /// The driver of every thread that runs tasks of a pool: one turn after the other until it is done.
@@ -24,24 +22,6 @@ void drive(Role& role) {
   }
 }
 
-/// The spin phase: asks found() between growing pauses. False: it is time to sleep.
-template <class Found>
-bool spin_until(Found found) noexcept {
-  for (backoff pause; !pause.exhausted(8);) {
-    pause.wait();
-    if (found()) return true;
-  }
-  return false;
-}
-/// The same until a time.
-template <class Found>
-bool spin_until(wait_clock::time_point end, Found found) noexcept {
-  backoff pause;
-  do {
-    pause.wait();
-    if (found()) return true;
-  } while (wait_clock::now() < end);
-  return false;
-}
+inline constexpr unsigned yields_of_pools = 8;  // in the spin phase
 
 }  // namespace async::inline v0_1::detail

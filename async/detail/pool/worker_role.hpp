@@ -4,9 +4,10 @@
 #include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
+#include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
-#include "async/detail/pool/drive.hpp"            // for drive, spin_until
+#include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues
@@ -89,7 +90,10 @@ class pool_core::worker_role {
     if (worker_.searches.is_tried()) idle_since_ = wait_clock::now();
     const auto found = [this]() noexcept { return is_wanted(); };
     const bool is_long = searches && pays == length::long_spin;
-    if (!(is_long ? spin_until(idle_since_ + adaptive_spin::long_spin, found) : spin_until(found))) return false;
+    if (!(is_long ? spin_before_sleep_until(idle_since_ + adaptive_spin::long_spin, found)
+                  : spin_before_sleep(yields_of_pools, found))) {
+      return false;
+    }
     worker_.searches.succeeded();
     idle_since_ = {};
     return true;

@@ -3,7 +3,7 @@
 #include <chrono>  // for duration, nanoseconds, time_point
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
-#include "async/detail/base/backoff.hpp"        // for backoff
+#include "async/detail/base/backoff.hpp"        // for spin_before_sleep
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
 #include "async/detail/base/naps.hpp"           // for sleep_in_naps
 #include "async/detail/queue/event_count.hpp"   // for event_count
@@ -39,10 +39,7 @@ class queue_deadline {
 template <class Hint>
 bool is_worth_another_try(const queue_deadline* until, Hint hint) {
   if constexpr (!under_model) {
-    for (backoff look; !look.exhausted(); look.wait()) {
-      if (hint()) return true;
-      if (until != nullptr && until->has_passed()) return true;
-    }
+    return spin_before_sleep(16, [&]() noexcept { return hint() || (until != nullptr && until->has_passed()); });
   }
   return false;
 }

@@ -10,10 +10,11 @@
 #include <utility>    // for exchange, move
 #include <vector>     // for vector
 
+#include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/platform.hpp"         // for has_stack_room
-#include "async/detail/pool/drive.hpp"            // for drive, spin_until
+#include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
@@ -197,7 +198,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
   bool spin() const noexcept {
-    return spin_until([this]() noexcept { return is_wanted(); });
+    return spin_before_sleep(yields_of_pools, [this]() noexcept { return is_wanted(); });
   }
 
   void park() {
