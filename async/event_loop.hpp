@@ -19,7 +19,7 @@
 namespace async::inline v0_1 {
 
 namespace detail {
-struct hosted_loop;
+struct pool_loop;
 }
 
 /// Runs callbacks one after another, on one thread at a time: at once, after a delay, or on behalf of other threads.
@@ -138,7 +138,7 @@ class event_loop {
   }
 
  private:
-  friend struct detail::hosted_loop;
+  friend struct detail::pool_loop;
   friend detail::loop_core& detail::core_of(event_loop& loop) noexcept;
 
   /// For the loops of a pool, see loop_core. `memory`: for the core.

@@ -66,8 +66,8 @@ class loop_core {
   /// A loop with a thread, which sleeps in it. An empty `wake`: no other function is to be called. Throws
   /// std::bad_alloc.
   static loop_core& make(event_loop* loop, time_source source, task wake);
-  /// For a loop_host. There may be a loop for each flow, so it allocates the 17 KiB of timer wheels only if it needs
-  /// them. `origin`: that of the timer_queue in which the host arms the first deadline.
+  /// For a loop_driver. There may be a loop for each flow, so it allocates the 17 KiB of timer wheels only if it needs
+  /// them. `origin`: that of the timer_queue in which the driver arms the first deadline.
   loop_core(event_loop* loop, loop_setting& setting, time_point origin) noexcept
       : loop_(loop), setting_(&setting), timers_(origin), turn_time_(origin) {
     keep_places(1);
@@ -104,7 +104,7 @@ class loop_core {
     if (result == inbox::pushed::wake_thread || result == inbox::pushed::wake_embedder) [[unlikely]] {
       ASYNCSTEPS_TRACE_SPAN(wake, "wake", trace_id(this));
       if (result == inbox::pushed::wake_thread) {
-        driver().sleeper.unpark();
+        own_setting().sleeper.unpark();
       } else {
         setting_->wake(*this);
       }
@@ -122,7 +122,7 @@ class loop_core {
   /// True in a turn of this loop that only another module knows of, which shares nothing with this one.
   bool is_current_elsewhere() const noexcept { return current_loop != this && setting_->current() == this; }
   /// True for the loops of pools.
-  bool is_hosted() const noexcept { return hosted_; }
+  bool is_of_pool() const noexcept { return is_of_pool_; }
 
   // --- for flows and callbacks, on the owner's thread ---
 
@@ -145,7 +145,7 @@ class loop_core {
 
   /// Gives `error` to the hook, whose exceptions pass through. Without a hook, ends the program.
   void unhandled(std::exception_ptr error) {
-    if (!unhandled_ || (closing_ && !hosted_)) terminate_for(error);
+    if (!unhandled_ || (closing_ && !is_of_pool_)) terminate_for(error);
     const hook_ref hook = unhandled_;  // which may set another
     (*hook)(std::move(error));
   }
@@ -168,7 +168,7 @@ class loop_core {
   /// nothing more to do at once, the next push wakes the embedder, if there is one. An exception that leaves the turn
   /// wakes it, too.
   cycle_result turn() {
-    const turn_scope scope(not_hosted());
+    const turn_scope scope(not_of_pool());
     try {
       deliver_messages();
       fire_timers(true);
@@ -183,7 +183,7 @@ class loop_core {
 
   /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn.
   void run_until(time_point deadline) {
-    const turn_scope scope(not_hosted());
+    const turn_scope scope(not_of_pool());
     const bool timed = deadline != (time_point::max)();
     while (!std::exchange(stop_requested_, false)) {
       deliver_messages();
@@ -201,11 +201,11 @@ class loop_core {
 
   /// Ends the current run_until() or, if there is none, the next one. From any thread. Does nothing to a pool's loop.
   void stop() noexcept {
-    if (hosted_) return;
+    if (is_of_pool_) return;
     if (current_loop == this) {
       stop_requested_ = true;
-    } else if (driver().stop.depart()) {
-      push(driver().stop);
+    } else if (own_setting().stop.depart()) {
+      push(own_setting().stop);
     }
   }
 
@@ -291,7 +291,7 @@ class loop_core {
 
   friend class loop_entry;
   friend class owner_entry;
-  friend class loop_host;
+  friend class loop_driver;
 
   struct turn_scope {
     [[gnu::always_inline]] explicit turn_scope(loop_core& c) : turn_scope(c, &refuse) {}
@@ -308,7 +308,7 @@ class loop_core {
     }
     [[gnu::always_inline]] ~turn_scope() {
       current_loop = core.around_;
-      if (core.hosted_ && way != biased_lock::way::biased) {
+      if (core.is_of_pool_ && way != biased_lock::way::biased) {
         core.owner_.leave_without_owner();
       } else {
         core.owner_.leave(way);
@@ -335,12 +335,12 @@ class loop_core {
   struct thread_setting : loop_setting {
     thread_setting(loop_core& its, time_source its_time, task&& its_wake)
         : time(its_time), wake_task(std::move(its_wake)), stop(its) {
-      if (wake_task) wake = [](loop_core& of) { of.driver().wake_task(); };
+      if (wake_task) wake = [](loop_core& of) { of.own_setting().wake_task(); };
       if (time.now != nullptr) source = &time;
       current = &loop_core::current;
       closed = [](loop_core& of) noexcept {
-        of.driver().wake = nullptr;
-        of.driver().wake_task = task();
+        of.own_setting().wake = nullptr;
+        of.own_setting().wake_task = task();
       };
     }
     const time_source time;
@@ -357,12 +357,12 @@ class loop_core {
   }
 
   /// The setting of a loop that has a thread.
-  thread_setting& driver() const noexcept { return static_cast<thread_setting&>(*setting_); }
+  thread_setting& own_setting() const noexcept { return static_cast<thread_setting&>(*setting_); }
   /// Whether a loop with a thread is woken by a function.
   bool has_embedder() const noexcept { return setting_->wake != nullptr; }
 
-  loop_core& not_hosted() {
-    if (hosted_) throw std::logic_error("async::event_loop: run by others than the pool that it belongs to");
+  loop_core& not_of_pool() {
+    if (is_of_pool_) throw std::logic_error("async::event_loop: run by others than the pool that it belongs to");
     return *this;
   }
 
@@ -398,7 +398,7 @@ class loop_core {
 
   /// A thread has been in the loop between turns, and perhaps left work there.
   void entered_between_turns() noexcept {
-    if (hosted_ ? !closed_ : inbox_.rouse()) setting_->wake(*this);
+    if (is_of_pool_ ? !closed_ : inbox_.rouse()) setting_->wake(*this);
   }
 
   bool has_work() noexcept { return !messages_.empty() || timers_.any_due() || !ready_.empty(); }
@@ -458,13 +458,14 @@ class loop_core {
     clock_interval_ = 1;  // what comes next may take long
     ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(this));
     if (deadline == (time_point::max)()) {
-      driver().sleeper.park();
+      own_setting().sleeper.park();
     } else if (const time_source* const source = setting_->source; source == nullptr) {
-      static_cast<void>(driver().sleeper.park_until(deadline));
+      static_cast<void>(own_setting().sleeper.park_until(deadline));
     } else if (source->skip_to != nullptr) {
       source->skip_to(source->self, deadline);
     } else {
-      static_cast<void>(driver().sleeper.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
+      static_cast<void>(
+          own_setting().sleeper.park_until(later(wait_clock::now(), time_between(read_clock(), deadline))));
     }
   }
 
@@ -485,7 +486,7 @@ class loop_core {
 
   // Written by any thread.
   alignas(cache_line) [[no_unique_address]] inbox inbox_;
-  bool hosted_ = false;  // a loop_host drives it
+  bool is_of_pool_ = false;  // a loop_driver drives it
   bool closed_ = false;
   reference_count references_;
   [[no_unique_address]] biased_lock owner_;
@@ -515,7 +516,7 @@ class loop_core {
 struct loop_core::driven : thread_setting {
   driven(event_loop* loop, time_source its_time, task&& its_wake)
       : thread_setting(core, its_time, std::move(its_wake)), core(loop, *this) {
-    destroy = [](loop_core& of) noexcept { delete &static_cast<driven&>(of.driver()); };
+    destroy = [](loop_core& of) noexcept { delete &static_cast<driven&>(of.own_setting()); };
   }
   loop_core core;
 };

@@ -4,7 +4,7 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"     // for ASYNCSTEPS_ASSERT
-#include "async/detail/pool/pool_core.hpp"  // for pool_core, worker, hosted_loop
+#include "async/detail/pool/pool_core.hpp"  // for pool_core, worker, pool_loop
 #include "async/priority.hpp"               // for priority
 
 namespace async::inline v0_1::detail {
@@ -15,12 +15,12 @@ namespace async::inline v0_1::detail {
 /// flows need no atomic read-modify-write for it. A flow that goes on takes the loop along.
 class pool_core::flow_place {
  public:
-  flow_place(pool_core& pool, worker* w, hosted_loop* h, hosted_loop& otherwise, bool is_here) noexcept
+  flow_place(pool_core& pool, worker* w, pool_loop* h, pool_loop& otherwise, bool is_here) noexcept
       : here(is_here), pool_(pool), worker_(w), loop_(h != nullptr ? *h : otherwise), has_it_(h != nullptr) {}
   ~flow_place() {
     if (!has_it_) return;
-    if (here) loop_.host.unbias();
-    if (!loop_.slot.word.is_scheduled() && !loop_.host.has_messages())
+    if (here) loop_.driver.unbias();
+    if (!loop_.slot.word.is_scheduled() && !loop_.driver.has_messages())
       pool_.make_spare(worker_, loop_);  // no flow was sent
     pool_.end_possession(loop_, false);
   }
@@ -41,7 +41,7 @@ class pool_core::flow_place {
   void visit(F f) {
     has_it_ = false;
     visit_end after{*this};
-    loop_host::turn in(loop_.host);
+    loop_driver::turn in(loop_.driver);
     const turn_end at_end{after, in};
     f();
   }
@@ -58,7 +58,7 @@ class pool_core::flow_place {
         self.loop_.slot.level = priority::normal;
         self.worker_->in_hand = &self.loop_;
       } else {
-        self.loop_.host.unbias();
+        self.loop_.driver.unbias();
         self.pool_.end_possession(self.loop_, has_work);
         self.pool_.before_functions();  // tasks that run next may block, and the turn may have armed a timer
       }
@@ -66,7 +66,7 @@ class pool_core::flow_place {
   };
   struct turn_end {
     visit_end& after;
-    loop_host::turn& in;
+    loop_driver::turn& in;
     ~turn_end() {
       flow_place& self = after.self;
       after.is_vacant = self.worker_->in_hand == nullptr && in.vacate(self.pool_.loops_unhandled_);
@@ -76,7 +76,7 @@ class pool_core::flow_place {
 
   pool_core& pool_;
   worker* const worker_;
-  hosted_loop& loop_;
+  pool_loop& loop_;
   bool has_it_;
 };
 
@@ -85,9 +85,9 @@ class pool_core::flow_place {
   if (w == nullptr || current_loop != nullptr) {
     return {*this, w, take_spare(w), crew_.loop(w != nullptr ? w->index : 0), false};
   }
-  hosted_loop* h = std::exchange(w->in_hand, nullptr);
+  pool_loop* h = std::exchange(w->in_hand, nullptr);
   if (h == nullptr && (h = take_spare(w)) != nullptr) {
-    h->host.bias();
+    h->driver.bias();
     h->ran_on = static_cast<std::uint32_t>(w->index + 1);
   }
   return {*this, w, h, w->own_loop, h != nullptr};

@@ -8,7 +8,7 @@
 
 namespace async::inline v0_1::detail {
 
-struct hosted_loop;
+struct pool_loop;
 
 /// A pool's loop as timers and queues of loops see it: its alarm, its place in the backlog, and whether it waits for a
 /// turn. One cache line.
@@ -16,7 +16,7 @@ struct hosted_loop;
 /// The slots of a pool's flows lie next to each other, apart from the loops. So the timers of 50,000 flows take 3 MiB,
 /// which a processor keeps in its cache, and not a cache miss for each timer that is armed, moved or fired.
 struct alignas(cache_line) loop_slot : pool_timers::alarm {
-  hosted_loop* loop = nullptr;  // set by its constructor
+  pool_loop* loop = nullptr;    // set by its constructor
   loop_slot* behind = nullptr;  // the next in the backlog
   turn_word word;
   atomic<bool> is_due{false};  // its alarm has fired: the next turn looks at the clock

@@ -8,7 +8,7 @@
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/platform.hpp"       // for prefetch_for_write
-#include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, hosted_loop
+#include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, pool_loop
 #include "async/detail/pool/pool_life.hpp"      // for run_all
 #include "async/detail/pool/pool_queues.hpp"    // for loop_waits, enqueue_with_priority
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_INSTANT
@@ -28,7 +28,7 @@ namespace async::inline v0_1::detail {
 
 /// By loop_setting::wake.
 ASYNCSTEPS_FUNCTION void pool_core::schedule(loop_core& loop) noexcept {
-  hosted_loop& h = hosted_loop::of(loop);
+  pool_loop& h = pool_loop::of(loop);
   if (h.slot.word.schedule()) h.pool.enqueue(h.slot);
 }
 
@@ -71,7 +71,7 @@ ASYNCSTEPS_FUNCTION void pool_core::fetch_ahead(worker& w) noexcept {
 }
 
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
-ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_loop(worker& w) noexcept {
   const bool backlog_first = ++w.loop_turn % worker::injector_share == 0;
   loop_slot* next = backlog_first ? nullptr : w.ready.take();
   if (next == nullptr) next = take_from_backlog(w);
@@ -101,7 +101,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::has_loops_for(const worker& w) const noexcep
 }
 
 /// Takes half of another worker's loops. Null: there is none.
-ASYNCSTEPS_FUNCTION hosted_loop* pool_core::steal_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION pool_loop* pool_core::steal_loop(worker& w) noexcept {
   loop_slot* stolen = nullptr;
   crew_.any_of(w.next_random(), [&w, &stolen](worker& victim) noexcept {
     if (&victim == &w || victim.ready.empty()) return false;
@@ -118,8 +118,8 @@ ASYNCSTEPS_FUNCTION hosted_loop* pool_core::steal_loop(worker& w) noexcept {
 // --- loops for flows ----------------------------------------------------------------------------------------------
 
 /// A spare loop, which this thread has as in a turn. Null: there is no memory.
-ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_spare(worker* w) noexcept {
-  hosted_loop* h = nullptr;
+ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_spare(worker* w) noexcept {
+  pool_loop* h = nullptr;
   for (int tries = 8; tries != 0; --tries) {
     h = w != nullptr ? w->spares.take() : nullptr;
     if (h == nullptr) h = flow_loops_.take();
@@ -141,14 +141,14 @@ ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_spare(worker* w) noexcept {
 /// Makes the loops spare whose tenants have gone since their last turns.
 ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
   std::size_t in_use = 0;
-  flow_loops_.for_each([this, &in_use](hosted_loop& h) {
+  flow_loops_.for_each([this, &in_use](pool_loop& h) {
     if (h.core().has_tenant() || !h.slot.word.try_begin()) {
       ++in_use;
       return;
     }
     bool is_left = false;
     if (!h.is_spare) {
-      loop_host::turn in(h.host);
+      loop_driver::turn in(h.driver);
       is_left = in.vacate(loops_unhandled_);
     }
     if (is_left) {
@@ -162,7 +162,7 @@ ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
 }
 
 /// The loop has no flow any more. By the thread that has it.
-ASYNCSTEPS_FUNCTION void pool_core::make_spare(worker* w, hosted_loop& h) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::make_spare(worker* w, pool_loop& h) noexcept {
   h.is_spare = true;
   h.slot.level = priority::normal;
   if (w == nullptr || !w->spares.give(h)) flow_loops_.give(h);
@@ -174,7 +174,7 @@ ASYNCSTEPS_FUNCTION void pool_core::make_spare(worker* w, hosted_loop& h) noexce
 /// rests, with its alarm set, or is queued again.
 class pool_core::loop_turn {
  public:
-  loop_turn(pool_core& pool, worker* w, hosted_loop& h) : has_{pool, w, h}, in_(h.host), at_end_{has_, in_} {
+  loop_turn(pool_core& pool, worker* w, pool_loop& h) : has_{pool, w, h}, in_(h.driver), at_end_{has_, in_} {
     if (w == nullptr) return;
     participant::count(w->turns);
     const auto me = static_cast<std::uint32_t>(w->index + 1);
@@ -197,23 +197,23 @@ class pool_core::loop_turn {
   struct possession {
     pool_core& pool;
     worker* w;
-    hosted_loop& loop;
+    pool_loop& loop;
     bool has_work = false;
     ~possession() { pool.end_possession(loop, has_work); }
   };
   struct end_of_turn {
     possession& has;
-    loop_host::turn& in;
+    loop_driver::turn& in;
     ~end_of_turn() { has.has_work = has.pool.settle(has.w, has.loop, in); }
   };
 
   possession has_;
-  loop_host::turn in_;
+  loop_driver::turn in_;
   end_of_turn at_end_;
 };
 
 /// At the end of a turn: whether the loop has work left. If it has none, sets its alarm, or makes it spare.
-ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, hosted_loop& h, loop_host::turn& in) noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, pool_loop& h, loop_driver::turn& in) noexcept {
   end_if_left_behind();
   if (in.has_work()) return true;
   const pool_timers::time_point deadline = in.next_deadline();
@@ -227,14 +227,14 @@ ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, hosted_loop& h, loop_host:
   return false;
 }
 /// Lets the loop rest, or queues it. By the thread that has it.
-ASYNCSTEPS_FUNCTION void pool_core::end_possession(hosted_loop& h, bool has_work) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::end_possession(pool_loop& h, bool has_work) noexcept {
   if (!has_work && h.slot.word.end()) return;
   h.slot.word.requeue();
   enqueue(h.slot);
 }
 
 /// Runs a turn of a loop from a queue.
-ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, hosted_loop& h) noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
   h.slot.word.begin();
   const std::int64_t before = w != nullptr ? w->own.position() : 0;
   const std::int64_t made_from = w != nullptr ? std::exchange(w->made_from, before) : 0;
@@ -255,9 +255,9 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, hosted_loop& h) noexcept
 
 /// Gives up the loop in hand, before the worker sleeps or ends, or when a late message has come.
 ASYNCSTEPS_FUNCTION void pool_core::put_down(worker& w) noexcept {
-  hosted_loop* const h = std::exchange(w.in_hand, nullptr);
+  pool_loop* const h = std::exchange(w.in_hand, nullptr);
   if (h == nullptr) return;
-  h->host.unbias();
+  h->driver.unbias();
   make_spare(&w, *h);
   end_possession(*h, false);
 }
@@ -325,29 +325,29 @@ ASYNCSTEPS_FUNCTION void pool_core::end_loops() noexcept {
     });
     flow_loops_.for_each(f);
   };
-  const auto close = [](hosted_loop& h) {
+  const auto close = [](pool_loop& h) {
     if (h.core().closing()) return;
-    loop_host::turn in(h.host);
+    loop_driver::turn in(h.driver);
     in.begin_close();
   };
   each(close);
   end_if_left_behind();
   for (bool again = true; again;) {
     again = run_all();
-    each([&again, close](hosted_loop& h) {
+    each([&again, close](pool_loop& h) {
       close(h);
-      loop_host::turn in(h.host);
+      loop_driver::turn in(h.driver);
       again = in.drain() || again;
     });
     end_if_left_behind();
   }
-  each([this](hosted_loop& h) {
-    loop_host::turn in(h.host);
+  each([this](pool_loop& h) {
+    loop_driver::turn in(h.driver);
     const std::size_t cancelled = in.take_cancelled_flows();
     if (shutdown_.discards()) count_dropped(cancelled);
   });
   flow_loops_.close();
-  each([](hosted_loop& h) { h.core().close(); });
+  each([](pool_loop& h) { h.core().close(); });
   static_cast<void>(run_all());
 }
 

@@ -67,7 +67,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priorit
 }
 
 /// As take_loop(), of any priority, for a worker that waits in a task.
-ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
+ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_any_loop(worker& w) noexcept {
   priority_queues::both* const others = priorities_.find();
   if (others == nullptr) return take_loop(w);
   const auto oldest = [](priority_queues::level& l) noexcept {
@@ -75,7 +75,7 @@ ASYNCSTEPS_FUNCTION hosted_loop* pool_core::take_any_loop(worker& w) noexcept {
     return s != nullptr ? s->loop : nullptr;
   };
   priority_queues::level* const first = w.order.first(*others);
-  hosted_loop* h = first != nullptr ? oldest(*first) : nullptr;
+  pool_loop* h = first != nullptr ? oldest(*first) : nullptr;
   if (h == nullptr) h = take_loop(w);
   if (h == nullptr) h = oldest(others->high);
   if (h == nullptr) h = oldest(others->low);

@@ -14,10 +14,10 @@
 #include "async/detail/base/block_cache.hpp"      // for allocate_block
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"            // for forked::is_inside, end_forked_child
-#include "async/detail/pool/hosted_loop.hpp"      // for hosted_loop
 #include "async/detail/pool/job.hpp"              // for posted_job
 #include "async/detail/pool/loop_slot.hpp"        // for loop_slot
 #include "async/detail/pool/participant.hpp"      // for participant, job_deque
+#include "async/detail/pool/pool_loop.hpp"        // for pool_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
 #include "async/detail/pool/run_queue.hpp"        // for run_queue
 #include "async/detail/pool/sleepers.hpp"         // for sleepers
@@ -138,10 +138,10 @@ struct worker : participant {
   adaptive_spin searches;                // own thread only
   priority_order order;                  // own thread only
   loop_slot own_slot;                    // of own_loop
-  hosted_loop own_loop;                  // what pool.loop(index) names; any worker runs it
+  pool_loop own_loop;                    // what pool.loop(index) names; any worker runs it
   run_queue<loop_slot> ready;            // loops that have work; others take from it, too
   spare_loops spares;                    // own thread only
-  hosted_loop* in_hand = nullptr;        // own thread only: a spare loop that it has, for the flows that it starts next
+  pool_loop* in_hand = nullptr;          // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
   atomic<std::uint64_t> turns{0};        // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};        // likewise: of loops whose last turn another worker ran

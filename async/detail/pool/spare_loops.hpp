@@ -11,8 +11,8 @@
 #include "async/detail/base/unhandled.hpp"        // for hook_ref
 #include "async/detail/loop/loop_core.hpp"        // for loop_core
 #include "async/detail/loop/loop_setting.hpp"     // for loop_setting
-#include "async/detail/pool/hosted_loop.hpp"      // for hosted_loop
 #include "async/detail/pool/loop_slot.hpp"        // for loop_slot
+#include "async/detail/pool/pool_loop.hpp"        // for pool_loop
 
 namespace async::inline v0_1::detail {
 
@@ -21,15 +21,15 @@ class spare_loops {
  public:
   static constexpr std::size_t most = 64;
 
-  hosted_loop* take() noexcept {
-    hosted_loop* const h = first_;
+  pool_loop* take() noexcept {
+    pool_loop* const h = first_;
     if (h == nullptr) return nullptr;
     first_ = h->next_spare;
     --size_;
     return h;
   }
   /// False: there are enough.
-  bool give(hosted_loop& h) noexcept {
+  bool give(pool_loop& h) noexcept {
     if (size_ == most) return false;
     h.next_spare = std::exchange(first_, &h);
     ++size_;
@@ -37,7 +37,7 @@ class spare_loops {
   }
 
  private:
-  hosted_loop* first_ = nullptr;
+  pool_loop* first_ = nullptr;
   std::size_t size_ = 0;
 };
 
@@ -56,23 +56,23 @@ class flow_loops {
   }
 
   /// A loop without a flow, oldest first; null: there is none.
-  hosted_loop* take() noexcept {
+  pool_loop* take() noexcept {
     const std::lock_guard lock(mutex_);
-    hosted_loop* const h = first_spare_;
+    pool_loop* const h = first_spare_;
     if (h == nullptr) return nullptr;
     first_spare_ = h->next_spare;
     if (first_spare_ == nullptr) end_of_spare_ = &first_spare_;
     return h;
   }
-  void give(hosted_loop& h) noexcept {
+  void give(pool_loop& h) noexcept {
     const std::lock_guard lock(mutex_);
     h.next_spare = nullptr;
     *end_of_spare_ = &h;
     end_of_spare_ = &h.next_spare;
   }
   /// A new one, which rests. Null: there is no memory, or close() has been called.
-  hosted_loop* make(pool_core& pool, const pool_timers& timers, const loop_setting& setting,
-                    const hook_ref& hook) noexcept {
+  pool_loop* make(pool_core& pool, const pool_timers& timers, const loop_setting& setting,
+                  const hook_ref& hook) noexcept {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return nullptr;
     if (blocks_ == nullptr || blocks_->used == block::count) {
@@ -80,7 +80,7 @@ class flow_loops {
       if (fresh == nullptr) return nullptr;
       fresh->next = std::exchange(blocks_, fresh);
     }
-    hosted_loop& made = blocks_->make(pool, timers);
+    pool_loop& made = blocks_->make(pool, timers);
     made.core().set_unhandled(hook);
     made.next_of_all = std::exchange(all_, &made);
     ++made_;
@@ -105,10 +105,10 @@ class flow_loops {
     next_review_ = (std::max)(2 * in_use, least_to_review);
   }
 
-  /// Calls f(hosted_loop&) for each loop. f may lead to new ones, which it is not called for.
+  /// Calls f(pool_loop&) for each loop. f may lead to new ones, which it is not called for.
   template <class F>
   void for_each(F f) {
-    hosted_loop* h = nullptr;
+    pool_loop* h = nullptr;
     {
       const std::lock_guard lock(mutex_);
       h = all_;
@@ -132,11 +132,10 @@ class flow_loops {
       };
     }
     /// While `used` is not `count`.
-    hosted_loop& make(pool_core& pool, const pool_timers& timers) noexcept {
+    pool_loop& make(pool_core& pool, const pool_timers& timers) noexcept {
       const std::size_t i = used++;
       references.add();
-      return *::new (static_cast<void*>(loops[i].host))
-          hosted_loop(pool, places[i], timers, true, *this, loops[i].core);
+      return *::new (static_cast<void*>(loops[i].loop)) pool_loop(pool, places[i], timers, true, *this, loops[i].core);
     }
     void release() noexcept {
       if (references.drop()) delete this;
@@ -144,7 +143,7 @@ class flow_loops {
 
     loop_slot places[count];
     struct {
-      alignas(hosted_loop) std::byte host[sizeof(hosted_loop)];
+      alignas(pool_loop) std::byte loop[sizeof(pool_loop)];
       alignas(loop_core) std::byte core[sizeof(loop_core)];
     } loops[count];
     std::size_t used = 0;
@@ -156,10 +155,10 @@ class flow_loops {
   bool is_closed_ = false;  // guarded by the mutex, as is what follows
   std::size_t made_ = 0;
   std::size_t next_review_ = least_to_review;
-  hosted_loop* all_ = nullptr;
+  pool_loop* all_ = nullptr;
   block* blocks_ = nullptr;  // newest first: only that one has room
-  hosted_loop* first_spare_ = nullptr;
-  hosted_loop** end_of_spare_ = &first_spare_;
+  pool_loop* first_spare_ = nullptr;
+  pool_loop** end_of_spare_ = &first_spare_;
 };
 
 }  // namespace async::inline v0_1::detail

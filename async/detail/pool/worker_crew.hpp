@@ -135,8 +135,8 @@ class worker_crew {
   }
 
   /// The loop of worker number `index`, modulo the number of all workers. After the first configure().
-  hosted_loop& loop(std::size_t index) const noexcept {
-    hosted_loop* found = nullptr;
+  pool_loop& loop(std::size_t index) const noexcept {
+    pool_loop* found = nullptr;
     any_of(index, [&found](worker& w) noexcept {
       found = &w.own_loop;
       return true;

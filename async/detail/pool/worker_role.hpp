@@ -157,7 +157,7 @@ class pool_core::worker_role {
     if (std::exchange(searching_, false)) pool_.end_search();
   }
   /// Runs a turn of a loop. False: null.
-  bool run_loop(hosted_loop* h) noexcept {
+  bool run_loop(pool_loop* h) noexcept {
     if (h == nullptr) return false;
     begin();
     ran_loops_ = true;

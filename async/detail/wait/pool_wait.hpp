@@ -237,7 +237,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
   /// Runs a turn of a loop. False: null.
-  bool run_loop(hosted_loop* h) noexcept {
+  bool run_loop(pool_loop* h) noexcept {
     if (h == nullptr) return false;
     blocked_.end();
     leave();
@@ -336,7 +336,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_for_poller() noexcept {
   if (w == nullptr || current_loop != nullptr || !has_stack_room()) return false;
   if (w->in_hand != nullptr) put_down(*w);
   if (loops_may_be_due(*w)) fire_timers(*w);
-  hosted_loop* h = take_any_loop(*w);
+  pool_loop* h = take_any_loop(*w);
   if (h == nullptr && idle() == 0) h = steal_loop(*w);
   if (h != nullptr) {
     const work_in_wait others;

@@ -18,7 +18,7 @@ template <class Call>
 bool call_outside(flow& f, Call&& call) noexcept {
   const flow::interrupted before = f.enter_callback();
   call();
-  if (f.leave_callback(before)) return true;
+  if (f.leave_callback(before) == flow::callback_end::unchanged) return true;
   cancel_outside_turn(f);
   return false;
 }

@@ -67,7 +67,8 @@ constexpr std::string_view ending(verdict last) noexcept {
 ///   unblock_end()     any, last blocker             waiting: cancel -> running: cancel; else the same
 ///   begin_cancel()    any but running               running: cancel. Returns the verdict before.
 ///   enter_callback()  any but running               running: the same
-///   leave_callback()  running: any                  the state before enter_callback(); false: it has been cancelled
+///   leave_callback()  running: any                  the state and verdict before enter_callback(). Returns whether the
+///                                                   function has cancelled the flow.
 ///   finish()          idle, running: any            idle: none
 ///
 /// Threads     the flow's: its loop's thread while it executes, else the thread that has the root. No member is atomic;
@@ -217,13 +218,14 @@ class flow_state : public async::detail::runnable {
     ASYNCSTEPS_ASSERT(!is_running());
     return {std::exchange(state_, run_state::running), current_verdict()};
   }
-  /// False: it has cancelled the flow; the state is as before, and the caller cancels the flow.
-  bool leave_callback(interrupted before) noexcept {
+  enum class callback_end : std::uint8_t { unchanged, cancelled };
+  /// cancelled: the function has cancelled the flow, and the caller does so now, in the state of before.
+  callback_end leave_callback(interrupted before) noexcept {
     ASYNCSTEPS_ASSERT(is_running());
     state_ = before.state;
-    if (!is(verdict::cancel)) return true;
+    if (!is(verdict::cancel)) return callback_end::unchanged;
     set(before.of_step);
-    return false;
+    return callback_end::cancelled;
   }
 
   // --- marks ---

@@ -111,7 +111,7 @@ class group_awaiter : withdrawable {
   void make_flow() {
     async::detail::loop_core* const here = async::detail::current_loop;
     async::threadpool* const pool = async::threadpool::current();
-    if (here != nullptr && !(pool != nullptr && here->is_hosted())) {
+    if (here != nullptr && !(pool != nullptr && here->is_of_pool())) {
       own_.emplace(here->loop());
     } else if (pool != nullptr) {
       own_.emplace(*pool);

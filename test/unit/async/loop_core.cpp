@@ -254,7 +254,7 @@ TEST_CASE("a loop that ends drops messages, and calls runnables and timers while
   CHECK(gone == list{1, 2, 3, 3});
 }
 
-TEST_CASE("a hosted loop begins small, and runs more runnables and timers than it begins with") {
+TEST_CASE("a pool's loop begins small, and runs more runnables and timers than it begins with") {
   if constexpr (sizeof(void*) == 8) CHECK(sizeof(loop_core) <= 256);
   event_loop ordinary;
   CHECK(core_of(ordinary).timers().has_wheels());

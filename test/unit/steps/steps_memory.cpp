@@ -141,7 +141,7 @@ TEST_CASE("the parts of a waiting flow outside of itself lie in few cache lines"
     CHECK(sizeof(steps::detail::result_block<void*>) <= 64);
     CHECK(sizeof(steps::detail::promised_flow<int>) <= 64);
     CHECK(sizeof(async::detail::loop_core) <= 256);  // of a flow on a pool, with the next two
-    CHECK(sizeof(async::detail::hosted_loop) <= 64);
+    CHECK(sizeof(async::detail::pool_loop) <= 64);
     CHECK(sizeof(async::detail::loop_slot) <= 64);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// The loops of a pool: messages, claims between turns and bounded turns, as loop_core, loop_entry, loop_host and
+// The loops of a pool: messages, claims between turns and bounded turns, as loop_core, loop_entry, loop_driver and
 // pool_loops put them together from the inbox, the lock and the word. loop_core itself tells threads apart by their
 // thread-local storage, of which the threads of a model have one.
 #include "relacy_runner.hpp"
@@ -29,7 +29,7 @@ struct letter : message {
   cell<unsigned> read{0};
 };
 
-/// A turn delivers one message. `CountsMessages`: as loop_host::turn::has_work().
+/// A turn delivers one message. `CountsMessages`: as loop_driver::turn::has_work().
 template <bool CountsMessages = true>
 struct hosted {
   turn_word word;
@@ -96,7 +96,7 @@ struct hosted {
     ran.set(ran.get() + ready.get());
     ready.set(0);
     const bool has_work = left_over.get() != nullptr || (CountsMessages && box.has_messages());
-    // As loop_host::turn::vacate(): then the loop serves another flow.
+    // As loop_driver::turn::vacate(): then the loop serves another flow.
     const bool is_left = ready.get() == 0 && !tenants.any() && left_over.get() == nullptr && !box.has_messages();
     is_vacant.set(is_left ? 1 : 0);
     if (how == biased_lock::way::biased) {
@@ -264,7 +264,7 @@ struct left_over_of_many : rl::test_suite<left_over_of_many, 4> {
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::runner run("hosted_loop", argc, argv);
+  model::runner run("pool_loop", argc, argv);
   run.check<push_and_claim>("a message and a claim while a thread runs the loop");
   run.check<two_claims>("two claims and a message, by threads that run the loop");
   run.check<biased_turns>("turns of a loop that is biased to its thread, and a claim");

@@ -16,17 +16,17 @@ namespace async::inline v0_1::detail {
 ///
 /// Threads     turns: one thread at a time; between turns the loop has no owner.
 /// Progress    a turn waits while another thread claims the loop for a moment, see loop_entry.
-class loop_host {
+class loop_driver {
  public:
   /// The loop was made with such a `wake`.
-  explicit loop_host(loop_core& core) noexcept : core_(core) {
-    core.hosted_ = true;
+  explicit loop_driver(loop_core& core) noexcept : core_(core) {
+    core.is_of_pool_ = true;
     core.inbox_.always_wake();
     core.disown();
     core.owner_.share();
   }
-  loop_host(const loop_host&) = delete;
-  loop_host& operator=(const loop_host&) = delete;
+  loop_driver(const loop_driver&) = delete;
+  loop_driver& operator=(const loop_driver&) = delete;
 
   loop_core& core() const noexcept { return core_; }
 
@@ -40,7 +40,7 @@ class loop_host {
   /// While it lives, the calling thread is in a turn of the loop. Must not be made inside a turn of the same loop.
   class turn {
    public:
-    explicit turn(loop_host& host) : scope_(host.core_) {}
+    explicit turn(loop_driver& of) : scope_(of.core_) {}
     turn(const turn&) = delete;
     turn& operator=(const turn&) = delete;
 

@@ -8,7 +8,7 @@
 #include "async/detail/base/config.hpp"        // for cache_line
 #include "async/detail/base/platform.hpp"      // for prefetch_for_write
 #include "async/detail/loop/loop_core.hpp"     // for loop_core
-#include "async/detail/loop/loop_host.hpp"     // for loop_host
+#include "async/detail/loop/loop_driver.hpp"   // for loop_driver
 #include "async/detail/loop/loop_setting.hpp"  // for loop_setting
 #include "async/detail/pool/loop_slot.hpp"     // for loop_slot
 #include "async/detail/pool/pool_timers.hpp"   // for pool_timers
@@ -38,23 +38,23 @@ struct lone_core : loop_setting {
 ///
 /// Threads     `slot.word` says which thread has the loop; the members without another remark belong to that thread.
 /// Lifetime    until the pool's end: messages to a flow that has gone may still arrive.
-struct alignas(cache_line) hosted_loop : event_loop {
+struct alignas(cache_line) pool_loop : event_loop {
   /// `memory`: for the core, which `setting.destroy` will free.
-  hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, bool of_flows, loop_setting& setting,
-              void* memory) noexcept
+  pool_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, bool of_flows, loop_setting& setting,
+            void* memory) noexcept
       : event_loop(setting, memory, timers.origin()),
         pool(its_pool),
         slot(its_slot),
         is_for_flows(of_flows),
-        host(core_of(*this)) {
+        driver(core_of(*this)) {
     slot.loop = this;
   }
   /// A worker's.
-  hosted_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, lone_core& home) noexcept
-      : hosted_loop(its_pool, its_slot, timers, false, home, home.memory) {}
-  static hosted_loop& of(loop_core& core) noexcept { return static_cast<hosted_loop&>(core.loop()); }
+  pool_loop(pool_core& its_pool, loop_slot& its_slot, const pool_timers& timers, lone_core& home) noexcept
+      : pool_loop(its_pool, its_slot, timers, false, home, home.memory) {}
+  static pool_loop& of(loop_core& core) noexcept { return static_cast<pool_loop&>(core.loop()); }
 
-  loop_core& core() const noexcept { return host.core(); }
+  loop_core& core() const noexcept { return driver.core(); }
 
   /// By the thread that has the loop, at the end of a turn.
   void set_first_timer(const void* t) noexcept { first_timer_.store(t, std::memory_order_relaxed); }
@@ -70,12 +70,12 @@ struct alignas(cache_line) hosted_loop : event_loop {
 
   pool_core& pool;
   loop_slot& slot;
-  const bool is_for_flows;            // false: a worker's
-  bool is_spare = false;              // it has no flow, and is in a list of spare loops
-  std::uint32_t ran_on = 0;           // the worker of the last turn, by its number plus one; 0: none
-  hosted_loop* next_spare = nullptr;  // the next in a list of spare loops
-  hosted_loop* next_of_all = nullptr;
-  loop_host host;
+  const bool is_for_flows;          // false: a worker's
+  bool is_spare = false;            // it has no flow, and is in a list of spare loops
+  std::uint32_t ran_on = 0;         // the worker of the last turn, by its number plus one; 0: none
+  pool_loop* next_spare = nullptr;  // the next in a list of spare loops
+  pool_loop* next_of_all = nullptr;
+  loop_driver driver;
 
  private:
   // relaxed, always: only prefetched
