@@ -19,11 +19,9 @@
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
-#include "async/detail/call/call_result.hpp"     // for submit_call, call_kind
-#include "async/detail/call/call_state.hpp"      // for wait_for_call
+#include "async/detail/call/call_result.hpp"     // for submit_call, call_kind, call_result
+#include "async/detail/call/call_state.hpp"      // for wait_for_call, is_ready
 #include "async/detail/call/future_access.hpp"   // for future_access
-#include "async/detail/future/future_watch.hpp"  // for is_ready
-#include "async/detail/future/pending_call.hpp"  // for call_result
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
 #include "async/detail/pool/seat.hpp"            // for pool_registry
 #include "async/detail/wait/pool_functions.hpp"  // for pool_core

@@ -10,7 +10,7 @@
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
-#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
+#include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "steps/detail/root/flow_control_block.hpp"  // for resume_with
 #include "steps/detail/wait/wait_block.hpp"          // for wait_block
 #include "steps/errors.hpp"                          // for ErrorCode, Error

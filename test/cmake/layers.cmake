@@ -12,7 +12,7 @@ function(add_unit_layer)
   # Many calls, each with its templates of std::async: they check types and results, not speed. As COFF, an object that
   # is not optimised has too many sections.
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-  list(FILTER targets INCLUDE REGEX "^unit\\.(dropin|fulfil)")
+  list(FILTER targets INCLUDE REGEX "^unit\\.dropin")
   foreach(target IN LISTS targets)
     if(NOT WIN32)
       target_compile_options(${target} PRIVATE -O0)

@@ -38,9 +38,6 @@
 #endif
 
 /// Programs may also give the settings below, and ASYNCSTEPS_TRACE, by the names with ASYNC_ in place of ASYNCSTEPS_.
-#if defined(ASYNC_DIRECT_PROMISES) && !defined(ASYNCSTEPS_DIRECT_PROMISES)
-#define ASYNCSTEPS_DIRECT_PROMISES ASYNC_DIRECT_PROMISES
-#endif
 #if defined(ASYNC_CALL_STATE) && !defined(ASYNCSTEPS_CALL_STATE)
 #define ASYNCSTEPS_CALL_STATE ASYNC_CALL_STATE
 #endif
@@ -51,20 +48,10 @@
 #define ASYNCSTEPS_TRACE ASYNC_TRACE
 #endif
 
-/// ASYNCSTEPS_DIRECT_PROMISES: 1 when futures are made ready without the std::call_once of libstdc++, see fulfil.hpp.
-/// The internals that this relies on are the same in the releases from 11 to 15. Define it as 0, for a whole program,
-/// to use std::promise's own functions.
-#ifndef ASYNCSTEPS_DIRECT_PROMISES
-#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
-#define ASYNCSTEPS_DIRECT_PROMISES 1
-#else
-#define ASYNCSTEPS_DIRECT_PROMISES 0
-#endif
-#endif
-
 /// ASYNCSTEPS_CALL_STATE: how the std::futures of async::async and of async::future are made, see call_state.hpp. 1:
 /// with the shared states of libstdc++; 2: with those of libc++; 0: with public parts of the standard library only.
-/// Define it as 0, for a whole program, to choose the last.
+/// Define it as 0, for a whole program, to choose the last. The internals that 1 and 2 rely on are the same in the
+/// releases that are named here, and nothing else in this library names any.
 #ifndef ASYNCSTEPS_CALL_STATE
 #if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
 #define ASYNCSTEPS_CALL_STATE 1
@@ -149,12 +136,12 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
 #else
 #define ASYNCSTEPS_TRACED 0
 #endif
-#define ASYNCSTEPS_JOINED(a, b, c, d, e, f) \
-  compiled_with_trace_##a##_call_state_##b##_direct_promises_##c##_remote_fence_##d##_asan_##e##_tsan_##f
+#define ASYNCSTEPS_JOINED(a, b, c, d, e) \
+  compiled_with_trace_##a##_call_state_##b##_remote_fence_##c##_asan_##d##_tsan_##e
 #define ASYNCSTEPS_SETTINGS(...) ASYNCSTEPS_JOINED(__VA_ARGS__)
-#define ASYNCSTEPS_COMPILED_WITH                                                                                     \
-  ASYNCSTEPS_SETTINGS(ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_DIRECT_PROMISES, ASYNCSTEPS_REMOTE_FENCE, \
-                      ASYNCSTEPS_ASAN, ASYNCSTEPS_TSAN)
+#define ASYNCSTEPS_COMPILED_WITH                                                                          \
+  ASYNCSTEPS_SETTINGS(ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_ASAN, \
+                      ASYNCSTEPS_TSAN)
 
 namespace async::inline v0_1::detail {
 

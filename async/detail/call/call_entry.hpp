@@ -3,15 +3,15 @@
 #include <exception>  // for exception_ptr
 #include <utility>    // for exchange
 
-#include "async/detail/call/call_stage.hpp"      // for call_stage
-#include "async/detail/future/fulfil.hpp"        // for broken_promise
-#include "async/detail/pool/dropping.hpp"        // for dropping
-#include "async/detail/pool/job.hpp"             // for job, posted_job
-#include "async/detail/pool/pool_core.hpp"       // for pool_core, wait_scope
-#include "async/detail/scope/scope_cache.hpp"    // for begin_scope, end_scope, scope_guard
-#include "async/detail/wait/pool_functions.hpp"  // for wait_until
-#include "async/detail/wait/pool_watch.hpp"      // for pool_watch
-#include "async/detail/wait/visit.hpp"           // for visit
+#include "async/detail/call/call_stage.hpp"        // for call_stage
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/pool/dropping.hpp"          // for dropping
+#include "async/detail/pool/job.hpp"               // for job, posted_job
+#include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
+#include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
+#include "async/detail/wait/pool_functions.hpp"    // for wait_until
+#include "async/detail/wait/pool_watch.hpp"        // for pool_watch
+#include "async/detail/wait/visit.hpp"             // for visit
 
 namespace async::inline v0_1::detail {
 

@@ -93,6 +93,10 @@ class stoppable_call_state final : stop_of_call, public call_result_state<T, F, 
 };
 #endif
 
+/// The result type of a call as std::async makes it.
+template <class F, class... Args>
+using call_result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+
 /// The result type of a call, and its state.
 template <class F, class... A>
 struct call_kind {

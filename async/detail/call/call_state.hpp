@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>  // for seconds
+#include <future>  // for future_status
+
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_CALL_STATE
 
 /// The shared states of the futures of async::async, and of those that async::future converts to. They are std::futures
@@ -7,8 +10,8 @@
 /// last future of async::async waits in its destructor.
 ///
 /// libstdc++ and libc++ have virtual functions for that. Each has a separate file, for the releases that were tested;
-/// one file of public parts serves other libraries. With libstdc++, get() and wait() also help for the futures of
-/// async::future; elsewhere only threadpool::wait does.
+/// one file of public parts serves other libraries. No other file names private parts of a standard library. With
+/// libstdc++, get() and wait() also help for the futures of async::future; elsewhere only threadpool::wait does.
 #if ASYNCSTEPS_CALL_STATE == 1
 #include "async/detail/call/call_state_libstdcxx.hpp"  // exports call_in_pool, wait_for_call
 #elif ASYNCSTEPS_CALL_STATE == 2
@@ -16,3 +19,15 @@
 #else
 #include "async/detail/call/call_state_portable.hpp"  // exports call_in_pool, wait_for_call
 #endif
+
+namespace async::inline v0_1::detail {
+
+/// True if get() does not wait for another thread; also if the future is deferred, so that get() runs it.
+template <class Future>
+bool is_ready(const Future& future) {
+  const std::future_status status = future.wait_for(std::chrono::seconds(0));
+  if (status == std::future_status::deferred) return !is_unmade_call(future);
+  return status != std::future_status::timeout;
+}
+
+}  // namespace async::inline v0_1::detail

@@ -10,13 +10,13 @@
 #include <type_traits>         // for is_void_v, decay_t
 #include <utility>             // for forward, move, in_place
 
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
-#include "async/detail/call/call_entry.hpp"      // for call_entry
-#include "async/detail/call/call_memory.hpp"     // for call_memory, stored_call
-#include "async/detail/future/fulfil.hpp"        // for broken_promise
-#include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of, library_state_peek
-#include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE
+#include "async/detail/call/call_entry.hpp"        // for call_entry
+#include "async/detail/call/call_memory.hpp"       // for call_memory, stored_call
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/future/future_watch.hpp"    // for tell_watchers_of, shared_state_of
+#include "async/detail/pool/pool_core.hpp"         // for pool_core
+#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 
 #if ASYNCSTEPS_CALL_STATE == 2
 
@@ -33,6 +33,16 @@ struct library_state {
 template <>
 struct library_state<void> {
   using type = std::__assoc_sub_state;
+};
+
+/// A bit of libc++'s shared states that libc++ does not use. It marks those of this library.
+struct library_state_peek : std::__assoc_sub_state {
+  static constexpr unsigned ours = 1U << 16;
+  static void mark(std::__assoc_sub_state& state) noexcept { state.*(&library_state_peek::__state_) |= ours; }
+  static bool is_marked(std::__assoc_sub_state& state) {
+    const std::lock_guard lock(state.*(&library_state_peek::__mut_));
+    return (state.*(&library_state_peek::__state_) & ours) != 0;
+  }
 };
 
 /// The part of a call's shared state that depends on the result only.
@@ -215,6 +225,13 @@ bool wait_for_call(std::future<R>& future) {
   if (state == nullptr || !library_state_peek::is_marked(*state)) return false;
   static_cast<call_state_of<R>*>(static_cast<typename library_state<R>::type*>(state))->help();
   return true;
+}
+
+/// Whether a future that says that it is deferred is one of a call that waits for a thread.
+template <class Future>
+bool is_unmade_call(const Future& future) {
+  auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
+  return library_state_peek::is_marked(*state);
 }
 
 }  // namespace async::inline v0_1::detail

@@ -7,20 +7,20 @@
 #include <type_traits>  // for is_void_v, decay_t
 #include <utility>      // for forward, move, in_place
 
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
-#include "async/detail/call/call_entry.hpp"      // for call_entry
-#include "async/detail/call/call_memory.hpp"     // for call_allocator, stored_call
-#include "async/detail/future/fulfil.hpp"        // for broken_promise
-#include "async/detail/future/future_watch.hpp"  // for tell_watchers_of, shared_state_of
-#include "async/detail/future/pending_call.hpp"  // for kept_state
-#include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE
+#include "async/detail/call/call_entry.hpp"        // for call_entry
+#include "async/detail/call/call_memory.hpp"       // for call_allocator, stored_call
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/future/future_watch.hpp"    // for tell_watchers_of, shared_state_of
+#include "async/detail/future/unseen_by_tsan.hpp"  // for kept_state
+#include "async/detail/pool/pool_core.hpp"         // for pool_core
+#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 
 #if ASYNCSTEPS_CALL_STATE == 1
 
 /// Futures of calls with libstdc++. Overrides virtual functions of its shared states, and uses three private members,
-/// which an explicit instantiation may name. The result is stored without the std::call_once of std::promise, which
-/// makes a system call each time.
+/// which an explicit instantiation may name; nothing is added to namespace std. The result is stored without the
+/// std::call_once of std::promise, which makes a system call each time.
 namespace async::inline v0_1::detail {
 
 using library_state = std::__future_base::_State_baseV2;
@@ -207,6 +207,12 @@ bool wait_for_call(std::future<R>& future) {
   if (state == nullptr || retrieved_flag_of(*state).test(std::memory_order_relaxed)) return false;
   static_cast<call_state_base*>(state)->help();
   return true;
+}
+
+/// Whether a future that says that it is deferred is one of a call that waits for a thread. Those here do not say it.
+template <class Future>
+constexpr bool is_unmade_call(const Future&) noexcept {
+  return false;
 }
 
 }  // namespace async::inline v0_1::detail

@@ -10,8 +10,9 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/call/call_result.hpp"     // for make_state, promised_result
+#include "async/detail/call/call_state.hpp"      // for is_ready
 #include "async/detail/call/result_state.hpp"    // for result
-#include "async/detail/future/future_watch.hpp"  // for look_interval, is_ready
+#include "async/detail/future/future_watch.hpp"  // for look_interval
 #include "async/detail/future/result_word.hpp"   // for run_all
 
 /// Makes a result of this library of a std::future.

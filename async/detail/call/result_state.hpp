@@ -4,25 +4,25 @@
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
-#include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
-#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
-#include "async/detail/base/naps.hpp"             // for sleep_in_naps
-#include "async/detail/base/platform.hpp"         // for has_stack_room
-#include "async/detail/base/reference_count.hpp"  // for reference_count
-#include "async/detail/base/would_deadlock.hpp"   // for throw_would_deadlock
-#include "async/detail/call/result_waits.hpp"     // for blocked_thread, pool_wake_up, is_in_callback
-#include "async/detail/future/fulfil.hpp"         // for broken_promise
-#include "async/detail/future/pending_call.hpp"   // for unseen_by_tsan
-#include "async/detail/future/result_value.hpp"   // for result_value
-#include "async/detail/future/result_word.hpp"    // for result_word, continuation, run_all
-#include "async/detail/pool/dropping.hpp"         // for dropping
-#include "async/detail/pool/job.hpp"              // for job, posted_job
-#include "async/detail/pool/pool_core.hpp"        // for pool_core, wait_scope
-#include "async/detail/pool/pool_worker.hpp"      // for end_if_returned
-#include "async/detail/scope/scope_cache.hpp"     // for begin_scope, end_scope, scope_guard
-#include "async/detail/wait/visit.hpp"            // for visit
-#include "async/priority.hpp"                     // for priority
-#include "async/task.hpp"                         // for task
+#include "async/detail/base/atomics.hpp"           // for atomic, wait_clock
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_SHARED
+#include "async/detail/base/naps.hpp"              // for sleep_in_naps
+#include "async/detail/base/platform.hpp"          // for has_stack_room
+#include "async/detail/base/reference_count.hpp"   // for reference_count
+#include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock
+#include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/future/result_value.hpp"    // for result_value
+#include "async/detail/future/result_word.hpp"     // for result_word, continuation, run_all
+#include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
+#include "async/detail/pool/dropping.hpp"          // for dropping
+#include "async/detail/pool/job.hpp"               // for job, posted_job
+#include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
+#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
+#include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
+#include "async/detail/wait/visit.hpp"             // for visit
+#include "async/priority.hpp"                      // for priority
+#include "async/task.hpp"                          // for task
 
 namespace async::inline v0_1::detail {
 

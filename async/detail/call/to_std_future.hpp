@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <future>   // for future, promise
-#include <utility>  // for exchange, move
+#include <exception>    // for exception_ptr, current_exception
+#include <future>       // for future, promise
+#include <memory>       // for allocator_arg, destroy_at
+#include <type_traits>  // for is_void_v
+#include <utility>      // for exchange, forward, move
 
-#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_CALL_STATE
-#include "async/detail/call/call_result.hpp"     // for make_state
-#include "async/detail/call/call_state.hpp"      // for future_of_call
-#include "async/detail/call/result_state.hpp"    // for result
-#include "async/detail/future/fulfil.hpp"        // for fulfil
-#include "async/detail/future/future_watch.hpp"  // for shared_state_of, tell_watchers_of
-#include "async/detail/future/pending_call.hpp"  // for make_promise, refuse
-#include "async/detail/future/result_word.hpp"   // for continuation, run_all
+#include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block, block_allocator
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_TSAN
+#include "async/detail/base/platform.hpp"          // for call_once_may_throw
+#include "async/detail/call/call_result.hpp"       // for make_state
+#include "async/detail/call/call_state.hpp"        // for future_of_call
+#include "async/detail/call/result_state.hpp"      // for result
+#include "async/detail/future/future_watch.hpp"    // for shared_state_of, tell_watchers_of
+#include "async/detail/future/result_word.hpp"     // for continuation, run_all
+#include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
 
 /// Makes a std::future of a result of this library.
 namespace async::inline v0_1::detail {
@@ -107,24 +110,36 @@ class promise_on_ready : continuation {
     std::destroy_at(&self);
     free_block(&self, sizeof(promise_on_ready), alignof(promise_on_ready));
     const void* const of = shared_state_of(promise);
+    keep(promise, call);
+    tell_watchers_of(of);
+    return nullptr;
+  }
+  /// Makes the future ready. Where std::promise cannot be set after a value has thrown, it is broken instead.
+  static void keep(std::promise<T>& promise, taken_result<T>& call) noexcept {
     std::exception_ptr error;
+    bool can_fail = true;
     try {
       if constexpr (std::is_void_v<T>) {
         call();
-        fulfil(promise);
+        return promise.set_value();
       } else {
-        fulfil(promise, call());
+        T value = call();
+        can_fail = call_once_may_throw;
+        return promise.set_value(std::forward<T>(value));
       }
-      tell_watchers_of(of);
-      return nullptr;
     } catch (...) {
       error = std::current_exception();
     }
-    refuse(std::move(promise), std::move(error));
-    return nullptr;
+    // After the catch block, which holds a reference.
+#if ASYNCSTEPS_TSAN
+    const unseen_by_tsan quiet;
+#endif
+    std::promise<T> last(std::move(promise));
+    if (can_fail) last.set_exception(std::move(error));
   }
 
-  std::promise<T> promise_ = make_promise<T>();
+  /// Its result and shared state live in recycled blocks.
+  std::promise<T> promise_{std::allocator_arg, block_allocator<char>{}};
   taken_result<T> call_;
 };
 

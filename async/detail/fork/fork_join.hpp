@@ -6,14 +6,14 @@
 #include <type_traits>  // for remove_reference_t
 #include <utility>      // for move
 
-#include "async/detail/fork/fork_state.hpp"      // for fork_state
-#include "async/detail/future/fulfil.hpp"        // for broken_promise
-#include "async/detail/pool/job.hpp"             // for job
-#include "async/detail/pool/participant.hpp"     // for participant, job_deque
-#include "async/detail/pool/pool_core.hpp"       // for pool_core
-#include "async/detail/pool/pool_worker.hpp"     // for end_if_returned
-#include "async/detail/scope/scope_cache.hpp"    // for task_scope, begin_scope, end_scope, current_scope, scope_guard
-#include "async/detail/wait/pool_functions.hpp"  // for wait_until
+#include "async/detail/fork/fork_state.hpp"        // for fork_state
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/pool/job.hpp"               // for job
+#include "async/detail/pool/participant.hpp"       // for participant, job_deque
+#include "async/detail/pool/pool_core.hpp"         // for pool_core
+#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
+#include "async/detail/scope/scope_cache.hpp"      // for task_scope, begin_scope, end_scope, current_scope, scope_guard
+#include "async/detail/wait/pool_functions.hpp"    // for wait_until
 
 namespace async::inline v0_1::detail {
 

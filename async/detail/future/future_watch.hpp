@@ -5,13 +5,11 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t, uintptr_t
 #include <cstring>    // for memcpy
-#include <future>     // for future_status
 #include <memory>     // for addressof
-#include <mutex>      // for lock_guard
 #include <utility>    // for exchange
 
 #include "async/detail/base/block_cache.hpp"   // for blocks::cache
-#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for fork_member, forks
 #include "async/detail/future/watch_list.hpp"  // for watch_list
 
@@ -78,31 +76,6 @@ inline void watch(future_watcher& w, const void* state) noexcept {
 
 /// Notifies the watchers of a shared state. By the thread that has made it ready.
 inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).tell(state); }
-
-#if ASYNCSTEPS_CALL_STATE == 2
-/// A bit of libc++'s shared states that libc++ does not use. It marks those of this library; see call_state_libcxx.hpp.
-struct library_state_peek : std::__assoc_sub_state {
-  static constexpr unsigned ours = 1U << 16;
-  static void mark(std::__assoc_sub_state& state) noexcept { state.*(&library_state_peek::__state_) |= ours; }
-  static bool is_marked(std::__assoc_sub_state& state) {
-    const std::lock_guard lock(state.*(&library_state_peek::__mut_));
-    return (state.*(&library_state_peek::__state_) & ours) != 0;
-  }
-};
-#endif
-
-/// True if get() does not wait for another thread; also if the future is deferred, so that get() runs it.
-template <class Future>
-bool is_ready(const Future& future) {
-  const std::future_status status = future.wait_for(std::chrono::seconds(0));
-#if ASYNCSTEPS_CALL_STATE == 2
-  if (status == std::future_status::deferred) {
-    auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
-    return !library_state_peek::is_marked(*state);  // a call that is not made yet
-  }
-#endif
-  return status != std::future_status::timeout;
-}
 
 /// The interval until the next look at a polled future. It grows by a half each time, from 50 us to 10 ms. Polling
 /// takes less than 1 % of a core, and notices at most 10 ms late.

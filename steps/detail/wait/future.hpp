@@ -6,7 +6,8 @@
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
-#include "async/detail/future/future_watch.hpp"  // for watch, watchers_of, is_ready
+#include "async/detail/call/call_state.hpp"      // for is_ready
+#include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 

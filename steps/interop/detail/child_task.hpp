@@ -10,7 +10,7 @@
 
 #include "async/detail/base/atomics.hpp"            // for atomic
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_ASSERT, ASYNCSTEPS_TSAN
-#include "async/detail/future/pending_call.hpp"     // for unseen_by_tsan
+#include "async/detail/future/unseen_by_tsan.hpp"   // for unseen_by_tsan
 #include "steps/iasyncsteps.hpp"                    // for IAsyncSteps
 #include "steps/interop/detail/operation.hpp"       // for host
 #include "steps/interop/detail/step_coroutine.hpp"  // for run_until_wait

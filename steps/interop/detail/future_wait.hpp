@@ -7,6 +7,7 @@
 
 #include "async/detail/base/block_cache.hpp"      // for allocate_block, free_block
 #include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/call/call_state.hpp"       // for is_ready
 #include "async/detail/future/future_watch.hpp"   // for future_watcher, watch, watchers_of, look_interval
 #include "async/detail/loop/loop_entry.hpp"       // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"         // for loop_ref, message, timer_node

@@ -12,8 +12,8 @@
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
-#include "async/detail/future/fulfil.hpp"            // for broken_promise
-#include "async/detail/future/pending_call.hpp"      // for unseen_by_tsan
+#include "async/detail/future/broken_promise.hpp"    // for broken_promise
+#include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
 #include "async/detail/queue/coroutine_wait.hpp"     // for coroutine_wait

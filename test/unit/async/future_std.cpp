@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "async/detail/base/platform.hpp"
+#include "support/live_count.hpp"
 #include "support/scale.hpp"
 
 namespace {
@@ -32,6 +34,15 @@ template <class Future>
 bool is_ready(const Future& f) {
   return f.wait_for(0s) == std::future_status::ready;
 }
+
+/// Can be moved so many times; the next move throws.
+struct fragile : testing::live_count<fragile> {
+  explicit fragile(int times) noexcept : moves(times) {}
+  fragile(fragile&& other) noexcept(false) : live_count(other), moves(other.moves - 1) {
+    if (moves < 0) throw std::runtime_error("moved");
+  }
+  int moves;
+};
 
 std::future<int> returned(async::threadpool& pool) {
   return pool.post([] { return 4; });
@@ -138,6 +149,28 @@ TEST_CASE("a std::future made of a future that has a value, an error or nothing"
   promise = {};
   CHECK_THROWS_AS(broken.get(), std::future_error);
 }
+
+#if !defined(_WIN32) || ASYNCSTEPS_CALL_STATE != 0  // there std::promise is not usable after a value has thrown
+TEST_CASE("a std::future throws what a move of its value throws, at any of the moves, and nothing of it is left") {
+  async::threadpool pool(2);
+  int values = 0;
+  for (int moves = 0; moves < 8; ++moves) {
+    std::future<fragile> future = pool.post([moves] { return fragile(moves); });
+    try {
+      static_cast<void>(future.get());
+      ++values;
+    } catch (const std::runtime_error& e) {
+      CHECK(std::string(e.what()) == "moved");
+    } catch (const std::future_error&) {
+      CHECK_FALSE((ASYNCSTEPS_CALL_STATE != 0 || async::detail::call_once_may_throw));
+    }
+  }
+  CHECK(values > 0);
+  CHECK(values < 8);
+  pool.wait_idle();
+  CHECK(fragile::live() == 0);
+}
+#endif
 
 TEST_CASE("a std::future of a call helps in tasks: on one worker, to any depth") {
   async::threadpool pool(1);
