@@ -3,6 +3,8 @@
 
 import re
 
+from source import Source, blank
+
 PLATFORM = "async/detail/base/platform.hpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:async|steps)/[^"]+)"')
 
@@ -304,6 +306,48 @@ def macro_names(project):
                 yield path, number, f"defines {match.group(1)}, which does not begin with ASYNCSTEPS_"
 
 
+# --- private parts of standard libraries -----------------------------------------------------------------------------
+
+CXX_FILE = re.compile(r"(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp|h|c)$")
+MAY_NAME_PRIVATE_PARTS = re.compile(
+    r"async/detail/call/call_state_lib(?:std)?cxx\.hpp"  # a std::future that helps when it is waited for
+    r"|test/support/windows/bits/\w+\.h"  # found before libstdc++'s headers of these names, for which they define functions
+)
+DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|ifn?def|elif|elifn?def|include)\b(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+RESERVED = re.compile(r"(?<!\w)(?:__|_[A-Z])\w*")
+RESERVED_BUT_PUBLIC = re.compile(
+    # Of the language; of compilers; of sanitizers and gcov; of the C library and the system.
+    r"__(?:FILE|LINE|func|VA_ARGS|VA_OPT)__|__cplusplus|__(?:cpp|has|STDCPP)_\w+|_Exit"
+    r"|__(?:attribute|extension|asm|volatile|PRETTY_FUNCTION|VERSION)__|__(?:builtin_\w+|declspec|stdcall|FUNCSIG__)"
+    r"|_AddressOfReturnAddress|__(?:asan|lsan|interceptor|gcov)_\w+"
+    r"|_SC_\w+|__kernel_\w+|_FILE_OFFSET_BITS|_TIME_BITS"
+)
+PRIVATE_HEADER = re.compile(r"^[ \t]*#[ \t]*include(?:_next)?\s*<((?:bits/|ext/|__)[^>]*)>", re.MULTILINE)
+INTO_STD = re.compile(r"(?<!using )\bnamespace\s+std\b|\b(?:struct|class|union|bool|void|auto)\s+(?:::\s*)?std::")
+
+
+def private_parts(project):
+    """Only the futures of async::async are made of private parts of a standard library: no other file has a reserved
+    name that is not public, includes a private header, opens namespace std, or specialises or instantiates what is in
+    it. A condition may ask for any macro."""
+    for path in project.paths:
+        if not CXX_FILE.match(path) or MAY_NAME_PRIVATE_PARTS.fullmatch(path):
+            continue
+        text = project.read(path)
+        if not any(pattern.search(text) for pattern in (RESERVED, PRIVATE_HEADER, INTO_STD)):
+            continue
+        source = project.headers.get(path) or Source(project.root, path)
+        code = source.flat_code
+        for match in PRIVATE_HEADER.finditer(code):
+            yield path, source.line_of(match.start()) + 1, f"includes {match.group(1)}, a private header"
+        for match in INTO_STD.finditer(code):
+            yield path, source.line_of(match.start()) + 1, "adds to namespace std"
+        for match in RESERVED.finditer(DIRECTIVE.sub(lambda directive: blank(directive.group()), code)):
+            name = match.group()
+            if not RESERVED_BUT_PUBLIC.fullmatch(name):
+                yield path, source.line_of(match.start()) + 1, f"names {name}, a private part of a standard library"
+
+
 # --- what headers do without -----------------------------------------------------------------------------------------
 
 PLATFORM_TEST = re.compile(
@@ -408,6 +452,7 @@ HEADER_CHECKS = [
     tag_files,
     abi_namespaces,
     macro_names,
+    private_parts,
     platform_tests,
     compiler_words,
     shared_state,

@@ -123,6 +123,21 @@ BAD = [
     ("macro_names", {"steps/a.hpp": header("#  define STEPS(x) x")}, "STEPS"),
     ("macro_names", {"steps/interop/a.h": "/* SPDX-License-Identifier: BSL-1.0 */\n#define FUTOIN_X\n"}, "FUTOIN_X"),
     ("macro_names", {"async/a.h": "/* SPDX-License-Identifier: BSL-1.0 */\n#define FUTOIN_BINARYVAL_H\n"}, "FUTOIN_BINARYVAL_H"),
+    ("private_parts", {"async/a.hpp": header("void f(std::__future_base::_Result_base&);")}, "names __future_base"),
+    ("private_parts", {"steps/a.hpp": header("auto& f() { return this->__state_; }")}, "names __state_"),
+    ("private_parts", {"async/a.hpp": header("struct s : __gnu_cxx::t {};")}, "names __gnu_cxx"),
+    ("private_parts", {"async/a.hpp": header("#define ASYNCSTEPS_SET(x) x._M_set()")}, "names _M_set"),
+    ("private_parts", {"async/a.hpp": header("int f() { return _Exit_code; }")}, "names _Exit_code"),
+    ("private_parts", {"test/unit/a.cpp": HEAD + "int x = std::__x;\n"}, "names __x"),
+    ("private_parts", {"benchmark/a.c": HEAD + "int _X;\n"}, "names _X"),
+    ("private_parts", {"async/detail/call/call_state_x.hpp": header("int __x;")}, "names __x"),
+    ("private_parts", {"async/a.hpp": header("#include <bits/shared_ptr.h>")}, "includes bits/shared_ptr.h"),
+    ("private_parts", {"async/a.hpp": header("#  include_next <__config>")}, "includes __config"),
+    ("private_parts", {"async/a.hpp": header("namespace std {\n}")}, "adds to"),
+    ("private_parts", {"async/a.hpp": header("namespace std::chrono {\n}")}, "adds to"),
+    ("private_parts", {"async/a.hpp": header("template <>\nstruct std::hash<s> {};")}, "adds to"),
+    ("private_parts", {"async/a.hpp": header("template <>\ninline constexpr bool std::ranges::enable_view<s> = true;")}, "adds to"),
+    ("private_parts", {"async/a.hpp": header("template <>\ninline void ::std::swap(s&, s&) {}")}, "adds to"),
     ("platform_tests", {"async/a.hpp": header("#ifdef _WIN32\n#endif")}, "_WIN32"),
     ("platform_tests", {"async/a.hpp": header("#if X && defined(__x86_64__)\n#endif")}, "__x86_64__"),
     ("compiler_words", {"async/a.hpp": header("auto* f() { return __PRETTY_FUNCTION__; }")}, "__PRETTY_FUNCTION__"),
@@ -148,6 +163,19 @@ FINE = [
     {"async/a.hpp": header("#if defined(_MSC_VER)\n#else\nint x = __builtin_clz(1U);\n#endif")},
     {"async/a.hpp": header("#if X\n#elif defined(__GNUC__)\nint x = __builtin_clz(1U);\n#endif")},
     {"async/detail/README.md": MAP},
+    {
+        "async/detail/call/call_state_libcxx.hpp": header("#include <__config>\nint std::__x;"),
+        "async/detail/call/call_state_libstdcxx.hpp": header("int std::_X;"),
+        "test/support/windows/bits/a.h": HEAD + "#define _X\nnamespace std::__x {\n}\n",
+    },
+    {
+        "async/a.hpp": header(
+            "#if __GLIBC__ > 2 && \\\n    defined(_GLIBCXX_RELEASE)\n#endif\n#ifndef __x\n#endif  // std::__x\n"
+            "using namespace std::literals;\nnamespace chrono = std::chrono;\nint a__b, a_B, ends_;\n"
+            'auto x = f(__FILE__, std::_Exit, sysconf(_SC_PAGESIZE), "__x");\n'
+            "template <class T = std::vector<int>>\nstruct s : std::vector<T> {};\nstd::atomic<bool> y = true;"
+        )
+    },
     {
         "async/detail/base/a.hpp": header(""),
         "async/detail/trace/b.hpp": header('#include "async/detail/base/a.hpp"'),
