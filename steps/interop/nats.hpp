@@ -61,11 +61,12 @@ class [[nodiscard]] service {
 /// Reconnect   a connection that is lost is made anew, by the Retry of the options, for as long as the bus lives. Calls
 ///             that have been sent fail with CommError: the other side may have carried them out. Calls made meanwhile
 ///             fail at once with ConnectError: it has not, and asi.retry() may repeat them. Services go on.
-/// Threads     any. The bus has a thread that polls the socket, and one of the client for answers and for each service.
-///             No thread of a pool or loop ever waits for the network. Connecting, which blocks, is done in
-///             async::blocking_pool::shared().
-/// Progress    a call takes two short locks and wakes the bus's thread; those that are made while it writes go out
-///             together. An idle bus uses no CPU but for a ping in options::ping.
+/// Threads     any. The bus has a thread that polls the socket, and one of the client for answers and for each service;
+///             while little arrives, one of these polls instead. No thread of a pool or loop ever waits for the
+///             network. Connecting, which blocks, is done in async::blocking_pool::shared().
+/// Progress    a call takes some short locks. One that is alone is written by the thread that makes it, except with
+///             TLS, as is the answer to a request that is alone. Others wake the thread that polls; those that are made
+///             while it writes go out together. An idle bus uses no CPU but for a ping in options::ping.
 /// Exceptions  std::bad_alloc; std::system_error from the constructor.
 /// Lifetime    the destructor ends services and workers, and fails calls that are under way with CommError. It blocks
 ///             for at most 0.5 s, to write what is to be sent. Steps may outlive it: later calls fail with Stopped.

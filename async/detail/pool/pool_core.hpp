@@ -90,6 +90,8 @@ class pool_core {
   bool is_inside() const noexcept { return this_pool == this; }
   void known_if_inside() const { registered_.known_if_inside(); }
   threadpool& facade() const noexcept { return *facade_; }
+  /// A thread that posts from outside may have to wait, or to run what it posts.
+  bool is_bounded() const noexcept { return injector_.is_bounded(); }
 
   // --- tasks in ------------------------------------------------------------------------------------------------------
 

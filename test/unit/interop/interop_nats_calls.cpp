@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,6 +60,25 @@ int calls_at_once(nats::bus& bus, const std::string& subject, int count) {
     }
   });
   flow.promise().get();
+  return answered;
+}
+
+/// The same, one call after the other, each begun when the one before has ended.
+int calls_in_turn(async::threadpool& pool, nats::bus& bus, const std::string& subject, std::size_t count) {
+  std::atomic<int> answered{0};
+  steps::post(pool, [&, count](IAsyncSteps& asi) {
+    asi.setTimeout(60s);
+    asi.repeat(count, [&](IAsyncSteps& turn, std::size_t) {
+      turn.add(
+          [&](IAsyncSteps& step) {
+            bus.call(step, subject, "x");
+            step.add([&answered](IAsyncSteps&, const std::string&) { ++answered; });
+          },
+          [](IAsyncSteps& failed, ErrorCode code) {
+            if (code == nats::errors::NoResponders) failed.success();
+          });
+    });
+  }).get();
   return answered;
 }
 
@@ -189,6 +211,31 @@ TEST_CASE("a service takes as many requests at a time as it may; others wait") {
       {.limit = 3});
   CHECK(calls_at_once(b.bus, "limited", 300) == 300);
   CHECK(most <= 3);
+}
+
+TEST_CASE("threads that poll while there is one call at a time do not hold up others") {
+  bench b;
+  auto echo =
+      std::make_unique<nats::service>(b.bus.serve("echo", "g", b.pool, [](const std::string& text) { return text; }));
+  auto outer =
+      b.bus.serve("outer", "g", b.pool,
+                  [&b](IAsyncSteps& asi, std::string text) { b.bus.call(asi, "echo", std::move(text)); }, {.limit = 1});
+  for (int round = 0; round < 3; ++round) {
+    for (const char* subject : {"echo", "outer", "nobody"}) {
+      const int answered = calls_in_turn(b.pool, b.bus, subject, 200);
+      CHECK(answered == (std::string_view(subject) == "nobody" ? 0 : 200));
+      CHECK(calls_at_once(b.bus, "outer", 20) == 20);  // these wait for room, and for answers
+    }
+    b.bus.send("echo", "");
+    CHECK(outcome(b.pool, b.bus, "echo", "after it") == "after it");
+    CHECK(calls_in_turn(b.pool, b.bus, "echo", 100) == 100);
+    echo.reset();  // its thread may poll
+    CHECK(outcome(b.pool, b.bus, "echo", "").starts_with("NoResponders: "));
+    echo =
+        std::make_unique<nats::service>(b.bus.serve("echo", "g", b.pool, [](const std::string& text) { return text; }));
+    CHECK(outcome(b.pool, b.bus, "echo", "at once") == "at once");  // not before the server knows of it
+  }
+  CHECK(calls_in_turn(b.pool, b.bus, "echo", 100) == 100);  // so a thread polls when the bus ends
 }
 
 TEST_CASE("a full pool that rejects is the caller's QueueFull; one that blocks delays its own service only") {

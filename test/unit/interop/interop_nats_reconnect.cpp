@@ -74,6 +74,7 @@ TEST_CASE("when the server dies, sent calls fail with CommError and later ones w
   for (int round = 0; round < 3; ++round) {
     while (code_of(call(pool, caller, "")) != "") {  // "NoResponders" until the service has connected, too
     }
+    for (int i = 0; i < 100; ++i) CHECK(code_of(call(pool, caller, "")) == "");
     taken.reset();
     auto sent = call(pool, caller, "wait");
     taken.wait();
@@ -140,7 +141,7 @@ TEST_CASE("a bus that waits uses no CPU") {
   });
   REQUIRE(bus.connected().wait_for(30s));
   auto waiting = call(pool, bus, "wait");
-  CHECK(code_of(call(pool, bus, "")) == "");
+  for (int i = 0; i < 100; ++i) CHECK(code_of(call(pool, bus, "")) == "");
   std::this_thread::sleep_for(50ms);
   const auto begin = testing::process_cpu_time();
   std::this_thread::sleep_for(1s);

@@ -3,21 +3,22 @@
 #include <nats/nats.h>
 #include <poll.h>
 
-#include <algorithm>  // for min
-#include <charconv>   // for from_chars, to_chars
-#include <chrono>     // for ceil, hours, milliseconds, nanoseconds
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint64_t
-#include <cstring>    // for strlen
-#include <deque>      // for deque
-#include <iterator>   // for end
-#include <memory>     // for shared_ptr, unique_ptr, make_unique, enable_shared_from_this, make_shared
-#include <mutex>      // for mutex, lock_guard
-#include <new>        // for bad_alloc
-#include <string>     // for string, to_string
-#include <thread>     // for thread, this_thread
-#include <utility>    // for forward, move
-#include <vector>     // for vector
+#include <algorithm>           // for min
+#include <charconv>            // for from_chars, to_chars
+#include <chrono>              // for ceil, hours, milliseconds, nanoseconds
+#include <condition_variable>  // for condition_variable
+#include <cstddef>             // for size_t
+#include <cstdint>             // for uint64_t
+#include <cstring>             // for strlen
+#include <deque>               // for deque
+#include <iterator>            // for end
+#include <memory>              // for shared_ptr, unique_ptr, make_unique, enable_shared_from_this, make_shared
+#include <mutex>               // for mutex, lock_guard, unique_lock, try_to_lock, try_to_lock_t
+#include <new>                 // for bad_alloc
+#include <string>              // for string, to_string
+#include <thread>              // for thread, this_thread
+#include <utility>             // for exchange, forward, move, pair
+#include <vector>              // for vector
 
 #include "async/blocking_pool.hpp"                     // for blocking_pool
 #include "async/event.hpp"                             // for event
@@ -26,6 +27,7 @@
 #include "steps/interop/detail/nats/call_table.hpp"    // for call_table, waiting_call
 #include "steps/interop/detail/nats/link.hpp"          // for link
 #include "steps/interop/detail/nats/message.hpp"       // for message, parcel, publish
+#include "steps/interop/detail/nats/polling.hpp"       // for polling
 #include "steps/interop/detail/nats/subscription.hpp"  // for subscription
 #include "steps/interop/detail/nats/waker.hpp"         // for waker
 #include "steps/interop/nats_options.hpp"              // for options
@@ -33,10 +35,11 @@
 namespace steps::inline v0_1::interop::nats::detail {
 
 /// A bus: its thread polls the socket of the client's connection, writes what flows want to send, and connects anew.
+/// "The bridge's thread" is the one that has the turns, see polling.
 ///
 /// Threads     any, unless stated otherwise. No call blocks, but for close().
 /// Lifetime    flows and callbacks hold it; what they send after close() fails.
-class bridge : public std::enable_shared_from_this<bridge> {
+class bridge final : public std::enable_shared_from_this<bridge>, public polling {
  public:
   explicit bridge(options o) : options_(std::move(o)), pauses_(options_.reconnect) {
     natsInbox* made = nullptr;
@@ -69,17 +72,28 @@ class bridge : public std::enable_shared_from_this<bridge> {
   /// Calls f() on the bridge's thread, after `delay`. False: the bus has ended, and it will not.
   template <class F>
   bool post(F&& f, std::chrono::nanoseconds delay = {}) {
+    if (delay == delay.zero()) {
+      return hand_in([this, work = std::forward<F>(f)]() mutable {
+        work();
+        ++done_;
+      });
+    }
     const std::lock_guard here(lock_);
     if (is_closed_) return false;
-    delay == delay.zero() ? loop_->post(std::forward<F>(f)) : loop_->deferred(delay, std::forward<F>(f)).reset();
+    loop_->deferred(delay, std::forward<F>(f)).reset();
     return true;
   }
 
-  /// Sends a parcel. Without a connection one without a call is dropped, and a call fails.
-  void send(parcel p) {
+  /// Up to so many calls, or requests, at a time need not be gathered: see send().
+  static constexpr std::size_t few = 1;
+  /// Sends a parcel. Without a connection one without a call is dropped, and a call fails. `at_once`: the calling
+  /// thread writes it, if nobody uses the connection, which saves a change of threads. Else the bridge's thread does,
+  /// together with others.
+  void send(parcel p, bool at_once = false) {
+    if (at_once && send_here(p)) return;
     const std::uint64_t call = p.call;
-    const bool is_taken =
-        post([this, kept = std::make_unique<parcel>(std::move(p))]() mutable { outgoing_.push_back(std::move(kept)); });
+    const bool is_taken = hand_in(
+        [this, kept = std::make_unique<parcel>(std::move(p))]() mutable { outgoing_.push_back(std::move(kept)); });
     if (!is_taken && call != 0) calls_->take(call).error(steps::errors::Stopped, "the bus has ended");
   }
   /// Takes a subscription over, until remove().
@@ -132,35 +146,126 @@ class bridge : public std::enable_shared_from_this<bridge> {
         done.success(m.data());
       }
     }
+    bool may_poll() override { return calls_->in_flight() <= few; }
 
    private:
     const std::shared_ptr<call_table> calls_;
     const std::size_t prefix_;
   };
 
-  // --- all that follows is the thread's ---------------------------------------------------------------------------
+  /// The right of the calling thread to use the link. No thread has it while it sleeps or calls foreign code.
+  class exclusive {
+   public:
+    explicit exclusive(bridge& b) : lock_(b.io_) { link::writes_soon = true; }
+    exclusive(bridge& b, std::try_to_lock_t how) : lock_(b.io_, how) {
+      if (lock_) link::writes_soon = true;
+    }
+    exclusive(const exclusive&) = delete;
+    exclusive& operator=(const exclusive&) = delete;
+    ~exclusive() {
+      if (lock_) link::writes_soon = false;
+    }
+    explicit operator bool() const noexcept { return lock_.owns_lock(); }
+
+   private:
+    const std::unique_lock<std::mutex> lock_;
+  };
+
+  template <class F>
+  bool hand_in(F&& f) {
+    const std::lock_guard here(lock_);
+    if (is_closed_) return false;
+    loop_->post(std::forward<F>(f));
+    ++waiting_;
+    return true;
+  }
+
+  /// Writes a parcel after all that the caller has handed in. False: that is the bridge's thread's to do.
+  bool send_here(const parcel& p) {
+    {
+      const std::lock_guard here(lock_);
+      if (is_closed_ || waiting_ != 0) return false;
+    }
+    natsStatus s = NATS_OK;
+    {
+      const exclusive here(*this, std::try_to_lock);
+      if (!here || link_ == nullptr || !link_->never_blocks() || link_->wants_to_write()) return false;
+      if (p.call != 0 && !calls_->mark_sent(p.call)) return true;
+      s = hand_over(p);
+      link_->flush();
+      if (link_->wants_to_write()) waker_->wake();
+    }
+    if (s != NATS_OK) not_sent(p, s);
+    return true;
+  }
+
+  bool begin_turns() override {
+    {
+      const std::lock_guard here(lock_);
+      rivals_ += is_wanted_ ? 1 : 0;
+      if (is_wanted_ || is_closed_) return false;
+      is_wanted_ = true;
+    }
+    waker_->wake();
+    turns_.lock();
+    return true;
+  }
+  bool have_turn() override {
+    if (!is_closing_) turn();
+    return !is_closing_;
+  }
+  void end_turns() noexcept override {
+    {
+      const std::lock_guard here(lock_);
+      is_wanted_ = false;
+    }
+    turns_.unlock();
+    given_back_.notify_one();
+  }
+  std::uint64_t rivals() override {
+    const std::lock_guard here(lock_);
+    return rivals_;
+  }
+  bool is_wanted() {
+    const std::lock_guard here(lock_);
+    return is_wanted_;
+  }
+
+  // --- all that follows is of the thread that has the turns ---------------------------------------------------------
 
   void run() {
-    for (;;) {
-      const auto next = loop_->iterate();
-      write();
-      if (is_closing_) break;
-      const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
-      wait(next.have_work ? static_cast<int>(delay.count()) : -1);
-      if (link_ != nullptr && link_->is_over()) lose();
-      std::erase_if(subscriptions_, [](const auto& s) {
-        if (!s->is_over()) return false;
-        s->end();
-        return true;
-      });
+    std::unique_lock mine(turns_);
+    while (!is_closing_) {
+      turn();
+      if (is_wanted()) given_back_.wait(mine, [this] { return !is_wanted(); });
     }
     if (link_ != nullptr) {
-      link_->close(std::chrono::milliseconds(500));
+      {
+        const exclusive here(*this);
+        link_->close(std::chrono::milliseconds(500));
+      }
       lose();
     }
     for (const auto& s : subscriptions_) s->remove();
     subscriptions_.clear();
     calls_->close(steps::errors::CommError, "the bus has ended");
+  }
+  void turn() {
+    const auto next = loop_->iterate();
+    write();
+    if (done_ != 0) {
+      const std::lock_guard here(lock_);
+      waiting_ -= std::exchange(done_, 0);
+    }
+    if (is_closing_) return;
+    const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
+    wait(next.have_work ? static_cast<int>(delay.count()) : -1);
+    if (link_ != nullptr && link_->is_over()) lose();
+    std::erase_if(subscriptions_, [](const auto& s) {
+      if (!s->is_over()) return false;
+      s->end();
+      return true;
+    });
   }
   void wait(int milliseconds) {
     pollfd files[2] = {{waker_->file(), POLLIN, 0}, {-1, POLLIN, 0}};
@@ -174,27 +279,36 @@ class bridge : public std::enable_shared_from_this<bridge> {
       // Under load others have more to send, which then goes out together.
       if (last_burst_ >= 4) std::this_thread::yield();
     }
-    if (link_ == nullptr) return;
-    if ((files[1].revents & ~POLLOUT) != 0) natsConnection_ProcessReadEvent(link_->get());
-    if ((files[1].revents & POLLOUT) != 0) natsConnection_ProcessWriteEvent(link_->get());
+    if (link_ == nullptr || files[1].revents == 0) return;
+    const exclusive here(*this);
+    if ((files[1].revents & ~POLLOUT) != 0) link_->receive();
+    link_->flush();
   }
 
   /// Hands parcels to the client, as long as it does not have too much of them, and lets it write them all at once.
   void write() {
     if (!outgoing_.empty()) last_burst_ = outgoing_.size();
-    for (; !outgoing_.empty(); outgoing_.pop_front()) {
-      const parcel& p = *outgoing_.front();
-      if (link_ == nullptr) {
-        fail(p, steps::errors::ConnectError, failure());
-      } else if (natsConnection_Buffered(link_->get()) > most_buffered) {
-        return;
-      } else if (p.call == 0 || calls_->mark_sent(p.call)) {
-        hand_over(p);
+    if (link_ == nullptr) {
+      for (; !outgoing_.empty(); outgoing_.pop_front(), ++done_) {
+        fail(*outgoing_.front(), steps::errors::ConnectError, failure());
       }
+      return;
     }
-    if (link_ != nullptr && link_->wants_to_write()) natsConnection_ProcessWriteEvent(link_->get());
+    std::vector<std::pair<std::unique_ptr<parcel>, natsStatus>> refused;
+    {
+      const exclusive here(*this);
+      for (; !outgoing_.empty() && natsConnection_Buffered(link_->get()) <= most_buffered; outgoing_.pop_front()) {
+        ++done_;
+        const parcel& p = *outgoing_.front();
+        if (p.call != 0 && !calls_->mark_sent(p.call)) continue;
+        const natsStatus s = hand_over(p);
+        if (s != NATS_OK) refused.emplace_back(std::move(outgoing_.front()), s);
+      }
+      link_->flush();
+    }
+    for (const auto& [p, s] : refused) not_sent(*p, s);
   }
-  void hand_over(const parcel& p) {
+  natsStatus hand_over(const parcel& p) {
     char reply[128];
     const char* to = p.reply.c_str();
     if (p.call != 0) {
@@ -202,8 +316,9 @@ class bridge : public std::enable_shared_from_this<bridge> {
       *std::to_chars(reply + prefix, std::end(reply) - 1, p.call).ptr = '\0';
       to = reply;
     }
-    const natsStatus s = publish(link_->get(), p, to);
-    if (s == NATS_OK) return;
+    return publish(link_->get(), p, to);
+  }
+  void not_sent(const parcel& p, natsStatus s) {
     const bool is_lost = s == NATS_CONNECTION_CLOSED;
     fail(p, is_lost ? steps::errors::ConnectError : steps::errors::InvalidRequest, natsStatus_GetText(s));
   }
@@ -221,14 +336,16 @@ class bridge : public std::enable_shared_from_this<bridge> {
     });
   }
   void take(std::shared_ptr<link> made) {
-    link_ = std::move(made);
-    link_->adopt();
+    {
+      const exclusive here(*this);
+      link_ = std::move(made);
+    }
     pauses_ = steps::detail::pauses(options_.reconnect);
     for (const auto& s : subscriptions_) begin(*s);
     connected_.set();
   }
   void begin(subscription& s) {
-    if (s.begin(link_->get(), waker_) == NATS_OK) s.connected();
+    if (s.begin(link_->get(), waker_, weak_from_this()) == NATS_OK) s.connected();
   }
   void lose() {
     connected_.reset();
@@ -236,7 +353,10 @@ class bridge : public std::enable_shared_from_this<bridge> {
     const char* text = nullptr;
     last = natsConnection_GetLastError(link_->get(), &text);
     const std::string why = text != nullptr && *text != '\0' ? text : natsStatus_GetText(last);
-    link_.reset();
+    {
+      const exclusive here(*this);
+      link_.reset();
+    }
     calls_->fail_sent(steps::errors::CommError, "the connection was lost: " + why);
     for (const auto& s : subscriptions_) {
       s->end();
@@ -270,20 +390,29 @@ class bridge : public std::enable_shared_from_this<bridge> {
   std::string inbox_;  // ends with a dot
   const std::shared_ptr<call_table> calls_ = std::make_shared<call_table>();
   async::event connected_;
+  std::mutex turns_;  // held by the thread that has the turns
+  std::mutex io_;     // held to use the link, but for the poll; and to change it, also by the thread that has the turns
   std::mutex lock_;
   std::string failure_ = "not connected yet";  // guarded by the lock
   const std::shared_ptr<waker> waker_ = std::make_shared<waker>();
+  std::condition_variable given_back_;  // the turns
   bool is_closing_ = false;
   std::shared_ptr<link> link_;  // null: there is no connection
   std::deque<std::unique_ptr<parcel>> outgoing_;
+  std::size_t done_ = 0;        // parcels handed over, and other work done, of what waits
   std::size_t last_burst_ = 0;  // of parcels that were written together
   std::vector<std::shared_ptr<subscription>> subscriptions_;
   std::shared_ptr<replies> replies_;
   steps::detail::pauses pauses_;
   std::uint64_t attempts_ = 0;
   std::thread thread_;
-  std::uint64_t uniques_ = 0;  // guarded by the lock
-  bool is_closed_ = false;     // guarded by the lock, with the loop's end
+
+  // Guarded by the lock.
+  std::uint64_t uniques_ = 0;
+  std::size_t waiting_ = 0;  // parcels and other work, which go before all that is sent later
+  bool is_wanted_ = false;   // a thread of the client wants the turns, or has them
+  std::uint64_t rivals_ = 0;
+  bool is_closed_ = false;  // with the loop's end
   std::unique_ptr<async::event_loop> loop_ =
       std::make_unique<async::event_loop>(async::task([w = waker_] { w->wake(); }));
 };

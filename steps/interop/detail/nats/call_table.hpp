@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t, uint64_t
 #include <deque>    // for deque
 #include <mutex>    // for mutex, lock_guard
@@ -20,10 +21,14 @@ using waiting_call = completion<std::string>;
 /// Threads     any; each call takes the lock for some instructions, and ends waits outside of it.
 class call_table {
  public:
-  /// A new call. 0: the table is closed.
-  std::uint64_t begin(waiting_call done) {
+  /// A new call.
+  struct begun {
+    std::uint64_t number = 0;  // 0: the table is closed
+    std::size_t in_flight = 0;
+  };
+  begun begin(waiting_call done) {
     const std::lock_guard here(lock_);
-    if (is_closed_) return 0;
+    if (is_closed_) return {};
     if (free_ == none) {
       free_ = static_cast<std::uint32_t>(places_.size());
       places_.emplace_back();
@@ -34,7 +39,11 @@ class call_table {
     p.is_sent = false;
     p.is_used = true;
     free_ = std::exchange(p.next_free, none);
-    return number;
+    return {number, ++in_flight_};
+  }
+  std::size_t in_flight() {
+    const std::lock_guard here(lock_);
+    return in_flight_;
   }
   /// From here on the other side may have it. False: nobody waits any more.
   bool mark_sent(std::uint64_t number) {
@@ -73,6 +82,7 @@ class call_table {
   waiting_call release(std::uint32_t index) noexcept {
     place& p = places_[index];
     p.is_used = false;
+    --in_flight_;
     if (++p.turn == 0) p.turn = 1;  // so that no number is 0
     p.next_free = std::exchange(free_, index);
     return std::move(p.done);
@@ -91,6 +101,7 @@ class call_table {
 
   std::mutex lock_;
   std::deque<place> places_;
+  std::size_t in_flight_ = 0;
   std::uint32_t free_ = none;
   bool is_closed_ = false;
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include <nats/nats.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>  // for min
 #include <chrono>     // for duration_cast, milliseconds, nanoseconds, steady_clock
@@ -9,10 +10,10 @@
 #include <memory>     // for shared_ptr, unique_ptr, enable_shared_from_this
 #include <mutex>      // for mutex, lock_guard
 #include <string>     // for string
-#include <thread>     // for thread, this_thread
 #include <utility>    // for move
 #include <vector>     // for vector
 
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "steps/interop/detail/nats/waker.hpp"  // for waker
 #include "steps/interop/nats_options.hpp"       // for options
 
@@ -22,10 +23,10 @@ inline std::int64_t milliseconds_of(std::chrono::nanoseconds time) noexcept {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
-/// One connection of the client, whose reads and writes are made by the thread that polls: it never blocks in them. A
-/// lost connection ends; another one is another object.
+/// One connection of the client, whose reads and writes are made by those who use this. Without TLS these never block.
+/// A lost connection ends; another one is another object.
 ///
-/// Threads     open(): any, and blocks; the destructor and I/O: the thread that polls; the client calls back on any.
+/// Threads     open(): any, and blocks; the destructor and I/O: any, one at a time; the client calls back on any.
 class link : public std::enable_shared_from_this<link> {
  public:
   link(const options& how, std::shared_ptr<waker> wakes) : waker_(std::move(wakes)) {
@@ -45,8 +46,9 @@ class link : public std::enable_shared_from_this<link> {
     set(natsOptions_SetTimeout, milliseconds_of(how.connect_timeout));
     set(natsOptions_SetPingInterval, milliseconds_of(how.ping));
     set(natsOptions_SetMaxPingsOut, 2);
-    set(natsOptions_SetAllowReconnect, false);  // the bridge makes another link
-    set(natsOptions_SetSendAsap, true);         // asks for each write at once; the bridge makes one of many
+    set(natsOptions_SetAllowReconnect, false);         // the bridge makes another link
+    set(natsOptions_SetSendAsap, true);                // asks for each write at once; the bridge makes one of many
+    set(natsOptions_UseGlobalMessageDelivery, false);  // a thread that polls has one subscription
     set(natsOptions_SetErrorHandler, &ignore_error, nullptr);
     set(natsOptions_SetEventLoop, static_cast<void*>(this), &attach, &read, &write, &detach);
     if (how.configure) how.configure(made);
@@ -73,11 +75,25 @@ class link : public std::enable_shared_from_this<link> {
     natsConnection_Close(connection_);
   }
 
-  /// The calling thread polls from here on.
-  void adopt() {
-    const std::lock_guard here(lock_);
-    poller_ = std::this_thread::get_id();
+  /// What the socket has. Not while there is nothing.
+  void receive() {
+    if (!has_read_) {
+      unsigned char first = 0;  // of the protocol, which is text, or of a record of TLS, whose types are 20 to 24
+      const bool is_there = ::recv(file(), &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+      never_blocks_ = is_there && (first < 20 || first > 24);
+      has_read_ = true;
+    }
+    natsConnection_ProcessReadEvent(connection_);
   }
+  /// What the client has, if anything: it takes the write of nothing for the end of the connection.
+  void flush() {
+    if (wants_to_write()) natsConnection_ProcessWriteEvent(connection_);
+  }
+  /// The connection is known to be without TLS, for which the client waits in reads and writes.
+  bool never_blocks() const noexcept { return never_blocks_; }
+  /// The calling thread calls flush() before it sleeps.
+  ASYNCSTEPS_SHARED static inline constinit thread_local bool writes_soon = false;
+
   natsConnection* get() const noexcept { return connection_; }
   /// The socket to poll; -1: none.
   int file() const {
@@ -123,7 +139,7 @@ class link : public std::enable_shared_from_this<link> {
   static natsStatus write(void* user, bool add) {
     auto& self = *static_cast<link*>(user);
     const std::lock_guard here(self.lock_);
-    if (add && !self.wants_to_write_ && self.poller_ != std::this_thread::get_id()) self.waker_->wake();
+    if (add && !self.wants_to_write_ && !writes_soon) self.waker_->wake();
     self.wants_to_write_ = add;
     return NATS_OK;
   }
@@ -140,9 +156,10 @@ class link : public std::enable_shared_from_this<link> {
   std::unique_ptr<natsOptions, destroy> options_;
   natsStatus status_ = NATS_OK;
   natsConnection* connection_ = nullptr;
+  bool has_read_ = false;
+  bool never_blocks_ = false;
   std::shared_ptr<link> by_client_;  // from attach() to detach()
   mutable std::mutex lock_;          // guards the rest
-  std::thread::id poller_;
   int file_ = -1;
   bool wants_to_write_ = false;
   bool is_over_ = false;

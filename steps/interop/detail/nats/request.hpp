@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>      // for uint64_t
 #include <memory>       // for shared_ptr
 #include <string>       // for string
 #include <string_view>  // for string_view
@@ -26,12 +25,12 @@ inline bool is_subject(std::string_view text) noexcept {
 /// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
 inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel p) {
   if (!is_subject(p.subject)) asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty and has no blanks");
-  const std::uint64_t number = to->calls().begin(asi.completion<std::string>());
+  const auto [number, in_flight] = to->calls().begin(asi.completion<std::string>());
   if (number == 0) asi.error(steps::errors::Stopped, "the bus has ended");
   try {
-    steps::detail::on_abort(asi, [to, number] { to->calls().take(number); });
+    steps::detail::on_abort(asi, [to, number = number] { to->calls().take(number); });
     p.call = number;
-    to->send(std::move(p));
+    to->send(std::move(p), in_flight <= bridge::few);
   } catch (...) {
     to->calls().take(number);
     throw;

@@ -54,7 +54,7 @@ class service_state : public subscription {
 
    private:
     void send(parcel p) {
-      if (!p.subject.empty()) service_->bridge_->send(std::move(p));
+      if (!p.subject.empty()) service_->bridge_->send(std::move(p), service_->has_few());
     }
 
     const std::shared_ptr<service_state> service_;
@@ -66,10 +66,21 @@ class service_state : public subscription {
   /// Hands a request to the pool; may block for room.
   virtual void begin(held r) = 0;
 
+  /// What few of its requests need is to be done at once.
+  bool has_few() {
+    const std::lock_guard here(lock_);
+    return under_way_ <= bridge::few;
+  }
+
  private:
   void arrived(message m) override {
     {
       std::unique_lock here(lock_);
+      if (under_way_ >= limit_) {
+        here.unlock();
+        will_block();
+        here.lock();
+      }
       room_.wait(here, [this] { return under_way_ < limit_; });
       ++under_way_;
     }
@@ -154,6 +165,8 @@ class service_of final : public service_state {
   } catch (...) {
     r.fail(steps::errors::InternalError.c_str(), "an exception that is no std::exception");
   }
+
+  bool may_poll() override { return !pool_.core().is_bounded() && has_few(); }
 
   async::threadpool& pool_;
   F function_;
