@@ -220,7 +220,7 @@ class flow_state : public async::detail::runnable {
   }
   enum class callback_end : std::uint8_t { unchanged, cancelled };
   /// cancelled: the function has cancelled the flow, and the caller does so now, in the state of before.
-  callback_end leave_callback(interrupted before) noexcept {
+  [[nodiscard]] callback_end leave_callback(interrupted before) noexcept {
     ASYNCSTEPS_ASSERT(is_running());
     state_ = before.state;
     if (!is(verdict::cancel)) return callback_end::unchanged;

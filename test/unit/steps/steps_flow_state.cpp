@@ -170,20 +170,20 @@ TEST_CASE("a callback outside of a turn leaves the state as it was, with what it
   state s = waiting();
   flow_state::interrupted before = s.enter_callback();
   CHECK(s.is_running());
-  CHECK(s.leave_callback(before));
+  CHECK(s.leave_callback(before) == flow_state::callback_end::unchanged);
   CHECK(s.is_waiting());
   CHECK(s.has_no_verdict());
 
   before = s.enter_callback();
   s.mark_error();
-  CHECK(s.leave_callback(before));
+  CHECK(s.leave_callback(before) == flow_state::callback_end::unchanged);
   CHECK(s.is_waiting());
   CHECK(s.is_failing());
 
   s = queued(verdict::start);
   before = s.enter_callback();
   s.mark_cancel();
-  CHECK(!s.leave_callback(before));
+  CHECK(s.leave_callback(before) == flow_state::callback_end::cancelled);
   CHECK(s.is_queued());
   CHECK(s.current_verdict() == verdict::start);
 }
