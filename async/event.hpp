@@ -4,12 +4,12 @@
 #include <cstdint>      // for uint32_t
 #include <type_traits>  // for is_void_v
 
-#include "async/detail/base/atomics.hpp"         // for atomic, under_model, yield_thread
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/atomics.hpp"         // for atomic, yield_thread
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue, call_until
+#include "async/detail/queue/resume_list.hpp"    // for resume_scope
 
 namespace async::inline v0_1 {
 
@@ -51,16 +51,17 @@ class event_call {
 /// Threads     any thread may call any member at any time, except construction and destruction.
 /// Progress    is_set() and reset() are wait-free. set() is lock-free while no flow and no coroutine waits, else it
 ///             takes a short lock; it makes a system call only to wake threads that sleep. Coroutines of no flow resume
-///             inside set().
+///             inside set(), after its last access to the event.
 /// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
 /// Waiting     wait(), wait_for() and wait_until() spin for a few microseconds, then sleep. In a task of a pool whose
 ///             workers are all busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no
 ///             lock that these need. Do not call them in a callback of an event loop, such as a step of a flow: the
 ///             loop stands still meanwhile.
 /// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A thread whose
-///             wait() or wait_for() has returned true may destroy the event: calls of set() that it can have seen are
-///             over. is_set(), flows and coroutines may be ahead of the end of set(): they must not.
-/// Memory      17 words. A flow or coroutine that waits takes one recycled block.
+///             wait() or wait_for() has returned true may destroy the event, also in a coroutine that resumes inside
+///             set(): calls of set() that it can have seen touch the event no more. What is_set(), a flow or a
+///             coroutine has seen may be ahead of that: it is not enough.
+/// Memory      at most 48 bytes. A flow or coroutine that waits takes one recycled block.
 /// Example     test/example/event.cpp
 class event {
  public:
@@ -71,6 +72,7 @@ class event {
 
   /// Ends all waits, and those that begin before the next reset(). No effect if it is set.
   void set() noexcept {
+    const detail::resume_scope after_that;  // coroutines go on when this call touches the event no more
     const in_set here(*this);
     std::uint32_t seen = word_.load(std::memory_order_relaxed), to = 0;
     do {
@@ -118,21 +120,18 @@ class event {
   static constexpr std::uint32_t set_bit = 1;
   static constexpr std::uint32_t one_set = 2;  // the number of changes by set(), modulo 2^31
 
-  /// A call of set(). Threads that it wakes wait for its end; on this thread, coroutines may.
+  /// A call of set(), up to its last access to the event. Threads that it wakes wait for the end.
   class in_set {
    public:
     explicit in_set(event& e) noexcept : event_(e) {
       e.setters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: published with the word
-      if constexpr (!detail::under_model) ++depth;
     }
     ~in_set() {
-      if constexpr (!detail::under_model) --depth;
-      event_.setters_.fetch_sub(1, std::memory_order_release);  // [EV4] release, pairs with [EV5]: the last access
+      // [EV4] release, pairs with [EV5]: the last access. not modelled: the model sees no race with a destruction
+      event_.setters_.fetch_sub(1, std::memory_order_release);
     }
     in_set(const in_set&) = delete;
     in_set& operator=(const in_set&) = delete;
-
-    ASYNCSTEPS_SHARED static inline constinit thread_local unsigned depth = 0;
 
    private:
     event& event_;
@@ -145,8 +144,8 @@ class event {
     const detail::event_call call(*this);
     const bool is_over = detail::wait_in_queue(
         events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });
-    if (is_over && in_set::depth == 0) {
-      // [EV5] acquire, pairs with [EV4]: the caller may destroy this
+    if (is_over) {
+      // [EV5] acquire, pairs with [EV4]: the caller may destroy this; not modelled: see there
       while (setters_.load(std::memory_order_acquire) != 0) detail::yield_thread();
     }
     return is_over;

@@ -4,22 +4,35 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "async/event.hpp"
+#include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "steps/steps.hpp"
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/scale.hpp"
+#include "support/wait_while.hpp"
 
 using async::event;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using namespace std::chrono_literals;
+
+namespace {
+
+template <class F>
+testing::other_coroutine when_set(event& e, F then) {
+  co_await e.on_set();
+  then();
+}
+
+}  // namespace
 
 TEST_CASE("event: stays set until reset(); a timed wait tells the truth") {
   event e;
@@ -76,17 +89,74 @@ TEST_CASE("event: set() ends all waits of threads, tasks and flows that began be
   }
 }
 
-TEST_CASE("event: a thread that has waited may destroy the event") {
+TEST_CASE("event: a thread that has waited may destroy the event, also in a coroutine inside set()") {
   async::threadpool pool(1);
-  for (std::size_t round = 0; round < testing::rounds(5'000); ++round) {
-    auto e = std::make_unique<event>();
-    pool.execute([done = e.get()] { done->set(); });
-    if (round % 2 == 0) {
-      e->wait();
-    } else {
-      CHECK(e->wait_for(1h));
+  const auto rounds = [&pool] {
+    for (std::size_t round = 0; round < testing::rounds(5'000); ++round) {
+      auto e = std::make_unique<event>();
+      pool.execute([done = e.get()] { done->set(); });
+      if (round % 2 == 0) {
+        e->wait();
+      } else {
+        CHECK(e->wait_for(1h));
+      }
     }
+  };
+  rounds();
+  event go;
+  const testing::other_coroutine one = when_set(go, rounds);
+  go.set();
+  CHECK(one.handle.done());
+  one.handle.destroy();
+}
+
+TEST_CASE("event: wait() in a coroutine inside set() returns when the set() that ends it is over") {
+  event go, done;
+  // A thread is inside done.set(), since it wakes a loop with a flow.
+  std::atomic<bool> is_held{false}, is_inside{false}, has_returned{false};
+  async::event_loop loop([&] {
+    if (!is_held) return;
+    is_inside = true;
+    testing::linger(has_returned);
+    is_inside = false;
+  });
+  steps::AsyncSteps flow(loop);
+  flow.await(done);
+  flow.execute();
+  while (loop.iterate().have_work) {
   }
+  is_held = true;
+  bool was_inside = true;
+  const testing::other_coroutine one = when_set(go, [&] {
+    done.wait();
+    was_inside = is_inside;
+    has_returned = true;
+  });
+  std::thread setter([&done] { done.set(); });
+  testing::wait_while(is_inside, false);
+  go.set();
+  setter.join();
+  CHECK_FALSE(was_inside);
+  is_held = false;
+  while (loop.iterate().have_work) {
+  }
+  one.handle.destroy();
+}
+
+TEST_CASE("event: a coroutine inside set() does not hold up threads that wait, and may destroy the event") {
+  auto e = std::make_unique<event>();
+  std::promise<void> has_waited;
+  const testing::other_coroutine one = when_set(*e, [&] {
+    has_waited.get_future().wait();
+    e->wait();
+    e.reset();
+  });
+  std::thread setter([which = e.get()] { which->set(); });
+  e->wait();
+  has_waited.set_value();
+  setter.join();
+  CHECK(e == nullptr);
+  one.handle.destroy();
 }
 
 TEST_CASE("event: a coroutine that goes on inside set() does not wait for the end of set()") {
