@@ -122,7 +122,8 @@ class blocking_pool {
   /// The same, but destroys the calls that have not begun, those that running calls still post included. Their futures
   /// become broken promises (dropped_call, in flows the error Stopped). Returns the number of dropped calls, once those
   /// that run have ended. A post at the same time is refused, made, or dropped and counted. Later calls return the
-  /// same. During a stop() of another thread this call drops what that has left.
+  /// same. During a stop() of another thread this call drops what that has left, and both return when all is done.
+  /// Destructors of dropped calls are inside calls of the pool: stop() throws there.
   std::size_t stop(discard_t) { return crew_.stop_and_discard(); }
 
   /// The process's pool, made on first use, with the default options. When static objects are destroyed it runs what it

@@ -103,6 +103,7 @@ class blocking_crew : fork_member {
       const std::lock_guard lock(mutex_);
       is_refusing_ = discards_ = true;
       calls.swap(queue_);
+      ++discarding_;
     }
     blocking_crew* const outside = std::exchange(of_this_thread, this);  // calls that destructors post are dropped, too
     std::size_t count = 0;
@@ -112,7 +113,8 @@ class blocking_crew : fork_member {
       const std::lock_guard lock(mutex_);
       dropped_ += count;
       unfinished_ -= calls.size();
-      if (unfinished_ == 0) changed_.notify_all();
+      --discarding_;
+      changed_.notify_all();
     }
     end_all(false);
     const std::lock_guard lock(mutex_);
@@ -337,15 +339,18 @@ class blocking_crew : fork_member {
     std::unique_lock lock(mutex_);
     late_calls_run_ = late_calls_run_ || late_calls_run;
     is_refusing_ = true;
-    if (std::exchange(is_stopping_, true)) return changed_.wait(lock, [this] { return has_stopped_; });
+    if (std::exchange(is_stopping_, true)) {
+      return changed_.wait(lock, [this] { return has_stopped_ && discarding_ == 0; });
+    }
     for (idler* i = newest_idle_; i != nullptr; i = i->older) i->wake.notify_one();
     blocking_crew* const outside = of_this_thread;
     do {
-      changed_.wait(lock, [this] { return threads_.empty(); });
+      changed_.wait(lock, [this] { return threads_.empty() && discarding_ == 0; });
       of_this_thread = this;
       while (threads_.empty() && !queue_.empty()) make_next(lock);  // no thread could be started for them
       of_this_thread = outside;
-    } while (!threads_.empty());  // those calls have posted others, for which one could
+      // Those calls have posted others, for which one could; or another thread has taken the rest to discard it.
+    } while (!threads_.empty() || discarding_ != 0);
     std::thread last = std::move(ended_);
     lock.unlock();
     if (last.joinable()) last.join();
@@ -358,7 +363,7 @@ class blocking_crew : fork_member {
   const pool_hooks hooks_;
   atomic<bool> is_left_behind_{false};  // written in a child of fork()
   mutable std::mutex mutex_;            // guards what follows
-  std::condition_variable changed_;     // nothing is unfinished, the threads have gone, or the crew has stopped
+  std::condition_variable changed_;     // no call, no discarder or no thread is left, or the crew has stopped
   std::deque<task> queue_;
   std::size_t unfinished_ = 0;  // calls in the queue or running
   std::size_t coming_ = 0;
@@ -368,7 +373,8 @@ class blocking_crew : fork_member {
   std::list<std::thread> threads_;
   std::thread ended_;  // the last one
   std::size_t dropped_ = 0;
-  bool is_refusing_ = false;  // calls from outside
+  std::size_t discarding_ = 0;  // calls of stop_and_discard() that destroy what they have taken from the queue
+  bool is_refusing_ = false;    // calls from outside
   bool discards_ = false;
   bool is_stopping_ = false;
   bool has_stopped_ = false;

@@ -60,6 +60,16 @@ bool is_dropped(Future& future) {
   }
   return false;
 }
+/// Posts a call, to see.
+template <class Pool>
+bool is_refusing(Pool& pool) {
+  try {
+    pool.execute([] {});
+  } catch (const async::stopped&) {
+    return true;
+  }
+  return false;
+}
 template <class Pool>
 std::unique_ptr<Pool> pool_of_one() {
   if constexpr (std::is_same_v<Pool, threadpool>) {
@@ -68,6 +78,25 @@ std::unique_ptr<Pool> pool_of_one() {
     return std::make_unique<blocking_pool>(async::blocking_pool_options{.max_threads = 1});
   }
 }
+
+/// A call whose destructor waits at a gate, and stays for a while longer.
+struct held_at_end {
+  struct scene {
+    gate dropped;
+    std::atomic<bool> has_returned{false}, is_gone{false};
+  };
+  scene* where;
+  explicit held_at_end(scene& s) : where(&s) {}
+  held_at_end(held_at_end&& o) noexcept : where(std::exchange(o.where, nullptr)) {}
+  held_at_end& operator=(held_at_end&&) = delete;
+  ~held_at_end() {
+    if (where == nullptr) return;
+    where->dropped.pass();
+    testing::linger(where->has_returned);
+    where->is_gone = true;
+  }
+  void operator()() const {}
+};
 
 }  // namespace
 
@@ -138,16 +167,77 @@ TEST_CASE_TEMPLATE("stop(discard) during a stop() of another thread drops what t
   held.wait_for_one();
   async::future<void> waiting = pool->post([] {});
   std::thread stopper([&pool] { pool->stop(); });
-  for (bool refused = false; !refused;) {
-    try {
-      pool->execute([] {});
-    } catch (const async::stopped&) {
-      refused = true;
-    }
-  }
+  while (!is_refusing(*pool)) std::this_thread::yield();
   CHECK(stop_while_held(*pool, held, [&] { return waiting.is_ready(); }) >= 1);
   stopper.join();
   CHECK(is_dropped(waiting));
+}
+
+TEST_CASE_TEMPLATE("stop() and stop(discard) return when another thread's stop(discard) has destroyed what it drops",
+                   Pool, threadpool, blocking_pool) {
+  enum class other { stops_before, stops_after, discards_after };
+  for (const other what : {other::stops_before, other::stops_after, other::discards_after}) {
+    constexpr std::size_t count = 10;
+    const auto pool = pool_of_one<Pool>();
+    gate held;
+    pool->execute([&held] { held.pass(); });
+    held.wait_for_one();
+    held_at_end::scene scene;
+    pool->execute(held_at_end(scene));
+    for (std::size_t i = 1; i < count; ++i) pool->execute([c = counted()] {});
+    bool was_gone = false;
+    std::size_t first = 0, second = 0;
+    const auto stop_too = [&] {
+      if (what == other::discards_after) {
+        second = pool->stop(discard);
+      } else {
+        pool->stop();
+      }
+      was_gone = scene.is_gone && counted::live() == 0;
+      scene.has_returned = true;
+    };
+    std::thread stopper;
+    if (what == other::stops_before) {
+      stopper = std::thread(stop_too);
+      while (!is_refusing(*pool)) std::this_thread::yield();
+    }
+    std::thread discarder([&] { first = pool->stop(discard); });
+    scene.dropped.wait_for_one();
+    if (what != other::stops_before) stopper = std::thread(stop_too);
+    held.open();
+    scene.dropped.open();
+    discarder.join();
+    stopper.join();
+    CHECK(was_gone);
+    CHECK(first >= count);  // and calls that is_refusing() has posted
+    if (what == other::discards_after) CHECK(second == first);
+    CHECK(pool->stop(discard) == first);
+  }
+}
+
+TEST_CASE_TEMPLATE("stop(discard): in destructors of what it drops, stop() and wait_idle() are refused as in a task",
+                   Pool, threadpool, blocking_pool) {
+  struct stops_at_end {
+    Pool* pool;
+    int* refused;
+    stops_at_end(Pool& p, int& r) : pool(&p), refused(&r) {}
+    stops_at_end(stops_at_end&& o) noexcept : pool(std::exchange(o.pool, nullptr)), refused(o.refused) {}
+    ~stops_at_end() {
+      if (pool == nullptr) return;
+      *refused += is_deadlock([this] { pool->stop(); }) ? 1 : 0;
+      *refused += is_deadlock([this] { pool->stop(discard); }) ? 1 : 0;
+      *refused += is_deadlock([this] { pool->wait_idle(); }) ? 1 : 0;
+    }
+    void operator()() const {}
+  };
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  int refused = 0;
+  pool->execute([&held] { held.pass(); });
+  held.wait_for_one();
+  async::future<void> waiting = pool->post(stops_at_end(*pool, refused));
+  CHECK(stop_while_held(*pool, held, [&] { return waiting.is_ready(); }) == 1);
+  CHECK(refused == 3);
 }
 
 TEST_CASE_TEMPLATE("stop(discard): what a running task posts is dropped, and so is what destructors post", Pool,
