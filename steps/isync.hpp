@@ -20,7 +20,8 @@ namespace detail {
 /// message has arrived, which may be after the end of the flow.
 ///
 /// From ISync::enqueue() until it is granted or withdrawn the object owns it: `behind`, `before` and `stage` are for
-/// the object's queues. The timer and the ring are for use on the flow's loop. The end of the wait disarms the timer.
+/// the object's queues, `period_end` is for the period that lets it in. The timer and the ring are for use on the
+/// flow's loop. The end of the wait disarms the timer.
 struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, async::detail::timer_node {
   sync_waiter(ISync& o, step& s) noexcept
       : sync_waiter_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
@@ -38,6 +39,7 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
   sync_waiter* behind = nullptr;
   sync_waiter* before = nullptr;
   unsigned stage = 0;
+  async::detail::loop_core::time_point period_end{};
   sync_waiter* ring_next = nullptr;  // null: in no ring
   sync_waiter* ring_prev = nullptr;
   ISync& object;
@@ -89,6 +91,8 @@ class ISync {
   virtual void end_wait(detail::sync_waiter&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
+  /// The same for a flow that has been granted a place, and ends before it has run.
+  virtual void give_back(detail::sync_waiter&, bool nested) noexcept { leave(nested); }
   /// Removes a waiter from the queue: its flow has been cancelled. False: it has been granted already.
   virtual bool withdraw(detail::sync_waiter& waiter) noexcept = 0;
   /// The limit that a `rejected` or `over_rate` flow has run into: the error info of its DefenseRejected. A literal.
@@ -114,9 +118,10 @@ struct sync_scope : scope {
     auto& self = static_cast<sync_scope&>(base);
     if (sync_waiter* const t = std::exchange(self.waiter, nullptr)) {
       end_wait(*t);
-      self.entered = t->abandon(self.object);
+      t->abandon(self.object, [&self, t] { self.object.give_back(*t, self.nested); });
+    } else if (self.entered) {
+      self.object.leave(self.nested);
     }
-    if (self.entered) self.object.leave(self.nested);
   }
   static void end_wait(sync_waiter& t) noexcept {
     t.object.end_wait(t);

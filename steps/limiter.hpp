@@ -68,6 +68,10 @@ class Limiter final : public ISync {
   void on_timer(detail::sync_waiter& waiter) noexcept override { throttle_.on_timer(waiter); }
   void end_wait(detail::sync_waiter& waiter) noexcept override { throttle_.end_wait(waiter); }
   void leave(bool nested) noexcept override { mutex_.leave(nested); }
+  void give_back(detail::sync_waiter& waiter, bool nested) noexcept override {
+    if (waiter.stage != for_place) throttle_.give_back(waiter, nested);
+    mutex_.leave(nested);
+  }
   bool withdraw(detail::sync_waiter& waiter) noexcept override {
     if (waiter.stage == for_place) return mutex_.withdraw(waiter);
     if (!throttle_.withdraw(waiter)) return false;

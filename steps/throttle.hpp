@@ -26,6 +26,7 @@ namespace steps::inline v0_1 {
 ///             limit. The next period follows at once if a flow enters or waits in it, else it begins with an entry.
 /// Order       first come, first served.
 /// Recursion   each entry counts, also of a flow that is inside.
+/// Cancel      a flow that ends when it has just been let in has not entered: within the period, the next flow does.
 /// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync(). Without `max_queue`, or with
 ///             `unlimited`, the queue has no limit: FTN12's null.
 /// Timers      on the loops of the flows that wait: one for waiting flows that have come one after the other from one
@@ -78,6 +79,19 @@ class Throttle final : public ISync {
     const std::lock_guard lock(lock_);
     return waiting_.remove(waiter);
   }
+  /// The entry is the next flow's, unless its period is over. The end of a period tells which one it is: each ends
+  /// later than the one before, if flows ever wait.
+  void give_back(detail::sync_waiter& waiter, bool) noexcept override {
+    const auto now = waiter.core->now();
+    detail::sync_waiter* next = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      if (waiter.period_end != end_) return;
+      --count_;
+      if (now < end_) next = admit();  // else the timers begin the next period
+    }
+    if (next != nullptr) next->grant();
+  }
   std::string_view explain(entry) const noexcept override {
     return "Throttle: `max` flows have entered in this period, and `max_queue` flows wait";
   }
@@ -93,8 +107,7 @@ class Throttle final : public ISync {
       {
         const std::lock_guard lock(lock_);
         renew(now);
-        if (count_ < max_) next = waiting_.pop();
-        if (next != nullptr) ++count_;
+        next = admit();
         waits = waiting_.is_in(waiter);
         end = end_;
       }
@@ -142,6 +155,15 @@ class Throttle final : public ISync {
     const bool is_next = now - period_ < end_;
     const time_point start = is_next ? end_ : now;
     end_ = period_ > (time_point::max)() - start ? (time_point::max)() : start + period_;
+  }
+  /// Unlinks the first flow that waits, to be granted; null: there is none, or no entry is left.
+  detail::sync_waiter* admit() noexcept {
+    detail::sync_waiter* const next = count_ < max_ ? waiting_.pop() : nullptr;
+    if (next != nullptr) {
+      ++count_;
+      next->period_end = end_;
+    }
+    return next;
   }
   /// Flows that wait go first.
   entry enter(time_point now) noexcept {

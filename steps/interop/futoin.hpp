@@ -258,6 +258,9 @@ class wrapped : public ISync {
   void on_timer(::steps::detail::sync_waiter& waiter) noexcept final { object_.on_timer(waiter); }
   void end_wait(::steps::detail::sync_waiter& waiter) noexcept final { object_.end_wait(waiter); }
   void leave(bool nested) noexcept final { object_.leave(nested); }
+  void give_back(::steps::detail::sync_waiter& waiter, bool nested) noexcept final {
+    object_.give_back(waiter, nested);
+  }
   bool withdraw(::steps::detail::sync_waiter& waiter) noexcept final { return object_.withdraw(waiter); }
   std::string_view explain(entry why) const noexcept final {
     const bool is_over_rate = std::is_same_v<Object, steps::Throttle> || why == entry::over_rate;

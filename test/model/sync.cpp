@@ -93,7 +93,7 @@ struct client {
     while (!turn()) async::detail::yield_thread();
   }
   void cancel(fair_semaphore<waiter>& places) {
-    if (std::exchange(waiting, nullptr)->abandon(places)) places.leave();
+    std::exchange(waiting, nullptr)->abandon(places, [&places] { places.leave(); });
   }
   void close() {
     deliver(tool.box.close(), delivery::dropped);

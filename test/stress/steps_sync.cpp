@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "async/event_loop.hpp"
+#include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/steps.hpp"
 #include "support/scale.hpp"
@@ -308,6 +309,45 @@ TEST_CASE("flows of several loops pass a throttle, never more in a period than i
   // Periods follow each other, so the last entry is in the period that the number of entries asks for, or a later one.
   const auto [first, last] = std::minmax_element(times.begin(), times.end());
   CHECK(*last - *first >= period * static_cast<int>((times.size() - 1) / most) - period);
+}
+
+TEST_CASE("flows on a pool time out at a throttle or limiter as they are let in: none enters too early, none is lost") {
+  const std::size_t flows = testing::rounds(4000);
+  constexpr std::size_t most = 20;
+  constexpr auto period = 1ms;
+  steps::Throttle throttle(most, period);
+  steps::Limiter limiter({.concurrent = 100, .rate = most, .period = period});
+  for (steps::ISync* object : {static_cast<steps::ISync*>(&throttle), static_cast<steps::ISync*>(&limiter)}) {
+    async::threadpool pool(3);
+    std::mutex guard;
+    std::vector<std::chrono::steady_clock::time_point> times;
+    std::atomic<std::size_t> late{0};
+    std::minstd_rand random(static_cast<unsigned>(testing::seed()));
+    std::vector<async::future<void>> ends;
+    for (std::size_t i = 0; i < flows; ++i) {
+      const bool may_end = i % 2 == 0;
+      const auto limit = std::chrono::microseconds(random() % 4000);
+      ends.push_back(steps::post(pool, [&, may_end, limit](IAsyncSteps& flow) {
+        flow.add(
+            [&, may_end, limit](IAsyncSteps& asi) {
+              if (may_end) asi.setTimeout(limit);
+              asi.sync(*object, [&](IAsyncSteps&) {
+                const std::lock_guard lock(guard);
+                times.push_back(std::chrono::steady_clock::now());
+              });
+            },
+            [&](IAsyncSteps& asi, ErrorCode) {
+              ++late;
+              asi.success();
+            });
+      }));
+    }
+    for (auto& end : ends) end.get();
+    CHECK(times.size() + late == flows);
+    CHECK(times.size() >= flows / 2);
+    const auto [first, last] = std::minmax_element(times.begin(), times.end());
+    CHECK(*last - *first >= period * static_cast<int>((times.size() - 1) / most) - period);
+  }
 }
 
 TEST_CASE("flows of several loops pass a limiter: those inside, those in a period, those refused") {

@@ -37,8 +37,7 @@ struct queue_caller final : sync_waiter_base<queue_caller, async::detail::loop_c
   bool withdraw(queue_caller&) noexcept { return events.remove(*this); }
   /// The flow does not look at the queue any more.
   void leave() noexcept {
-    async::detail::event_count& all = events;
-    if (abandon(*this)) all.wake(1);
+    abandon(*this, [this] { events.wake(1); });
   }
 
   async::detail::event_count& events;

@@ -47,21 +47,18 @@ struct sync_waiter_base : async::detail::message {
     loop.release();
   }
 
-  /// The flow stops waiting, on its loop. True: it has a place, for the waiter had left the queue. Destroys the waiter,
-  /// now or when the message arrives.
-  template <class Object>
-  bool abandon(Object& object) noexcept {
+  /// The flow stops waiting, on its loop. If the waiter had left the queue, give_back() is called: the flow has a
+  /// place, and has not used it. Destroys the waiter, now or when the message arrives.
+  template <class Object, class GiveBack>
+  void abandon(Object& object, GiveBack give_back) noexcept {
     auto& self = static_cast<Waiter&>(*this);
-    if (state.get() == pending && object.withdraw(self)) {
-      Waiter::destroy(self);
-      return false;
-    }
     if (state.get() == pending) {
-      state.set(abandoned);
-    } else {
-      Waiter::destroy(self);
+      if (object.withdraw(self)) return Waiter::destroy(self);
+      give_back();
+      return state.set(abandoned);
     }
-    return true;
+    give_back();
+    Waiter::destroy(self);
   }
   /// The flow goes on, and the waiter may be queued again.
   void reset() noexcept { state.set(pending); }

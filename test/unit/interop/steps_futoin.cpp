@@ -19,6 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "async/event_loop.hpp"
+#include "async/manual_clock.hpp"
+
 namespace ri = futoin::ri;
 using futoin::ErrorCode;
 using futoin::IAsyncSteps;
@@ -194,6 +197,31 @@ TEST_CASE("a throttle takes the loop, and by default lets everybody wait") {
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(39));
   CHECK(passed == 5);
   CHECK(rejected == 4);
+}
+
+TEST_CASE("a flow that is cancelled as a throttle or limiter lets it in passes its entry on") {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  const std::chrono::milliseconds period{100};
+  ri::Throttle throttle{loop, 1, period};
+  ri::Limiter limiter(loop, {9, 9, 1, period, 9});
+  for (futoin::ISync* object : {static_cast<futoin::ISync*>(&throttle), static_cast<futoin::ISync*>(&limiter)}) {
+    order passed;
+    std::deque<ri::AsyncSteps> flows;
+    for (int i = 0; i < 3; ++i) {
+      flows.emplace_back(loop);
+      flows.back().sync(*object, [&passed, i](IAsyncSteps&) { passed.push_back(i); });
+      flows.back().execute();
+    }
+    while (loop.iterate().delay.count() == 0) {
+    }
+    CHECK(passed == order{0});
+    loop.deferred(period, [&] { flows[1].cancel(); });
+    clock.advance(period * 3 / 2);
+    while (loop.iterate().have_work) {
+    }
+    CHECK(passed == order{0, 2});
+  }
 }
 
 TEST_CASE("a limiter is made from its parameters") {
