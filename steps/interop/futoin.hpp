@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>    // for max
 #include <any>          // for any, any_cast, bad_any_cast
+#include <cassert>      // programs use it: FutoIn's iasyncsteps.hpp includes it
 #include <chrono>       // for ceil, milliseconds, seconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t

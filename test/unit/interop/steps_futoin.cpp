@@ -3,6 +3,12 @@
 // Programs written for the FutoIn C++ API, unchanged but for the include.
 #include "steps/interop/futoin.hpp"
 
+// Programs use assert without a header of their own, as those of FutoIn's README do.
+static_assert([] {
+  assert(sizeof(futoin::string) != 0);
+  return true;
+}());
+
 #include <doctest/doctest.h>
 
 #include <atomic>
