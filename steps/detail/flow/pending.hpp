@@ -123,7 +123,9 @@ struct late_report : async::detail::message {
     std::destroy_at(&report);
     async::detail::free_block(&report, sizeof(late_report));
     if (how == async::detail::delivery::on_loop) return core.unhandled(error);
-    std::fprintf(stderr, "asyncsteps: an error of a cancel handler was not reported: the loop is being destroyed\n");
+    std::fprintf(stderr,
+                 "asyncsteps: an error of a cancel handler or an onEnd function was not reported: the loop is being "
+                 "destroyed\n");
   }
 
   async::detail::loop_core& core;
@@ -214,7 +216,7 @@ ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
     auto* const report = ::new (block) late_report(*f.core, error);
     if (!f.core->push(*report)) report->deliver(*report, async::detail::delivery::dropped);
   } catch (...) {
-    std::fprintf(stderr, "asyncsteps: an error of a cancel handler could not be reported\n");
+    std::fprintf(stderr, "asyncsteps: an error of a cancel handler or an onEnd function could not be reported\n");
   }
 }
 

@@ -117,6 +117,31 @@ TEST_CASE_TEMPLATE("rule 14: an exception out of a cancel handler is an unhandle
   }
 }
 
+TEST_CASE("rule 14: a loop that ends before it reports an exception says so, and whose it may be") {
+  for (const bool at_end : {false, true}) {
+    const auto end = testing::in_child([at_end] {
+      async::event_loop loop;
+      steps::AsyncSteps flow{loop};
+      flow.add([at_end](IAsyncSteps& asi) {
+        const auto fail = [] { throw std::runtime_error("oops"); };
+        if (at_end) {
+          asi.onEnd(fail);
+        } else {
+          asi.setCancel(fail);
+        }
+        asi.waitExternal();
+      });
+      flow.execute();
+      loop.iterate();
+      flow.cancel();
+    });
+    CHECK(end.exit_code == 0);
+    CHECK(end.error ==
+          "asyncsteps: an error of a cancel handler or an onEnd function was not reported: the loop is being "
+          "destroyed\n");
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 15: the forms that do not throw raise no exception and return", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
