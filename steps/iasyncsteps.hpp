@@ -397,9 +397,9 @@ class IAsyncSteps : public detail::step {
   }
   /// Calls f() when the step has ended, in whatever way: by success, after its error handler, by a timeout or cancel().
   /// Several functions of a step are called newest first, in turn with the destructors of its stack() objects. The step
-  /// does not wait for it. An exception of f goes to on_unhandled() of the loop or pool, which ends the program by
-  /// default. In a flow with fixed memory it throws Error when
-  /// there is no room.
+  /// does not wait for it. Those of a root are called when its next execution is built or executed, or the flow is
+  /// destroyed. An exception of f goes to on_unhandled(), which ends the program by default: in a later turn of the
+  /// loop, maybe after the flow's future is ready. In a flow with fixed memory onEnd() throws Error for lack of room.
   ///
   /// Use it to give back what no destructor does. Do not use it to raise errors (setCancel() and error handlers see the
   /// step).
@@ -421,7 +421,8 @@ class IAsyncSteps : public detail::step {
     return token(detail::make_wait<typename token::block>(*this));
   }
 
-  /// Makes an object that lives as long as the step. In a flow with fixed memory it throws Error when there is no room.
+  /// Makes an object that lives as long as the step; on a root beyond its execution, until the next one is built or
+  /// executed, or the flow is destroyed. In a flow with fixed memory it throws Error when there is no room.
   template <class T, class... Args>
   T& stack(Args&&... args) {
     return detail::make_object<T>(*this, std::forward<Args>(args)...);

@@ -145,6 +145,53 @@ TEST_CASE_TEMPLATE("an exception of a function of onEnd() is an unhandled error,
   CHECK(b.unhandled == lines{"thrown"});
 }
 
+TEST_CASE_TEMPLATE("a flow's future is ready before on_unhandled() gets the exception of a function of onEnd()", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.onEnd([] { throw std::runtime_error("thrown"); }); });
+  const async::future<void> end = flow.promise();
+  bool was_ready = false;
+  b.loop.on_unhandled([&](std::exception_ptr) { was_ready = end.is_ready(); });
+  b.drain();
+  CHECK(was_ready);
+}
+
+TEST_CASE_TEMPLATE("rule 10: onEnd() and stack() of a root end when the next execution is built, or with the flow",
+                   Flow, STEPS_FLOWS) {
+  enum class at { build, execute, end };
+  for (const at when : {at::build, at::execute, at::end}) {
+    for (const bool cancels : {false, true}) {
+      CAPTURE(static_cast<int>(when));
+      CAPTURE(cancels);
+      bench b;
+      lines seen;
+      auto flow = std::make_unique<Flow>(b.loop);
+      flow->onEnd([&] { seen.push_back("function"); });
+      flow->template stack<noted>(seen, "object");
+      flow->add([cancels](IAsyncSteps& asi) {
+        if (cancels) asi.waitExternal();
+      });
+      flow->execute();
+      b.drain();
+      if (cancels) flow->cancel();
+      CHECK(bool(*flow));
+      CHECK(seen.empty());
+      switch (when) {
+        case at::build:
+          flow->add([](IAsyncSteps&) {});
+          break;
+        case at::execute:
+          flow->execute();
+          break;
+        case at::end:
+          flow.reset();
+      }
+      CHECK(seen == lines{"object", "function"});
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("a function of onEnd() cancels or destroys its flow", Flow, STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     bench b;
