@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>      // for uint64_t
 #include <memory>       // for shared_ptr
 #include <string>       // for string
 #include <string_view>  // for string_view
 #include <utility>      // for move
 
-#include "steps/errors.hpp"                       // for errors
-#include "steps/iasyncsteps.hpp"                  // for IAsyncSteps
-#include "steps/interop/detail/abort_scope.hpp"   // for on_abort
-#include "steps/interop/detail/nats/bridge.hpp"   // for bridge
-#include "steps/interop/detail/nats/message.hpp"  // for parcel
+#include "steps/errors.hpp"                          // for errors
+#include "steps/iasyncsteps.hpp"                     // for IAsyncSteps
+#include "steps/interop/detail/abort_scope.hpp"      // for on_abort
+#include "steps/interop/detail/nats/bridge.hpp"      // for bridge
+#include "steps/interop/detail/nats/call_table.hpp"  // for call_table
+#include "steps/interop/detail/nats/message.hpp"     // for parcel
 
 namespace steps::inline v0_1::interop::nats::detail {
 
@@ -25,12 +27,13 @@ inline bool is_subject(std::string_view text) noexcept {
 /// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
 inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel p) {
   if (!is_subject(p.subject)) asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty and has no blanks");
-  const auto [number, in_flight] = to->calls().begin(asi.completion<std::string>());
+  const call_table::begun made = to->calls().begin(asi.completion<std::string>());
+  const std::uint64_t number = made.number;
   if (number == 0) asi.error(steps::errors::Stopped, "the bus has ended");
   try {
-    steps::detail::on_abort(asi, [to, number = number] { to->calls().take(number); });
+    steps::detail::on_abort(asi, [to, number] { to->calls().take(number); });
     p.call = number;
-    to->send(std::move(p), in_flight <= bridge::few);
+    to->send(std::move(p), made.in_flight <= bridge::few);
   } catch (...) {
     to->calls().take(number);
     throw;
