@@ -226,8 +226,8 @@ function(choose_library target source)
 endfunction()
 
 # Sets `result` to whether a test may share a translation unit with others of its layer: it defines no macros, stands in
-# for no function of the system, ends the conditions around its includes before its code, and nothing sets its target's
-# flags.
+# for no function of the system, ends the conditions around its includes before its code, nothing sets its target's
+# flags, and it does not depend on whether the program's blocks are in slabs (alloc_counter.hpp).
 function(can_be_grouped layer name source result)
   file(STRINGS ${source} own REGEX "^ *# *(define|undef) |support/(futex_calls|thread_failure)\\.hpp")
   head_of(${source} head)
@@ -235,7 +235,7 @@ function(can_be_grouped layer name source result)
   string(REGEX MATCHALL "\n#endif" ended "${head}")
   list(LENGTH begun begun)
   list(LENGTH ended ended)
-  if(layer MATCHES "^(unit|stress)$" AND NOT own AND begun EQUAL ended AND NOT name MATCHES "^unit\\.(dropin_|waiting_stack$|interop_asio$|interop_binary|interop_nats_|interop_pplx$|steps_futoin$)|^stress\\.nats_")
+  if(layer MATCHES "^(unit|stress)$" AND NOT own AND begun EQUAL ended AND NOT name MATCHES "^unit\\.(block_trim$|dropin_|steps_memory$|waiting_stack$|interop_asio$|interop_binary|interop_nats_|interop_pplx$|steps_futoin$)|^stress\\.nats_")
     set(${result} ON PARENT_SCOPE)
   else()
     set(${result} OFF PARENT_SCOPE)
