@@ -55,6 +55,7 @@ endfunction()
 # Tests that are not built for Windows, and why.
 set(asyncsteps_not_on_windows
     "stress.fork: calls fork()"
+    "stress.neighbours: makes processes with fork()"
     "stress.queue: takes more than ten minutes on Wine"
     "unit.event_loop_end: ends copies of itself, made with fork()"
     "unit.fork: calls fork()"
