@@ -37,7 +37,7 @@ class queue_deadline {
 
 /// Spins for a few microseconds. False: it is time to sleep.
 template <class Hint>
-bool is_worth_another_try(const queue_deadline* until, Hint hint) {
+[[gnu::noinline, gnu::cold]] bool is_worth_another_try(const queue_deadline* until, Hint hint) {
   if constexpr (!under_model) {
     return spin_before_sleep(16, [&]() noexcept { return hint() || (until != nullptr && until->has_passed()); });
   }

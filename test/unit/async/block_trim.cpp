@@ -33,10 +33,10 @@ void free_all(const std::vector<void*>& made, std::size_t size) {
   for (void* const block : made) free_block(block, size);
 }
 /// In another thread, which keeps none.
-void free_elsewhere(const std::vector<void*>& made, std::size_t size) {
+[[maybe_unused]] void free_elsewhere(const std::vector<void*>& made, std::size_t size) {
   std::thread([&] { free_all(made, size); }).join();
 }
-std::set<std::uintptr_t> pages_of(const std::vector<void*>& made) {
+[[maybe_unused]] std::set<std::uintptr_t> pages_of(const std::vector<void*>& made) {
   std::set<std::uintptr_t> pages;
   for (void* const block : made) pages.insert(reinterpret_cast<std::uintptr_t>(block) / span::page);
   return pages;

@@ -81,7 +81,7 @@ TEST_CASE("blocking_pool: a thousand calls of 50 ms end together with as many th
   const bool is_slow = testing::sanitized || testing::emulated();
   const std::size_t calls = is_slow ? 200 : 1'000;
   const auto slack = is_slow ? 3'000ms : 450ms;
-  const auto best_time = [calls](std::size_t limit) {
+  const auto best_time = [&](std::size_t limit) {
     auto best = std::chrono::steady_clock::duration::max();
     for (int round = 0; round < 3; ++round) {
       blocking_pool pool({.max_threads = limit, .idle_time = 10ms});
