@@ -85,6 +85,10 @@ natsConnection* connect(const char* url, bool is_asap) {
 class server {
  public:
   server(const std::string& subject, const std::string& url) : process_(::fork()) {
+    if (process_ < 0) {
+      std::perror("fork");
+      std::exit(1);
+    }
     if (process_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::execl("/proc/self/exe", "nats_calls", "--serve", subject.c_str(), url.c_str(), nullptr);

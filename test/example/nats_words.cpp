@@ -108,7 +108,7 @@ struct workers {
         ::execl("/proc/self/exe", "nats_words", "--work", url.c_str(), nullptr);
         ::_exit(127);
       }
-      ids.push_back(made);
+      if (made > 0) ids.push_back(made);
     }
   }
   workers(const workers&) = delete;

@@ -140,12 +140,14 @@ class process {
   ~process() { kill(); }
   void start() {
     id_ = ::fork();
+    REQUIRE(id_ >= 0);
     if (id_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::execl("/proc/self/exe", "worker", "--test-case=a worker process", nullptr);
     ::_exit(127);
   }
   void kill() {
+    if (id_ < 0) return;  // all processes would be meant
     ::kill(id_, SIGKILL);
     ::waitpid(id_, nullptr, 0);
   }

@@ -46,7 +46,7 @@ class neighbours {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) static_cast<void>(::getppid());
       }
-      all_.push_back(process);
+      if (process > 0) all_.push_back(process);  // else there is one fewer
     }
   }
   neighbours(const neighbours&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+
 namespace async::inline v0_1::detail {
 
 /// The driver of every thread that runs tasks of a pool: one turn after the other until it is done.
