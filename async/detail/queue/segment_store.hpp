@@ -251,10 +251,11 @@ class segment_store {
   static bool reusable(Segment& s) noexcept {
     if (s.clean.get()) return true;
     const unsigned phase = s.phase.get();
-    for (std::uint32_t i = 0; i < Segment::slot_count; i = Segment::after(i)) {
+    for (auto& line : s.lines) {
+      unsigned others = 0;
       // [G1] acquire, pairs with [Q6] of queue_core.hpp: the last thread in the slot has left it
-      const unsigned state = s.state(i).load(std::memory_order_acquire);
-      if ((state & 5) != (4 | phase)) return false;
+      for (auto& state : line.states) others |= state.load(std::memory_order_acquire) ^ (4U | phase);
+      if ((others & 5) != 0) return false;
     }
     s.phase.set(phase ^ 1);
     s.clean.set(true);

@@ -36,12 +36,13 @@ inline void run_cancel_handlers(flow& f, const step& owner) noexcept { run_cance
 
 void hand_back_or_release(flow& f) noexcept;
 
-/// Gives back the flow's place in its loop: its results, its entry in the list of waiting flows, and the place that is
-/// reserved in the ready queue.
+/// Gives back the flow's place in its loop: its results, its entry in the list of waiting flows, the place that is
+/// reserved in the ready queue, and its spare chunk.
 inline void withdraw_from_loop(flow& f) noexcept {
   ASYNCSTEPS_TRACE_INSTANT(flow_end, ending(f.current_verdict()), async::detail::trace_id(&f));
   clear_results(f);
   unlist(f);
+  drop_spare_chunk(f);
   if (f.remove_place()) f.core->ready().unreserve(1);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include "steps/detail/flow/arena.hpp"       // for drop_spare_chunk
 #include "steps/detail/flow/flow.hpp"        // for flow
 #include "steps/detail/flow/flow_state.hpp"  // for verdict
 
@@ -30,6 +31,7 @@ inline void unlist(flow& f) noexcept {
 /// The step waits for an event. The flow stays in the list until its end, although it is woken.
 inline void suspend(flow& f) noexcept {
   f.suspend();
+  drop_spare_chunk(f);
   if (f.list_prev == nullptr && f.root.parent_ == nullptr) enlist(f);
 }
 

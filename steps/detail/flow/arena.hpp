@@ -57,6 +57,16 @@ inline bool has_few_chunks(const flow& f) noexcept {
 /// with fixed memory.
 void* grow(flow& f, std::size_t size);
 
+/// Whether the newest chunk is spare: empty, and kept for the next record that does not fit. So a loop whose sub-steps
+/// need a chunk allocates none in each iteration.
+inline bool has_spare_chunk(const flow& f) noexcept { return f.chunks != nullptr && f.chunks->older_end == f.end; }
+void free_newest_chunk(flow& f) noexcept;
+/// Frees the spare chunk, if there is one: a flow that waits, or has ended, keeps none.
+inline void drop_spare_chunk(flow& f) noexcept {
+  if (f.chunks != nullptr && has_spare_chunk(f)) [[unlikely]]
+    free_newest_chunk(f);
+}
+
 /// Memory for a record; size is a multiple of granule.
 inline void* allocate(flow& f, std::size_t size) {
   std::byte* const start = f.top;
@@ -68,7 +78,7 @@ inline void* allocate(flow& f, std::size_t size) {
 
 void shrink(flow& f, const std::byte* top) noexcept;
 
-/// Releases the arena behind `top`.
+/// Releases the arena behind `top`; one chunk may become spare.
 inline void set_top(flow& f, std::byte* top) noexcept {
   f.top = top;
   if (f.chunks != nullptr) [[unlikely]]
@@ -198,29 +208,43 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 #if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void free_newest_chunk(flow& f) noexcept {
+  chunk* const c = f.chunks;
+  f.chunks = c->older;
+  async::detail::free_block(c, c->size);
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {
   if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
-  const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
-  const std::size_t bytes = (std::max)(round_up(chunk_head + size + jump_size, async::detail::cache_line), least);
-  std::byte* const memory = static_cast<std::byte*>(async::detail::allocate_block(bytes));
-  f.chunks = ::new (memory) chunk{f.chunks, f.end, bytes};
+  const std::size_t needed = chunk_head + size + jump_size;
+  if (has_spare_chunk(f) && f.chunks->size < needed) free_newest_chunk(f);
+  if (!has_spare_chunk(f)) {
+    const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
+    const std::size_t bytes = (std::max)(round_up(needed, async::detail::cache_line), least);
+    f.chunks = ::new (async::detail::allocate_block(bytes)) chunk{f.chunks, f.end, bytes};
+  }
+  auto* const memory = reinterpret_cast<std::byte*>(f.chunks);
   std::byte* const start = memory + chunk_head;
   ::new (f.top)
       jump{{static_cast<std::uint32_t>(jump_size), record_flag::is_jump, 0}, reinterpret_cast<record*>(start)};
-  f.end = memory + bytes - jump_size;
+  f.end = memory + f.chunks->size - jump_size;
   f.top = start + size;
   return start;
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void shrink(flow& f, const std::byte* top) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(top);
-  while (f.chunks != nullptr) {
-    chunk* const c = f.chunks;
-    const auto start = reinterpret_cast<std::uintptr_t>(c);
-    if (at - start < c->size) return;
-    f.chunks = c->older;
-    f.end = c->older_end;
-    async::detail::free_block(c, c->size);
+  const auto is_in = [at](const chunk* c) noexcept {  // the oldest records lie in no chunk
+    return c == nullptr || at - reinterpret_cast<std::uintptr_t>(c) < c->size;
+  };
+  if (has_spare_chunk(f)) {
+    if (is_in(f.chunks->older)) return;
+    free_newest_chunk(f);
+  }
+  while (!is_in(f.chunks)) {
+    f.end = f.chunks->older_end;
+    if (is_in(f.chunks->older)) return;
+    free_newest_chunk(f);
   }
 }
 

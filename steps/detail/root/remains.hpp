@@ -19,6 +19,7 @@ inline void clear_remains(flow& f) noexcept {
     leave_root_scopes(f);
   f.clear_remains();
   set_top(f, f.root.sub_end_ = arena_of(f));
+  drop_spare_chunk(f);
 }
 /// The same before the next execution is built. False, and the mistake is known: called by the destructor of such an
 /// object.
