@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -108,13 +109,20 @@ class disturbance {
   std::thread thread_;
 };
 
+/// Compares programs on a pool: several at a time, beside tasks; or each turn on another worker.
 template <class Flow>
-void compare_on_pool(std::size_t trees) {
+void compare_on_pool(std::size_t trees, bool moves_always = false) {
   async::threadpool pool(2), outside(1);
-  const disturbance others(pool);
+  std::optional<disturbance> others;
+  std::optional<eviction> moves_each;
+  moves_always ? static_cast<void>(moves_each.emplace(pool)) : static_cast<void>(others.emplace(pool));
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::size_t> compared{0}, wrong{0}, with_race{0}, with_semaphore{0};
-  testing::run_threads(4, [&](std::size_t) {
+  const auto play = [&](const tree& program) {
+    return moves_always ? player<Flow, steps::Mutex, on_pool>(program, pool, outside, *moves_each).run()
+                        : player<Flow, steps::Mutex, on_pool>(program, pool, outside).run();
+  };
+  testing::run_threads(moves_always ? 1 : 4, [&](std::size_t) {
     for (std::uint64_t n = next++; n < trees && wrong == 0; n = next++) {
       const std::uint64_t seed = testing::seed() + n;
       tree program = random_tree(seed);
@@ -124,7 +132,7 @@ void compare_on_pool(std::size_t trees) {
       const history log = normalized(interpreter.run());
       if (interpreter.result() != reference::verdict::exact || has_stuck(log)) continue;
       const history wanted = by_flow(log);
-      const history got = by_flow(normalized(player<Flow, steps::Mutex, on_pool>(program, pool, outside).run()));
+      const history got = by_flow(normalized(play(program)));
       ++compared;
       if (untimed::has(program.steps, [](const node& of) { return of.what == kind::race && of.sub.size() > 1; }))
         ++with_race;
@@ -139,7 +147,10 @@ void compare_on_pool(std::size_t trees) {
   CHECK(compared > trees / 2);
   CHECK(with_race > trees / 20);
   CHECK(with_semaphore > trees / 20);
-  std::printf("count: %zu step programs compared on a pool\n", compared.load());
+  const auto moves = pool.stats().moves;
+  CHECK(moves > (moves_always ? compared / 3 : 0));
+  std::printf("count: %zu step programs compared on a pool\ncount: %llu moves of their flows to another worker\n",
+              compared.load(), static_cast<unsigned long long>(moves));
 }
 
 }  // namespace
@@ -151,6 +162,9 @@ TEST_CASE("NitroSteps that may allocate runs random programs as the rules say") 
 }
 TEST_CASE("AsyncSteps runs random programs on a pool as the rules say") {
   compare_on_pool<steps::AsyncSteps>(testing::rounds(60'000));
+}
+TEST_CASE("AsyncSteps runs random programs as the rules say when each turn is on another worker") {
+  compare_on_pool<steps::AsyncSteps>(testing::rounds(25'000), true);
 }
 TEST_CASE("NitroSteps runs random programs on a pool as the rules say") {
   compare_on_pool<nitro>(testing::rounds(15'000));

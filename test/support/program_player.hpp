@@ -8,6 +8,7 @@
 #include <future>       // for future_status, promise
 #include <mutex>        // for lock_guard, mutex
 #include <string>       // for string, to_string
+#include <thread>       // for yield
 #include <type_traits>  // for is_void_v
 #include <utility>      // for move
 #include <vector>       // for vector
@@ -59,11 +60,46 @@ class virtual_time {
     }
   }
   void finish() {}
+  void stepped() {}
 
  private:
   async::manual_clock clock_;
   const async::manual_clock::time_point start_ = clock_.now();
   async::event_loop loop_{clock_};
+};
+
+/// Makes the flows of a pool of two workers go on on the other worker after each turn. A step queues a task behind its
+/// turn, which keeps the worker until the next step has been played; meanwhile the other worker, which such a task has
+/// kept until then, goes on with the flow.
+class eviction {
+ public:
+  explicit eviction(async::threadpool& pool) : pool_(pool) {}
+  eviction(const eviction&) = delete;
+  eviction& operator=(const eviction&) = delete;
+  ~eviction() {
+    while (open_ != 0) std::this_thread::yield();
+  }
+
+  /// By a step.
+  void step() {
+    ++open_;
+    pool_.execute([this, mine = ++steps_] {
+      for (int before = begun_; before < mine && !begun_.compare_exchange_weak(before, mine);) {
+      }
+      const auto until = std::chrono::steady_clock::now() + longest;
+      while (begun_ == mine && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      --open_;
+    });
+  }
+  /// After the last step.
+  void end() { begun_ = ++steps_; }
+
+ private:
+  static constexpr std::chrono::milliseconds longest{2};
+  async::threadpool& pool_;
+  std::atomic<int> steps_{0};
+  std::atomic<int> begun_{0};  // the latest of the tasks that have begun
+  std::atomic<int> open_{0};
 };
 
 /// Plays a program on a pool, in real time. All delays are short, so the program must not depend on them.
@@ -73,6 +109,10 @@ class on_pool {
 
   /// `outside` is another pool, whose threads end some of the waits.
   on_pool(async::threadpool& pool, async::threadpool& outside) : pool_(pool), outside_(outside) {}
+  /// Each turn of a flow on another worker.
+  on_pool(async::threadpool& pool, async::threadpool& outside, eviction& moves) : on_pool(pool, outside) {
+    moves_ = &moves;
+  }
 
   async::threadpool& home() { return pool_; }
   int tick() const { return 0; }
@@ -95,11 +135,18 @@ class on_pool {
   void drive(IsOver, Stuck stuck) {
     if (over_.get_future().wait_for(std::chrono::minutes(1)) != std::future_status::ready) stuck();
   }
-  void finish() { over_.set_value(); }
+  void finish() {
+    if (moves_ != nullptr) moves_->end();
+    over_.set_value();
+  }
+  void stepped() {
+    if (moves_ != nullptr) moves_->step();
+  }
 
  private:
   async::threadpool& pool_;
   async::threadpool& outside_;
+  eviction* moves_ = nullptr;
   std::promise<void> over_;
 };
 
@@ -155,6 +202,7 @@ class player {
   void write(const std::string& branch, std::string what) {
     const std::lock_guard lock(mutex_);
     log_.push_back({place_.tick(), branch, std::move(what)});
+    place_.stepped();
   }
 
   void finish() {
