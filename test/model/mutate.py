@@ -47,7 +47,7 @@ class Mutant:
         comments = source.comments_of_statement(line, source.line_of(end))
         tags = TAG.findall(comments)
         self.name = f"{source.path}:{line + 1}: {what}" + (f" [{tags[0]}]" if tags else "")
-        self.explained = "not modelled:" in comments
+        self.explained = "not modelled:" in re.sub(r"\s*//\s*", " ", comments)  # which may break the line there
 
     def apply(self, text):
         return text[: self.start] + self.text + text[self.end :]

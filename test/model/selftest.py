@@ -63,10 +63,13 @@ class Mutation(unittest.TestCase):
         self.assertIn("async/a.hpp:5: load acquire -> relaxed [Q1]: survived", said)
 
     def test_a_survivor_can_be_explained_at_its_tag(self):
-        header = HEADER.replace("pairs with [Q2]", "pairs with [Q2]; not modelled: the reason")
-        bad, said = self.fates("b.seen == memory_order_acq_rel", header)
-        self.assertEqual(bad, 0)
-        self.assertEqual(said[-1], "3 mutants, 2 killed, 1 explained, 0 survived")
+        load = "  return word.load(memory_order_acquire);"
+        tag = "// [Q1] acquire, pairs with [Q2]"
+        for statement in (f"{load}  {tag}; not modelled: the reason", f"  {tag}; not\n  // modelled: the reason\n{load}"):
+            header = HEADER.replace(f"{load}  {tag}", statement)
+            bad, said = self.fates("b.seen == memory_order_acq_rel", header)
+            self.assertEqual(bad, 0)
+            self.assertEqual(said[-1], "3 mutants, 2 killed, 1 explained, 0 survived")
 
     def test_a_model_that_fails_without_a_mutation_kills_nothing(self):
         bad, said = self.fates("false")
