@@ -51,8 +51,9 @@ class queue_wait_state {
   /// False: the coroutine has been destroyed, and the caller frees the block.
   bool claim() noexcept {
     std::uint32_t expected = notified;
-    // [QW4] acq_rel, pairs with [QW5]: releases the block, or receives it
-    return word_.compare_exchange_strong(expected, arming, std::memory_order_acq_rel, std::memory_order_acquire);
+    // [QW4] release, pairs with [QW5]: releases the block, which the caller has from the notifier. Acquire on failure,
+    // pairs with [QW5]: receives it
+    return word_.compare_exchange_strong(expected, arming, std::memory_order_release, std::memory_order_acquire);
   }
   /// True: the block has been claimed, and the caller frees it.
   bool abandon() noexcept {
