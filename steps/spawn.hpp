@@ -22,6 +22,18 @@ namespace steps::inline v0_1 {
 
 namespace detail {
 
+template <class F>
+struct check_body {
+  static constexpr bool ok = std::is_invocable_v<F&, IAsyncSteps&>;
+  static_assert(ok, "the body of a flow is called as body(IAsyncSteps&)");
+  static_assert(returns_nothing<F, IAsyncSteps&>(),
+                "the body of a flow returns void: the result is that of asi.success(...); a coroutine is made a body "
+                "by co()");
+};
+/// True, or a compile-time message, for the body of post().
+template <class F>
+inline constexpr bool is_body = check_body<F>::ok;
+
 /// A flow of one step that waits for the thread that makes and starts it; then its result.
 template <class T, class F>
 class owned_flow : public flow_result<T>, async::detail::message {
@@ -205,9 +217,7 @@ class flow_for_loop final : public owned_flow<T, F> {
 /// Memory      recycled blocks: one for the body and the future, and one for the flow when it starts.
 template <class T = void, class F>
 async::future<T> post(async::threadpool& pool, F&& body) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
-                "the body of a flow is called as body(IAsyncSteps&)");
-  static_assert(detail::is_future_type<T>);
+  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
   using state = detail::posted_flow<T, std::decay_t<F>>;
   auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body));
   return async::detail::future_access::make<T>(async::detail::submitted(made));
@@ -217,9 +227,7 @@ async::future<T> post(async::threadpool& pool, F&& body) {
 /// after other tasks and flows of the pool, as async::priority says. Calls by await(pool, f) are of normal priority.
 template <class T = void, class F>
 async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
-                "the body of a flow is called as body(IAsyncSteps&)");
-  static_assert(detail::is_future_type<T>);
+  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
   if (wanted == async::priority::normal) return post<T>(pool, std::forward<F>(body));
   using state = detail::posted_flow<T, std::decay_t<F>, detail::ranked>;
   auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), detail::ranked{wanted});
@@ -245,9 +253,7 @@ async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body)
 ///             it starts.
 template <class T = void, class F>
 async::future<T> post(async::event_loop& loop, F&& body) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&>,
-                "the body of a flow is called as body(IAsyncSteps&)");
-  static_assert(detail::is_future_type<T>);
+  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
   using state = detail::flow_for_loop<T, std::decay_t<F>>;
   auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
   const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };

@@ -139,6 +139,16 @@ constexpr decltype(auto) hand_over(T& value) noexcept {
   }
 }
 
+/// False when F is called with A and returns something, which would be lost.
+template <class F, class... A>
+constexpr bool returns_nothing() noexcept {
+  if constexpr (std::is_invocable_v<F&, A...>) {
+    return std::is_void_v<std::invoke_result_t<F&, A...>>;
+  } else {
+    return true;
+  }
+}
+
 template <class F, class List, class... Fixed>
 struct check_results;
 template <class F, class... Fixed>
@@ -163,16 +173,10 @@ struct check_results<F, type_list<P...>, Fixed...> {
                 "a step takes results by value, T&& or const T&, not by T&: they belong to nobody else");
   static_assert((is_storable_parameter<P> && ...),
                 "a text passed to success() arrives as std::string: take std::string, not a pointer to characters");
-  static constexpr bool callable = std::is_invocable_v<F&, IAsyncSteps&, Fixed..., P...>;
-  static_assert(callable, "a step function is called as f(IAsyncSteps&, results...)");
-  static constexpr bool returns_nothing = [] {
-    if constexpr (callable) {
-      return std::is_void_v<std::invoke_result_t<F&, IAsyncSteps&, Fixed..., P...>>;
-    } else {
-      return true;
-    }
-  }();
-  static_assert(returns_nothing, "a step function returns void: hand results to the next step with asi.success(...)");
+  static_assert(std::is_invocable_v<F&, IAsyncSteps&, Fixed..., P...>,
+                "a step function is called as f(IAsyncSteps&, results...)");
+  static_assert(returns_nothing<F, IAsyncSteps&, Fixed..., P...>(),
+                "a step function returns void: hand results to the next step with asi.success(...)");
   static constexpr bool ok = true;
 };
 
@@ -227,15 +231,8 @@ template <class E>
 struct check_handler {
   static_assert(std::is_invocable_v<E&, IAsyncSteps&, ErrorCode>,
                 "an error handler is called as f(IAsyncSteps&, steps::ErrorCode)");
-  static_assert(
-      [] {
-        if constexpr (std::is_invocable_v<E&, IAsyncSteps&, ErrorCode>) {
-          return std::is_void_v<std::invoke_result_t<E&, IAsyncSteps&, ErrorCode>>;
-        } else {
-          return true;
-        }
-      }(),
-      "an error handler returns void: recover with asi.success(...), replace the error with asi.error(...)");
+  static_assert(returns_nothing<E, IAsyncSteps&, ErrorCode>(),
+                "an error handler returns void: recover with asi.success(...), replace the error with asi.error(...)");
   static constexpr bool ok = true;
 };
 template <class E>

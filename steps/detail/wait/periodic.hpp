@@ -110,6 +110,8 @@ struct check_round {
   static_assert(ok,
                 "the function of every() is called as f(IAsyncSteps&) or f(IAsyncSteps&, const steps::Tick&): it gets "
                 "no results");
+  static_assert(returns_nothing<F, IAsyncSteps&>() && returns_nothing<F, IAsyncSteps&, const Tick&>(),
+                "the function of every() returns void: a round passes no results on");
 };
 template <class F>
 inline constexpr bool is_round = check_round<F>::ok;

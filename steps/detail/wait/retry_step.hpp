@@ -128,6 +128,8 @@ struct check_attempt {
   static_assert(ok,
                 "the function of retry() is called as f(IAsyncSteps&) or f(IAsyncSteps&, std::size_t attempt): it gets "
                 "no results");
+  static_assert(returns_nothing<F, IAsyncSteps&>() && returns_nothing<F, IAsyncSteps&, std::size_t>(),
+                "the function of retry() returns void: hand results to the next step with asi.success(...)");
   static_assert([] {
     if constexpr (!std::is_same_v<E, no_handler>) return is_error_handler<E>;
     return true;
