@@ -106,15 +106,17 @@ class future : public detail::future_base<T> {
   /// result. f gets the ready future as an rvalue, so that it sees values and exceptions.
   ///
   /// If f returns a future, then() returns a future of that one's result. An exception of f goes to the returned
-  /// future. f must not block for long. A chain of any length needs neither stack nor threads. This future is not valid
-  /// after the call. Throws std::bad_alloc, what copying f throws, and std::future_error (no_state).
+  /// future. f must not block for long. A chain of any length needs neither stack nor threads; an f that sets the next
+  /// promise itself takes stack for each. This future is not valid after the call. Throws std::bad_alloc, what copying
+  /// f throws, and std::future_error (no_state).
   template <class F>
   auto then(F&& f) && {
     return base::template continue_with<future>(base::no_pool, std::move(*this), std::forward<F>(f));
   }
   /// The same, with f as a task of the pool, a threadpool or a blocking_pool. If the pool refuses the task, the
   /// returned future is broken: dropped_call, which tells why (stopped, queue_full), or a plain broken promise for lack
-  /// of memory or threads. The pool must live until the returned future is ready.
+  /// of memory or threads. The pool must live until the returned future is ready. In a chain of then(), the end of one
+  /// call hands in the next: each pool must live until its own future is ready, also if a later one was cancelled.
   template <detail::pool_of_calls Pool, class F>
   auto then(Pool& pool, F&& f) && {
     return base::template continue_with<future>(&pool.core(), std::move(*this), std::forward<F>(f));

@@ -289,7 +289,8 @@ class threadpool {
   }
 
   /// The process's pool, with usable_concurrency() workers, made on first use. When static objects are destroyed it
-  /// runs what it has accepted and ends its threads. A task posted after that runs on the posting thread.
+  /// runs what it has accepted and ends its threads. A task posted after that runs on the posting thread; a flow
+  /// is cancelled, which breaks its future.
   ///
   /// In a child of fork() it is another one, made on first use there.
   static inline threadpool& shared();

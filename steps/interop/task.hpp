@@ -218,7 +218,8 @@ struct task_promise<void> final : task_promise_base {
 /// Exceptions  an exception that leaves the coroutine is thrown where it is awaited. The call throws std::bad_alloc
 ///             when there is no memory for the frame.
 /// Memory      frames of up to 512 bytes are recycled blocks. A loop may await any number of tasks that end without a
-///             wait: the stack does not grow.
+///             wait: the stack does not grow. Tasks that await each other in a chain may take stack for each level, as
+///             function calls do.
 /// Lifetime    the object owns the frame. Its destructor destroys a coroutine that has not begun, or that waits, with
 ///             the tasks that it awaits. That happens on the thread that would resume it.
 template <class T>

@@ -75,9 +75,11 @@ class result_state : public posted_job {
   task as_task() { return task(queued(*this)); }
 
   /// As submit(), for an action: does not throw, and returns the actions to run if the pool refuses the call. The pool
-  /// may end as soon as the call has been made.
-  continuation* submit_or_break() noexcept {
+  /// may end as soon as the call has been made. has_come() is called when the pool's end waits for this thread.
+  template <class Come>
+  continuation* submit_or_break(Come has_come) noexcept {
     const pool_core::stay until_the_end(*pool_);
+    has_come();
     return break_if_refused([this] { submit(); });
   }
   /// Calls submit(), which destroys the task if it refuses the call, and may throw then. Returns the actions to run.

@@ -4,12 +4,13 @@
 #include <type_traits>  // for conditional_t, invoke_result_t
 #include <utility>      // for forward, in_place, move
 
-#include "async/detail/call/call_memory.hpp"    // for stored_call
-#include "async/detail/call/call_result.hpp"    // for free_state
-#include "async/detail/call/future_access.hpp"  // for future_access, is_own_future
-#include "async/detail/call/result_state.hpp"   // for result, result_state, broken_promise
-#include "async/detail/future/result_word.hpp"  // for continuation, run_all
-#include "async/detail/pool/pool_core.hpp"      // for pool_core
+#include "async/detail/call/call_memory.hpp"     // for stored_call
+#include "async/detail/call/call_result.hpp"     // for free_state
+#include "async/detail/call/future_access.hpp"   // for future_access, is_own_future
+#include "async/detail/call/hand_over_word.hpp"  // for hand_over_word
+#include "async/detail/call/result_state.hpp"    // for result, result_state, broken_promise
+#include "async/detail/future/result_word.hpp"   // for continuation, run_all
+#include "async/detail/pool/pool_core.hpp"       // for pool_core
 
 namespace async::inline v0_1::detail {
 
@@ -70,20 +71,34 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<then_result&>(c);
     if constexpr (!is_threadpool) {
-      if (!self.word.is_taken()) {
-        return self.break_if_refused([&self] { self.elsewhere_->put(self.as_task()); });
-      }
-    } else if (self.pool() != nullptr && !self.word.is_taken()) {
-      return self.submit_or_break();
+      if (!self.word.is_taken() && self.hand_over_.begin()) return self.put_or_break();
+    } else if (self.pool() != nullptr && !self.word.is_taken() && self.hand_over_.begin()) {
+      return self.submit_or_break([&self] { self.hand_over_.end(); });
     }
     continuation* const more = self.word.take() ? self.make_now() : nullptr;
     self.release();
     return more;
   }
 
+  /// As submit_or_break(), with a blocking_crew, which does not wait for threads that are still in put().
+  continuation* put_or_break() noexcept {
+    struct under_way {
+      then_result& self;
+      ~under_way() { self.hand_over_.end(); }
+    };
+    this->add_reference();
+    continuation* const more = this->break_if_refused([this] {
+      const under_way here{*this};
+      elsewhere_->put(this->as_task());
+    });
+    this->release();
+    return more;
+  }
+
   static bool make(result_state& s) {
     then_result& self = of(s);
-    self.source_.wait_anywhere();  // it is ready, unless a task waits for this result
+    if constexpr (is_threadpool) self.hand_over_.close();  // a task makes the call, which the pool may not have yet
+    self.source_.wait_anywhere();                          // it is ready, unless a task waits for this result
     if constexpr (!unwraps) {
       self.keep([&self]() -> decltype(auto) { return self.call_(); });
       return true;
@@ -124,6 +139,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   static void drop(result_state& s) noexcept {
     then_result& self = of(s);
     const bool was_listed = self.source_.word.remove(self);
+    if (!was_listed) self.hand_over_.close();
     self.call_.drop();
     if (was_listed) self.release();  // the maker's reference; the caller has another one
   }
@@ -140,6 +156,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   result_state& source_;  // valid until call_ is made or dropped
   stored_call<F, Source> call_;
   [[no_unique_address]] std::conditional_t<is_threadpool, nothing, Pool*> elsewhere_{};
+  hand_over_word hand_over_;
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };
 
