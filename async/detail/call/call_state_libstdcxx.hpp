@@ -36,7 +36,8 @@ struct opened_state {
   friend std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept { return state.*Status; }
   friend std::atomic_flag& retrieved_flag_of(library_state& state) noexcept { return state.*Retrieved; }
 };
-template struct opened_state<&library_state::_M_result, &library_state::_M_status, &library_state::_M_retrieved>;
+// A declaration, since a file that includes this header may also import it.
+extern template struct opened_state<&library_state::_M_result, &library_state::_M_status, &library_state::_M_retrieved>;
 
 /// The result, inside the shared state.
 template <class R>
