@@ -308,7 +308,7 @@ def macro_names(project):
 
 # --- private parts of standard libraries -----------------------------------------------------------------------------
 
-CXX_FILE = re.compile(r"(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp|h|c)$")
+CXX_FILE = re.compile(r"(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp|cppm|h|c)$")
 MAY_NAME_PRIVATE_PARTS = re.compile(
     r"async/detail/call/call_state_lib(?:std)?cxx\.hpp"  # a std::future that helps when it is waited for
     r"|test/support/windows/bits/\w+\.h"  # found before libstdc++'s headers of these names, for which they define functions

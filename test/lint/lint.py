@@ -18,10 +18,10 @@ from checks import HEADER_CHECKS
 from source import Source, list_files
 
 TOP_LEVEL = {"async", "steps", "test", "benchmark", "CMakeLists.txt", "README.md", "LICENSE", "CHANGELOG.md"}
-SOURCE_FILE = re.compile(r"\.(?:hpp|cpp|c|h|py|cmake|sh|rs|go|s|toml|mod)$|(?:^|/)CMakeLists\.txt$|(?:^|/)run$|^\.ci/run$")
+SOURCE_FILE = re.compile(r"\.(?:hpp|cpp|cppm|c|h|py|cmake|sh|rs|go|s|toml|mod)$|(?:^|/)CMakeLists\.txt$|(?:^|/)run$|^\.ci/run$")
 MOST_LINES = 600
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
-FORMATTED = re.compile(r"^(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp|c|h)$")
+FORMATTED = re.compile(r"^(?:async|steps|test|benchmark)/.*\.(?:hpp|cpp|cppm|c|h)$")
 SHOWN = {"README.md", "async/README.md", "steps/README.md"}  # whose C++ is compiled
 FORMATTER = 19  # versions differ in what they print
 
