@@ -29,7 +29,7 @@ class AsyncstepsConan(ConanFile):
         self.version = self.version or ".".join(written)
 
     def export_sources(self):
-        for pattern in ("async/*.hpp", "steps/*.hpp", "CMakeLists.txt", "LICENSE"):
+        for pattern in ("async/*.hpp", "steps/*.hpp", "steps/*.h", "steps/*.cppm", "CMakeLists.txt", "LICENSE"):
             copy(self, pattern, src=self._tree(), dst=self.export_sources_folder)
 
     def layout(self):
