@@ -3,6 +3,7 @@
 # A function add_LAYER_layer() for each layer.
 include_guard()
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/import.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
 
 function(add_unit_layer)
@@ -190,16 +191,23 @@ function(add_consumer_layer)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
   set(version ${asyncsteps_VERSION})
   find_program(CONAN conan HINTS ${root}/.build/conan/bin)
-  foreach(how IN ITEMS install package pkgconfig tests subdirectory fetch single compiled conan vcpkg)
+  look_for_modules()
+  look_for_cmake_with_modules(${root}/.build/cmake/bin)
+  foreach(how IN ITEMS install package pkgconfig tests subdirectory fetch single compiled module conan vcpkg)
     if(how STREQUAL "conan" AND NOT CONAN)
       skip_layer(consumer "the recipe needs Conan 2 (pip install conan)")
+      continue()
+    endif()
+    if(how STREQUAL "module" AND NOT ASYNCSTEPS_TEST_CMAKE_WITH_MODULES)
+      skip_layer(consumer.module "${ASYNCSTEPS_TEST_NO_CMAKE_WITH_MODULES}")
       continue()
     endif()
     register_test(
       consumer.${how} consumer 300
       ${CMAKE_COMMAND} -DHOW=${how} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/consumer
       -DCXX=${CMAKE_CXX_COMPILER} -DVERSION=${version} -DCMAKE_CTEST_COMMAND=${CMAKE_CTEST_COMMAND}
-      -DCONAN=${CONAN} -DPYTHON=${Python3_EXECUTABLE} -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
+      -DCONAN=${CONAN} -DPYTHON=${Python3_EXECUTABLE} -DCLANG=${ASYNCSTEPS_TEST_CLANG_WITH_MODULES}
+      -DCMAKE_FOR_MODULES=${ASYNCSTEPS_TEST_CMAKE_WITH_MODULES} -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake)
     set_tests_properties(${ASYNCSTEPS_TEST_PREFIX}consumer.${how} PROPERTIES FIXTURES_REQUIRED asyncsteps_installed)
   endforeach()
   set_tests_properties(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Uses the library as its users do. A script: cmake -D...=... -P check.cmake, with
-#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, single, compiled, conan or vcpkg
+#   HOW      install, package, pkgconfig, tests, subdirectory, fetch, single, compiled, module, conan or vcpkg
 #   SOURCE   the source tree        WORK  a folder to work in
 #   CXX      the compiler           VERSION  of the library
 #   CONAN    the command of Conan, for HOW=conan        PYTHON  that of Python, for HOW=single
+#   CMAKE_FOR_MODULES, CLANG  a CMake that knows modules and a compiler that has them, for HOW=module
 # "install" comes first and starts from an empty folder; what it installs is moved, since an installed tree may be.
 set(prefix ${WORK}/moved)
 set(configure ${CMAKE_COMMAND} -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
@@ -48,7 +49,7 @@ if(HOW STREQUAL "install")
   execute(${CMAKE_COMMAND} --install ${WORK}/install)
   file(RENAME ${WORK}/prefix ${prefix})
   foreach(part IN ITEMS async steps)
-    file(GLOB_RECURSE wanted RELATIVE ${SOURCE} ${SOURCE}/${part}/*.hpp ${SOURCE}/${part}/*.h)
+    file(GLOB_RECURSE wanted RELATIVE ${SOURCE} ${SOURCE}/${part}/*.hpp ${SOURCE}/${part}/*.h ${SOURCE}/${part}/*.cppm)
     file(GLOB_RECURSE got RELATIVE ${prefix}/include ${prefix}/include/${part}/*)
     if(NOT wanted STREQUAL got)
       message(FATAL_ERROR "installed headers differ from those of the source tree:\n${wanted}\n${got}")
@@ -129,6 +130,17 @@ elseif(HOW STREQUAL "compiled")
   if(result EQUAL 0 OR NOT output MATCHES "compiled_with_trace_0_")
     message(FATAL_ERROR "a library with other settings links, or the linker does not name them:\n${output}")
   endif()
+elseif(HOW STREQUAL "module")
+  # Files that import the module, in projects of a newer CMake than the one that has installed the package.
+  foreach(from IN ITEMS package subdirectory)
+    set(folder ${WORK}/module_${from})
+    file(REMOVE_RECURSE ${folder})
+    execute(${CMAKE_FOR_MODULES} -G Ninja -DCMAKE_CXX_COMPILER=${CLANG} -DCMAKE_BUILD_TYPE=Debug -S
+            ${SOURCE}/test/consumer/module -B ${folder} -DHOW=${from} -DSOURCE=${SOURCE} -DVERSION=${VERSION}
+            -DCMAKE_PREFIX_PATH=${prefix})
+    execute(${CMAKE_FOR_MODULES} --build ${folder})
+    run(${folder}/consumer)
+  endforeach()
 elseif(HOW STREQUAL "conan")
   # The recipe makes a package and builds this folder's project with it; nothing is left in the user's own cache.
   set(ENV{CONAN_HOME} ${WORK}/conan)

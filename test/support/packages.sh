@@ -10,12 +10,13 @@ wants() { [[ " ${trees[*]} " == *" $1 "* ]]; }
 
 compiles() { printf '%s\n' "$1" | "${@:2}" -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1; }
 has_header() { printf '#include <%s>\n' "$1" | "$cxx" -std=c++20 -x c++ -E - >/dev/null 2>&1; }  # quicker
-cmake_is_recent() {
-  local version
-  version=$(cmake --version 2>/dev/null | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+# Whether a command is CMake 3.N or newer.
+is_cmake() {
+  local least=$2 version
+  version=$("$1" --version 2>/dev/null | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
   # shellcheck disable=SC2086
   set -- ${version:-0 0}
-  (($1 > 3 || ($1 == 3 && $2 >= 25)))
+  (($1 > 3 || ($1 == 3 && $2 >= least)))
 }
 # The first clang++ of version 16 or newer under these names.
 find_clang() {
@@ -31,6 +32,13 @@ quick_compiler() {
   local clang
   clang=$(find_clang)
   if [[ -z ${CXX:-} ]] && compiles '#include <concepts>' "$clang"; then echo "$clang"; else echo "$cxx"; fi
+}
+# The tool by which CMake finds out what files import.
+has_scan_deps() {
+  local clang version
+  clang=$(find_clang)
+  version=$("$clang" -dumpversion 2>/dev/null) || return 1
+  { command -v "clang-scan-deps-${version%%.*}" || command -v clang-scan-deps; } >/dev/null
 }
 has_nats_server() { command -v nats-server || [[ -x /usr/sbin/nats-server ]]; } >/dev/null 2>&1
 has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
@@ -83,7 +91,7 @@ look() {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 11
 #error
 #endif' "$cxx" || lacks g++ "a C++20 compiler (g++ 11 or clang 14, or newer), found through CXX"
-  cmake_is_recent || lacks cmake "CMake 3.25 or newer"
+  is_cmake cmake 25 || lacks cmake "CMake 3.25 or newer"
   command -v ninja >/dev/null || lacks ninja-build "the build tool Ninja"
   has_python || lacks python3 "Python 3.9 or newer, for the checks of the house rules"
   has_header doctest/doctest.h || lacks doctest-dev "the test framework doctest"
@@ -113,6 +121,9 @@ look() {
     command -v clang-format-19 >/dev/null ||
       lacks clang-format-19 "clang-format 19 (without it formatting is not checked)"
     command -v clang-tidy-19 >/dev/null || lacks clang-tidy-19 "clang-tidy 19 (without it the test lint.tidy is skipped)"
+    compiles '#include <concepts>' "$(find_clang)" ||
+      lacks clang-19 "clang++ 16 or newer (without it the module is not tested)"
+    has_scan_deps || lacks clang-tools-19 "clang-scan-deps (without it the module is not tested with CMake)"
   fi
   if wants clang; then
     compiles '#include <concepts>' "$(find_clang)" || lacks clang-19 "clang++ 16 or newer"
@@ -168,8 +179,11 @@ provide_packages() {
   for package in ${packages[@]+"${packages[@]}"}; do
     case $package in
       doxygen) if wants docs; then echo "test/run: can't go on without $package" >&2; exit 1; fi ;;
-      clang-19) wants quick || { echo "test/run: can't go on without $package" >&2; exit 1; } ;;
-      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | gdb | libboost-dev | libbenchmark-dev | libnats-dev | nats-server | curl | wine)  # skipped, which ctest shows
+      clang-19)
+        if wants clang || wants asan || wants fuzz; then echo "test/run: can't go on without $package" >&2; exit 1; fi
+        wants quick || [[ ${CI:-} != true ]] ||
+          { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
+      relacy-dev | valgrind | clang-format-19 | clang-tidy-19 | clang-tools-19 | gdb | libboost-dev | libbenchmark-dev | libnats-dev | nats-server | curl | wine)  # skipped, which ctest shows
         [[ ${CI:-} != true ]] || { echo "test/run: $package is missing, and with CI=true nothing is skipped" >&2; exit 1; } ;;
       *) echo "test/run: can't go on without $package" >&2; exit 1 ;;
     esac
@@ -210,4 +224,17 @@ provide_conan() {
       { rm -rf .build/conan; echo "test/run: no Conan (see .build/conan.log): the test of its recipe is skipped"; }
   fi
   has_conan || packages+=(conan)
+}
+
+# Debian 12 has CMake 3.25. The test of asyncsteps::module uses a newer one, that of the system or one of our own, and is
+# skipped without.
+provide_cmake() {
+  knows_modules() { is_cmake cmake 28 || is_cmake .build/cmake/bin/cmake 28; }
+  if [[ $may_install == yes ]] && ! knows_modules; then
+    say "installing with pip: cmake, into .build/cmake"
+    { rm -rf .build/cmake && python3 -m venv .build/cmake &&
+      .build/cmake/bin/pip install --quiet 'cmake>=3.28,<5'; } >.build/cmake.log 2>&1 </dev/null ||
+      { rm -rf .build/cmake; echo "test/run: no CMake 3.28 (see .build/cmake.log): the test of asyncsteps::module is skipped"; }
+  fi
+  knows_modules || packages+=(cmake-3.28)
 }
