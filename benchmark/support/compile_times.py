@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Measures how long files that use the library take to compile: with headers only, and as users of
-asyncsteps::compiled.
+"""Measures how long files that use the library take to compile: with headers only, as users of asyncsteps::compiled,
+and by import.
 
-usage: python3 benchmark/support/compile_times.py [--compiler CXX] [--rounds N] [--publish]
+usage: python3 benchmark/support/compile_times.py [--compiler CXX] [--clang CXX] [--rounds N] [--publish] [--import-only]
 
-Prints two tables: small programs, beside the same with std::async, at -O0 and -O2; and the inclusion of each public
-header alone. Each figure is the median of N rounds (default: 7; of a third as many for the headers) of the compiler's
-CPU time; a round compiles everything once. --publish also writes the tables to README.md and to benchmark/NOTES.md.
+Prints three tables: small programs, beside the same with std::async, at -O0 and -O2; two of them by import, with clang
+(left out where there is none); and the inclusion of each public header alone. Each figure is the median of N rounds
+(default: 7; of a third as many for the headers) of the compiler's CPU time; a round compiles everything once. --publish
+also writes the tables to README.md and to benchmark/NOTES.md; --import-only leaves out the first and the last one.
 """
 import argparse
 import os
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -65,6 +67,7 @@ int main() {
 }
 # What a row is measured with: headers only, asyncsteps::compiled.
 WAYS = {"headers only": (), "compiled": ("-DASYNCSTEPS_COMPILED",)}
+IMPORTERS = ("`pool.post()`", "a flow of three steps")
 
 
 def public_headers():
@@ -111,6 +114,46 @@ def commands_for(compiler, folder):
     return programs, headers
 
 
+def module_commands(clang, folder):
+    """Commands that make the module, as asyncsteps::module does, and (row, way, level) -> command of files that use it."""
+    module = os.path.join(folder, "asyncsteps.pcm")
+    base = [clang, "-std=c++20", "-pthread"]
+    make = [[*base, "-O2", "-DASYNCSTEPS_IMPLEMENT", "-I", ROOT, "--precompile",
+             os.path.join(ROOT, "steps", "asyncsteps.cppm"), "-o", module],
+            [*base, "-O2", "-c", module, "-o", os.path.join(folder, "module.o")]]
+    programs = {}
+    for number, row in enumerate(IMPORTERS):
+        included = PROGRAMS[row].strip()
+        imported = "import asyncsteps;\n" + re.sub(r"^#include <(?:async|steps)/.*>\n", "", included, flags=re.MULTILINE)
+        ways = {way: (included, ("-I", ROOT, *flags)) for way, flags in WAYS.items()}
+        ways["import"] = (imported, (f"-fmodule-file=asyncsteps={module}",))
+        for way, (text, flags) in ways.items():
+            path = os.path.join(folder, f"{way.split()[0]}_{number}.cpp")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            for level in ("-O0", "-O2"):
+                programs[row, way, level] = [*base, level, *flags, "-c", path, "-o", os.path.join(folder, "out.o")]
+    return make, programs
+
+
+def table_of_importers(found):
+    lines = ["| seconds to compile, clang | -O0 | -O0, compiled | -O0, import | -O2 | -O2, compiled | -O2, import |",
+             "|---|---:|---:|---:|---:|---:|---:|"]
+    for row in IMPORTERS:
+        cells = [found[row, way, level] for level in ("-O0", "-O2") for way in (*WAYS, "import")]
+        lines.append(f"| {row} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+    return lines
+
+
+def measure_importers(clang, rounds):
+    """The table, and its source with what the module itself takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        make, programs = module_commands(clang, folder)
+        once = statistics.median(sum(seconds(command) for command in make) for _ in range(rounds))
+        found = measure(programs, rounds)
+    return table_of_importers(found), f"The module itself takes {once:.1f} s, once. Medians with {machine(clang)}."
+
+
 def table_of_programs(found):
     lines = ["| seconds to compile | -O0 | -O0, compiled | -O2 | -O2, compiled |", "|---|---:|---:|---:|---:|"]
     for row in PROGRAMS:
@@ -149,8 +192,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--clang", default=shutil.which("clang++-19") or shutil.which("clang++"))
     parser.add_argument("--publish", action="store_true")
+    parser.add_argument("--import-only", action="store_true")
     chosen = parser.parse_args()
+    if chosen.clang:
+        importers, source = measure_importers(chosen.clang, chosen.rounds)
+        print("\n".join([*importers, "", source, ""]))
+        if chosen.publish:
+            publish("README.md", "compile times: import", [*importers, "", source])
+    if chosen.import_only:
+        return
     with tempfile.TemporaryDirectory() as folder:
         programs, headers = commands_for(chosen.compiler, folder)
         found = measure(programs, chosen.rounds) | measure(headers, (chosen.rounds + 2) // 3)
