@@ -57,13 +57,18 @@ struct pool {
   template <class IsWanted>
   bool park(unsigned index, bool searching, bool may_watch, IsWanted is_wanted) {
     sleepers::sleeper& place = parking_slots[index];
+    const bool watches = may_watch && watch.begin();
     all.announce(place, searching);
-    if (is_wanted()) return all.cancel(place);
-    if (!may_watch || !watch.begin()) return all.park(place);
-    const wait_clock::time_point limit = wait_clock::now() + loop_watch::interval;
-    model::pass_time(limit.time_since_epoch());
-    searching = all.park_until(place, limit);
-    watch.end();
+    if (is_wanted()) {
+      searching = all.cancel(place);
+    } else if (!watches) {
+      searching = all.park(place);
+    } else {
+      const wait_clock::time_point limit = wait_clock::now() + loop_watch::interval;
+      model::pass_time(limit.time_since_epoch());
+      searching = all.park_until(place, limit);
+    }
+    if (watches) watch.end();
     return searching;
   }
 

@@ -229,6 +229,7 @@ class pool_core {
     f();
   }
   bool has_work() const noexcept { return has_tasks() || has_loops(); }
+  bool has_work_for(const worker& w) const noexcept { return has_tasks() || has_loops_to_take(w); }
   bool has_tasks() const noexcept {
     return !injector_.empty() || any_part(0, [](const participant& p) noexcept { return !p.own.empty(); }) ||
            priorities_.has_tasks();
@@ -312,6 +313,12 @@ class pool_core {
   bool has_loops() const noexcept {
     return !backlog_.empty() || crew_.any_of(0, [](const worker& w) noexcept { return !w.ready.empty(); }) ||
            priorities_.has_loops();
+  }
+  /// The same for a worker with nothing to do, which leaves other workers what they are about to turn.
+  bool has_loops_to_take(const worker& w) const noexcept {
+    brief_look look;
+    return !backlog_.empty() || !w.ready.empty() || priorities_.has_loops() ||
+           crew_.any_of(0, [&look](const worker& other) noexcept { return look.is_left(other.ready); });
   }
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
@@ -452,6 +459,11 @@ class pool_core {
   pool_loop* steal_loop(worker& w) noexcept;
   void run_loop(worker* w, pool_loop& h) noexcept;
   void fire_timers(worker& w) noexcept;
+  /// Whether more threads are awake than `own`.
+  bool are_others_awake(std::size_t own) const noexcept {
+    return sleepers_.idle().count() + own < quiescence_.threads();
+  }
+  void begin_watch(worker& w) noexcept;
   void limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept;
   bool woke(worker& w) noexcept;
   void pass_on() noexcept;

@@ -100,11 +100,12 @@ ASYNCSTEPS_FUNCTION bool pool_core::has_loops_for(const worker& w) const noexcep
   return has_loops_at_hand(w) || priorities_.has_loops() || (idle() == 0 && has_loops());
 }
 
-/// Takes half of another worker's loops. Null: there is none.
+/// Takes half of another worker's loops. Null: there is none, or the other worker turns it at once.
 ASYNCSTEPS_FUNCTION pool_loop* pool_core::steal_loop(worker& w) noexcept {
   loop_slot* stolen = nullptr;
-  crew_.any_of(w.next_random(), [&w, &stolen](worker& victim) noexcept {
-    if (&victim == &w || victim.ready.empty()) return false;
+  brief_look look;
+  crew_.any_of(w.next_random(), [&w, &stolen, &look](worker& victim) noexcept {
+    if (&victim == &w || !look.is_left(victim.ready)) return false;
     stolen = w.ready.steal_half(victim.ready);
     return stolen != nullptr;
   });
@@ -280,20 +281,23 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   if (are_more) w.looks.hurry();
 }
 
-/// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
-/// look at timers and other workers' loops.
-ASYNCSTEPS_FUNCTION void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
-  const bool others_are_awake = sleepers_.idle().count() < quiescence_.threads();
-  w.covers = timers_.cover(others_are_awake && timers_.last_fired_by() != &w);
-  deadline = (std::min)(deadline, w.covers);
-  if (!others_are_awake) return;
+/// By a worker that is about to announce its sleep: it watches if others turn loops. From here on they wake nobody for
+/// a single loop, so that the look before the sleep does not end by one that has gone again.
+ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
+  if (!are_others_awake(1)) return;
   std::uint64_t turns = 0;
   crew_.any_of(0, [&turns](const worker& other) noexcept {
     turns += other.turns.load(std::memory_order_relaxed);  // relaxed: a figure
     return false;
   });
-  if (std::exchange(w.turns_seen, turns) == turns) return;
-  w.watches = watch_.begin();
+  if (std::exchange(w.turns_seen, turns) != turns) w.watches = watch_.begin();
+}
+
+/// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
+/// look at timers and other workers' loops.
+ASYNCSTEPS_FUNCTION void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
+  w.covers = timers_.cover(are_others_awake(0) && timers_.last_fired_by() != &w);
+  deadline = (std::min)(deadline, w.covers);
   if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
 }
 

@@ -3,7 +3,7 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t, uint64_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/atomics.hpp"  // for atomic, cpu_pause, under_model
 #include "async/detail/base/config.hpp"   // for no_sharing, ASYNCSTEPS_ASSERT
 
 namespace async::inline v0_1::detail {
@@ -168,6 +168,23 @@ class run_queue {
   alignas(no_sharing) atomic<std::uint64_t> tail_{0};  // written by the owner
   std::uint64_t limit_ = capacity;                     // owner only: there is room below this position
   alignas(no_sharing) atomic<T*> slots_[capacity];     // written by the owner
+};
+
+/// A look of workers with nothing to do at the queues of others. Two loops that wake each other lie there one at a
+/// time, for the moment until their worker turns them. Who took one would part them: each message would then go from
+/// one processor to another, at twice the time. So the look takes up to a microsecond or two, in which a single element
+/// may go. Lives for one round of looks.
+class brief_look {
+ public:
+  /// Whether something is left in the queue: more than one element, or one that has not gone meanwhile.
+  template <class T, std::uint32_t Capacity>
+  bool is_left(const run_queue<T, Capacity>& queue) noexcept {
+    for (; queue.size() == 1 && pauses_ != 0; --pauses_) cpu_pause();
+    return !queue.empty();
+  }
+
+ private:
+  unsigned pauses_ = under_model ? 1 : 48;
 };
 
 }  // namespace async::inline v0_1::detail

@@ -104,6 +104,7 @@ class pool_core::worker_role {
     pool_.put_down(worker_);
     trim_if_asked();
     worker_.flows_since = {};
+    pool_.begin_watch(worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
       pool_.limit_sleep(worker_, deadline);
@@ -144,7 +145,9 @@ class pool_core::worker_role {
     return run_loop(pool_.steal_loop(worker_));
   }
 
-  bool is_wanted() const noexcept { return pool_.has_work() || worker_.is_exit_requested() || is_trim_requested(); }
+  bool is_wanted() const noexcept {
+    return pool_.has_work_for(worker_) || worker_.is_exit_requested() || is_trim_requested();
+  }
   // relaxed, all: ordered by the sleepers' lock, else seen in time
   bool is_trim_requested() const noexcept { return worker_.trim_requested.load(std::memory_order_relaxed); }
   void trim_if_asked() noexcept {

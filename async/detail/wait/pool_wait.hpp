@@ -205,6 +205,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     blocked_.begin();
     if (home_ != nullptr) static_cast<void>(home_->pool.call_stand_in(*home_, false));
     part_.parking_slot.condition = this;
+    if (worker_ != nullptr) pool_.begin_watch(*worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
       if (worker_ != nullptr) pool_.limit_sleep(*worker_, deadline);
