@@ -457,6 +457,9 @@ class pool_core {
   loop_slot* take_from_backlog(worker& w) noexcept;
   bool has_loops_for(const worker& w) const noexcept;
   pool_loop* steal_loop(worker& w) noexcept;
+  pool_loop* relieve_another(worker& w) noexcept;
+  template <class Wanted>
+  pool_loop* steal_loop_from(worker& w, Wanted is_wanted) noexcept;
   void run_loop(worker* w, pool_loop& h) noexcept;
   void fire_timers(worker& w) noexcept;
   /// Whether more threads are awake than `own`.

@@ -18,7 +18,8 @@
 ///
 /// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue,
 /// else in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's
-/// run_queue when it has nothing else. So what a worker wakes runs next on the same worker, unless that is busy.
+/// run_queue when it has nothing else, or when that one is stuck. So what a worker wakes runs next on the same worker,
+/// unless that is busy.
 ///
 /// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
 /// goes to sleep while others turn loops watches.
@@ -100,12 +101,31 @@ ASYNCSTEPS_FUNCTION bool pool_core::has_loops_for(const worker& w) const noexcep
   return has_loops_at_hand(w) || priorities_.has_loops() || (idle() == 0 && has_loops());
 }
 
-/// Takes half of another worker's loops. Null: there is none, or the other worker turns it at once.
+/// By a worker with nothing to do: takes half of another worker's loops. Null: there is none, or the other worker turns
+/// it at once.
 ASYNCSTEPS_FUNCTION pool_loop* pool_core::steal_loop(worker& w) noexcept {
-  loop_slot* stolen = nullptr;
   brief_look look;
-  crew_.any_of(w.next_random(), [&w, &stolen, &look](worker& victim) noexcept {
-    if (&victim == &w || !look.is_left(victim.ready)) return false;
+  return steal_loop_from(w, [&look](const worker& victim) noexcept { return look.is_left(victim.ready); });
+}
+
+/// By a worker that has work: takes half of the loops of a worker that has turned none since the last such look, and so
+/// is inside a function that takes long; or of one that has far more than this one. Null: there is none.
+ASYNCSTEPS_FUNCTION pool_loop* pool_core::relieve_another(worker& w) noexcept {
+  const std::uint32_t far_more = 2 * w.ready.size() + 4;
+  return steal_loop_from(w, [far_more](worker& victim) noexcept {
+    if (victim.ready.empty()) return false;
+    const std::uint64_t turns = victim.turns.load(std::memory_order_relaxed);  // relaxed, all: figures
+    const bool is_stuck = victim.turns_at_look.load(std::memory_order_relaxed) == turns;
+    victim.turns_at_look.store(turns, std::memory_order_relaxed);
+    return is_stuck || victim.ready.size() > far_more;
+  });
+}
+
+template <class Wanted>
+pool_loop* pool_core::steal_loop_from(worker& w, Wanted is_wanted) noexcept {
+  loop_slot* stolen = nullptr;
+  crew_.any_of(w.next_random(), [&w, &stolen, &is_wanted](worker& victim) noexcept {
+    if (&victim == &w || !is_wanted(victim)) return false;
     stolen = w.ready.steal_half(victim.ready);
     return stolen != nullptr;
   });

@@ -145,8 +145,9 @@ struct worker : participant {
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
   atomic<std::uint64_t> turns{0};        // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};        // likewise: of loops whose last turn another worker ran
-  std::uint64_t turns_seen = 0;          // own thread only: turns of all workers at its last sleep
-  bool watches = false;                  // own thread only: see loop_watch
+  atomic<std::uint64_t> turns_at_look{0};               // `turns` when a worker last looked whether this one is stuck
+  std::uint64_t turns_seen = 0;                         // own thread only: turns of all workers at its last sleep
+  bool watches = false;                                 // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
   bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
   bool is_wanted = false;   // guarded by the crew's mutex: the thread is not asked to end

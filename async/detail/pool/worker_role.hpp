@@ -142,7 +142,7 @@ class pool_core::worker_role {
     if (rounds_ < worker::injector_share) return false;
     rounds_ = 0;
     trim_if_asked();
-    return run_loop(pool_.steal_loop(worker_));
+    return run_loop(pool_.relieve_another(worker_));
   }
 
   bool is_wanted() const noexcept {

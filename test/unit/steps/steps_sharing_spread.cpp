@@ -246,6 +246,34 @@ TEST_CASE("flows that a call wakes run on another worker while the call goes on"
   }
 }
 
+TEST_CASE("flows that a call wakes run on the other worker although that has a flow that never waits") {
+  for (const std::size_t count : {1U, 3U, 64U}) {
+    CAPTURE(count);
+    meeting nobody(1);
+    threadpool pool(2);
+    waiters flows(pool, count, nobody);
+    std::atomic<bool> is_over{false};
+    std::promise<void> turns;
+    auto endless = steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.add([&turns](IAsyncSteps&) { turns.set_value(); });
+      asi.loop([&is_over](IAsyncSteps& round) {
+        if (is_over) round.breakLoop();
+        round.relinquish();
+      });
+    });
+    turns.get_future().get();
+    std::promise<bool> in_time;
+    pool.execute([&] {
+      flows.end_all();
+      in_time.set_value(all_end(flows.ends));  // blocks this worker
+    });
+    CHECK(in_time.get_future().get());
+    is_over = true;
+    endless.get();
+    CHECK(nobody.met() == count);
+  }
+}
+
 TEST_CASE("a flow that hands a mutex over and one that cancels another go on beside it") {
   threadpool pool(2);
   for (int round = 0; round < 20; ++round) {
