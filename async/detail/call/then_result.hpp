@@ -97,8 +97,10 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
 
   static bool make(result_state& s) {
     then_result& self = of(s);
-    if constexpr (is_threadpool) self.hand_over_.close();  // a task makes the call, which the pool may not have yet
-    self.source_.wait_anywhere();                          // it is ready, unless a task waits for this result
+    if constexpr (is_threadpool) {
+      if (self.pool() != nullptr) self.hand_over_.close();  // a task makes the call, which the pool may not have yet
+    }
+    self.source_.wait_anywhere();  // it is ready, unless a task waits for this result
     if constexpr (!unwraps) {
       self.keep([&self]() -> decltype(auto) { return self.call_(); });
       return true;
