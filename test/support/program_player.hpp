@@ -68,9 +68,9 @@ class virtual_time {
   async::event_loop loop_{clock_};
 };
 
-/// Makes the flows of a pool of two workers go on on the other worker after each turn. A step queues a task behind its
-/// turn, which keeps the worker until the next step has been played; meanwhile the other worker, which such a task has
-/// kept until then, goes on with the flow.
+/// Makes the flows of a pool of two workers continue on the other worker after each turn. A step queues a task behind
+/// its turn, which keeps the worker until the next step has been played; meanwhile the other worker, which such a task
+/// has kept until then, goes on with the flow.
 class eviction {
  public:
   explicit eviction(async::threadpool& pool) : pool_(pool) {}

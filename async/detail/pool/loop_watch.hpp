@@ -7,9 +7,9 @@
 namespace async::inline v0_1::detail {
 
 /// Saves wake-ups for loops that wake each other: a worker that queues a single loop wakes nobody while another worker
-/// watches. The watcher sleeps for at most `interval`, then takes what it finds and what is not about to be turned
-/// (brief_look). So the loop runs next on the worker that has woken it or, if that worker is inside a function that
-/// takes long, soon on another one.
+/// watches. The watcher sleeps for at most `interval`, then takes what it finds, except a single loop that is about to
+/// be turned (brief_look). So the loop runs next on the worker that has woken it or, if that worker is inside a
+/// function that takes long, soon on another one.
 ///
 /// Why no loop is left alone: a watcher that wakes calls end() (heavy fence), then looks at all queues, as a searcher
 /// or before it sleeps again. If it goes on with a function instead, it looks, too, and wakes another worker if there

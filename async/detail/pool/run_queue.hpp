@@ -170,10 +170,10 @@ class run_queue {
   alignas(no_sharing) atomic<T*> slots_[capacity];     // written by the owner
 };
 
-/// A look of workers with nothing to do at the queues of others. Two loops that wake each other lie there one at a
-/// time, for the moment until their worker turns them. Who took one would part them: each message would then go from
-/// one processor to another, at twice the time. So the look takes up to a microsecond or two, in which a single element
-/// may go. Lives for one round of looks.
+/// How a worker with nothing to do looks at the queues of others. Two loops that wake each other are in a queue one at
+/// a time, and only until their worker turns them. A thief would part them: each message would then cross from one
+/// processor to another, at twice the cost. So the look lasts up to a microsecond or two, to see whether a single
+/// element goes. One object is for one round of looks.
 class brief_look {
  public:
   /// Whether something is left in the queue: more than one element, or one that has not gone meanwhile.

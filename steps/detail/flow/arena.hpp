@@ -63,7 +63,7 @@ inline bool has_spare_chunk(const flow& f) noexcept { return f.chunks != nullptr
 void free_newest_chunk(flow& f) noexcept;
 /// Frees the spare chunk, if there is one: a flow that waits, or has ended, keeps none.
 inline void drop_spare_chunk(flow& f) noexcept {
-  if (f.chunks != nullptr && has_spare_chunk(f)) [[unlikely]]
+  if (has_spare_chunk(f)) [[unlikely]]
     free_newest_chunk(f);
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 /// A flow with `count` records in chunks of their own.
 struct flow_with_chunks {
-  explicit flow_with_chunks(int count, std::size_t size = record_size) {
-    while (count-- != 0) add(size);
+  explicit flow_with_chunks(int count) {
+    while (count-- != 0) add();
   }
   ~flow_with_chunks() { detail::pooled_flow::give_up(f); }
 
