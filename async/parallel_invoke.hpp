@@ -19,24 +19,34 @@ namespace detail {
 template <class F>
 concept plain_call = std::invocable<F&> && !std::same_as<std::remove_cvref_t<F>, threadpool>;
 
+/// Not inlined: a function that calls it, often a recursive one, has less to save when it has nothing to fork.
 template <class F, class... Rest>
-bool invoke_all(pool_core& pool, participant& part, task_scope* around, F& f, Rest&... rest) {
+[[gnu::noinline]] bool invoke_all(participant& part, task_scope* around, F& f, Rest&... rest) {
   const auto first = [&f] { static_cast<void>(std::invoke(f)); };
-  if constexpr (sizeof...(Rest) == 1) {
-    return fork_join(pool, part, around, first, [&](bool) { static_cast<void>((std::invoke(rest), ...)); });
+  if constexpr (sizeof...(Rest) == 0) {
+    first();
+    return true;
+  } else if constexpr (sizeof...(Rest) == 1) {
+    return fork_join(part, around, first, [&](bool) { static_cast<void>((std::invoke(rest), ...)); });
   } else {
     bool all = true;
-    return fork_join(pool, part, around, first,
+    return fork_join(part, around, first,
                      [&](bool stolen) {
                        if (stolen) {
-                         const visit here(pool);
-                         all = invoke_all(pool, here.part(), current_scope(), rest...);
+                         const visit here(part.pool);
+                         all = invoke_all(here.part(), current_scope(), rest...);
                        } else {
-                         all = invoke_all(pool, part, around, rest...);
+                         all = invoke_all(part, around, rest...);
                        }
                      }) &&
            all;
   }
+}
+
+template <class F, class... Rest>
+[[gnu::noinline]] bool invoke_all_from_outside(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
+  const working_visit here(pool);
+  return invoke_all(here.part(), around, f, rest...);
 }
 
 }  // namespace detail
@@ -63,13 +73,9 @@ bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
   if (around != nullptr && around->is_cancelled()) [[unlikely]]
     return false;
   detail::pool_core& core = pool.core();
-  const detail::working_visit here(core);
-  if constexpr (sizeof...(Rest) == 0) {
-    static_cast<void>(std::invoke(f));
-    return true;
-  } else {
-    return detail::invoke_all(core, here.part(), around, f, rest...);
-  }
+  if (detail::participant* const part = core.part_at_work()) [[likely]]
+    return detail::invoke_all(*part, around, f, rest...);
+  return detail::invoke_all_from_outside(core, around, f, rest...);
 }
 
 /// The same on threadpool::shared().

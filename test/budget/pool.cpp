@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Tasks of a pool of one worker, all made and run by that worker, while the thread that made the pool sleeps.
+// Tasks of a pool of one worker, all made and run by that worker, while the thread that made the pool sleeps; and what a
+// thread outside a pool without workers does itself.
 #include <cstddef>
 #include <cstdlib>
 #include <future>
@@ -128,6 +129,12 @@ void invoke(std::size_t times) {
   });
 }
 
+void invoke_outside(std::size_t times) {
+  async::threadpool pool(1);
+  pool.configurepool(0);
+  if (tree(pool, times + 1) != times + 1) std::abort();
+}
+
 void short_loops(std::size_t times) {
   inside([times](async::threadpool& pool) {
     std::size_t sum = 0;
@@ -163,6 +170,7 @@ int main() {
       {"task_group: one task, and wait", 1000, fork_join},
       {"task_group: a task of a hundred", 1000, fork_many},
       {"parallel_invoke: a fork and a join", 1000, invoke},
+      {"parallel_invoke: a fork and a join, from outside", 1000, invoke_outside},
       {"parallel_for: an index", 10000, loop},
       {"parallel_for: a loop of a hundred", 1000, short_loops},
       {"async: a call from inside, and get()", 10000, async_call},

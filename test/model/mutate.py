@@ -28,7 +28,7 @@ from checks import OPERATION, TAG
 from source import Source, list_files
 
 STRONG = re.compile(r"\bmemory_order(?:_|::)(acquire|release|acq_rel|seq_cst)\b")
-FENCE = re.compile(r"\b(?:\w+::)*(?:light|heavy)_fence\(\)")
+FENCE = re.compile(r"\b(?:\w+::)*(?:light|free_light|heavy)_fence\(\)")
 FLAGS = ["-std=c++20", "-O1", "-UNDEBUG", "-fno-sized-deallocation"]
 
 

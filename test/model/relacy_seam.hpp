@@ -65,11 +65,13 @@
 // The real platform keeps its other names; those that the seam replaces step aside.
 #define cpu_pause platform_cpu_pause
 #define light_fence platform_light_fence
+#define free_light_fence platform_free_light_fence
 #define heavy_fence platform_heavy_fence
 #define wait_clock platform_wait_clock
 #include "async/detail/base/platform.hpp"
 #undef cpu_pause
 #undef light_fence
+#undef free_light_fence
 #undef heavy_fence
 #undef wait_clock
 
@@ -371,6 +373,7 @@ class cell {
 inline void light_fence(model::place at = model::place::current()) noexcept {
   rl::atomic_thread_fence(rl::mo_seq_cst, model::info_of(at));
 }
+inline void free_light_fence(model::place at = model::place::current()) noexcept { light_fence(at); }
 inline void heavy_fence(model::place at = model::place::current()) noexcept {
   rl::atomic_thread_fence(rl::mo_seq_cst, model::info_of(at));
 }

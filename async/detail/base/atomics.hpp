@@ -8,8 +8,8 @@
 /// checker's simulated memory. The checker then runs the shipped queue and pool headers under every schedule that it
 /// can find.
 ///
-/// Names: atomic<T>, cell<T>, light_fence(), heavy_fence(), cpu_pause(), yield_thread(), wait_on_word(), wake_one(),
-/// wake_all(), wait_clock, under_model.
+/// Names: atomic<T>, cell<T>, light_fence(), free_light_fence(), heavy_fence(), cpu_pause(), yield_thread(),
+/// wait_on_word(), wake_one(), wake_all(), wait_clock, under_model.
 
 #if defined(ASYNCSTEPS_ATOMICS_HEADER)
 #include ASYNCSTEPS_ATOMICS_HEADER
@@ -19,7 +19,7 @@
 #include <thread>   // for yield
 #include <utility>  // for move
 
-#include "async/detail/base/platform.hpp"  // exports light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one
+#include "async/detail/base/platform.hpp"  // exports light_fence, free_light_fence, heavy_fence, cpu_pause, wait_on_word, wake_one
 
 namespace async::inline v0_1::detail {
 

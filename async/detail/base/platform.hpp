@@ -217,6 +217,15 @@ inline const bool registered_early = heavy_fence_registered();
   }
 }
 
+/// light_fence() for code that relies on it only where light_fence_is_free(), and so need not ask each time.
+[[gnu::always_inline]] inline void free_light_fence() noexcept {
+#if ASYNCSTEPS_TSAN
+  platform::full_fence();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
 /// True where light_fence() is a compiler barrier, so that it pays to move costs to the heavy side.
 inline bool light_fence_is_free() noexcept {
   return ASYNCSTEPS_TSAN != 0 || platform::heavy_fence_registered();  // tested under ThreadSanitizer as well

@@ -3,14 +3,14 @@
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
 #include <memory>       // for destroy_at
 #include <new>          // for placement new
-#include <type_traits>  // for remove_reference_t
+#include <type_traits>  // for is_trivially_copyable_v
 #include <utility>      // for move
 
 #include "async/detail/fork/fork_state.hpp"        // for fork_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/pool/job.hpp"               // for job
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
-#include "async/detail/pool/pool_core.hpp"         // for pool_core
+#include "async/detail/pool/pool_core.hpp"         // for wait_until, take_back, try_fork
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"      // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
@@ -27,7 +27,7 @@ class stack_job : public job {
  public:
   using outcome = fork_state<task_scope>::outcome;
 
-  explicit stack_job(G& second) noexcept : job{&come}, g_(second) {}
+  explicit stack_job(const G& second) noexcept : job{&come}, g_(second) {}
   ~stack_job() {}
   stack_job(const stack_job&) = delete;
   stack_job& operator=(const stack_job&) = delete;
@@ -77,56 +77,62 @@ class stack_job : public job {
     self->state_.finish(o);
   }
 
-  G& g_;
+  const G g_;
   fork_state<task_scope> state_;
   union {
     std::exception_ptr error_;  // when it has failed
   };
 };
 
-[[gnu::noinline]] inline void wait_for_second(pool_core& pool, participant& part,
-                                              const fork_state<task_scope>& second) {
-  pool.wait_until(part, wait_scope(second),
-                  [&second] { return second.result() != fork_state<task_scope>::outcome::open; });
+/// Takes the second call back. False: a thief has taken it.
+[[gnu::always_inline]] inline bool take_back(participant& part, job& second) {
+  job_deque::element other;
+  if (part.own.pop_expected(&second, other)) [[likely]]
+    return true;
+  return other && part.pool.take_back(part, other, &second);
+}
+
+[[gnu::noinline]] inline void wait_for_second(participant& part, const fork_state<task_scope>& second) {
+  part.pool.wait_until(part, wait_scope(second),
+                       [&second] { return second.result() != fork_state<task_scope>::outcome::open; });
+}
+
+/// Calls f() and g(false), but not g() when `around` is cancelled: then false.
+template <class F, class G>
+[[gnu::noinline]] bool call_in_turn(task_scope* around, const F& f, const G& g) {
+  f();
+  if (around != nullptr && around->is_cancelled()) return false;
+  g(false);
+  return true;
 }
 
 /// Calls f() on this thread, and g(stolen) on this thread or another; `stolen` is true on another. Returns when both
 /// are done. Throws what f() threw, else what g() threw. False: g() was not called, because `around`, the current
-/// scope, is cancelled.
+/// scope, is cancelled. g is copied: let it hold references.
 template <class F, class G>
-bool fork_join(pool_core& pool, participant& part, task_scope* around, F&& f, G&& g) {
-  using second_call = stack_job<std::remove_reference_t<G>>;
+[[gnu::always_inline]] inline bool fork_join(participant& part, task_scope* around, const F& f, const G& g) {
+  static_assert(std::is_trivially_copyable_v<G>);
+  using second_call = stack_job<G>;
   second_call second(g);
-  const auto call_second = [&] {
-    if (around != nullptr && around->is_cancelled()) [[unlikely]]
-      return false;
-    g(false);
-    return true;
-  };
-  if (!pool.try_fork(part, &second, around)) {  // no memory
-    f();
-    return call_second();
-  }
-  // True: no thief has taken it.
-  const auto take_back = [&] {
-    const job_deque::element newest = part.own.pop();
-    if (newest.item == &second) [[likely]]
-      return true;
-    return newest && pool.take_back(part, newest, &second);
-  };
+  if (!part.pool.try_fork(part, &second, around)) [[unlikely]]
+    return call_in_turn(around, f, g);  // no memory
   try {
     f();
   } catch (...) {
-    if (!take_back()) {
+    if (!take_back(part, second)) {
       second.cancel();
-      wait_for_second(pool, part, second.state());
+      wait_for_second(part, second.state());
       static_cast<void>(second.close());
     }
     throw;
   }
-  if (take_back()) [[likely]]
-    return call_second();
-  wait_for_second(pool, part, second.state());
+  if (take_back(part, second)) [[likely]] {
+    if (around != nullptr && around->is_cancelled()) [[unlikely]]
+      return false;
+    g(false);
+    return true;
+  }
+  wait_for_second(part, second.state());
   if (const std::exception_ptr error = second.close()) std::rethrow_exception(error);
   return second.state().result() == second_call::outcome::made;
 }

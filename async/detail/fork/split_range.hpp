@@ -100,7 +100,7 @@ class range_splitter {
     bool upper = false;
     auto upper_piece = piece.upper();
     const bool made = fork_join(
-        pool_, part, around, [&] { lower = run(part, around, piece, first, middle); },
+        part, around, [&] { lower = run(part, around, piece, first, middle); },
         [&](bool stolen) {
           if (stolen) {
             const visit here(pool_);

@@ -86,6 +86,12 @@ class pool_core {
     if (this_worker != nullptr && &this_worker->pool == this) return this_worker;
     return is_inside() ? own_part() : nullptr;
   }
+  /// The same, but null unless the thread is a worker, or in a visit that works for this pool, see working_visit.
+  participant* part_at_work() const noexcept {
+    if (this_worker != nullptr && &this_worker->pool == this) [[likely]]
+      return this_worker;
+    return is_inside() && this_seat.pool == registered_.number && this_seat.uses != 0 ? this_seat.place : nullptr;
+  }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
   void known_if_inside() const { registered_.known_if_inside(); }

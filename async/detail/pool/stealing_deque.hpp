@@ -3,7 +3,7 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t, uint32_t
 
-#include "async/detail/base/atomics.hpp"   // for atomic, light_fence, heavy_fence, under_model
+#include "async/detail/base/atomics.hpp"   // for atomic, free_light_fence, heavy_fence, under_model
 #include "async/detail/base/config.hpp"    // for no_sharing
 #include "async/detail/base/platform.hpp"  // for discard_pages
 
@@ -61,6 +61,7 @@ class stealing_deque {
   };
 
   stealing_deque() : ring_(new ring(FirstCapacity, nullptr)) {
+    use(*ring_.load(std::memory_order_relaxed));                                             // relaxed: not shared yet
     if (!may_be_private_) guard_.store(guard_at(reach) | ready, std::memory_order_relaxed);  // relaxed: not shared yet
   }
   ~stealing_deque() {
@@ -85,7 +86,7 @@ class stealing_deque {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     if (bottom >= limit_) [[unlikely]]
       find_room(bottom);
-    ring_.load(std::memory_order_relaxed)->slot(bottom).put(item, tag);  // relaxed: only the owner writes it
+    own_slot(bottom).put(item, tag);
     // [D2] release, pairs with [D4]: publishes the slot, what it points to and a new ring
     bottom_.store(bottom + 1, std::memory_order_release);
   }
@@ -94,17 +95,27 @@ class stealing_deque {
   [[gnu::always_inline]] element pop() noexcept {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;      // relaxed: only the owner writes it
     if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: read again
-      // [D16] release, pairs with [D4]: a thief that reads this value sees the elements below it; not modelled: in the
-      // model, a thread's later stores continue its release [D2]
-      bottom_.store(bottom, std::memory_order_release);
-      light_fence();  // pairs with raise_guard()'s heavy fence: this sees the raised guard, or the thief bottom_
-      if (is_private(bottom, guard_.load(std::memory_order_relaxed))) [[likely]] {  // relaxed: ordered by the fence
-        return ring_.load(std::memory_order_relaxed)->slot(bottom).get();           // relaxed: only the owner writes it
-      }
+      if (lower_to_private(bottom)) [[likely]]
+        return own_slot(bottom).get();
     } else if (top_.load(std::memory_order_relaxed) > bottom) {  // relaxed: true for good by I1
       return {};
     }
     return pop_shared(bottom);
+  }
+
+  /// Owner: as pop(), for a deque that is seldom empty. True: it is `item`. Else `other` is what it has taken instead;
+  /// null when there was none.
+  [[gnu::always_inline]] bool pop_expected(const T* item, element& other) noexcept {
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;  // relaxed: only the owner writes it
+    if (lower_to_private(bottom)) [[likely]] {
+      if (own_slot(bottom).item.load(std::memory_order_relaxed) == item)
+          [[likely]]  // relaxed: only the owner writes it
+        return true;
+      other = own_slot(bottom).get();
+    } else {
+      other = pop_shared(bottom);
+    }
+    return other.item == item;
   }
 
   /// Owner: takes the newest element if its tag is this one; null when there is none or it is another.
@@ -258,6 +269,20 @@ class stealing_deque {
     return guard_at(at) + ready >= guard;  // ready or not
   }
 
+  /// Owner: lowers bottom_ to `bottom`. True: the element there is private, and has been taken.
+  [[gnu::always_inline]] bool lower_to_private(std::int64_t bottom) noexcept {
+    // [D16] release, pairs with [D4]: a thief that reads this value sees the elements below it; not modelled: in the
+    // model, a thread's later stores continue its release [D2]
+    bottom_.store(bottom, std::memory_order_release);
+    // pairs with raise_guard()'s heavy fence: this sees the raised guard, or the thief bottom_
+    free_light_fence();                                                 // without free fences no element is private
+    return is_private(bottom, guard_.load(std::memory_order_relaxed));  // relaxed: ordered by the fence
+  }
+  /// Owner: the slot at `position`.
+  ring_slot& own_slot(std::int64_t position) const noexcept {
+    return own_places_[static_cast<std::size_t>(position) & own_mask_];
+  }
+
   /// Any thread: the slot at `position`, a hint. Not one of an outgrown ring that has been trimmed.
   element look_at(std::int64_t position) const noexcept {
     const ring* r = ring_.load(std::memory_order_acquire);  // [D11] acquire, pairs with [D9]
@@ -272,20 +297,18 @@ class stealing_deque {
 
   /// Owner: the slot of the newest element, or one that held an element before, if there is none.
   element newest_slot() const noexcept {
-    // relaxed, both: only the owner writes them
-    return ring_.load(std::memory_order_relaxed)->slot(bottom_.load(std::memory_order_relaxed) - 1).get();
+    return own_slot(bottom_.load(std::memory_order_relaxed) - 1).get();  // relaxed: only the owner writes it
   }
 
   /// Owner: takes the newest element, at `bottom`, if thieves have not. bottom_ may be one more or have been lowered.
   [[gnu::noinline]] element pop_shared(const std::int64_t bottom) noexcept {
-    ring* const r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     // [D3] seq_cst, pairs with [D4]: of this store and [D6] against the thief's [D4] and [D5], one side sees the other,
     // so that the owner takes an element without a CAS only if no thief can be after it
     bottom_.store(bottom, std::memory_order_seq_cst);
     std::int64_t top = top_.load(std::memory_order_seq_cst);  // [D6] seq_cst, pairs with [D5]
     element taken;
     if (top <= bottom) {
-      taken = r->slot(bottom).get();
+      taken = own_slot(bottom).get();
       const bool lower = is_unchallenged(top);
       if (top < bottom) {
         if (lower) [[unlikely]]
@@ -372,6 +395,11 @@ class stealing_deque {
     if (r->mask >= (under_model ? 2 : 4095)) is_trimmable_.store(true, std::memory_order_relaxed);
   }
 
+  void use(const ring& r) noexcept {
+    own_places_ = r.places;
+    own_mask_ = r.mask;
+  }
+
   ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {
     ring* const wider = new ring(2 * (old->mask + 1), old);
     for (std::int64_t i = top; i != bottom; ++i) {
@@ -380,6 +408,7 @@ class stealing_deque {
     }
     // [D9] release, pairs with [D10], [D11] and [D14]: publishes the wider ring
     ring_.store(wider, std::memory_order_release);
+    use(*wider);
     return wider;
   }
 
@@ -387,6 +416,8 @@ class stealing_deque {
   alignas(no_sharing) atomic<std::int64_t> bottom_{0};  // written by the owner
   atomic<std::int64_t> guard_{ready};                   // written by thieves and by the owner, both seldom
   atomic<ring*> ring_;                                  // written by the owner
+  ring_slot* own_places_ = nullptr;                     // owner only: the ring's
+  std::size_t own_mask_ = 0;                            // owner only: the ring's
   std::int64_t limit_ = FirstCapacity;                  // owner only: there is room below this position
   std::int64_t last_top_ = 0;                           // owner only: top_ as last seen or moved by pop_shared()
   std::uint32_t unchallenged_ = 0;                      // owner only: pops of shared elements since last_top_ changed
