@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Tasks of a pool of one worker, all made and run by that worker, while the thread that made the pool sleeps; and what a
-// thread outside a pool without workers does itself.
+// Tasks of a pool of one worker, all made and run by that worker, while the thread that made the pool sleeps; and what
+// a thread outside a pool without workers does itself.
 #include <cstddef>
 #include <cstdlib>
 #include <future>

@@ -37,6 +37,7 @@ endfunction()
 
 function(add_stress_layer)
   add_doctest_programs(stress 120)
+  allow_fences(stress.interop_asio)
   link_to_nats()
 endfunction()
 

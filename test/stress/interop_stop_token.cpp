@@ -10,8 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 #include "steps/asynctool.hpp"
+#include "support/busy_pool.hpp"
 #include "support/scale.hpp"
 
 #if defined(__cpp_lib_jthread)
@@ -20,8 +22,11 @@ using steps::IAsyncSteps;
 using steps::interop::cancel_on_stop;
 using steps::interop::stop_token_of;
 
-TEST_CASE("a stop request that races with the flow's end leaves a value or a broken promise, and nothing behind") {
-  steps::AsyncTool tool;
+namespace {
+
+/// Lets a stop request race with the end of each of many flows on `where`.
+template <class Where>
+void race_with_ends(Where& where) {
   std::size_t values = 0;
   std::size_t cancelled = 0;
   const std::size_t rounds = testing::rounds(20'000);
@@ -41,7 +46,7 @@ TEST_CASE("a stop request that races with the flow's end leaves a value or a bro
     auto* const source = new std::stop_source;
     const std::stop_token token = source->get_token();
     std::stop_token inner;
-    steps::AsyncSteps flow{tool};
+    steps::AsyncSteps flow{where};
     flow.add([&inner](IAsyncSteps& asi) { inner = stop_token_of(asi); });
     flow.repeat(i % 64, [](IAsyncSteps& asi, std::size_t) { asi.add([](IAsyncSteps&) {}); });
     const bool only_stopped = i % 24 == 5, never_stopped = i % 24 == 7;  // the others: whoever is first
@@ -67,6 +72,19 @@ TEST_CASE("a stop request that races with the flow's end leaves a value or a bro
   CHECK(values + cancelled == rounds);
   CHECK(values >= rounds / 24);
   CHECK(cancelled >= rounds / 24);
+}
+
+}  // namespace
+
+TEST_CASE("a stop request that races with the flow's end leaves a value or a broken promise, and nothing behind") {
+  steps::AsyncTool tool;
+  race_with_ends(tool);
+}
+
+TEST_CASE("so it does when the flow moves between the workers of a pool, which block and are resized") {
+  async::threadpool pool(2);
+  const testing::busy_pool others(pool);
+  race_with_ends(pool);
 }
 
 TEST_CASE("a worker that watches a step's token ends when the step times out") {
