@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 TOLERANCE = 0.10
-HEAD = """Instructions of one operation, as callgrind counts them; check.py fails on a tenth more.
+WHAT = "Instructions of one operation, as callgrind counts them; check.py fails on a tenth more."
+HEAD = """{what}
 To write what is measured: cmake --build .build/release --target budget.update
 compiler: {compiler}
 
@@ -49,16 +50,16 @@ def slope(points):
     return (many - few) / (large - small)
 
 
-def judge(measured, budgets):
+def judge(measured, budgets, tolerance=TOLERANCE):
     """A line for each operation, and how many of them fail."""
     lines, failed = [], 0
     for name, count in measured.items():
         budget = budgets.get(name)
         if budget is None:
             note, failed = "  has no budget (--update)", failed + 1
-        elif count > budget * (1 + TOLERANCE):
+        elif count > budget * (1 + tolerance):
             note, failed = f"  FAILED: its budget is {budget:g}, this is {count / budget - 1:+.0%}", failed + 1
-        elif count < budget * (1 - TOLERANCE):
+        elif count < budget * (1 - tolerance):
             note = f"  could have a lower budget than {budget:g} (--update)"
         else:
             note = ""
@@ -66,38 +67,47 @@ def judge(measured, budgets):
     return lines, failed
 
 
-def main(arguments):
-    update = arguments[:1] == ["--update"]
-    if len(arguments) != 3 + update:
-        sys.exit(__doc__)
-    table, compiler, program = arguments[update:]
+def settle(table, compiler, update, take, what=WHAT, tolerance=TOLERANCE):
+    """Compares what take() measures with the table, or writes the table. Returns how it failed, or a false value."""
     text = ""
     if os.path.exists(table):
         with open(table, encoding="utf-8") as file:
             text = file.read()
-    if not shutil.which("valgrind"):
-        return "skipped: valgrind not found (Debian: valgrind)"
     if not update and f"compiler: {compiler}\n" not in text:
         return f"skipped: the budgets are not those of {compiler}"
-    measured = measure(program)
+    measured = take()
     if update:
         with open(table, "w", encoding="utf-8") as file:
-            file.write(HEAD.format(compiler=compiler))
+            file.write(HEAD.format(what=what, compiler=compiler))
             file.writelines(f"{count:8.1f}  {name}\n" for name, count in measured.items())
         return None
     budgets = {name: float(count) for count, name in LINE.findall(text)}
-    lines, failed = judge(measured, budgets)
+    lines, failed = judge(measured, budgets, tolerance)
     print("\n".join(lines))
     forgotten = [name for name in budgets if name not in measured]
     for name in forgotten:
         print(f"not measured: {name} (--update)")
     print(f"count: {len(measured) - failed} budgets kept")
-    return f"{failed} operations take more than their budgets" if failed else int(bool(forgotten) or not measured)
+    if failed:
+        return f"{failed} operations take more than their budgets"
+    return "some budgets are of nothing that was measured" if forgotten or not measured else None
+
+
+def finish(result):
+    if result:
+        print(result)
+    sys.exit(1 if result and not result.startswith("skipped: ") else 0)
+
+
+def main(arguments):
+    update = arguments[:1] == ["--update"]
+    if len(arguments) != 3 + update:
+        sys.exit(__doc__)
+    table, compiler, program = arguments[update:]
+    if not shutil.which("valgrind"):
+        return "skipped: valgrind not found (Debian: valgrind)"
+    return settle(table, compiler, update, lambda: measure(program))
 
 
 if __name__ == "__main__":
-    result = main(sys.argv[1:])
-    if isinstance(result, str):
-        print(result)
-        result = 0 if result.startswith("skipped: ") else 1
-    sys.exit(result)
+    finish(main(sys.argv[1:]))
