@@ -206,6 +206,8 @@ class pool_core {
   /// 61st time the injector comes first, so that jobs that post jobs cannot starve it. False: there is none. `p` null:
   /// a thread without part, which runs left-over tasks.
   bool take(participant* p, taken& out) noexcept;
+  /// As steal(), of any job, but leaves short tasks to the thread that has made them, see theft_habit.
+  job_deque::element steal_if_it_pays(worker& w) noexcept;
 
   /// The same in the order of priorities, which `order` decides for the calling thread.
   bool take_any(participant* p, taken& out, priority_order& order) noexcept;

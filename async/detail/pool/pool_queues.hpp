@@ -48,8 +48,25 @@ ASYNCSTEPS_FUNCTION bool pool_core::take(participant* p, taken& out) noexcept {
   }
   if (p != nullptr && (out.boxed = p->own.pop())) return true;
   if (!injector_first && injector_.take(out.plain)) return true;
-  out.boxed = steal(p, [](const task_scope*) noexcept { return true; });
+  const auto any = [](const task_scope*) noexcept { return true; };
+  out.boxed = w == nullptr ? steal(p, any) : steal_if_it_pays(*w);
   return static_cast<bool>(out.boxed);
+}
+
+ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_if_it_pays(worker& w) noexcept {
+  w.thefts.begin_look();
+  job_deque::element stolen;
+  any_part(w.next_random(), [&](participant& victim) noexcept {
+    if (&victim == &w || !w.thefts.is_left(victim.own)) return false;
+    w.thefts.begin_theft();
+    stolen = victim.own.steal();
+    if (!stolen) return false;
+    w.thefts.end_theft();
+    participant::count(w.steals);
+    ASYNCSTEPS_TRACE_INSTANT(steal, "steal", victim.index);
+    return true;
+  });
+  return stolen;
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {

@@ -22,6 +22,7 @@
 #include "async/detail/pool/run_queue.hpp"        // for run_queue
 #include "async/detail/pool/sleepers.hpp"         // for sleepers
 #include "async/detail/pool/spare_loops.hpp"      // for spare_loops
+#include "async/detail/pool/theft_habit.hpp"      // for theft_habit
 #include "async/task.hpp"                         // for task
 
 namespace async::inline v0_1::detail {
@@ -136,6 +137,7 @@ struct worker : participant {
   wait_clock::time_point flows_since{};  // own thread only: see flow_watch
   atomic<bool> is_in_task{false};        // written by the own thread
   adaptive_spin searches;                // own thread only
+  theft_habit thefts;                    // own thread only
   priority_order order;                  // own thread only
   loop_slot own_slot;                    // of own_loop
   pool_loop own_loop;                    // what pool.loop(index) names; any worker runs it

@@ -220,6 +220,10 @@ class stealing_deque {
     return fits(look_at(top).tag);
   }
 
+  /// Any thread: the position of the oldest element, if there is one. It changes when a thief takes that element, and
+  /// also when the owner does while the guard is raised. A hint.
+  std::int64_t top() const noexcept { return top_.load(std::memory_order_relaxed); }
+
   /// Any thread: true if it was empty at some moment of the call.
   bool empty() const noexcept {
     // relaxed: a hint; a caller that must not miss an element issues a fence before this call

@@ -182,6 +182,7 @@ class pool_core::worker_role {
     for (job_deque::element e; left != 0 && !pool_.loops_may_be_due(worker_) && (e = worker_.next_own()); --left) {
       pool_.run_job(&worker_, e);
     }
+    worker_.thefts.end_task();
     return true;
   }
   /// If the pool stops. True: it has dropped the task.

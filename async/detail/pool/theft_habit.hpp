@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <algorithm>  // for max
+#include <chrono>     // for nanoseconds
+#include <utility>    // for exchange
+
+#include "async/detail/base/atomics.hpp"  // for wait_clock
+#include "async/detail/base/backoff.hpp"  // for pause_for
+
+namespace async::inline v0_1::detail {
+
+/// Whether a worker steals tasks at once. A theft takes the deque's cache lines, and those of the task, from the thread
+/// that uses them. Both lose more time by that than a short task takes. While stolen tasks are short, the worker lets
+/// the other thread run its tasks for a moment, and steals only what is left then.
+///
+/// Short is what takes less than two and a half times as long as a theft that does not follow another one at once: how
+/// long that takes depends on how far the two processors are from each other. Not thread-safe: one object belongs to
+/// one worker.
+template <class Clock>
+class basic_theft_habit {
+ public:
+  using duration = typename Clock::duration;
+
+  /// Before a look at the deques of others.
+  void begin_look() noexcept {
+    pauses_ = pays_ ? 0 : most_pauses;
+    is_cold_ = !pays_ || !std::exchange(stole_, false);
+  }
+  /// Whether something is left in the deque. Waits at most once in a look, for some microseconds.
+  template <class Deque>
+  bool is_left(const Deque& deque) noexcept {
+    if (deque.empty()) return false;
+    if (pauses_ == 0) return true;
+    const auto oldest = deque.top();
+    pause_for(pauses_);  // without another look, which would take the line
+    pauses_ = 0;
+    return deque.top() == oldest && !deque.empty();
+  }
+  /// Around each theft that succeeds. Reads the clock for cold ones, and for one in eight others.
+  void begin_theft() noexcept { began_at_ = is_cold_ || ++thefts_ % 8 == 0 ? Clock::now() : none; }
+  void end_theft() noexcept {
+    stole_ = true;
+    if (began_at_ == none) return;
+    stole_at_ = Clock::now();
+    const duration cost = stole_at_ - began_at_;
+    if (is_cold_ && cost < interrupted) cost_ = (std::max)(cost, cost_ - cost_ / 16);
+  }
+
+  /// After tasks: the first may have been stolen, the others are those that it has made.
+  void end_task() noexcept {
+    if (stole_at_ == none) [[likely]]
+      return;
+    pays_ = Clock::now() - stole_at_ >= 5 * cost_ / 2;
+    stole_at_ = none;
+  }
+
+ private:
+  using time_point = typename Clock::time_point;
+  static constexpr time_point none{};
+  static constexpr unsigned most_pauses = 96;
+  static constexpr std::chrono::nanoseconds interrupted{800};  // a theft that takes longer counts for nothing
+
+  duration cost_ = std::chrono::nanoseconds(100);  // of a cold theft: falls slowly
+  time_point began_at_ = none;
+  time_point stole_at_ = none;  // when that was measured
+  unsigned thefts_ = 0;
+  unsigned pauses_ = 0;
+  bool pays_ = true;
+  bool stole_ = false;   // since the last look began
+  bool is_cold_ = true;  // a theft in this look does not follow another one at once
+};
+
+using theft_habit = basic_theft_habit<wait_clock>;
+
+}  // namespace async::inline v0_1::detail
