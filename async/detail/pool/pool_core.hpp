@@ -243,8 +243,8 @@ class pool_core {
            priorities_.has_tasks();
   }
 
-  /// Steals the oldest job of some thread, if it fits. Starts at a random victim. Null: there is none. `thief` null: as
-  /// in take().
+  /// Steals the oldest job of some thread, if it fits. Starts at a random victim. Null: there is none. `thief` null:
+  /// the caller has no part in the pool.
   template <class Fits>
   job_deque::element steal(participant* thief, Fits fits) const noexcept {
     job_deque::element stolen;

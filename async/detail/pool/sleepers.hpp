@@ -32,13 +32,14 @@ struct cancel_epoch;
 ///             idleness to a watched word needs no fence. This saves a microsecond for threads that sleep after each
 ///             task, while a post costs nothing more as long as no thread sleeps.
 ///
-/// Why no wake-up of an idle thread is lost. Let P have published a piece of work.
+/// Why no wake-up of an idle thread is lost. Let P have published a piece of work. S is a sleeper, T another
+/// thread.
 /// 1. P sees neither a watch nor the sleeper S, which has announced itself. If S has made a fence, the
 ///    fences make S see the work in its last look. If S has made none, it has found the watch of a thread T. T's fence
 ///    makes P see T's announcement, or else T, and S after it, see the work. From T's announcement to that of S the
 ///    word shows T asleep, then the watch; so P has not looked at it in between.
-/// 2. P sees sleepers or a watch, and so modifies the word. Before S's announcement: S sees the work. After it: P sees
-///    S asleep, or awake again; then S looks at all sources before it sleeps.
+/// 2. P sees sleepers or a watch, and so modifies the word. If that comes before S's announcement, S sees the work. If
+///    it comes after, P sees S asleep, or awake again; then S looks at all sources before it sleeps.
 /// 3. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
 ///    word. T's comes after P's, or P would not have seen T. So what P has published is visible to T, which then looks
 ///    once more: at all sources before it parks, or for more work after it has found some.
