@@ -118,7 +118,9 @@ template <class F, class G>
     return call_in_turn(around, f, g);  // no memory
   try {
     f();
+    end_if_returned();
   } catch (...) {
+    end_if_returned();
     if (!take_back(part, second)) {
       second.cancel();
       wait_for_second(part, second.state());

@@ -223,6 +223,8 @@ class stealing_deque {
   /// Any thread: the position of the oldest element, if there is one. It changes when a thief takes that element, and
   /// also when the owner does while the guard is raised. A hint.
   std::int64_t top() const noexcept { return top_.load(std::memory_order_relaxed); }
+  /// Any thread: the position above the newest element, which each push and pop of the owner changes. A hint.
+  std::int64_t bottom() const noexcept { return bottom_.load(std::memory_order_relaxed); }
 
   /// Any thread: true if it was empty at some moment of the call.
   bool empty() const noexcept {

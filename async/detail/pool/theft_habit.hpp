@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>  // for max
 #include <chrono>     // for nanoseconds
+#include <cstdint>    // for int64_t
 #include <utility>    // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
@@ -26,15 +27,22 @@ class basic_theft_habit {
     pauses_ = pays_ ? 0 : most_pauses;
     is_cold_ = !pays_ || !std::exchange(stole_, false);
   }
-  /// Whether something is left in the deque. Waits at most once in a look, for some microseconds.
+  /// Whether something is left in the deque. Waits at most once in a look, for some microseconds; not for a deque at
+  /// whose bottom nothing happens: its thread does something else, and loses nothing.
   template <class Deque>
   bool is_left(const Deque& deque) noexcept {
     if (deque.empty()) return false;
     if (pauses_ == 0) return true;
-    const auto oldest = deque.top();
+    if (unattended_ == &deque && deque.bottom() == bottom_) {
+      is_cold_ = false;
+      return true;
+    }
+    const auto top = deque.top();
+    bottom_ = deque.bottom();
     pause_for(pauses_);  // without another look, which would take the line
     pauses_ = 0;
-    return deque.top() == oldest && !deque.empty();
+    unattended_ = deque.bottom() == bottom_ ? &deque : nullptr;
+    return deque.top() == top && !deque.empty();
   }
   /// Around each theft that succeeds. Reads the clock for cold ones, and for one in eight others.
   void begin_theft() noexcept { began_at_ = is_cold_ || ++thefts_ % 8 == 0 ? Clock::now() : none; }
@@ -62,7 +70,9 @@ class basic_theft_habit {
 
   duration cost_ = std::chrono::nanoseconds(100);  // of a cold theft: falls slowly
   time_point began_at_ = none;
-  time_point stole_at_ = none;  // when that was measured
+  time_point stole_at_ = none;        // when that was measured
+  const void* unattended_ = nullptr;  // the deque whose bottom has stayed at bottom_
+  std::int64_t bottom_ = 0;
   unsigned thefts_ = 0;
   unsigned pauses_ = 0;
   bool pays_ = true;

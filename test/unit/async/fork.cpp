@@ -348,6 +348,16 @@ TEST_CASE("a child that returns from a task, callback, step, call or hook to its
     group.wait();
   })));
   CHECK(has_ended_with_message(ending_inside(returns, [&pool](auto f) { async::parallel_invoke(pool, f, [] {}); })));
+  CHECK(has_ended_with_message(ending_inside(returns, [&pool, parent = ::getpid()](auto f) {
+    const auto in_parent = [parent] {
+      if (::getpid() != parent) ::_exit(7);
+    };
+    const auto nested = [&] {
+      async::parallel_invoke(pool, f, in_parent);
+      in_parent();
+    };
+    async::parallel_invoke(pool, nested, in_parent);
+  })));
   CHECK(has_ended_with_message(ending_inside(returns, [&pool](auto f) {
     async::parallel_for(pool, 0, 100, [&f](int i) {
       if (i == 50) f();

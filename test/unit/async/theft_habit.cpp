@@ -22,24 +22,41 @@ struct still_clock {
 };
 using habit = async::detail::basic_theft_habit<still_clock>;
 
-/// A deque of another thread, which takes some of its elements between two looks.
+/// A deque of another thread, of which elements go, at the bottom or the top, between the first look at it and the
+/// next.
 struct other_deque {
   int left;
-  int taken_between = 0;
-  mutable int taken = 0;
+  int popped_between = 0;
+  int stolen_between = 0;
   mutable bool looked = false;
+  mutable bool waited = false;
   int top() const noexcept {
-    if (looked) taken = taken_between;
     looked = true;
-    return taken;
+    return waited ? stolen_between : 0;
   }
-  bool empty() const noexcept { return taken == left; }
+  int bottom() const noexcept {
+    if (waited) return left - popped_between;
+    waited = looked;
+    return left;
+  }
+  bool empty() const noexcept { return waited ? left == popped_between + stolen_between : left == 0; }
+};
+
+/// A deque in which nothing happens by itself.
+struct plain_deque {
+  int first;
+  int end;
+  mutable unsigned looks_at_top = 0;
+  int top() const noexcept { return ++looks_at_top, first; }
+  int bottom() const noexcept { return end; }
+  bool empty() const noexcept { return first == end; }
 };
 
 /// A theft that takes `cost`, and the tasks after it, which take `length`.
 void steal(habit& h, std::chrono::nanoseconds cost, std::chrono::nanoseconds length) {
+  static int size = 0;  // another one each time: the deque's thread uses it
   h.begin_look();
-  REQUIRE(h.is_left(other_deque{1}));
+  REQUIRE(h.is_left(other_deque{++size}));
   h.begin_theft();
   still_clock::time += cost;
   h.end_theft();
@@ -49,7 +66,7 @@ void steal(habit& h, std::chrono::nanoseconds cost, std::chrono::nanoseconds len
 
 /// Whether the habit steals from a deque at the first sight, without a second look.
 bool steals_at_once(habit& h) {
-  other_deque deque{8};
+  const other_deque deque{8};
   h.begin_look();
   const bool found = h.is_left(deque);
   CHECK(found);
@@ -78,13 +95,76 @@ TEST_CASE("a task is short where it takes less than two and a half thefts") {
 TEST_CASE("after short tasks a worker leaves a deque whose oldest task goes meanwhile, and steals one that stays") {
   habit h;
   steal(h, 100ns, 0ns);
-  const other_deque busy{8, 3}, drained{8, 8}, stuck{8};
+  const other_deque busy{8, 2, 1}, drained{8, 8}, stuck{8}, popped{8, 2};
   for (const auto* const deque : {&busy, &drained}) {
     h.begin_look();
     CHECK_FALSE(h.is_left(*deque));
   }
+  for (const auto* const deque : {&stuck, &popped}) {
+    h.begin_look();
+    CHECK(h.is_left(*deque));
+    CHECK(deque->waited);
+  }
+}
+
+TEST_CASE("a worker waits once for a deque that its thread does not use, and then steals all of it") {
+  habit h;
+  steal(h, 100ns, 0ns);
+  plain_deque blocked{0, 8};
   h.begin_look();
-  CHECK(h.is_left(stuck));
+  CHECK(h.is_left(blocked));
+  const unsigned looks = blocked.looks_at_top;
+  for (; blocked.first != 8; ++blocked.first) {
+    h.begin_look();
+    CHECK(h.is_left(blocked));
+  }
+  CHECK(blocked.looks_at_top == looks);
+  h.begin_look();
+  CHECK_FALSE(h.is_left(blocked));
+  blocked = {0, 9};  // its thread is back
+  h.begin_look();
+  CHECK(h.is_left(blocked));
+  CHECK(blocked.looks_at_top == 2);
+}
+
+TEST_CASE("a deque whose thread has pushed and popped as much is in use all the same") {
+  habit h;
+  steal(h, 100ns, 0ns);
+  const other_deque swinging{8, 2};
+  h.begin_look();
+  CHECK(h.is_left(swinging));
+  swinging.looked = swinging.waited = false;  // as at first
+  h.begin_look();
+  CHECK(h.is_left(swinging));
+  CHECK(swinging.looked);
+}
+
+TEST_CASE("thefts from a deque that its thread does not use read the clock one time in eight") {
+  habit h;
+  steal(h, 100ns, 0ns);
+  plain_deque blocked{0, 81};
+  const auto steal_next = [&] {
+    h.begin_look();
+    REQUIRE(h.is_left(blocked));
+    h.begin_theft();
+    h.end_theft();
+    h.end_task();
+    ++blocked.first;
+  };
+  steal_next();
+  still_clock::readings = 0;
+  for (int i = 0; i < 80; ++i) steal_next();
+  CHECK(still_clock::readings == 3 * 10);
+}
+
+TEST_CASE("two workers share a deque that its thread does not use") {
+  habit h;
+  steal(h, 100ns, 0ns);
+  const other_deque blocked{8, 0, 1};
+  h.begin_look();
+  CHECK_FALSE(h.is_left(blocked));  // another worker has stolen meanwhile
+  h.begin_look();
+  CHECK(h.is_left(blocked));
 }
 
 TEST_CASE("an empty deque has nothing left, and costs no wait") {
@@ -101,7 +181,7 @@ TEST_CASE("an empty deque has nothing left, and costs no wait") {
 TEST_CASE("a look waits once, however many deques there are") {
   habit h;
   steal(h, 100ns, 0ns);
-  const other_deque busy{8, 3}, next{8, 3};
+  const other_deque busy{8, 2, 1}, next{8, 2, 1};
   h.begin_look();
   CHECK_FALSE(h.is_left(busy));
   CHECK(h.is_left(next));
