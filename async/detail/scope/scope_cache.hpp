@@ -58,15 +58,15 @@ struct thread_scopes {
   task_scope* current;  // scope of the task that the thread runs, see scope_guard
   task_scope* first;    // list of free ones
   unsigned count;       // length of the list
-  bool is_kept;         // the thread has a keeper
-  bool is_ended;        // the keeper has run: the thread keeps no scopes any more
+  bool had_keeper;      // the thread has a keeper, or had one
+  bool has_keeper;      // else the thread keeps no scopes: nobody would give them back at its end
 };
 ASYNCSTEPS_SHARED inline constinit thread_local thread_scopes mine{};
 
 struct keeper {
-  keeper() noexcept { mine.is_kept = true; }
+  keeper() noexcept { mine.had_keeper = mine.has_keeper = true; }
   ~keeper() {
-    mine.is_ended = true;
+    mine.has_keeper = false;
     store::instance().put(mine.first, std::exchange(mine.count, 0U));
   }
   keeper(const keeper&) = delete;
@@ -74,7 +74,7 @@ struct keeper {
 };
 
 inline void keep() {
-  if (mine.is_kept) return;
+  if (mine.had_keeper) return;
 #if ASYNCSTEPS_EMULATED_THREAD_LOCALS
   platform::keep_until_thread_end<keeper>();
 #else
@@ -108,7 +108,7 @@ inline void end_scope(task_scope& s) noexcept {
   scopes::thread_scopes& mine = scopes::mine;
   s.end();
   s.next_free = std::exchange(mine.first, &s);
-  if (++mine.count == 2 * scopes::batch || mine.is_ended) [[unlikely]]
+  if (++mine.count == 2 * scopes::batch || !mine.has_keeper) [[unlikely]]
     scopes::give_back();
 }
 
@@ -136,7 +136,7 @@ class scope_guard {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void scopes::give_back() noexcept {
-  const unsigned count = mine.is_ended ? mine.count : batch;
+  const unsigned count = mine.has_keeper ? batch : mine.count;
   store::instance().put(mine.first, count);
   mine.count -= count;
 }

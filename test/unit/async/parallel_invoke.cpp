@@ -365,3 +365,17 @@ TEST_CASE("it does not call operator new once it is warm, inside the pool and ou
     CHECK(pool.post([&work] { return testing::fewest_calls(work); }).get() == 0);
   }
 }
+
+TEST_CASE("threads that end after a theft of their call leave no memory behind") {
+  threadpool pool(1);
+  const auto call = [&pool] {
+    std::atomic<bool> is_stolen{false};
+    std::thread([&] {
+      parallel_invoke(pool, [&] { testing::wait_while(is_stolen, false); }, [&] { is_stolen = true; });
+    }).join();
+  };
+  for (int i = 0; i < 10; ++i) call();
+  const testing::alloc_counter counter;
+  for (int i = 0; i < 500; ++i) call();
+  CHECK(counter.live() <= 2);
+}
