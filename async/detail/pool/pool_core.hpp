@@ -78,19 +78,19 @@ class pool_core {
   }
   /// The calling thread's part in this pool, as a worker or in a seat; else null.
   participant* own_part() const noexcept {
-    if (this_worker != nullptr && &this_worker->pool == this) return this_worker;
+    if (worker* const w = own_worker()) return w;
     return this_seat.pool == registered_.number ? this_seat.place : nullptr;
   }
   /// The same, but null unless the thread runs a task of this pool.
   participant* part_inside() const noexcept {
-    if (this_worker != nullptr && &this_worker->pool == this) return this_worker;
+    if (worker* const w = own_worker()) return w;
     return is_inside() ? own_part() : nullptr;
   }
   /// The same, but null unless the thread is a worker, or in a visit that works for this pool, see working_visit.
   participant* part_at_work() const noexcept {
-    if (this_worker != nullptr && &this_worker->pool == this) [[likely]]
-      return this_worker;
-    return is_inside() && this_seat.pool == registered_.number && this_seat.uses != 0 ? this_seat.place : nullptr;
+    if (worker* const w = own_worker()) [[likely]]
+      return w;
+    return this_seat.uses != 0 ? part_inside() : nullptr;
   }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
@@ -251,13 +251,14 @@ class pool_core {
     any_part(thief == nullptr ? 0 : thief->next_random(), [&](participant& victim) noexcept {
       if (victim.own.empty()) return false;
       stolen = victim.own.steal_if(fits);
-      if (stolen && thief != nullptr && thief != &victim) {
-        participant::count(thief->steals);
-        ASYNCSTEPS_TRACE_INSTANT(steal, "steal", victim.index);
-      }
+      if (stolen && thief != nullptr && thief != &victim) note_theft(*thief, victim);
       return static_cast<bool>(stolen);
     });
     return stolen;
+  }
+  static void note_theft(participant& thief, [[maybe_unused]] const participant& victim) noexcept {
+    participant::count(thief.steals);
+    ASYNCSTEPS_TRACE_INSTANT(steal, "steal", victim.index);
   }
 
   /// Counts a thread from outside as running a task of the pool, until go_outside(). Returns the pool that it was in.

@@ -62,8 +62,7 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_if_it_pays(worker& w) no
     stolen = victim.own.steal();
     if (!stolen) return false;
     w.thefts.end_theft();
-    participant::count(w.steals);
-    ASYNCSTEPS_TRACE_INSTANT(steal, "steal", victim.index);
+    note_theft(w, victim);
     return true;
   });
   return stolen;

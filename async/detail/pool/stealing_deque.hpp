@@ -108,8 +108,8 @@ class stealing_deque {
   [[gnu::always_inline]] bool pop_expected(const T* item, element& other) noexcept {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;  // relaxed: only the owner writes it
     if (lower_to_private(bottom)) [[likely]] {
-      if (own_slot(bottom).item.load(std::memory_order_relaxed) == item)
-          [[likely]]  // relaxed: only the owner writes it
+      // relaxed: only the owner writes it
+      if (own_slot(bottom).item.load(std::memory_order_relaxed) == item) [[likely]]
         return true;
       other = own_slot(bottom).get();
     } else {
@@ -149,8 +149,9 @@ class stealing_deque {
   /// Any thread: whether trim() may have something to do. A hint.
   bool is_trimmable() const noexcept { return is_trimmable_.load(std::memory_order_relaxed); }
 
-  /// Owner: the position of the bottom. Later pushes go to this position or above it.
-  std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }  // relaxed: own
+  /// The position of the bottom, which each push and pop of the owner changes. Owner: later pushes go to this position
+  /// or above it. Any thread: a hint.
+  std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }
 
   /// Owner: whether an element that fits is among the newest `depth`, and how many are newer than it. Thieves may have
   /// taken it meanwhile.
@@ -223,8 +224,6 @@ class stealing_deque {
   /// Any thread: the position of the oldest element, if there is one. It changes when a thief takes that element, and
   /// also when the owner does while the guard is raised. A hint.
   std::int64_t top() const noexcept { return top_.load(std::memory_order_relaxed); }
-  /// Any thread: the position above the newest element, which each push and pop of the owner changes. A hint.
-  std::int64_t bottom() const noexcept { return bottom_.load(std::memory_order_relaxed); }
 
   /// Any thread: true if it was empty at some moment of the call.
   bool empty() const noexcept {

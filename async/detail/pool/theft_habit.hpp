@@ -24,7 +24,7 @@ class basic_theft_habit {
 
   /// Before a look at the deques of others.
   void begin_look() noexcept {
-    pauses_ = pays_ ? 0 : most_pauses;
+    may_wait_ = !pays_;
     is_cold_ = !pays_ || !std::exchange(stole_, false);
   }
   /// Whether something is left in the deque. Waits at most once in a look, for some microseconds; not for a deque at
@@ -32,16 +32,16 @@ class basic_theft_habit {
   template <class Deque>
   bool is_left(const Deque& deque) noexcept {
     if (deque.empty()) return false;
-    if (pauses_ == 0) return true;
-    if (unattended_ == &deque && deque.bottom() == bottom_) {
+    if (!may_wait_) return true;
+    if (unattended_ == &deque && deque.position() == bottom_) {
       is_cold_ = false;
       return true;
     }
     const auto top = deque.top();
-    bottom_ = deque.bottom();
-    pause_for(pauses_);  // without another look, which would take the line
-    pauses_ = 0;
-    unattended_ = deque.bottom() == bottom_ ? &deque : nullptr;
+    bottom_ = deque.position();
+    pause_for(pauses);  // without another look, which would take the line
+    may_wait_ = false;
+    unattended_ = deque.position() == bottom_ ? &deque : nullptr;
     return deque.top() == top && !deque.empty();
   }
   /// Around each theft that succeeds. Reads the clock for cold ones, and for one in eight others.
@@ -65,7 +65,7 @@ class basic_theft_habit {
  private:
   using time_point = typename Clock::time_point;
   static constexpr time_point none{};
-  static constexpr unsigned most_pauses = 96;
+  static constexpr unsigned pauses = 96;
   static constexpr std::chrono::nanoseconds interrupted{800};  // a theft that takes longer counts for nothing
 
   duration cost_ = std::chrono::nanoseconds(100);  // of a cold theft: falls slowly
@@ -74,10 +74,10 @@ class basic_theft_habit {
   const void* unattended_ = nullptr;  // the deque whose bottom has stayed at bottom_
   std::int64_t bottom_ = 0;
   unsigned thefts_ = 0;
-  unsigned pauses_ = 0;
   bool pays_ = true;
-  bool stole_ = false;   // since the last look began
-  bool is_cold_ = true;  // a theft in this look does not follow another one at once
+  bool may_wait_ = false;  // in this look
+  bool stole_ = false;     // since the last look began
+  bool is_cold_ = true;    // a theft in this look does not follow another one at once
 };
 
 using theft_habit = basic_theft_habit<wait_clock>;

@@ -34,7 +34,7 @@ struct other_deque {
     looked = true;
     return waited ? stolen_between : 0;
   }
-  int bottom() const noexcept {
+  int position() const noexcept {
     if (waited) return left - popped_between;
     waited = looked;
     return left;
@@ -48,7 +48,7 @@ struct plain_deque {
   int end;
   mutable unsigned looks_at_top = 0;
   int top() const noexcept { return ++looks_at_top, first; }
-  int bottom() const noexcept { return end; }
+  int position() const noexcept { return end; }
   bool empty() const noexcept { return first == end; }
 };
 
