@@ -20,6 +20,7 @@
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "support/busy_pool.hpp"
+#include "support/io_context.hpp"
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 
@@ -37,19 +38,6 @@ using namespace std::chrono_literals;
 namespace {
 
 struct held : testing::live_count<held> {};
-
-class running_context {
- public:
-  ~running_context() {
-    guard_.reset();
-    thread_.join();  // hangs when an operation is left
-  }
-  asio::io_context io;
-
- private:
-  asio::executor_work_guard<asio::io_context::executor_type> guard_{io.get_executor()};
-  std::thread thread_{[this] { io.run(); }};
-};
 
 struct outcomes {
   std::atomic<std::size_t> waits{0}, timeouts{0}, others{0};
@@ -81,7 +69,7 @@ TEST_CASE("a flow that moves between workers goes on after each of Asio's timers
   constexpr std::size_t waits = 3;
   std::size_t ended = 0;
   {
-    running_context context;
+    testing::running_context context(1);
     async::threadpool pool(2);
     {
       const testing::busy_pool others(pool);
@@ -118,11 +106,8 @@ TEST_CASE("a flow that moves between workers goes on after each of Asio's timers
 
 TEST_CASE("two flows that move between workers send each other bytes through sockets, in order") {
   const std::size_t count = testing::rounds(4'000);
-  running_context context;
-  tcp::acceptor acceptor(context.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  tcp::socket here(context.io), there(context.io);
-  there.connect(acceptor.local_endpoint());
-  acceptor.accept(here);
+  testing::running_context context(1);
+  testing::connection pair(context.io);
   async::threadpool pool(2);
   const testing::busy_pool others(pool);
   /// Sends `first`, or waits for it, and so on with each following number.
@@ -156,7 +141,7 @@ TEST_CASE("two flows that move between workers send each other bytes through soc
     });
   };
   std::size_t wrong_here = 0, wrong_there = 0;
-  std::future<void> ends[] = {talk(here, 0, wrong_here), talk(there, 1, wrong_there)};
+  std::future<void> ends[] = {talk(pair.here, 0, wrong_here), talk(pair.there, 1, wrong_there)};
   for (std::future<void>& end : ends) {
     REQUIRE(end.wait_for(60s) == std::future_status::ready);
     end.get();

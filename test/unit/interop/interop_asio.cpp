@@ -17,6 +17,7 @@
 #include "steps/asynctool.hpp"
 #include "steps/interop/asio.hpp"
 #include "support/flows.hpp"
+#include "support/io_context.hpp"
 #include "support/scale.hpp"
 
 namespace asio = boost::asio;
@@ -25,7 +26,9 @@ using steps::ErrorCode;
 using steps::IAsyncSteps;
 using steps::interop::asio_loop;
 using steps::interop::asio_token;
+using testing::connection;
 using testing::lines;
+using testing::running_context;
 using namespace std::chrono_literals;
 
 namespace {
@@ -37,31 +40,6 @@ auto noting(lines& seen) {
     asi.success();
   };
 }
-
-/// Two sockets that are connected to each other.
-struct connection {
-  explicit connection(asio::io_context& io) : here(io), there(io) {
-    tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-    there.connect(acceptor.local_endpoint());
-    acceptor.accept(here);
-  }
-  tcp::socket here;
-  tcp::socket there;
-};
-
-/// An io_context with its own threads.
-struct running_context {
-  explicit running_context(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { io.run(); });
-  }
-  ~running_context() {
-    guard.reset();
-    for (std::thread& t : threads) t.join();  // hangs when an operation was not cancelled
-  }
-  asio::io_context io;
-  asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(io);
-  std::vector<std::thread> threads;
-};
 
 }  // namespace
 
