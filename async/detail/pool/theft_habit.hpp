@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
+#include <algorithm>  // for max, min
 #include <chrono>     // for nanoseconds
 #include <cstdint>    // for int64_t
 #include <utility>    // for exchange
@@ -16,8 +16,8 @@ namespace async::inline v0_1::detail {
 ///
 /// Short is what takes less than two and a half times as long as a theft that does not follow another one at once: how
 /// long that takes depends on how far the two processors are from each other. Not thread-safe: one object belongs to
-/// one worker.
-template <class Clock>
+/// one worker. `Pause` waits so many pauses of the processor.
+template <class Clock, void (*Pause)(unsigned) = &pause_for>
 class basic_theft_habit {
  public:
   using duration = typename Clock::duration;
@@ -27,8 +27,9 @@ class basic_theft_habit {
     may_wait_ = !pays_;
     is_cold_ = !pays_ || !std::exchange(stole_, false);
   }
-  /// Whether something is left in the deque. Waits at most once in a look, for some microseconds; not for a deque at
-  /// whose bottom nothing happens: its thread does something else, and loses nothing.
+  /// Whether something is left in the deque. Waits at most once in a look, for some microseconds, and the next time for
+  /// longer if the deque's thread has used it meanwhile. Does not wait for a deque at whose bottom nothing happens: its
+  /// thread does something else, and loses nothing.
   template <class Deque>
   bool is_left(const Deque& deque) noexcept {
     if (deque.empty()) return false;
@@ -39,9 +40,11 @@ class basic_theft_habit {
     }
     const auto top = deque.top();
     bottom_ = deque.position();
-    pause_for(pauses);  // without another look, which would take the line
+    Pause(pauses_);  // without another look, which would take the line
     may_wait_ = false;
-    unattended_ = deque.position() == bottom_ ? &deque : nullptr;
+    const bool is_unattended = deque.position() == bottom_;
+    unattended_ = is_unattended ? &deque : nullptr;
+    pauses_ = is_unattended ? fewest : (std::min)(2 * pauses_, most);
     return deque.top() == top && !deque.empty();
   }
   /// Around each theft that succeeds. Reads the clock for cold ones, and for one in eight others.
@@ -59,13 +62,14 @@ class basic_theft_habit {
     if (stole_at_ == none) [[likely]]
       return;
     pays_ = Clock::now() - stole_at_ >= 5 * cost_ / 2;
+    if (pays_) pauses_ = fewest;
     stole_at_ = none;
   }
 
  private:
   using time_point = typename Clock::time_point;
   static constexpr time_point none{};
-  static constexpr unsigned pauses = 96;
+  static constexpr unsigned fewest = 96, most = 384;
   static constexpr std::chrono::nanoseconds interrupted{800};  // a theft that takes longer counts for nothing
 
   duration cost_ = std::chrono::nanoseconds(100);  // of a cold theft: falls slowly
@@ -74,6 +78,7 @@ class basic_theft_habit {
   const void* unattended_ = nullptr;  // the deque whose bottom has stayed at bottom_
   std::int64_t bottom_ = 0;
   unsigned thefts_ = 0;
+  unsigned pauses_ = fewest;  // of the next wait
   bool pays_ = true;
   bool may_wait_ = false;  // in this look
   bool stole_ = false;     // since the last look began

@@ -20,7 +20,8 @@ struct still_clock {
     return time_point(1h + time);
   }
 };
-using habit = async::detail::basic_theft_habit<still_clock>;
+unsigned paused = 0;
+using habit = async::detail::basic_theft_habit<still_clock, [](unsigned count) { paused += count; }>;
 
 /// A deque of another thread, of which elements go, at the bottom or the top, between the first look at it and the
 /// next.
@@ -125,6 +126,30 @@ TEST_CASE("a worker waits once for a deque that its thread does not use, and the
   h.begin_look();
   CHECK(h.is_left(blocked));
   CHECK(blocked.looks_at_top == 2);
+}
+
+TEST_CASE("a worker waits longer for a deque that its thread goes on to use, up to four times as long") {
+  habit h;
+  steal(h, 100ns, 0ns);
+  const auto wait_for = [&h](const auto& deque) {
+    paused = 0;
+    h.begin_look();
+    static_cast<void>(h.is_left(deque));
+    return paused;
+  };
+  const auto wait_for_used = [&] { return wait_for(other_deque{8, 2, 1}); };
+  const unsigned first = wait_for_used();
+  REQUIRE(first > 0);
+  CHECK(wait_for_used() == 2 * first);
+  CHECK(wait_for_used() == 4 * first);
+  CHECK(wait_for_used() == 4 * first);
+  CHECK(wait_for(plain_deque{0, 8}) == 4 * first);  // and finds that nobody uses it
+  CHECK(wait_for_used() == first);
+  CHECK(wait_for_used() == 2 * first);
+  steal(h, 100ns, 1us);  // that has paid
+  CHECK(wait_for_used() == 0);
+  steal(h, 100ns, 0ns);
+  CHECK(wait_for_used() == first);
 }
 
 TEST_CASE("a deque whose thread has pushed and popped as much is in use all the same") {
