@@ -208,6 +208,16 @@ void parallel(std::size_t times) {
   });
 }
 
+void parallel_on_pool(std::size_t times) {
+  async::threadpool pool(1);
+  steps::post(pool, [times](IAsyncSteps& asi) {
+    asi.repeat(times, [](IAsyncSteps& turn, std::size_t) {
+      auto& branches = turn.parallel();
+      for (int i = 0; i < 8; ++i) branches.add([](IAsyncSteps&) {});
+    });
+  }).get();
+}
+
 steps::interop::task<int> number(int i) { co_return i; }
 
 /// One coroutine that waits `times` times for all of `count` tasks, or for the first of them.
@@ -263,6 +273,7 @@ int main() {
       {"NitroSteps: a step's errorNoThrow and its handler", 1000, error<nitro>},
       {"NitroSteps: a parallel of eight", 300, parallel<nitro>},
       {"steps::post: a flow of one step with its future", 300, post},
+      {"steps::post: a parallel of eight, again and again", 300, parallel_on_pool},
       {"coroutine: when_all(a, b)", 300, two_tasks},
       {"coroutine: when_all of a vector of eight", 300, tasks<8, false>},
       {"coroutine: when_any of a vector of eight", 300, tasks<8, true>},

@@ -96,7 +96,7 @@ struct hosted {
     ran.set(ran.get() + ready.get());
     ready.set(0);
     const bool has_work = left_over.get() != nullptr || (CountsMessages && box.has_messages());
-    // As loop_driver::turn::vacate(): then the loop serves another flow.
+    // As loop_driver::vacate(): then the loop serves another flow.
     const bool is_left = ready.get() == 0 && !tenants.any() && left_over.get() == nullptr && !box.has_messages();
     is_vacant.set(is_left ? 1 : 0);
     if (how == biased_lock::way::biased) {

@@ -37,6 +37,15 @@ class loop_driver {
   /// Whether messages wait for a turn. Sees those of the calling thread, also one whose wake another thread owes.
   bool has_messages() const noexcept { return core_.inbox_.has_messages(); }
 
+  /// By the thread that is in the loop: whether nothing belongs to it, no flow, timer or message. Then its hook for
+  /// unhandled exceptions is `hook` again, whatever the last flow has set.
+  bool vacate(const hook_ref& hook) noexcept {
+    if (!is_vacant()) return false;
+    if (core_.unhandled_ != hook) [[unlikely]]
+      core_.unhandled_ = hook;
+    return true;
+  }
+
   /// While it lives, the calling thread is in a turn of the loop. Must not be made inside a turn of the same loop.
   class turn {
    public:
@@ -56,15 +65,6 @@ class loop_driver {
     /// Whether there is more to do at once. Messages count: their `wake` may have led to this turn, which has not taken
     /// them while older ones were left.
     bool has_work() noexcept { return scope_.core.has_work() || scope_.core.inbox_.has_messages(); }
-    /// Whether nothing belongs to the loop: no flow, timer or message. Then its hook for unhandled exceptions is `hook`
-    /// again, whatever the last flow has set.
-    bool vacate(const hook_ref& hook) noexcept {
-      loop_core& core = scope_.core;
-      if (!is_vacant(core)) return false;
-      if (core.unhandled_ != hook) [[unlikely]]
-        core.unhandled_ = hook;
-      return true;
-    }
     /// The time of the first timer, or time_point::max().
     loop_core::time_point next_deadline() noexcept {
       loop_core& core = scope_.core;
@@ -100,16 +100,15 @@ class loop_driver {
     std::size_t take_cancelled_flows() noexcept { return std::exchange(scope_.core.cancelled_flows_, 0U); }
 
    private:
-    static bool is_vacant(loop_core& core) noexcept {
-      return core.ready_.reserved() == 0 && !core.has_tenant() &&
-             (!core.timers_.maybe_armed() || core.timers_.empty()) && core.messages_.empty() &&
-             !core.inbox_.has_messages();
-    }
-
     loop_core::turn_scope scope_;
   };
 
  private:
+  bool is_vacant() const noexcept {
+    return core_.ready_.reserved() == 0 && !core_.has_tenant() &&
+           (!core_.timers_.maybe_armed() || core_.timers_.empty()) && core_.messages_.empty() && !has_messages();
+  }
+
   loop_core& core_;
 };
 

@@ -46,6 +46,24 @@ class pool_core::flow_place {
     f();
   }
 
+  /// In f() of visit(), where that has ended a flow: takes the worker's own newest job as the next task, if nothing has
+  /// stayed in the loop and wanted(job). Null: f() is to return.
+  template <class Wanted>
+  job* next_task(Wanted wanted) noexcept {
+    worker& w = *worker_;
+    if (!loop_.driver.vacate(pool_.loops_unhandled_)) return nullptr;
+    const job_deque::element e = pool_.next_in_turn(w);
+    if (!e) return nullptr;
+    if (e.tag != &posted_task || !wanted(e.item)) {
+      w.own.push(e.item, e.tag);  // there is room
+      ++w.tasks_left;
+      return nullptr;
+    }
+    pool_.count_task(w);
+    pool_.sleepers_.notify_event();
+    return e.item;
+  }
+
   const bool here;
 
  private:
@@ -69,7 +87,7 @@ class pool_core::flow_place {
     loop_driver::turn& in;
     ~turn_end() {
       flow_place& self = after.self;
-      after.is_vacant = self.worker_->in_hand == nullptr && in.vacate(self.pool_.loops_unhandled_);
+      after.is_vacant = self.worker_->in_hand == nullptr && self.loop_.driver.vacate(self.pool_.loops_unhandled_);
       if (!after.is_vacant) after.has_work = self.pool_.settle(self.worker_, self.loop_, in);
     }
   };

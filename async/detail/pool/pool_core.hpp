@@ -376,9 +376,7 @@ class pool_core {
     [[gnu::always_inline]] ~one_task() {
       if (part_ != nullptr) {
         part_->made_from = (std::min)(made_from_, part_->own.position());  // thieves may have lowered the position
-        participant::count(part_->ran);
-        if (part_->is_polling) [[unlikely]]
-          pool_.stop_polling(*part_);
+        pool_.count_task(*part_);
       }
       pool_.sleepers_.notify_event();
     }
@@ -487,6 +485,13 @@ class pool_core {
   bool loops_may_be_due(const worker& w) const noexcept {
     return has_loops_at_hand(w) || timers_.next() != pool_timers::never;
   }
+  /// Takes the worker's own newest job. Null: there is none, or it is time to look at other sources.
+  [[gnu::always_inline]] job_deque::element next_in_turn(worker& w) noexcept {
+    if (w.tasks_left == 0 || loops_may_be_due(w)) return {};
+    const job_deque::element e = w.next_own();
+    if (e) --w.tasks_left;
+    return e;
+  }
   /// To be called before a worker runs functions of users, which may block.
   void before_functions() noexcept {
     if (timers_.is_uncovered()) [[unlikely]]
@@ -531,6 +536,12 @@ class pool_core {
   class blocked_in_wait;
   atomic<std::uint32_t>* blocked_count(const participant& p) noexcept {
     return p.is_stand_in ? &blocked_stand_ins_ : p.as_worker != nullptr ? &blocked_workers_ : nullptr;
+  }
+  /// A task of this thread has ended.
+  [[gnu::always_inline]] void count_task(participant& p) noexcept {
+    participant::count(p.ran);
+    if (p.is_polling) [[unlikely]]
+      stop_polling(p);
   }
   void stop_polling(participant& p) noexcept {
     p.is_polling = false;

@@ -169,8 +169,8 @@ ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
     }
     bool is_left = false;
     if (!h.is_spare) {
-      loop_driver::turn in(h.driver);
-      is_left = in.vacate(loops_unhandled_);
+      const loop_driver::turn here(h.driver);
+      is_left = h.driver.vacate(loops_unhandled_);
     }
     if (is_left) {
       make_spare(nullptr, h);
@@ -241,7 +241,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, pool_loop& h, loop_driver:
   h.set_first_timer(in.first_timer());
   if (deadline < h.slot.at()) {
     timers_.arm(h.slot, deadline);
-  } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && in.vacate(loops_unhandled_)) {
+  } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && h.driver.vacate(loops_unhandled_)) {
     if (h.slot.at() != pool_timers::never) timers_.disarm(h.slot);
     make_spare(w, h);
   }

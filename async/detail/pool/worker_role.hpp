@@ -177,11 +177,10 @@ class pool_core::worker_role {
     begin();
     const in_task here(worker_);
     if (drop_or_note(t)) return true;
+    worker_.tasks_left = tasks_per_turn - 1;
     pool_.run(&worker_, t);
-    unsigned left = tasks_per_turn - 1;
-    for (job_deque::element e; left != 0 && !pool_.loops_may_be_due(worker_) && (e = worker_.next_own()); --left) {
-      pool_.run_job(&worker_, e);
-    }
+    while (const job_deque::element e = pool_.next_in_turn(worker_)) pool_.run_job(&worker_, e);
+    worker_.tasks_left = 0;
     worker_.thefts.end_task();
     return true;
   }

@@ -288,6 +288,7 @@ class pool_core::wait_role : sleepers::wait_condition {
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
+  if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;  // tasks of this wait are run one by one
   wait_role role(*this, p, own, ready);
   drive(role);
   role.leave();

@@ -30,7 +30,11 @@ inline State& state_of(flow& f) {
   return *f.state;
 }
 
-void destroy_state(flow& f) noexcept;
+void destroy_own_state(flow& f) noexcept;
+inline void destroy_state(flow& f) noexcept {
+  if (f.state != nullptr) [[unlikely]]
+    destroy_own_state(f);
+}
 
 /// Copies the texts of an error, which may not live long enough. Without memory the info is lost, and a code that is no
 /// literal becomes InternalError.
@@ -156,9 +160,8 @@ void report_exception(flow& f, bool to_hook) noexcept;
   }
 }
 
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_state(flow& f) noexcept {
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_own_state(flow& f) noexcept {
   State* const s = std::exchange(f.state, nullptr);
-  if (s == nullptr) return;
   std::destroy_at(s);
   if (may_allocate(f)) async::detail::free_block(s, sizeof(State));
 }

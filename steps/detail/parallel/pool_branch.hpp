@@ -90,15 +90,24 @@ inline void begin_branch(flow& b, async::detail::loop_core& core) {
   start_here(b);
 }
 
-/// The job that offers a branch to the pool: a worker, or a thread that helps the pool, has taken it.
+inline flow& offered_in(const async::detail::job* j) noexcept { return *static_cast<const offered_branch*>(j)->branch; }
+
+/// The job that offers a branch to the pool: a worker, or a thread that helps the pool, has taken it. Branches that end
+/// in their first turns have one turn of a loop together.
 inline void branch_taken(async::detail::job* j) noexcept {
-  flow& b = *static_cast<offered_branch*>(j)->branch;
+  flow& b = offered_in(j);
   auto place = async::detail::this_pool->place_for_flow();
   async::detail::loop_core& core = place.core();
   const bool has_level = b.level != async::priority::normal;
   if (has_level) place.rank(b.level);
   if (place.here && !has_level) {  // else the first turn is queued like the others
-    place.visit([&b, &core] { begin_branch(b, core); });
+    place.visit([&] {
+      begin_branch(b, core);
+      const auto is_alike = [](const async::detail::job* next) noexcept {
+        return next->run == &branch_taken && offered_in(next).level == async::priority::normal;
+      };
+      while (async::detail::job* const next = place.next_task(is_alike)) begin_branch(offered_in(next), core);
+    });
   } else if (!core.push(b) && bind_branch(b, core)) {
     end_unbegun(b);
   }
@@ -121,10 +130,28 @@ inline void ends_by_message(branch_join& join, flow& b) {
   join.count_down();
 }
 
+/// The branch has ended in any way, and reports. Its error and state stay for the parent, which frees it.
+inline void report_end(branch_join& join, flow& b) noexcept {
+  end_turn_of(b);
+  clear_remains(b);
+  detach_control_block(b);
+  if (join.has_claimed(b)) join.parent.core->push(join.decided);
+  branch_state(b.active.of_branch()).end();
+  join.count_down();
+}
+
+/// Ends the execution, as end_execution() does, of a branch that has neither an owner nor a promise.
+inline void finish_branch(branch_join& join, flow& b) noexcept {
+  withdraw_from_loop(b);
+  b.finish();
+  b.first = nullptr;
+  report_end(join, b);
+}
+
 /// The branch has succeeded or failed.
 inline void end_branch(branch_join& join, flow& b) {
   if (b.is_failing()) join.claim(b);
-  end_execution(b);
+  finish_branch(join, b);
 }
 
 /// The same in a race. A branch that leaves for a loop around decides, too.
@@ -134,17 +161,7 @@ inline void end_racer(branch_join& join, flow& b) {
   } else if (b.pending.target != nullptr || join.racer_failed()) {
     join.claim(b);
   }
-  end_execution(b);
-}
-
-/// The branch has ended in any way, and reports. Its error and state stay for the parent, which frees it.
-inline void report_end(branch_join& join, flow& b) noexcept {
-  end_turn_of(b);
-  clear_remains(b);
-  detach_control_block(b);
-  if (join.has_claimed(b)) join.parent.core->push(join.decided);
-  branch_state(b.active.of_branch()).end();
-  join.count_down();
+  finish_branch(join, b);
 }
 
 }  // namespace steps::inline v0_1::detail

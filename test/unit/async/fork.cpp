@@ -358,6 +358,18 @@ TEST_CASE("a child that returns from a task, callback, step, call or hook to its
     };
     async::parallel_invoke(pool, nested, in_parent);
   })));
+  CHECK(has_ended_with_message(ending_inside(returns, [parent = ::getpid()](auto f) {
+    threadpool one(1);
+    steps::post(one, [&](steps::IAsyncSteps& asi) {
+      auto& branches = asi.parallel();
+      branches.add(f);
+      for (int i = 0; i < 3; ++i) {
+        branches.add([parent](steps::IAsyncSteps&) {
+          if (::getpid() != parent) ::_exit(7);
+        });
+      }
+    }).get();
+  })));
   CHECK(has_ended_with_message(ending_inside(returns, [&pool](auto f) {
     async::parallel_for(pool, 0, 100, [&f](int i) {
       if (i == 50) f();
