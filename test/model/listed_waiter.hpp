@@ -40,15 +40,15 @@ class listed_waiter : public async::detail::queue_waiter {
     ~life() { its.lives_.set(false); }
   };
 
-  /// Waits as flows do: lists itself, tests again, waits to be notified; later in front of the others.
+  /// Waits as flows do: lists itself, tests `again`, waits to be notified; later in front of the others.
   template <fault Fault = fault::none>
-  queue_result wait(event_count& events, auto attempt) {
-    for (bool again = false;; again = true) {
+  queue_result wait(event_count& events, auto attempt, auto again) {
+    for (bool in_front = false;; in_front = true) {
       if (const queue_result r = attempt(); r != queue_result::blocked) return r;
       chosen_.set(0);
-      events.add(*this, again);
+      events.add(*this, in_front);
       if constexpr (Fault != fault::lists_without_test) {
-        if (const queue_result r = attempt(); r != queue_result::blocked) {
+        if (const queue_result r = again(); r != queue_result::blocked) {
           withdraw<Fault>(events);
           return r;
         }
@@ -56,6 +56,11 @@ class listed_waiter : public async::detail::queue_waiter {
       home_.wait();
       check(chosen_.get() == 1, "it has been chosen once");
     }
+  }
+
+  template <fault Fault = fault::none>
+  queue_result wait(event_count& events, auto attempt) {
+    return wait<Fault>(events, attempt, attempt);
   }
 
   /// Lists itself, and leaves without looking: as one that is cancelled.
@@ -98,11 +103,14 @@ class client {
   template <fault Fault = fault::none>
   bool wait(Queue& q) {
     const listed_waiter::life begins(waiter_);
-    return waiter_.wait<Fault>(queue_access::items(q), [&] { return look(q); }) == queue_result::done;
+    const auto attempt = [&] { return look(q); };
+    const auto again = [&] { return queue_access::is_blocked(q) ? queue_result::blocked : attempt(); };
+    return waiter_.wait<Fault>(queue_access::items(q), attempt, again) == queue_result::done;
   }
   bool put(Queue& q, unsigned value) {
     const listed_waiter::life begins(waiter_);
-    return waiter_.wait(queue_access::room(q), [&] { return queue_access::put(q, value); }) == queue_result::done;
+    const auto attempt = [&] { return queue_access::put(q, value); };
+    return waiter_.wait(queue_access::room(q), attempt) == queue_result::done;
   }
   template <fault Fault = fault::none>
   void come_and_go(event_count& events) {

@@ -125,10 +125,10 @@ class event_count {
 
   [[gnu::noinline]] void choose(std::uint32_t seen, std::uint32_t count) noexcept {
     const bool is_listed = (seen & listed) != 0;
-    choose_sleepers(seen, count);
+    if (waiting(seen) != 0) choose_sleepers(seen, count);
     if (is_listed) notify(count);  // last: coroutines may run
   }
-  void choose_sleepers(std::uint32_t seen, std::uint32_t count) noexcept {
+  [[gnu::noinline]] void choose_sleepers(std::uint32_t seen, std::uint32_t count) noexcept {
     std::uint32_t chosen = 0;
     do {
       if (waiting(seen) == 0) return;
@@ -157,6 +157,10 @@ class event_count {
   }
   /// Up to 32 waiters at a time, so that the lock is held for a short while only.
   void notify_first(std::uint32_t count) noexcept {
+    if (count == 1) [[likely]] {
+      if (queue_waiter* const only = unlist_one()) only->notify();
+      return;
+    }
     while (count != 0) {
       queue_waiter* first = unlist((std::min)(count, 32U));
       if (first == nullptr) return;
@@ -167,21 +171,32 @@ class event_count {
       }
     }
   }
-  /// Unlinks up to `most` waiters. They are chained by `behind`.
+  /// Unlinks the first waiter; null: there is none.
+  queue_waiter* unlist_one() noexcept {
+    const std::lock_guard here(lock_);
+    return pop();
+  }
+  /// The same for up to `most` waiters, chained by `behind`.
   queue_waiter* unlist(std::uint32_t most) noexcept {
     queue_waiter* first = nullptr;
     queue_waiter** end = &first;
     const std::lock_guard here(lock_);
-    // The bit stays when the last waiter goes, since another one often follows soon. The next waker clears it.
-    // relaxed: under the lock, under which the bit is also set
-    if (list_.size() == 0) word_.fetch_and(~listed, std::memory_order_relaxed);
     for (; most != 0; --most) {
-      queue_waiter* const w = list_.pop();
+      queue_waiter* const w = first == nullptr ? pop() : list_.pop();
       if (w == nullptr) break;
       *end = w;
       end = &w->behind;
     }
     return first;
+  }
+
+  /// Under the lock.
+  queue_waiter* pop() noexcept {
+    queue_waiter* const w = list_.pop();
+    // The bit stays when the last waiter goes, since another one often follows soon. The next waker clears it.
+    // relaxed: under the lock, under which the bit is also set
+    if (w == nullptr) word_.fetch_and(~listed, std::memory_order_relaxed);
+    return w;
   }
 
   void enter() noexcept {

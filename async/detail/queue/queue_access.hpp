@@ -26,6 +26,16 @@ struct queue_access {
   static queue_result take(Queue& q, Receive receive) {
     return q.core_.template take<false>(receive);
   }
+  /// Whether take() would find nothing, where that costs less than take(): for a second look after one that has found
+  /// nothing.
+  template <class Queue>
+  static bool is_blocked([[maybe_unused]] Queue& q) noexcept {
+    if constexpr (is_bounded<Queue>) {
+      return false;
+    } else {
+      return q.core_.is_blocked();
+    }
+  }
   /// Makes an element of `args`, which are untouched unless it succeeds. Does not wait.
   template <class Queue, class... Args>
   static queue_result put(Queue& q, Args&&... args) {

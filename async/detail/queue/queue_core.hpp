@@ -166,6 +166,12 @@ class queue_core {
     }
   }
 
+  /// Whether take() would find nothing: cheaper for a caller that has just found nothing, and looks again.
+  bool is_blocked() const noexcept {
+    const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
+    return tail_.load(std::memory_order_seq_cst) == h;              // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
+  }
+
   /// Hands over a run of ready elements, at most `most`, with one claim. Returns how many; 0: ask take().
   template <class Receive>
   std::size_t take_run(Receive& receive, std::size_t most) noexcept {

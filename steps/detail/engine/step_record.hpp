@@ -9,10 +9,9 @@
 #include <type_traits>  // for is_trivially_destructible_v
 #include <utility>      // for exchange, forward, index_sequence
 
-#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
-#include "steps/detail/engine/callable.hpp"     // for wanted_results
-#include "steps/detail/engine/engine.hpp"       // for misuse
-#include "steps/detail/engine/limit_claim.hpp"  // for limit_claim
+#include "async/detail/base/config.hpp"      // for ASYNCSTEPS_FUNCTION
+#include "steps/detail/engine/callable.hpp"  // for wanted_results
+#include "steps/detail/engine/engine.hpp"    // for misuse, take_limited
 
 /// The records of steps with their functors, and the passing of results to parameters. `Face` is IAsyncSteps.
 namespace steps::inline v0_1::detail {
@@ -218,20 +217,22 @@ template <class Step, class... Args>
 Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;
   if constexpr (!std::is_trivially_destructible_v<Step>) flags |= record_flag::destroys;
-  limit_claim place;
   if (f.limit != nullptr) [[unlikely]] {
     std::size_t room = round_up(sizeof(Step), granule) + alignof(Step);
     if constexpr (requires { Step::bytes_behind(args...); }) room += Step::bytes_behind(args...);
-    if (!place.take(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
+    if (!take_limited(f, &limits::steps, room, "the flow exceeds nitro::MaxSteps")) return nullptr;
+    flags |= record_flag::counted;
   }
   constexpr std::size_t size = round_up(sizeof(Step), granule);
   std::byte* const before = f.top;
-  void* const memory = allocate_record<Step>(f);
+  void* memory = nullptr;
   Step* made;
   try {
+    memory = allocate_record<Step>(f);
     made = ::new (memory) Step(std::forward<Args>(args)...);
   } catch (...) {
-    release_record(f, memory, size, before);
+    if (memory != nullptr) release_record(f, memory, size, before);
+    if (f.limit != nullptr) ++f.limit->steps;
     throw;
   }
   made->size_ = static_cast<std::uint32_t>(size);
@@ -241,9 +242,6 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   made->flow_ = &f;
   made->parent_ = &parent;
   if (f.first == nullptr) f.first = made;
-  if (f.limit != nullptr) [[unlikely]]
-    made->flags_ |= record_flag::counted;
-  place.keep();
   return made;
 }
 
@@ -259,6 +257,8 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results_before(flow& f) {
+  if (forget_plain_results(f)) [[likely]]
+    return;
   destroy_results(f);
   if (f.is_cancelled()) throw unwinding(errors::InternalError);
 }

@@ -88,6 +88,7 @@ inline step* give_way(flow& f, step& s) {
     f.clear_verdict();
     return end_step_inline(f, s);
   }
+  if (said == verdict::wait) return suspend(f), nullptr;
   return said == verdict::yield ? give_way(f, s) : after_rare_verdict(f, s);
 }
 

@@ -76,12 +76,21 @@ inline void* allocate(flow& f, std::size_t size) {
   return start;
 }
 
+/// Releases the chunks behind `top`, of which there are some; keeps one as spare.
 void shrink(flow& f, const std::byte* top) noexcept;
 
+inline bool is_in(const chunk& c, const std::byte* at) noexcept {
+  return reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(&c) < c.size;
+}
+/// Whether `top` lies where the newest record does, so that no chunk is behind it but perhaps a spare one.
+inline bool is_in_newest(const flow& f, const std::byte* top) noexcept {
+  const chunk* const c = has_spare_chunk(f) ? f.chunks->older : f.chunks;
+  return c == nullptr || is_in(*c, top);  // the oldest records lie in no chunk
+}
 /// Releases the arena behind `top`; one chunk may become spare.
 inline void set_top(flow& f, std::byte* top) noexcept {
   f.top = top;
-  if (f.chunks != nullptr) [[unlikely]]
+  if (f.chunks != nullptr && !is_in_newest(f, top)) [[unlikely]]
     shrink(f, top);
 }
 
@@ -149,7 +158,15 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
 
 /// Destroys results that the flow has given up but whose memory has not moved.
 void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept;
+/// Destroys the results, of which there are some.
 void destroy_results(flow& f) noexcept;
+/// The same for results that lie in the slot and have no destructors. False: they are others.
+inline bool forget_plain_results(flow& f) noexcept {
+  if (f.tag->destroy != nullptr || f.tag->is_boxed()) [[unlikely]]
+    return false;
+  f.tag = nullptr;
+  return true;
+}
 inline void clear_results(flow& f) noexcept {
   if (f.tag != nullptr) [[unlikely]]
     destroy_results(f);
@@ -214,15 +231,18 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   async::detail::free_block(c, c->size);
 }
 
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {
+/// Makes the newest chunk one that is spare, and large enough for a record.
+[[gnu::noinline]] inline void add_chunk(flow& f, std::size_t needed) {
   if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
+  drop_spare_chunk(f);
+  const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
+  const std::size_t bytes = (std::max)(round_up(needed, async::detail::cache_line), least);
+  f.chunks = ::new (async::detail::allocate_block(bytes)) chunk{f.chunks, f.end, bytes};
+}
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {
   const std::size_t needed = chunk_head + size + jump_size;
-  if (has_spare_chunk(f) && f.chunks->size < needed) free_newest_chunk(f);
-  if (!has_spare_chunk(f)) {
-    const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
-    const std::size_t bytes = (std::max)(round_up(needed, async::detail::cache_line), least);
-    f.chunks = ::new (async::detail::allocate_block(bytes)) chunk{f.chunks, f.end, bytes};
-  }
+  if (!has_spare_chunk(f) || f.chunks->size < needed) [[unlikely]]
+    add_chunk(f, needed);
   auto* const memory = reinterpret_cast<std::byte*>(f.chunks);
   std::byte* const start = memory + chunk_head;
   ::new (f.top)
@@ -233,17 +253,10 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void shrink(flow& f, const std::byte* top) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(top);
-  const auto is_in = [at](const chunk* c) noexcept {  // the oldest records lie in no chunk
-    return c == nullptr || at - reinterpret_cast<std::uintptr_t>(c) < c->size;
-  };
-  if (has_spare_chunk(f)) {
-    if (is_in(f.chunks->older)) return;
-    free_newest_chunk(f);
-  }
-  while (!is_in(f.chunks)) {
+  if (has_spare_chunk(f)) free_newest_chunk(f);
+  for (;;) {
     f.end = f.chunks->older_end;
-    if (is_in(f.chunks->older)) return;
+    if (is_in_newest(f, top)) return;
     free_newest_chunk(f);
   }
 }
@@ -254,6 +267,8 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results(flow& f) noexcept {
+  if (forget_plain_results(f)) [[likely]]
+    return;
   void* const values = results_of(f);
   destroy_taken(f, std::exchange(f.tag, nullptr), values);
 }

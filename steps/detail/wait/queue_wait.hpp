@@ -81,10 +81,11 @@ class queue_line {
   queue_caller* caller_ = nullptr;
 };
 
-/// Makes the attempt; where that is blocked, the step waits, and makes it again when it is called.
-template <class Attempt>
+/// Makes the attempt; where that is blocked, the step waits, and makes it again when it is called. `again`: the attempt
+/// after one that was blocked.
+template <class Attempt, class Again>
 async::detail::queue_result attempt_or_wait(flow& f, async::detail::event_count& events, queue_line& line,
-                                            Attempt attempt) {
+                                            Attempt attempt, Again again) {
   using async::detail::queue_result;
   queue_result result = attempt();
   if (result != queue_result::blocked) {
@@ -93,7 +94,7 @@ async::detail::queue_result attempt_or_wait(flow& f, async::detail::event_count&
   }
   do {
     line.join(f, events);
-    result = attempt();
+    result = again();
     if (result != queue_result::blocked) {
       line.leave();
       return result;
@@ -101,6 +102,12 @@ async::detail::queue_result attempt_or_wait(flow& f, async::detail::event_count&
   } while (line.is_called());  // by a constructor of the element, in the attempt
   f.mark_wait();
   return result;
+}
+
+template <class Attempt>
+async::detail::queue_result attempt_or_wait(flow& f, async::detail::event_count& events, queue_line& line,
+                                            Attempt attempt) {
+  return attempt_or_wait(f, events, line, attempt, attempt);
 }
 
 void set_queue_closed(flow& f);
@@ -158,10 +165,15 @@ struct dequeue_step final : Face {
     flow& f = *s.flow_;
     s.flags_ |= record_flag::begun;
     discard_results(f);
-    const queue_result result = attempt_or_wait(f, queue_access::items(self.queue), self.line,
-                                                [&self, &f] { return take_result(f, self.queue); });
+    const auto attempt = [&self, &f] { return take_result(f, self.queue); };
+    const auto again = [&self, attempt] {
+      return queue_access::is_blocked(self.queue) ? queue_result::blocked : attempt();
+    };
+    const queue_result result = attempt_or_wait(f, queue_access::items(self.queue), self.line, attempt, again);
     if (result == queue_result::closed) return set_queue_closed(f);
-    if (result == queue_result::done && f.may_complete()) f.mark_success();
+    if (result != queue_result::done) return;
+    if constexpr (std::is_trivially_destructible_v<E>) s.flags_ &= static_cast<std::uint16_t>(~record_flag::destroys);
+    if (f.may_complete()) f.mark_success();
   }
   void fail(ErrorCode code) {
     line.leave();
