@@ -3,9 +3,10 @@
 #include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
-#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_ASSERT
-#include "async/detail/pool/pool_core.hpp"  // for pool_core, worker, pool_loop
-#include "async/priority.hpp"               // for priority
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_ASSERT
+#include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, pool_loop
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACES
+#include "async/priority.hpp"                   // for priority
 
 namespace async::inline v0_1::detail {
 
@@ -51,6 +52,7 @@ class pool_core::flow_place {
   template <class Wanted>
   job* next_task(Wanted wanted) noexcept {
     worker& w = *worker_;
+    if (ASYNCSTEPS_TRACES) return nullptr;  // each task is a span
     if (!loop_.driver.vacate(pool_.loops_unhandled_)) return nullptr;
     const job_deque::element e = pool_.next_in_turn(w);
     if (!e) return nullptr;
@@ -59,6 +61,7 @@ class pool_core::flow_place {
       ++w.tasks_left;
       return nullptr;
     }
+    w.made_from = w.own.position();
     pool_.count_task(w);
     pool_.sleepers_.notify_event();
     return e.item;

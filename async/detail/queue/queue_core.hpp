@@ -168,7 +168,7 @@ class queue_core {
 
   /// Whether take() would find nothing: cheaper for a caller that has just found nothing, and looks again.
   bool is_blocked() const noexcept {
-    const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
+    const std::uint64_t h = head_.load(std::memory_order_relaxed);  // relaxed: an older head is behind the tail
     return tail_.load(std::memory_order_seq_cst) == h;              // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
   }
 

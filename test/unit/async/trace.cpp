@@ -187,6 +187,7 @@ TEST_CASE("flows of a pool, with branches on all workers, are in the trace") {
   }
   const json trace = written(session);
   CHECK(flows(trace) == std::map<std::string, int>{{"success", 4 * count}});
+  CHECK(events(trace, "X", "task").size() == 4 * count);
   std::set<double> of;  // the flows whose steps there are
   for (const json& step : of_category(trace, "X", "step")) of.insert(step["args"]["flow"].number);
   CHECK(of.size() == 4 * count);

@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "async/async.hpp"
@@ -106,6 +107,33 @@ TEST_CASE("a branch that waits for tasks that it has posted runs no other branch
   }).get();
   CHECK(nested == 0);
   CHECK(ran == 30);
+}
+
+TEST_CASE("a branch that waits elsewhere runs the tasks that it has posted, the first branch and a later one") {
+  for (const int which : {0, 5}) {
+    CAPTURE(which);
+    threadpool pool(1);
+    std::thread::id ran_by;
+    bool is_paused_at_end = false;
+    steps::post(pool, [&](IAsyncSteps& asi) {
+      auto& branches = asi.parallel();
+      for (int i = 0; i < 8; ++i) {
+        branches.add([&, i](IAsyncSteps&) {
+          if (i != which) return;
+          pool.configurepool(0);  // no other thread runs the task
+          async::event ran;
+          pool.execute([&] {
+            ran_by = std::this_thread::get_id();
+            ran.set();
+          });
+          async::async([&ran] { ran.wait(); }).get();
+          is_paused_at_end = ran_by == std::this_thread::get_id() && pool.size() == 0;
+          std::thread([&] { pool.configurepool(1); }).join();
+        });
+      }
+    }).get();
+    CHECK(is_paused_at_end);
+  }
 }
 
 TEST_CASE("branches take turns with a task that each of them posts") {
