@@ -126,7 +126,7 @@ class event_count {
   [[gnu::noinline]] void choose(std::uint32_t seen, std::uint32_t count) noexcept {
     const bool is_listed = (seen & listed) != 0;
     if (waiting(seen) != 0) choose_sleepers(seen, count);
-    if (is_listed) notify(count);  // last: coroutines may run
+    if (is_listed) count == 1 ? notify_one() : notify(count);  // last: coroutines may run
   }
   [[gnu::noinline]] void choose_sleepers(std::uint32_t seen, std::uint32_t count) noexcept {
     std::uint32_t chosen = 0;
@@ -141,7 +141,11 @@ class event_count {
     }
   }
 
-  void notify(std::uint32_t count) noexcept {
+  void notify_one() noexcept {
+    const resume_scope all_at_the_end;
+    if (queue_waiter* const only = unlist_one()) only->notify();
+  }
+  [[gnu::noinline]] void notify(std::uint32_t count) noexcept {
     const resume_scope all_at_the_end;
     if (count != everyone) return notify_first(count);
     notify_first(begin_call_of_all());
@@ -157,10 +161,6 @@ class event_count {
   }
   /// Up to 32 waiters at a time, so that the lock is held for a short while only.
   void notify_first(std::uint32_t count) noexcept {
-    if (count == 1) [[likely]] {
-      if (queue_waiter* const only = unlist_one()) only->notify();
-      return;
-    }
     while (count != 0) {
       queue_waiter* first = unlist((std::min)(count, 32U));
       if (first == nullptr) return;
