@@ -200,6 +200,20 @@ void select_waits(std::size_t times) {
   if (sum != times) std::abort();
 }
 
+/// Two flows that send each other messages by two queues.
+void answers(std::size_t times) {
+  async::event_loop loop;
+  async::queue<int> there;
+  async::queue<int> back;
+  steps::AsyncSteps asks{loop};
+  steps::AsyncSteps answers{loop};
+  asks.repeat(times / 2, [&](IAsyncSteps& asi, std::size_t) { asi.enqueue(there, 1).await(back); });
+  answers.repeat(times / 2, [&](IAsyncSteps& asi, std::size_t) { asi.await(there).enqueue(back, 2); });
+  asks.execute();
+  answers.execute();
+  drain(loop);
+}
+
 template <class Flow>
 void parallel(std::size_t times) {
   again<Flow>(times, [](Flow& flow) {
@@ -266,6 +280,7 @@ int main() {
       {"AsyncSteps: sync with a free Mutex", 1000, sync<steps::AsyncSteps>},
       {"AsyncSteps: select of two queues with an element", 1000, select<steps::AsyncSteps>},
       {"AsyncSteps: select of two queues that waits, and a flow that enqueues", 1000, select_waits},
+      {"AsyncSteps: a message by a queue to a flow that waits", 1000, answers},
       {"AsyncSteps: a parallel of eight", 300, parallel<steps::AsyncSteps>},
       {"NitroSteps: create a flow, run its step, destroy it", 300, create<nitro>},
       {"NitroSteps: a step of nine", 900, step<nitro>},
