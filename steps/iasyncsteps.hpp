@@ -502,12 +502,12 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps() = default;
 
  private:
-  detail::step* level() {
-    detail::flow& f = *flow_;
-    if (f.run_by == this && f.is_open()) [[likely]]
-      return this;
-    if ((flags_ & detail::record_flag::is_root) != 0 && !f.is_known_to_execute() && !f.has_remains()) [[likely]]
-      return &f.root;
+  [[gnu::always_inline]] detail::step* level() {
+    return flow_->run_by == this && flow_->is_open() ? this : level_outside();
+  }
+  [[gnu::noinline]] detail::step* level_outside() {
+    const bool is_root = (flags_ & detail::record_flag::is_root) != 0;
+    if (is_root && !flow_->is_known_to_execute() && !flow_->has_remains()) return &flow_->root;
     if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
     return detail::level_of(*this);
   }

@@ -11,11 +11,10 @@ namespace async::inline v0_1::detail {
 /// Threads     any. A waiting thread yields its processor after a microsecond; it never sleeps.
 class spin_lock {
  public:
-  void lock() noexcept {
+  [[gnu::always_inline]] void lock() noexcept {
     // [M1] acquire, pairs with [M2]: what the last owner did
-    while (held_.exchange(true, std::memory_order_acquire)) {
-      for (backoff pause; held_.load(std::memory_order_relaxed);) pause.wait();  // only a hint
-    }
+    while (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait();
   }
   void unlock() noexcept {
     held_.store(false, std::memory_order_release);  // [M2] release, pairs with [M1]: what this owner did
@@ -24,6 +23,10 @@ class spin_lock {
   bool is_held() const noexcept { return held_.load(std::memory_order_relaxed); }
 
  private:
+  [[gnu::noinline]] void wait() const noexcept {
+    for (backoff pause; held_.load(std::memory_order_relaxed);) pause.wait();  // only a hint
+  }
+
   atomic<bool> held_{false};
 };
 

@@ -72,10 +72,8 @@ class ready_queue {
   [[gnu::always_inline]] void push(runnable& r) noexcept {
     ASYNCSTEPS_ASSERT(!r.queued() && reserved_ != 0);
     if (tail_ - head_ == capacity_) [[unlikely]]
-      compact();
-    const std::uint32_t place = tail_++ & mask();
-    ring_[place] = &r;
-    r.place = place;
+      return compact_and_push(r);
+    append(r);
   }
 
   /// Takes a runnable out of the middle. False: it was not queued.
@@ -166,7 +164,16 @@ class ready_queue {
     if (ring_ != &only_place_) delete[] ring_;
   }
 
+  [[gnu::always_inline]] void append(runnable& r) noexcept {
+    const std::uint32_t place = tail_++ & mask();
+    ring_[place] = &r;
+    r.place = place;
+  }
   void compact() noexcept;
+  [[gnu::noinline]] void compact_and_push(runnable& r) noexcept {
+    compact();
+    append(r);
+  }
 
   runnable** ring_ = nullptr;  // an entry outside [head_, tail_) is stale: only ever prefetched
   runnable* only_place_ = nullptr;

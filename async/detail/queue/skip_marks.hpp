@@ -77,7 +77,9 @@ class skip_marks {
   }
 
   /// The verdict on a published slot, which settles a pending mark. False: the slot was skipped.
-  bool is_kept(std::uint32_t slot, std::uint64_t version) noexcept { return !is_used() || keep(slot, version); }
+  [[gnu::always_inline]] bool is_kept(std::uint32_t slot, std::uint64_t version) noexcept {
+    return !is_used() || keep(slot, version);
+  }
 
   /// Marks an empty slot at the head of the queue, one of `count` in the segment, and decides about it. `unmarked`: the
   /// head has moved, or another consumer marks the slot; look again. `passed_over` counts the slots that were skipped.

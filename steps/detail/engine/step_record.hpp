@@ -126,7 +126,7 @@ class passed_results {
 /// function to the engine.
 void destroy_results_before(flow& f);
 inline void discard_results(flow& f) {
-  if (f.tag != nullptr) [[unlikely]]
+  if (f.tag != nullptr && !forget_plain_results(f)) [[unlikely]]
     destroy_results_before(f);
 }
 
@@ -257,8 +257,6 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results_before(flow& f) {
-  if (forget_plain_results(f)) [[likely]]
-    return;
   destroy_results(f);
   if (f.is_cancelled()) throw unwinding(errors::InternalError);
 }

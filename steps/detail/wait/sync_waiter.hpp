@@ -38,13 +38,7 @@ struct sync_waiter_base : async::detail::message {
   }
   /// Lets the flow in, after reserve(). On the same thread, without the object's lock.
   void grant() noexcept {
-    if (static_cast<Waiter*>(this)->is_on_loop()) return arrived(*this, async::detail::delivery::on_loop);
-    Loop& loop = *core;
-    if (!loop.push(*this)) {
-      // A refused push has seen all that the loop's thread did: no other thread has the waiter.
-      arrived(*this, async::detail::delivery::dropped);
-    }
-    loop.release();
+    static_cast<Waiter*>(this)->is_on_loop() ? arrived(*this, async::detail::delivery::on_loop) : send();
   }
 
   /// The flow stops waiting, on its loop. If the waiter had left the queue, give_back() is called: the flow has a
@@ -76,6 +70,15 @@ struct sync_waiter_base : async::detail::message {
   Loop* const core;
 
  private:
+  [[gnu::noinline]] void send() noexcept {
+    Loop& loop = *core;
+    if (!loop.push(*this)) {
+      // A refused push has seen all that the loop's thread did: no other thread has the waiter.
+      arrived(*this, async::detail::delivery::dropped);
+    }
+    loop.release();
+  }
+
   enum progress : unsigned char {
     pending,   ///< in a queue, or the message is on its way
     here,      ///< the message has arrived; the flow has yet to run
