@@ -452,8 +452,8 @@ class IAsyncSteps : public detail::step {
   /// The flow's loop: the same one throughout an execution. Callbacks given to it never run at the same time as a step
   /// of the flow.
   ///
-  /// In a flow of a pool it is a loop of the flow's own; each branch of a parallel() there has another one. Any worker
-  /// may run its next turn. It may serve another flow later; the reference stays valid until the pool's end.
+  /// In a flow of a pool it is a loop of the flow's own, which any worker may turn; each branch of parallel() has its
+  /// own, too. After the flow it may serve others, or wait for a busy worker. It stays valid until the pool's end.
   ///
   /// Throws Error for the root of a flow that its pool has not started yet.
   async::event_loop& tool() const {
