@@ -6,7 +6,8 @@
 namespace async::inline v0_1::detail {
 
 /// A lock of one byte, for critical sections of a few instructions. Uncontended it is cheaper than std::mutex: one
-/// read-modify-write to lock, a store to unlock. For std::lock_guard.
+/// read-modify-write to lock, a store to unlock. For std::lock_guard, or spin_guard where a call of that would cost
+/// more than the lock.
 ///
 /// Threads     any. A waiting thread yields its processor after a microsecond; it never sleeps.
 class spin_lock {
@@ -16,7 +17,7 @@ class spin_lock {
     while (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
       wait();
   }
-  void unlock() noexcept {
+  [[gnu::always_inline]] void unlock() noexcept {
     held_.store(false, std::memory_order_release);  // [M2] release, pairs with [M1]: what this owner did
   }
   /// Whether a thread has it. Relaxed: certain only where no other thread can take it or give it back.
@@ -28,6 +29,17 @@ class spin_lock {
   }
 
   atomic<bool> held_{false};
+};
+
+class spin_guard {
+ public:
+  [[gnu::always_inline]] explicit spin_guard(spin_lock& lock) noexcept : lock_(lock) { lock_.lock(); }
+  [[gnu::always_inline]] ~spin_guard() { lock_.unlock(); }
+  spin_guard(const spin_guard&) = delete;
+  spin_guard& operator=(const spin_guard&) = delete;
+
+ private:
+  spin_lock& lock_;
 };
 
 }  // namespace async::inline v0_1::detail

@@ -4,11 +4,10 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t
 #include <limits>     // for numeric_limits
-#include <mutex>      // for lock_guard
 #include <utility>    // for exchange
 
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_on_word, wake_one, wake_all, wait_clock, yield_thread
-#include "async/detail/base/spin_lock.hpp"     // for spin_lock
+#include "async/detail/base/spin_lock.hpp"     // for spin_lock, spin_guard
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
 #include "async/detail/queue/resume_list.hpp"   // for resume_scope
@@ -92,7 +91,7 @@ class event_count {
   /// Lists a waiter, behind the others or in front of them; behind them while everyone is notified. The caller tests
   /// its condition after that.
   void add(queue_waiter& w, bool in_front) noexcept {
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     if (in_front && calls_of_all_ == 0) {
       list_.push_front(w);
     } else {
@@ -107,7 +106,7 @@ class event_count {
   }
   /// False: the waiter has been chosen.
   bool remove(queue_waiter& w) noexcept {
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     return list_.remove(w);
   }
 
@@ -149,13 +148,13 @@ class event_count {
     const resume_scope all_at_the_end;
     if (count != everyone) return notify_first(count);
     notify_first(begin_call_of_all());
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     --calls_of_all_;
   }
   /// Returns the number of those that are listed now, at least 1. Until the call ends, no waiter comes in front of
   /// them: those that come again meanwhile, even faster than they are notified, do not keep the caller.
   std::uint32_t begin_call_of_all() noexcept {
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     ++calls_of_all_;
     return static_cast<std::uint32_t>((std::clamp)(list_.size(), std::size_t{1}, std::size_t{everyone - 1}));
   }
@@ -173,14 +172,14 @@ class event_count {
   }
   /// Unlinks the first waiter; null: there is none.
   queue_waiter* unlist_one() noexcept {
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     return pop();
   }
   /// The same for up to `most` waiters, chained by `behind`.
   queue_waiter* unlist(std::uint32_t most) noexcept {
     queue_waiter* first = nullptr;
     queue_waiter** end = &first;
-    const std::lock_guard here(lock_);
+    const spin_guard here(lock_);
     for (; most != 0; --most) {
       queue_waiter* const w = first == nullptr ? pop() : list_.pop();
       if (w == nullptr) break;

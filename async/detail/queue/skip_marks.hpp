@@ -71,7 +71,7 @@ class skip_marks {
   /// Whether a slot of this use may have been marked. Called between a slot's state and its mark: by a producer that
   /// has published, and by a consumer that sees the slot ready. Without the fence a consumer could see the element of a
   /// producer that another consumer has skipped, and not see the mark.
-  bool is_used() const noexcept {
+  [[gnu::always_inline]] bool is_used() const noexcept {
     light_fence();                                      // pairs with the heavy fence of decide()
     return used_.load(std::memory_order_relaxed) != 0;  // relaxed: fenced
   }

@@ -125,7 +125,7 @@ class passed_results {
 /// Destroys the results before a step that takes none. When a destructor cancels the flow, this throws past the step's
 /// function to the engine.
 void destroy_results_before(flow& f);
-inline void discard_results(flow& f) {
+[[gnu::always_inline]] inline void discard_results(flow& f) {
   if (f.tag != nullptr && !forget_plain_results(f)) [[unlikely]]
     destroy_results_before(f);
 }

@@ -88,7 +88,7 @@ inline bool is_in_newest(const flow& f, const std::byte* top) noexcept {
   return c == nullptr || is_in(*c, top);  // the oldest records lie in no chunk
 }
 /// Releases the arena behind `top`; one chunk may become spare.
-inline void set_top(flow& f, std::byte* top) noexcept {
+[[gnu::always_inline]] inline void set_top(flow& f, std::byte* top) noexcept {
   f.top = top;
   if (f.chunks != nullptr && !is_in_newest(f, top)) [[unlikely]]
     shrink(f, top);
