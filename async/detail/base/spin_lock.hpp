@@ -31,6 +31,7 @@ class spin_lock {
   atomic<bool> held_{false};
 };
 
+/// Holds a spin_lock as long as it lives.
 class spin_guard {
  public:
   [[gnu::always_inline]] explicit spin_guard(spin_lock& lock) noexcept : lock_(lock) { lock_.lock(); }

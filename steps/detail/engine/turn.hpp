@@ -15,20 +15,12 @@ namespace steps::inline v0_1::detail {
   f.core->ready().push(f);
 }
 
-/// A step's function has returned with wait, error or cancel.
+/// A step's function has returned with error or cancel.
 [[gnu::noinline]] inline step* after_rare_verdict(flow& f, step& s) {
-  switch (f.current_verdict()) {
-    case verdict::wait:
-      suspend(f);
-      return nullptr;
-    case verdict::error:
-      if (f.first == nullptr) return unwind_error(f, &s);
-      destroy_added_steps(f);
-      if (!f.is_cancelled()) return unwind_error(f, &s);
-      break;
-    default:  // cancelled by its own function
-      destroy_added_steps(f);
-  }
+  const bool has_failed = f.is_failing();
+  if (has_failed && f.first == nullptr) return unwind_error(f, &s);
+  destroy_added_steps(f);  // whose destructors may cancel the flow
+  if (has_failed && !f.is_cancelled()) return unwind_error(f, &s);
   unwind_cancel(f, &s);
   return nullptr;
 }
