@@ -209,27 +209,27 @@ void answers(std::size_t times) {
   steps::AsyncSteps answers{loop};
   asks.repeat(times / 2, [&](IAsyncSteps& asi, std::size_t) { asi.enqueue(there, 1).await(back); });
   answers.repeat(times / 2, [&](IAsyncSteps& asi, std::size_t) { asi.await(there).enqueue(back, 2); });
-  asks.execute();
-  answers.execute();
+  int ended = 0;
+  for (auto* const flow : {&asks, &answers}) {
+    flow->add([&ended](IAsyncSteps&) { ++ended; });
+    flow->execute();
+  }
   drain(loop);
+  if (ended != 2) std::abort();
 }
 
+constexpr auto add_eight_branches = [](IAsyncSteps& asi) {
+  auto& branches = asi.parallel();
+  for (int i = 0; i < 8; ++i) branches.add([](IAsyncSteps&) {});
+};
 template <class Flow>
 void parallel(std::size_t times) {
-  again<Flow>(times, [](Flow& flow) {
-    auto& branches = flow.parallel();
-    for (int i = 0; i < 8; ++i) branches.add([](IAsyncSteps&) {});
-  });
+  again<Flow>(times, add_eight_branches);
 }
 
 void parallel_on_pool(std::size_t times) {
   async::threadpool pool(1);
-  steps::post(pool, [times](IAsyncSteps& asi) {
-    asi.repeat(times, [](IAsyncSteps& turn, std::size_t) {
-      auto& branches = turn.parallel();
-      for (int i = 0; i < 8; ++i) branches.add([](IAsyncSteps&) {});
-    });
-  }).get();
+  steps::post(pool, [times](IAsyncSteps& asi) { asi.repeat(times, add_eight_branches); }).get();
 }
 
 steps::interop::task<int> number(int i) { co_return i; }

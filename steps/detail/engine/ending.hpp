@@ -46,6 +46,12 @@ inline void withdraw_from_loop(flow& f) noexcept {
   if (f.remove_place()) f.core->ready().unreserve(1);
 }
 
+/// The part of end_execution() before the flow goes to its owner, or is released.
+inline void finish_execution(flow& f) noexcept {
+  withdraw_from_loop(f);
+  f.finish();
+  f.first = nullptr;
+}
 /// Ends the execution: the flow is idle and belongs to the owner of its root, or is released when there is none.
 void end_execution(flow& f) noexcept;
 
@@ -227,9 +233,7 @@ step* unwind_error(flow& f, step* s);
 }
 
 ASYNCSTEPS_FUNCTION void end_execution(flow& f) noexcept {
-  withdraw_from_loop(f);
-  f.finish();
-  f.first = nullptr;
+  finish_execution(f);
   if (f.is_detached() || f.promise != nullptr) [[unlikely]]
     return hand_back_or_release(f);
   f.active.clear();

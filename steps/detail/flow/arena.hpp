@@ -168,7 +168,7 @@ inline bool forget_plain_results(flow& f) noexcept {
   return true;
 }
 inline void clear_results(flow& f) noexcept {
-  if (f.tag != nullptr) [[unlikely]]
+  if (f.tag != nullptr && !forget_plain_results(f)) [[unlikely]]
     destroy_results(f);
 }
 
@@ -253,7 +253,7 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void shrink(flow& f, const std::byte* top) noexcept {
-  if (has_spare_chunk(f)) free_newest_chunk(f);
+  drop_spare_chunk(f);
   for (;;) {
     f.end = f.chunks->older_end;
     if (is_in_newest(f, top)) return;
@@ -267,8 +267,6 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results(flow& f) noexcept {
-  if (forget_plain_results(f)) [[likely]]
-    return;
   void* const values = results_of(f);
   destroy_taken(f, std::exchange(f.tag, nullptr), values);
 }

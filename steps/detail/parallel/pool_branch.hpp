@@ -142,9 +142,7 @@ inline void report_end(branch_join& join, flow& b) noexcept {
 
 /// Ends the execution, as end_execution() does, of a branch that has neither an owner nor a promise.
 inline void finish_branch(branch_join& join, flow& b) noexcept {
-  withdraw_from_loop(b);
-  b.finish();
-  b.first = nullptr;
+  finish_execution(b);
   report_end(join, b);
 }
 
