@@ -174,7 +174,7 @@ class adaptive_spin {
  private:
   static constexpr unsigned longest = 255;
   unsigned skipped_ = 0;
-  unsigned pause_ = 0;  // sleeps without a spin before the next one with a spin
+  unsigned pause_ = 1;  // sleeps without a spin before the next one with a spin: none before a thread's first sleep
   bool is_tried_ = false;
   bool is_long_ = false;
 };

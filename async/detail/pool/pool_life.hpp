@@ -92,7 +92,7 @@ ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
     ~notifier() { pool.idle_.notify(); }
   } const at_end{*this};  // wait_idle() does not wait for a thread that could not be started
   crew_.configure(threads);
-  sleepers_.notify();
+  if (has_work()) sleepers_.notify();
 }
 
 ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {

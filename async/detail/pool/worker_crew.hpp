@@ -118,9 +118,13 @@ class worker_crew {
       const std::lock_guard lock(mutex_);
       is_joining_ = true;
       asked_.store(0, std::memory_order_relaxed);  // relaxed: as wanted_
-      shrink(0);
+      for (const auto& w : members_) {
+        if (w->is_wanted) request_exit(*w);
+      }
     }
-    for (const auto& w : members_) {  // there will be no more
+    // There will be no more members. Without the mutex, which each thread takes before it ends.
+    for (const auto& w : members_) sleepers_.wake(w->parking_slot);
+    for (const auto& w : members_) {
       if (w->thread.joinable()) w->thread.join();
     }
   }
@@ -218,7 +222,9 @@ class worker_crew {
     for (const bool are_in_sections : {false, true}) {
       for (std::size_t next = members_.size(); wanted() > threads && next != 0;) {
         worker& w = *members_[--next];
-        if (w.is_wanted && w.blocks == are_in_sections) request_exit(w);
+        if (!w.is_wanted || w.blocks != are_in_sections) continue;
+        request_exit(w);
+        sleepers_.wake(w.parking_slot);
       }
     }
   }
@@ -271,7 +277,6 @@ class worker_crew {
   void request_exit(worker& w) noexcept {
     // relaxed: ordered by the sleepers' lock, else seen in time
     w.requests.fetch_or(worker::exit_request, std::memory_order_relaxed);
-    sleepers_.wake(w.parking_slot);
     set_wanted(w, false);
   }
 

@@ -36,7 +36,7 @@ class pool_core::worker_attendance {
     this_home = nullptr;
     look_after_pool = nullptr;
     worker_loop = nullptr;
-    pool.sleepers_.notify();  // for what is left in its deque
+    if (!worker_.own.empty()) pool.sleepers_.notify();
     pool.idle_.notify();
     pool.hooks_.stopping(worker_.index);
     pool.end_if_left_behind();
@@ -81,6 +81,7 @@ class pool_core::worker_role {
 
   /// Spins as a searcher if that has paid lately, or for an answer to what the loops have sent.
   bool spin() noexcept {
+    if (pool_.shutdown_.is_closing()) return false;  // the stopping thread waits for the sleep of all
     using length = adaptive_spin::length;
     const length pays = worker_.searches.next();
     searching_ = searching_ || (pays != length::none && pool_.sleepers_.begin_search(pool_.search_limit()));
@@ -88,7 +89,7 @@ class pool_core::worker_role {
     const bool searches = searching_ && pays != length::none;
     if (!expects_answer && !searches) return false;
     if (worker_.searches.is_tried()) idle_since_ = wait_clock::now();
-    const auto found = [this]() noexcept { return is_wanted(); };
+    const auto found = [this]() noexcept { return is_wanted() || pool_.shutdown_.is_closing(); };
     const bool is_long = searches && pays == length::long_spin;
     if (!(is_long ? spin_before_sleep_until(idle_since_ + adaptive_spin::long_spin, found)
                   : spin_before_sleep(yields_of_pools, found))) {

@@ -365,6 +365,18 @@ TEST_CASE("a task for a sleeping pool wakes one thread, and no second one") {
   CHECK(pool.stats().wakes - before <= 200);
 }
 
+TEST_CASE("a new size of an idle pool wakes only the threads that end") {
+  threadpool pool(2);
+  while (pool.idlesize() != 2) std::this_thread::yield();
+  const std::uint64_t before = pool.stats().wakes;
+  pool.configurepool(4);
+  while (pool.idlesize() != 4) std::this_thread::yield();
+  CHECK(pool.stats().wakes == before);
+  pool.configurepool(2);
+  while (pool.idlesize() != 2) std::this_thread::yield();
+  CHECK(pool.stats().wakes == before + 2);
+}
+
 TEST_CASE("in the steady state post calls operator new at most once, and execute not at all") {
   threadpool pool(1);
   std::atomic<int> ran{0};
