@@ -4,12 +4,13 @@
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
-#include <functional>   // for bad_function_call, invoke
 #include <new>          // for placement new
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
 #include "async/detail/base/durations.hpp"   // for to_nanoseconds, later
+#include "async/detail/base/invoke.hpp"      // for invoke, throw_bad_function_call
+#include "async/detail/base/min_max.hpp"     // for max_of
 #include "async/detail/base/unhandled.hpp"   // for hook_ref, unhandled_hook
 #include "async/detail/loop/callback.hpp"    // for callback
 #include "async/detail/loop/loop_core.hpp"   // for loop_core, time_source
@@ -149,7 +150,7 @@ class event_loop {
   struct hook_of final : detail::unhandled_hook {
     explicit hook_of(const F& f) : function(f) {}
     explicit hook_of(F&& f) : function(std::move(f)) {}
-    void operator()(std::exception_ptr error) override { std::invoke(function, std::move(error)); }
+    void operator()(std::exception_ptr error) override { detail::invoke(function, std::move(error)); }
     F function;
   };
 
@@ -157,10 +158,10 @@ class event_loop {
   handle after_delay(std::chrono::nanoseconds delay, task& work);
   handle immediate_between_turns(task&& work);
   static void require(const task& work) {
-    if (!work) throw std::bad_function_call();
+    if (!work) detail::throw_bad_function_call();
   }
   detail::loop_core::time_point after(std::chrono::nanoseconds delay) const noexcept {
-    return detail::later(core_->now(), (std::max)(delay, delay.zero()));
+    return detail::later(core_->now(), detail::max_of(delay, delay.zero()));
   }
 
   detail::loop_core* const core_;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>    // for integral, invocable
-#include <cstddef>     // for size_t
-#include <cstdint>     // for uint64_t
-#include <functional>  // for invoke
-#include <iterator>    // for iter_reference_t
-#include <ranges>      // for begin, distance, iterator_t
-#include <stdexcept>   // for invalid_argument
-#include <utility>     // for cmp_less, in_range
+#include <concepts>   // for integral, invocable
+#include <cstddef>    // for size_t
+#include <cstdint>    // for uint64_t
+#include <iterator>   // for iter_reference_t
+#include <ranges>     // for begin, distance, iterator_t
+#include <stdexcept>  // for invalid_argument
+#include <utility>    // for cmp_less, in_range
 
+#include "async/detail/base/invoke.hpp"       // for invoke
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
@@ -30,17 +30,17 @@ struct loop_piece {
     if constexpr (loop_range_body<F, I>) {
       const std::uint64_t end = from + count;
       static_cast<void>(
-          std::invoke(f, index_at(first, from, step), end == calls ? I(last) : index_at(first, end, step)));
+          detail::invoke(f, index_at(first, from, step), end == calls ? I(last) : index_at(first, end, step)));
     } else if constexpr (std::integral<I>) {
       auto i = static_cast<std::uint64_t>(index_at(first, from, step));
-      for (; count != 0; --count, i += step) static_cast<void>(std::invoke(f, static_cast<I>(i)));
+      for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<I>(i)));
     } else {
       I it = index_at(first, from, step);
       for (std::uint64_t i = 0; i != count; ++i, ++it) {
         if constexpr (std::invocable<F&, std::iter_reference_t<I>>) {
-          static_cast<void>(std::invoke(f, *it));
+          static_cast<void>(detail::invoke(f, *it));
         } else {
-          static_cast<void>(std::invoke(f, it));
+          static_cast<void>(detail::invoke(f, it));
         }
       }
     }

@@ -3,13 +3,13 @@
 #include <concepts>     // for invocable, convertible_to
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
-#include <functional>   // for invoke
 #include <iterator>     // for iter_reference_t, random_access_iterator
 #include <memory>       // for unique_ptr, make_unique
 #include <ranges>       // for begin, iterator_t
 #include <type_traits>  // for invoke_result_t, is_void_v
 #include <utility>      // for forward, move
 
+#include "async/detail/base/invoke.hpp"       // for invoke
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
@@ -82,15 +82,15 @@ struct reduce_piece {
         }
       }
     } else {
-      sum = std::invoke(body, index_at(first, from, 1), index_at(first, from + count, 1), std::move(sum));
+      sum = detail::invoke(body, index_at(first, from, 1), index_at(first, from + count, 1), std::move(sum));
     }
   }
   template <class X>
   void take(T& sum, X&& x) {
     if constexpr (returns_nothing<X>()) {
-      std::invoke(body, sum, std::forward<X>(x));
+      detail::invoke(body, sum, std::forward<X>(x));
     } else {
-      sum = std::invoke(body, std::move(sum), std::forward<X>(x));
+      sum = detail::invoke(body, std::move(sum), std::forward<X>(x));
     }
   }
   template <class X>
@@ -100,7 +100,7 @@ struct reduce_piece {
   }
   reduce_piece upper() const { return {first, identity, body, both, reduce_value<T>(identity)}; }
   void join(reduce_piece& upper) {
-    value.get() = std::invoke(both, std::move(value.get()), std::move(upper.value.get()));
+    value.get() = detail::invoke(both, std::move(value.get()), std::move(upper.value.get()));
   }
 };
 

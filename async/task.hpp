@@ -3,12 +3,12 @@
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for byte, nullptr_t, size_t
 #include <cstring>      // for memcpy, memset
-#include <functional>   // for invoke, bad_function_call
 #include <memory>       // for addressof, destroy_at
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, exchange, in_place_type_t
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/invoke.hpp"       // for invoke, throw_bad_function_call
 
 namespace async::inline v0_1 {
 
@@ -26,9 +26,9 @@ inline constexpr bool fits_in_task =
 template <class F>
 void call_once(F& f) {
   if constexpr (std::invocable<F&>) {
-    static_cast<void>(std::invoke(f));
+    static_cast<void>(detail::invoke(f));
   } else {
-    static_cast<void>(std::invoke(std::move(f)));
+    static_cast<void>(detail::invoke(std::move(f)));
   }
 }
 }  // namespace detail
@@ -92,7 +92,7 @@ class task {
   /// Calls the callable, which stays in the task until the task is moved from, reset or destroyed. A callable that can
   /// only be called as an rvalue is called as one. Throws std::bad_function_call if the task is empty.
   void operator()() {
-    if (operations_ == nullptr) throw std::bad_function_call();
+    if (operations_ == nullptr) detail::throw_bad_function_call();
     operations_->run(storage_);
   }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for max
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate, uncaught_exceptions
-#include <functional>   // for invoke
 #include <memory>       // for destroy_at
 #include <new>          // for placement new
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
+#include "async/detail/base/invoke.hpp"            // for invoke
+#include "async/detail/base/min_max.hpp"           // for max_of
 #include "async/detail/fork/join_state.hpp"        // for join_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/pool/job.hpp"               // for job
@@ -145,8 +145,8 @@ class task_group {
   struct group_job : detail::job {
     group_job(task_group& g, auto&& from) : detail::job{&execute}, group(&g), f(std::forward<decltype(from)>(from)) {}
 
-    static constexpr std::size_t size() noexcept { return (std::max)(sizeof(group_job), sizeof(failure)); }
-    static constexpr std::size_t alignment() noexcept { return (std::max)(alignof(group_job), alignof(failure)); }
+    static constexpr std::size_t size() noexcept { return detail::max_of(sizeof(group_job), sizeof(failure)); }
+    static constexpr std::size_t alignment() noexcept { return detail::max_of(alignof(group_job), alignof(failure)); }
 
     static detail::job* make(task_group& g, auto&& from) {
       void* const block = detail::allocate_block(size(), alignment());
@@ -172,9 +172,9 @@ class task_group {
       }
       try {
         if constexpr (std::invocable<F&>) {
-          static_cast<void>(std::invoke(self->f));
+          static_cast<void>(detail::invoke(self->f));
         } else {
-          static_cast<void>(std::invoke(std::move(self->f)));
+          static_cast<void>(detail::invoke(std::move(self->f)));
         }
         detail::end_if_returned();
         discard(self);
@@ -263,7 +263,7 @@ class task_group {
     } room;
     const detail::scope_guard inside(&scope_);
     try {
-      static_cast<void>(std::invoke(std::forward<F>(f)));
+      static_cast<void>(detail::invoke(std::forward<F>(f)));
     } catch (...) {
       std::exception_ptr error = std::current_exception();
       if (error == nullptr) {
@@ -311,7 +311,7 @@ class task_group {
 
   void abandon() noexcept {
     const bool is_left_by_exception =
-        std::uncaught_exceptions() > (std::max)(detail::exceptions_outside, exceptions_before_);
+        std::uncaught_exceptions() > detail::max_of(detail::exceptions_outside, exceptions_before_);
     if (is_left_by_exception) cancel();
     try {
       wait();

@@ -15,7 +15,7 @@
 #endif
 
 #include "async/detail/base/block_trim.hpp"      // for trim_blocks
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
@@ -113,24 +113,14 @@ class threadpool {
 
   /// Starts `threads` workers; 0: paused. Throws std::system_error if a thread cannot start, after ending the others,
   /// and std::length_error for more than 65535.
-  explicit threadpool(std::size_t threads = usable_concurrency()) : threadpool(options_for(threads)) {}
+  explicit threadpool(std::size_t threads = usable_concurrency());
   /// The same with all options.
-  explicit threadpool(threadpool_options options) : threadpool(std::move(options), not_started()) {
-    core_.start();  // whose hooks may use the pool; if this throws, the destructor is called
-  }
+  explicit threadpool(threadpool_options options);
   threadpool(const threadpool&) = delete;
   threadpool& operator=(const threadpool&) = delete;
 
   /// Calls stop(). Inside one of the pool's own tasks that would deadlock, so it prints a message and terminates.
-  ~threadpool() {
-    if (core_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
-    if (core_.is_inside()) {
-      std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
-      std::terminate();
-    }
-    core_.stop();
-    delete &core_;
-  }
+  ~threadpool();
 
   /// Runs f(arguments...) on a worker, with copies of both as std::async makes them. If f takes a std::stop_token
   /// before the arguments, it gets one that future::cancel() stops. Returns the future of its result, whose destructor
@@ -274,13 +264,7 @@ class threadpool {
   /// glibc also keeps the free end of each thread's heap, up to M_TRIM_THRESHOLD of mallopt(). That is 128 KB, but
   /// rises up to 64 MB when a block of some MB is freed, unless the program sets it. Without glibc the allocator
   /// decides what it keeps. On systems other than Linux the memory of pools' queues stays until the pools' ends.
-  static std::size_t trim() noexcept {
-    std::size_t freed = 0;
-    detail::pool_registry::instance().for_each([&freed](detail::pool_core& pool) noexcept { freed += pool.trim(); });
-    freed += detail::trim_blocks();
-    detail::return_free_memory();
-    return freed;
-  }
+  static std::size_t trim() noexcept;
 
   /// The pool whose task or hook the calling thread runs, or null.
   static threadpool* current() noexcept {
@@ -306,6 +290,32 @@ class threadpool {
 
   detail::pool_core& core_;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION threadpool::threadpool(std::size_t threads) : threadpool(options_for(threads)) {}
+
+ASYNCSTEPS_FUNCTION threadpool::threadpool(threadpool_options options) : threadpool(std::move(options), not_started()) {
+  core_.start();  // whose hooks may use the pool; if this throws, the destructor is called
+}
+
+ASYNCSTEPS_FUNCTION threadpool::~threadpool() {
+  if (core_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
+  if (core_.is_inside()) {
+    std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
+    std::terminate();
+  }
+  core_.stop();
+  delete &core_;
+}
+
+ASYNCSTEPS_FUNCTION std::size_t threadpool::trim() noexcept {
+  std::size_t freed = 0;
+  detail::pool_registry::instance().for_each([&freed](detail::pool_core& pool) noexcept { freed += pool.trim(); });
+  freed += detail::trim_blocks();
+  detail::return_free_memory();
+  return freed;
+}
+#endif
 
 namespace detail {
 ASYNCSTEPS_SHARED inline constinit process_object<threadpool> shared_pool;

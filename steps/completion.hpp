@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for max
 #include <cstddef>      // for byte, size_t
 #include <exception>    // for exception_ptr, current_exception
 #include <memory>       // for destroy_at
@@ -10,6 +9,7 @@
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
+#include "async/detail/base/min_max.hpp"             // for max_of
 #include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "steps/detail/root/flow_control_block.hpp"  // for resume_with
 #include "steps/detail/wait/wait_block.hpp"          // for wait_block
@@ -100,7 +100,8 @@ struct result_block final : wait_block {
     if (kept == content::thrown) std::destroy_at(&held<std::exception_ptr>());
   }
 
-  static constexpr std::size_t size = (std::max)({values::size, sizeof(Error*), sizeof(std::exception_ptr)});
+  static constexpr std::size_t size =
+      async::detail::max_of(async::detail::max_of(values::size, sizeof(Error*)), sizeof(std::exception_ptr));
   alignas(values::align) alignas(Error*) alignas(std::exception_ptr) std::byte memory[size];  // the winner's, then the
                                                                                               // message's
   content kept = content::none;

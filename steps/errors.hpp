@@ -6,7 +6,7 @@
 #include <string>       // for string
 #include <string_view>  // for string_view
 
-#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/unhandled.hpp"  // for explained_error
 
 /// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
@@ -81,14 +81,7 @@ class ASYNCSTEPS_SHARED Error : public async::detail::explained_error {
   Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`
       : Error(code, std::string_view()) {}
   /// An error with an explanation for people. Handlers get it as state().error_info().
-  Error(ErrorCode code, std::string_view info) : explained_error("") {
-    if (code.is_lasting()) literal_ = code;
-    if (code.is_lasting() && info.size() <= sizeof info_) {
-      info_size_ = static_cast<unsigned char>(info.copy(info_, info.size()));
-    } else {
-      texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
-    }
-  }
+  Error(ErrorCode code, std::string_view info);
 
   /// Valid as long as this object or a copy of it.
   ErrorCode code() const noexcept { return literal_.is_lasting() || texts_ == nullptr ? literal_ : texts_->code; }
@@ -111,6 +104,17 @@ class ASYNCSTEPS_SHARED Error : public async::detail::explained_error {
   unsigned char info_size_ = 0;  // an info that fits into info_ takes no memory
   char info_[79];
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION Error::Error(ErrorCode code, std::string_view info) : explained_error("") {
+  if (code.is_lasting()) literal_ = code;
+  if (code.is_lasting() && info.size() <= sizeof info_) {
+    info_size_ = static_cast<unsigned char>(info.copy(info_, info.size()));
+  } else {
+    texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
+  }
+}
+#endif
 
 /// The text that explains an error: a std::string_view of the flow's own copy. Copies of this object own their text, so
 /// `auto info = asi.state().error_info();` and `std::string info = …` may be kept.

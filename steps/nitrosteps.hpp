@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min, max
 #include <cstddef>      // for byte, size_t, max_align_t
 #include <cstdint>      // for uint32_t
 #include <cstdio>       // for fprintf
@@ -9,8 +8,9 @@
 #include <tuple>        // for tuple
 #include <type_traits>  // for conditional_t, invoke_result_t, is_same_v
 
-#include "async/event_loop.hpp"   // for event_loop
-#include "steps/iasyncsteps.hpp"  // for IAsyncSteps
+#include "async/detail/base/min_max.hpp"  // for max_of, min_of
+#include "async/event_loop.hpp"           // for event_loop
+#include "steps/iasyncsteps.hpp"          // for IAsyncSteps
 
 namespace steps::inline v0_1 {
 
@@ -93,7 +93,7 @@ struct limit_values<std::tuple<Default...>, Given...> {
   static constexpr std::uint32_t of = limit_value<Limit, Given..., Default...>::value;
 
   static constexpr std::uint16_t burst =
-      static_cast<std::uint16_t>((std::min)(of<nitro::BurstSize>, std::uint32_t{0xFFFF}));
+      static_cast<std::uint16_t>(async::detail::min_of(of<nitro::BurstSize>, std::uint32_t{0xFFFF}));
   static constexpr bool may_allocate = of<nitro::MayAllocate> != 0;
   static constexpr std::size_t texts = 2 * (std::size_t{of<nitro::MaxErrorText>} + 1);
   static constexpr fixed_branch branch{
@@ -191,7 +191,7 @@ class NitroSteps final : public IAsyncSteps {
 
   template <template <std::uint32_t> class Limit>
   static constexpr std::size_t room(std::size_t each = 1) noexcept {
-    return (std::max)(std::size_t{1}, values::template of<Limit> * each);  // no array is empty
+    return async::detail::max_of(std::size_t{1}, values::template of<Limit> * each);  // no array is empty
   }
 
   /// Memory for what a flow with MayAllocate has in blocks.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
 #include <any>          // for any
 #include <cstddef>      // for byte, size_t
 #include <cstring>      // for memmove
 #include <exception>    // for exception, exception_ptr
-#include <functional>   // for less
 #include <map>          // for map
 #include <string>       // for basic_string
 #include <string_view>  // for string_view
@@ -13,6 +11,8 @@
 #include <vector>       // for vector
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"      // for min_of
 #include "async/detail/base/spin_lock.hpp"    // for spin_lock
 #include "steps/detail/flow/hook.hpp"         // for hook
 #include "steps/errors.hpp"                   // for ErrorCode, Error
@@ -77,24 +77,19 @@ class State {
  public:
   State(const State&) = delete;
   State& operator=(const State&) = delete;
+  ~State();
 
   /// The value of a key. A new key gets an empty std::any.
-  std::any& operator[](std::string_view name) {
-    const lock together(shared());
-    return find(name);
-  }
+  std::any& operator[](std::string_view name);
   /// True when the key has been used.
-  bool contains(std::string_view name) const noexcept {
-    const lock together(shared());
-    return shared().values_.contains(name);
-  }
+  bool contains(std::string_view name) const noexcept;
 
   /// The info of the error being handled, else of the error that has ended the flow; empty after a recovery.
   const ErrorInfo& error_info() const noexcept { return info_; }
   /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
   const std::exception_ptr& last_exception() const noexcept { return exception_; }
   /// Types of the functions of the active steps, innermost first; for logs.
-  std::vector<std::string_view> async_stack() const { return detail::stack_of(*flow_); }
+  std::vector<std::string_view> async_stack() const;
 
   /// Has f(ErrorCode) called for an error that ends the root flow, unless it has a promise, and for exceptions of
   /// cancel handlers. Replaces the default: the loop's on_unhandled(), which ends the program unless it has a hook. The
@@ -129,8 +124,7 @@ class State {
   };
   using values = std::map<text, std::any, less, detail::state_allocator<std::pair<const text, std::any>>>;
 
-  State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
-      : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
+  State(detail::flow& f, State* root, detail::fixed_buffer* buffer);
 
   /// A lock for a look-up, where branches of the flow run on several threads.
   class lock {
@@ -148,12 +142,7 @@ class State {
     async::detail::spin_lock* const lock_;
   };
 
-  std::any& find(std::string_view name) {
-    values& all = shared().values_;
-    const auto found = all.find(name);
-    if (found != all.end()) return found->second;
-    return all.try_emplace(text(name, all.get_allocator())).first->second;
-  }
+  std::any& find(std::string_view name);
   State& shared() noexcept { return root_ != nullptr ? *root_ : *this; }
   const State& shared() const noexcept { return root_ != nullptr ? *root_ : *this; }
 
@@ -173,6 +162,32 @@ class State {
   values values_;
 };
 
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION State::State(detail::flow& f, State* root, detail::fixed_buffer* buffer)
+    : flow_(&f), root_(root), values_(values::allocator_type(buffer)) {}
+
+ASYNCSTEPS_FUNCTION State::~State() = default;
+
+ASYNCSTEPS_FUNCTION std::any& State::operator[](std::string_view name) {
+  const lock together(shared());
+  return find(name);
+}
+
+ASYNCSTEPS_FUNCTION bool State::contains(std::string_view name) const noexcept {
+  const lock together(shared());
+  return shared().values_.contains(name);
+}
+
+ASYNCSTEPS_FUNCTION std::vector<std::string_view> State::async_stack() const { return detail::stack_of(*flow_); }
+
+ASYNCSTEPS_FUNCTION std::any& State::find(std::string_view name) {
+  values& all = shared().values_;
+  const auto found = all.find(name);
+  if (found != all.end()) return found->second;
+  return all.try_emplace(text(name, all.get_allocator())).first->second;
+}
+#endif
+
 namespace detail {
 
 /// The engine's access to a State.
@@ -182,16 +197,8 @@ struct state_access {
   }
   static void clear_info(State& s) noexcept { s.info_.look({}); }
   /// Copies the text of a code; the returned code is valid until the next call.
-  static ErrorCode keep_code(State& s, ErrorCode code) {
-    if (s.fixed_ != nullptr) return copy(s.fixed_, s.room_, code.view()).data();
-    if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
-    return s.code_text_.c_str();
-  }
-  static void keep_info(State& s, std::string_view info) {
-    if (s.fixed_ != nullptr) return s.info_.look(copy(s.fixed_ + s.room_, s.room_, info));
-    s.info_text_ = info;
-    s.info_.look(s.info_text_);
-  }
+  static ErrorCode keep_code(State& s, ErrorCode code);
+  static void keep_info(State& s, std::string_view info);
   /// Texts are kept in `buffer`, each cut to what fits into half of it.
   static void use_buffer(State& s, char* buffer, std::size_t size) noexcept {
     s.fixed_ = buffer;
@@ -225,24 +232,44 @@ struct state_access {
     return std::any_cast<T&>(*found);
   }
   /// The value of a key; one without value takes over that of `made`. Null: neither has a value.
-  static const std::any* keep(State& s, std::string_view name, std::any& made) {
-    const State::lock together(s.shared());
-    std::any& found = s.find(name);
-    if (!found.has_value()) found.swap(made);
-    return found.has_value() ? &found : nullptr;
-  }
+  static const std::any* keep(State& s, std::string_view name, std::any& made);
 
  private:
-  static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept {
-    const std::size_t length = (std::min)(text.size(), room - 1);
-    if (length != 0) std::memmove(to, text.data(), length);
-    to[length] = '\0';
-    return {to, length};
-  }
+  static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_code(State& s, ErrorCode code) {
+  if (s.fixed_ != nullptr) return copy(s.fixed_, s.room_, code.view()).data();
+  if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
+  return s.code_text_.c_str();
+}
+
+ASYNCSTEPS_FUNCTION void state_access::keep_info(State& s, std::string_view info) {
+  if (s.fixed_ != nullptr) return s.info_.look(copy(s.fixed_ + s.room_, s.room_, info));
+  s.info_text_ = info;
+  s.info_.look(s.info_text_);
+}
+
+ASYNCSTEPS_FUNCTION const std::any* state_access::keep(State& s, std::string_view name, std::any& made) {
+  const State::lock together(s.shared());
+  std::any& found = s.find(name);
+  if (!found.has_value()) found.swap(made);
+  return found.has_value() ? &found : nullptr;
+}
+
+ASYNCSTEPS_FUNCTION std::string_view state_access::copy(char* to, std::size_t room, std::string_view text) noexcept {
+  const std::size_t length = async::detail::min_of(text.size(), room - 1);
+  if (length != 0) std::memmove(to, text.data(), length);
+  to[length] = '\0';
+  return {to, length};
+}
+#endif
 
 }  // namespace detail
 
-inline void State::set_error_info(std::string_view info) { detail::state_access::keep_info(*this, info); }
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void State::set_error_info(std::string_view info) { detail::state_access::keep_info(*this, info); }
+#endif
 
 }  // namespace steps::inline v0_1

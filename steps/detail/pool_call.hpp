@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>    // for derived_from
-#include <functional>  // for invoke
-#include <tuple>       // for tuple, apply
-#include <utility>     // for declval, forward, move
+#include <concepts>  // for derived_from
+#include <tuple>     // for tuple, apply
+#include <utility>   // for declval, forward, move
 
 #include "async/blocking_pool.hpp"         // for blocking_pool
+#include "async/detail/base/invoke.hpp"    // for invoke
 #include "async/detail/pool/dropping.hpp"  // for dropping
 #include "async/errors.hpp"                // for stopped
 #include "async/threadpool.hpp"            // for threadpool
@@ -23,7 +23,7 @@ template <class Face, class Pool, class... Call>
 struct pool_call_step final : Face {
   using call = std::tuple<Call...>;
   using result = decltype(std::apply(
-      [](auto&&... part) -> decltype(auto) { return std::invoke(std::forward<decltype(part)>(part)...); },
+      [](auto&&... part) -> decltype(auto) { return async::detail::invoke(std::forward<decltype(part)>(part)...); },
       std::declval<call>()));
   using wait = result_wait<result>;
 
@@ -53,8 +53,9 @@ struct pool_call_step final : Face {
       wait::end(done, [this]() -> result { return make(); });
     }
     result make() {
-      return std::apply([](auto&&... part) -> result { return std::invoke(std::forward<decltype(part)>(part)...); },
-                        std::move(bound));
+      return std::apply(
+          [](auto&&... part) -> result { return async::detail::invoke(std::forward<decltype(part)>(part)...); },
+          std::move(bound));
     }
   };
 

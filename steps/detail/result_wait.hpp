@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>   // for reference_wrapper
 #include <type_traits>  // for is_void_v
 
-#include "steps/completion.hpp"    // for completion
-#include "steps/detail/calls.hpp"  // for make_wait
+#include "async/detail/base/functional.hpp"  // for reference_wrapper
+#include "steps/completion.hpp"              // for completion
+#include "steps/detail/calls.hpp"            // for make_wait
 
 namespace steps::inline v0_1::detail {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
-#include <chrono>     // for microseconds, nanoseconds
-#include <utility>    // for exchange
+#include <chrono>   // for microseconds, nanoseconds
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"   // for cpu_pause, yield_thread, under_model, wait_clock
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
+#include "async/detail/base/min_max.hpp"   // for min_of
 #include "async/detail/base/platform.hpp"  // for process_cpu_time
 
 namespace async::inline v0_1::detail {
@@ -68,7 +68,7 @@ class yield_habit {
     if (time > too_long) {
       quick_ = 0;
       if (std::exchange(is_suspect_, true)) {
-        pause_ = of_process < time / 4 ? (std::min)(2 * pause_ + 1, longest) : pause_ / 2;
+        pause_ = of_process < time / 4 ? min_of(2 * pause_ + 1, longest) : pause_ / 2;
       }
     } else if (++quick_ == 4) {  // on a busy processor some are quick
       quick_ = 0;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
 #include <chrono>       // for duration, nanoseconds, ceil, time_point
 #include <concepts>     // for integral, signed_integral
 #include <cstdint>      // for int64_t
 #include <limits>       // for numeric_limits
 #include <ratio>        // for nano, ratio_divide
 #include <type_traits>  // for make_unsigned_t
+
+#include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
 
@@ -87,7 +88,7 @@ std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> mome
   const nanoseconds now = to_nanoseconds(Clock::now().time_since_epoch());
   if (at <= now) return nanoseconds::zero();
   const nanoseconds in_an_hour = now < (nanoseconds::max)() - hour ? now + hour : (nanoseconds::max)();
-  return (std::min)(at, in_an_hour) - now;
+  return min_of(at, in_an_hour) - now;
 }
 
 }  // namespace async::inline v0_1::detail

@@ -120,21 +120,6 @@ class fork_list {
 };
 ASYNCSTEPS_SHARED inline constinit immortal<fork_list> forks;
 
-inline bool fork_list::engage() noexcept {
-  if (forks.value.is_engaged_.exchange(true, std::memory_order_relaxed)) return true;  // relaxed: only once
-  platform::call_at_fork([] { forks.value.before(); }, [] { forks.value.after(fork_stage::in_parent); },
-                         [] {
-                           platform::forget_wait_buckets();
-                           forks.value.after(fork_stage::in_child);
-                         });
-  return true;
-}
-
-namespace platform {
-/// Before main(), where no thread is in fork(). A pool that another static object makes earlier does it itself.
-inline const bool forks_engaged_early = fork_list::engage();
-}  // namespace platform
-
 /// For a member that is held: takes its mutex before the fork, and releases it after.
 template <class Mutex>
 bool hold_at_fork(Mutex& mutex, fork_stage at) noexcept {
@@ -224,6 +209,21 @@ inline constinit const std::atomic<bool> always{true};  // one per module: they 
 }  // namespace forked
 
 #if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION bool fork_list::engage() noexcept {
+  if (forks.value.is_engaged_.exchange(true, std::memory_order_relaxed)) return true;  // relaxed: only once
+  platform::call_at_fork([] { forks.value.before(); }, [] { forks.value.after(fork_stage::in_parent); },
+                         [] {
+                           platform::forget_wait_buckets();
+                           forks.value.after(fork_stage::in_child);
+                         });
+  return true;
+}
+
+namespace platform {
+/// Before main(), where no thread is in fork(). A pool that another static object makes earlier does it itself.
+inline const bool forks_engaged_early = fork_list::engage();
+}  // namespace platform
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void fork_list::add(fork_member& m) noexcept {
   engage();
   const std::lock_guard lock(mutex_);

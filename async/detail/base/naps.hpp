@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
-#include <chrono>     // for microseconds
+#include <chrono>  // for microseconds
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
+#include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
 
@@ -22,7 +22,7 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
     constexpr std::chrono::microseconds first(250), longest(8000);
     if (look_after_pool != nullptr) {
       bool has_turned = false;
-      for (std::chrono::microseconds nap = first;; nap = has_turned ? first : (std::min)(2 * nap, longest)) {
+      for (std::chrono::microseconds nap = first;; nap = has_turned ? first : min_of(2 * nap, longest)) {
         const wait_clock::time_point now = wait_clock::now();
         if (deadline != nullptr && *deadline <= (has_turned ? now : now + nap)) break;
         const wait_clock::time_point next = has_turned ? wait_clock::time_point() : now + nap;  // none: no system call

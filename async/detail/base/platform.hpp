@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>           // for max, min
 #include <atomic>              // for atomic, atomic_thread_fence
 #include <chrono>              // for steady_clock, nanoseconds, seconds
 #include <condition_variable>  // for condition_variable
@@ -11,7 +10,8 @@
 #include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_TSAN, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_TSAN, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_SHARED
+#include "async/detail/base/min_max.hpp"  // for max_of, min_of
 
 /// ASYNCSTEPS_PORTABLE: defined for a whole program, it makes this header take no system for known, and use the
 /// standard library in place of the system's calls to sleep, wake and order threads. For tests: that is slower.
@@ -260,10 +260,10 @@ inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expecte
   } until{};
   if (deadline != nullptr) {  // steady_clock is CLOCK_MONOTONIC, the clock of FUTEX_WAIT_BITSET
     if (*deadline <= wait_clock::time_point()) return word.load(std::memory_order_relaxed) != expected;  // only a look
-    const auto since = (std::max)(deadline->time_since_epoch(), wait_clock::duration::zero());
+    const auto since = max_of(deadline->time_since_epoch(), wait_clock::duration::zero());
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
     constexpr std::chrono::seconds longest{(std::numeric_limits<__kernel_long_t>::max)()};
-    until.seconds = static_cast<__kernel_long_t>((std::min)(seconds, longest).count());
+    until.seconds = static_cast<__kernel_long_t>(min_of(seconds, longest).count());
     until.nanoseconds = static_cast<__kernel_long_t>(std::chrono::nanoseconds(since - seconds).count());
   }
   const long result = ::syscall(SYS_futex, static_cast<void*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected,
@@ -419,7 +419,7 @@ inline constinit thread_local known_stack this_stack{};  // one per module: each
 [[gnu::noinline]] inline void look_at_stack() noexcept {
   const stack_limits found = find_stack_limits();
   constexpr std::size_t most_kept = std::size_t{1} << 20;
-  this_stack = {true, found.lowest, found.lowest == 0 ? 0 : (std::min)(found.size / 4, most_kept)};
+  this_stack = {true, found.lowest, found.lowest == 0 ? 0 : min_of(found.size / 4, most_kept)};
 }
 }  // namespace platform
 

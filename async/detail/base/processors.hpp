@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max, min
-#include <atomic>     // for atomic
-#include <bit>        // for popcount
-#include <cstddef>    // for size_t
-#include <cstdio>     // for fopen
-#include <string>     // for string
-#include <thread>     // for hardware_concurrency
+#include <cstddef>  // for size_t
 
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"   // for max_of, min_of
 #include "async/detail/base/platform.hpp"  // for ASYNCSTEPS_ON_LINUX, ASYNCSTEPS_ON_WINDOWS
 
+#if ASYNCSTEPS_DEFINED
+#include <atomic>  // for atomic
+#include <bit>     // for popcount
+#include <cstdio>  // for fopen
+#include <string>  // for string
+#include <thread>  // for hardware_concurrency
 #if ASYNCSTEPS_ON_LINUX
 #include <sched.h>
+#endif
 #endif
 
 /// How many processors the process may use: what the machine has, less what an affinity mask or a container keeps.
 namespace async::inline v0_1::detail {
 
+/// The number of threads of this process that can run at the same time, by affinity mask and container quota; at least
+/// 1.
+std::size_t usable_processors() noexcept;
+
+#if ASYNCSTEPS_ON_LINUX
+namespace platform {
+/// The least quota of the process's control group and of those around it, as far as the process sees them; in a
+/// container the outermost is the container's. 0: no known limit. Version 2 and version 1. `root`: in front of all
+/// paths, for tests.
+std::size_t read_control_group_cpus(const char* root) noexcept;
+}  // namespace platform
+#endif
+
+#if ASYNCSTEPS_DEFINED
 #if ASYNCSTEPS_ON_LINUX
 namespace platform {
 
@@ -70,10 +87,7 @@ inline std::string control_group_path(const std::string& root, bool is_version_2
   return found.find("/..") == std::string::npos ? found : std::string();
 }
 
-/// The least quota of the process's control group and of those around it, as far as the process sees them; in a
-/// container the outermost is the container's. 0: no known limit. Version 2 and version 1. `root`: in front of all
-/// paths, for tests.
-inline std::size_t read_control_group_cpus(const char* root = "") noexcept {
+ASYNCSTEPS_FUNCTION std::size_t read_control_group_cpus(const char* root) noexcept {
   constexpr control_groups hierarchies[] = {{"/sys/fs/cgroup", "/cpu.max", nullptr},
                                             {"/sys/fs/cgroup/cpu", "/cpu.cfs_quota_us", "/cpu.cfs_period_us"}};
   std::size_t least = 0;
@@ -85,7 +99,7 @@ inline std::size_t read_control_group_cpus(const char* root = "") noexcept {
         while (!path.empty() && path.back() == '/') path.pop_back();
         is_outermost = path.empty();
         const std::size_t cpus = cpus_of_group(mount + path, all);
-        if (cpus != 0) least = least == 0 ? cpus : (std::min)(least, cpus);
+        if (cpus != 0) least = least == 0 ? cpus : min_of(least, cpus);
         const std::size_t parent = path.rfind('/');
         path.resize(parent == std::string::npos ? 0 : parent);
       }
@@ -100,7 +114,7 @@ inline constinit std::atomic<std::size_t> known_cpus{static_cast<std::size_t>(-1
 inline std::size_t control_group_cpus() noexcept {
   std::size_t known = known_cpus.load(std::memory_order_relaxed);  // relaxed, both: threads that read find the same
   if (known == static_cast<std::size_t>(-1)) {
-    known = read_control_group_cpus();
+    known = read_control_group_cpus("");
     known_cpus.store(known, std::memory_order_relaxed);
   }
   return known;
@@ -134,18 +148,17 @@ inline std::size_t affinity_cpus() noexcept {
 }  // namespace platform
 #endif
 
-/// The number of threads of this process that can run at the same time, by affinity mask and container quota; at least
-/// 1.
-inline std::size_t usable_processors() noexcept {
+ASYNCSTEPS_FUNCTION std::size_t usable_processors() noexcept {
   std::size_t count = 0;
 #if ASYNCSTEPS_ON_LINUX || ASYNCSTEPS_ON_WINDOWS
   count = platform::affinity_cpus();
 #endif
   if (count == 0) count = std::thread::hardware_concurrency();  // which reads a file, on Linux
 #if ASYNCSTEPS_ON_LINUX
-  if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = (std::min)(count, cpus);
+  if (const std::size_t cpus = platform::control_group_cpus(); cpus != 0) count = min_of(count, cpus);
 #endif
-  return (std::max)(count, std::size_t{1});
+  return max_of(count, std::size_t{1});
 }
+#endif
 
 }  // namespace async::inline v0_1::detail

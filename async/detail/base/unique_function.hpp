@@ -2,9 +2,8 @@
 #pragma once
 #include <concepts>     // for invocable, constructible_from
 #include <cstddef>      // for nullptr_t
-#include <memory>       // for unique_ptr
 #include <type_traits>  // for decay_t
-#include <utility>      // for forward
+#include <utility>      // for exchange, forward, swap
 
 namespace async::inline v0_1 {
 
@@ -22,6 +21,13 @@ template <class... A>
 class unique_function<void(A...)> {
  public:
   unique_function() noexcept = default;
+  unique_function(unique_function&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+  unique_function& operator=(unique_function&& other) noexcept {
+    unique_function old(std::move(other));
+    std::swap(held_, old.held_);
+    return *this;
+  }
+  ~unique_function() { delete held_; }
   /// Moves or copies `f` in. A null pointer, or an empty std::function, makes an empty one.
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, unique_function> && std::invocable<std::decay_t<F>&, A...>)
@@ -30,7 +36,7 @@ class unique_function<void(A...)> {
     if constexpr (std::constructible_from<callable, std::nullptr_t> && requires { f == nullptr; }) {
       if (f == nullptr) return;
     }
-    held_ = std::make_unique<holder<callable>>(std::forward<F>(f));
+    held_ = new holder<callable>(std::forward<F>(f));
   }
 
   /// Calls the callable, which must be there.
@@ -53,7 +59,7 @@ class unique_function<void(A...)> {
     void call(A... arguments) override { static_cast<void>(f(std::forward<A>(arguments)...)); }
     F f;
   };
-  std::unique_ptr<base> held_;
+  base* held_ = nullptr;  // owned
 };
 
 }  // namespace async::inline v0_1

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, in_place, move
+
+#include "async/detail/base/invoke.hpp"  // for invoke
 
 namespace async::inline v0_1::detail {
 
@@ -15,7 +16,7 @@ class bound_call {
   explicit bound_call(std::in_place_t, From&&... from) : parts_(std::forward<From>(from)...) {}
 
   void operator()() {
-    std::apply([](auto&... part) { static_cast<void>(std::invoke(std::move(part)...)); }, parts_);
+    std::apply([](auto&... part) { static_cast<void>(detail::invoke(std::move(part)...)); }, parts_);
   }
 
  private:

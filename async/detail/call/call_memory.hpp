@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>   // for max
-#include <cstddef>     // for size_t, byte
-#include <functional>  // for invoke
-#include <new>         // for bad_array_new_length, launder
-#include <optional>    // for optional
-#include <tuple>       // for tuple, apply
-#include <utility>     // for forward, move, in_place
+#include <cstddef>   // for size_t, byte
+#include <new>       // for bad_array_new_length, launder
+#include <optional>  // for optional
+#include <tuple>     // for tuple, apply
+#include <utility>   // for forward, move, in_place
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/invoke.hpp"       // for invoke
+#include "async/detail/base/min_max.hpp"      // for max_of
 #include "async/detail/call/call_entry.hpp"   // for call_entry
 
 namespace async::inline v0_1::detail {
@@ -16,7 +16,7 @@ namespace async::inline v0_1::detail {
 /// A block with room for a T behind a call_entry, which frees the block with its last reference.
 template <class T>
 struct call_memory {
-  static constexpr std::size_t alignment = (std::max)(alignof(T), alignof(call_entry));
+  static constexpr std::size_t alignment = max_of(alignof(T), alignof(call_entry));
   static constexpr std::size_t front = (sizeof(call_entry) + alignment - 1) / alignment * alignment;
 
   call_memory() {
@@ -70,7 +70,7 @@ class stored_call {
       ~release() { parts.reset(); }
     } at_end{parts_};
     return std::apply(
-        [](auto&&... part) -> decltype(auto) { return std::invoke(std::forward<decltype(part)>(part)...); },
+        [](auto&&... part) -> decltype(auto) { return detail::invoke(std::forward<decltype(part)>(part)...); },
         std::move(*parts_));
   }
   void drop() noexcept { parts_.reset(); }

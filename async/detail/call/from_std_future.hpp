@@ -7,7 +7,7 @@
 #include <thread>              // for thread
 #include <utility>             // for exchange, move
 
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/call/call_result.hpp"     // for make_state, promised_result
 #include "async/detail/call/call_state.hpp"      // for is_ready
@@ -27,7 +27,7 @@ struct foreign_wait {
   /// True: it was ready, and has been passed on.
   virtual bool look() noexcept = 0;
 
-  std::unique_ptr<foreign_wait> next;
+  foreign_wait* next = nullptr;
 };
 
 /// The std::futures of the process that are waited for. A std::future cannot tell when it is ready, so a thread looks
@@ -37,57 +37,62 @@ class foreign_futures {
  public:
   static foreign_futures& instance();
 
-  /// Throws std::system_error if the thread cannot start; `one` is as before then.
-  void add(std::unique_ptr<foreign_wait>& one) {
-    const std::lock_guard lock(mutex_);
-    if (!is_running_) {
-      std::thread([this] { run(); }).detach();
-      is_running_ = true;
-    }
-    one->next = std::exchange(fresh_, nullptr);
-    fresh_ = std::move(one);
-    changed_.notify_one();
-  }
+  /// Takes `one`, made by `new`. Throws std::system_error if the thread cannot start; `one` is the caller's then.
+  void add(foreign_wait& one);
 
  private:
-  void run() {
-    std::unique_ptr<foreign_wait> waiting;
-    look_interval interval;
-    for (std::unique_lock lock(mutex_);;) {
-      if (fresh_ != nullptr) interval = {};
-      while (fresh_ != nullptr) put(waiting, take(fresh_));
-      if (waiting == nullptr) {
-        is_running_ = false;
-        return;
-      }
-      lock.unlock();
-      std::unique_ptr<foreign_wait> all = std::exchange(waiting, nullptr);
-      while (all != nullptr) {
-        std::unique_ptr<foreign_wait> one = take(all);
-        if (!one->look()) put(waiting, std::move(one));
-      }
-      lock.lock();
-      if (waiting != nullptr && fresh_ == nullptr) changed_.wait_for(lock, interval.next());
-    }
-  }
-  static std::unique_ptr<foreign_wait> take(std::unique_ptr<foreign_wait>& list) noexcept {
-    std::unique_ptr<foreign_wait> first = std::move(list);
-    list = std::move(first->next);
+  void run();
+  static foreign_wait& take(foreign_wait*& list) noexcept {
+    foreign_wait& first = *list;
+    list = first.next;
     return first;
   }
-  static void put(std::unique_ptr<foreign_wait>& list, std::unique_ptr<foreign_wait> one) noexcept {
-    one->next = std::move(list);
-    list = std::move(one);
-  }
+  static void put(foreign_wait*& list, foreign_wait& one) noexcept { one.next = std::exchange(list, &one); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<foreign_wait> fresh_;  // these are guarded by the mutex
+  foreign_wait* fresh_ = nullptr;  // these are guarded by the mutex
   bool is_running_ = false;
 };
 
 ASYNCSTEPS_SHARED inline constinit process_object<foreign_futures> all_foreign_futures;
 inline foreign_futures& foreign_futures::instance() { return all_foreign_futures.get(); }
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void foreign_futures::add(foreign_wait& one) {
+  const std::lock_guard lock(mutex_);
+  if (!is_running_) {
+    std::thread([this] { run(); }).detach();
+    is_running_ = true;
+  }
+  put(fresh_, one);
+  changed_.notify_one();
+}
+
+ASYNCSTEPS_FUNCTION void foreign_futures::run() {
+  foreign_wait* waiting = nullptr;
+  look_interval interval;
+  for (std::unique_lock lock(mutex_);;) {
+    if (fresh_ != nullptr) interval = {};
+    while (fresh_ != nullptr) put(waiting, take(fresh_));
+    if (waiting == nullptr) {
+      is_running_ = false;
+      return;
+    }
+    lock.unlock();
+    for (foreign_wait* all = std::exchange(waiting, nullptr); all != nullptr;) {
+      foreign_wait& one = take(all);
+      if (one.look()) {
+        delete &one;
+      } else {
+        put(waiting, one);
+      }
+    }
+    lock.lock();
+    if (waiting != nullptr && fresh_ == nullptr) changed_.wait_for(lock, interval.next());
+  }
+}
+#endif
 
 template <class T>
 struct foreign_future final : foreign_wait {
@@ -116,18 +121,17 @@ result<T>* from_std_future(std::future<T>& f) {
   auto wait = std::make_unique<foreign_future<T>>(std::move(f));
   result<T>* const state = wait->state;
   if (wait->look()) return state;
-  std::unique_ptr<foreign_wait> one = std::move(wait);
   struct undo {
-    std::unique_ptr<foreign_wait>& one;
+    std::unique_ptr<foreign_future<T>>& wait;
     std::future<T>& f;
     ~undo() {
-      if (one == nullptr) return;
-      auto& own = static_cast<foreign_future<T>&>(*one);
-      f = std::move(own.from);
-      own.state->release();  // the caller's
+      if (wait == nullptr) return;
+      f = std::move(wait->from);
+      wait->state->release();  // the caller's
     }
-  } const at_end{one, f};
-  foreign_futures::instance().add(one);
+  } const at_end{wait, f};
+  foreign_futures::instance().add(*wait);
+  static_cast<void>(wait.release());
   return state;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max, min
-#include <chrono>     // for microseconds
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint64_t, uint8_t
+#include <chrono>   // for microseconds
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t, uint8_t
 
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_clock
+#include "async/detail/base/min_max.hpp"       // for max_of, min_of
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
@@ -49,7 +49,7 @@ class range_splitter {
       : pool_(pool),
         stop_(stop),
         grain_(grain),
-        piece_((std::max)(count / (4 * std::uint64_t{threads}), (std::max)(grain, std::uint64_t{1}))),
+        piece_(max_of(count / (4 * std::uint64_t{threads}), max_of(grain, std::uint64_t{1}))),
         is_shared_(threads > 1) {}
   range_splitter(const range_splitter&) = delete;
   range_splitter& operator=(const range_splitter&) = delete;
@@ -64,11 +64,11 @@ class range_splitter {
       if (left > grain_ && left > 1 && is_shared_ && (left > piece_ || part.own.empty())) {
         return split(part, around, piece, first, last);
       }
-      const std::uint64_t count = (std::min)(length, left);
+      const std::uint64_t count = min_of(length, left);
       guarded(piece, first, count);
       first += count;
       if (grain_ == 0 && is_shared_) {
-        length = (std::min)({2 * length, longest, (std::max)((last - first) / 4, std::uint64_t{1})});
+        length = min_of(min_of(2 * length, longest), max_of((last - first) / 4, std::uint64_t{1}));
       }
     }
     return true;
@@ -80,7 +80,7 @@ class range_splitter {
   std::uint64_t run_alone(task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last,
                           wait_clock::time_point start) {
     for (std::uint64_t length = 1; first != last && !is_stopped(around); length *= 8) {
-      const std::uint64_t count = (std::min)(length, last - first);
+      const std::uint64_t count = min_of(length, last - first);
       guarded(piece, first, count);
       first += count;
       if (first != last && wait_clock::now() - start > loop_habit::short_time) break;
@@ -94,7 +94,7 @@ class range_splitter {
   template <class Piece>
   bool split(participant& part, task_scope* around, Piece& piece, std::uint64_t first, std::uint64_t last) {
     std::uint64_t half = (last - first) / 2;
-    if (grain_ > 1) half = (std::max)(half / grain_, std::uint64_t{1}) * grain_;  // whole runs
+    if (grain_ > 1) half = max_of(half / grain_, std::uint64_t{1}) * grain_;  // whole runs
     const std::uint64_t middle = first + half;
     bool lower = false;
     bool upper = false;
@@ -147,7 +147,7 @@ bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop
   if (count == 0) return true;
   const working_visit here(pool);
   const bool is_inside = here.part().as_worker != nullptr;
-  const std::size_t threads = (std::max)(pool.size() + (is_inside ? 0 : 1), std::size_t{1});
+  const std::size_t threads = max_of(pool.size() + (is_inside ? 0 : 1), std::size_t{1});
   task_scope* const around = current_scope();
   range_splitter<Stop> splitter(pool, count, grain, threads, stop);
   if (grain != 0 || threads == 1) return splitter.run(here.part(), around, piece, 0, count);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
-#include <chrono>     // for nanoseconds, microseconds
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint64_t, uintptr_t
-#include <cstring>    // for memcpy
-#include <memory>     // for addressof
-#include <utility>    // for exchange
+#include <chrono>   // for nanoseconds, microseconds
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint64_t, uintptr_t
+#include <cstring>  // for memcpy
+#include <memory>   // for addressof
+#include <utility>  // for exchange
 
 #include "async/detail/base/block_cache.hpp"   // for blocks::cache
 #include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for fork_member, forks
+#include "async/detail/base/min_max.hpp"       // for min_of
 #include "async/detail/future/watch_list.hpp"  // for watch_list
 
 /// Notification that a std::future is ready, which std::future itself does not offer. Code that completes a promise of
@@ -82,7 +82,7 @@ inline void tell_watchers_of(const void* state) noexcept { watchers_of(state).te
 class look_interval {
  public:
   std::chrono::nanoseconds next() noexcept {
-    return std::exchange(now_, (std::min)(now_ + now_ / 2, std::chrono::nanoseconds(std::chrono::milliseconds(10))));
+    return std::exchange(now_, min_of(now_ + now_ / 2, std::chrono::nanoseconds(std::chrono::milliseconds(10))));
   }
 
  private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
 #include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t, uint8_t
@@ -13,6 +12,7 @@
 #include "async/detail/base/config.hpp"           // for cache_line, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"        // for later, time_between
 #include "async/detail/base/forks.hpp"            // for forked::note, end_forked_child
+#include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/platform.hpp"         // for prefetch_for_write
 #include "async/detail/base/reference_count.hpp"  // for reference_count
@@ -393,7 +393,7 @@ class loop_core {
     const unsigned interval = clock_interval_;
     if (std::exchange(ran_since_clock_, 0U) < interval) return;
     const bool is_late = time_between(before, turn_time_) > std::chrono::microseconds(100);
-    clock_interval_ = static_cast<std::uint8_t>(is_late ? interval / 4 + 1 : (std::min)(interval * 2, 64U));
+    clock_interval_ = static_cast<std::uint8_t>(is_late ? interval / 4 + 1 : min_of(interval * 2, 64U));
   }
 
   /// A thread has been in the loop between turns, and perhaps left work there.
@@ -453,7 +453,7 @@ class loop_core {
   void sleep(time_point deadline) noexcept {
     if (is_left_behind()) end_forked_child();
     settle_timers();
-    deadline = (std::min)(deadline, timers_.next_deadline());
+    deadline = min_of(deadline, timers_.next_deadline());
     if (!inbox_.sleep(false)) return;
     clock_interval_ = 1;  // what comes next may take long
     ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(this));

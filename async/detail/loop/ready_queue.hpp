@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max, min
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint32_t
-#include <limits>     // for numeric_limits
-#include <new>        // for bad_array_new_length, nothrow
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint32_t
+#include <limits>   // for numeric_limits
+#include <new>      // for bad_array_new_length, nothrow
 
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASSERT
+#include "async/detail/base/min_max.hpp"   // for max_of, min_of
 #include "async/detail/base/platform.hpp"  // for prefetch_for_write
 
 namespace async::inline v0_1::detail {
@@ -98,7 +98,7 @@ class ready_queue {
   std::uint32_t size() const noexcept { return tail_ - head_; }
 
   /// Makes the oldest, at most `most`, the batch; returns how many, gaps included. The first one may be popped.
-  std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = (std::min)(size(), most); }
+  std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = min_of(size(), most); }
   /// Call after one of the batch has been popped. True: another one may be popped.
   bool next_of_batch() noexcept { return --batch_ != 0; }
 
@@ -147,7 +147,7 @@ class ready_queue {
 
   /// Call before all gaps are removed.
   void forget_gaps_of_batch() noexcept {
-    const std::uint32_t left = (std::min)(batch_ == 0 ? 0 : batch_ - 1, size());
+    const std::uint32_t left = min_of(batch_ == 0 ? 0 : batch_ - 1, size());
     for (std::uint32_t at = head_, end = head_ + left; at != end; ++at) {
       if (ring_[at & mask()] == nullptr) --batch_;
     }
@@ -187,7 +187,7 @@ class ready_queue {
 
 #if ASYNCSTEPS_DEFINED
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_queue::grow(std::size_t wanted) {
-  std::size_t larger = wanted <= 1 ? 1 : (std::max)(std::size_t{capacity_} * 2, std::size_t{minimum});
+  std::size_t larger = wanted <= 1 ? 1 : max_of(std::size_t{capacity_} * 2, std::size_t{minimum});
   while (wanted > limit(larger)) larger *= 2;
   if (larger > (std::size_t{1} << 31)) throw std::bad_array_new_length();
   runnable** const ring = larger == 1 ? &only_place_ : new runnable* [larger] {};

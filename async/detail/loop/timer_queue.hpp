@@ -4,7 +4,6 @@
 #include <chrono>   // for nanoseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uintptr_t
-#include <memory>   // for unique_ptr
 #include <new>      // for nothrow
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_ASSERT
@@ -57,6 +56,7 @@ class timer_queue {
   explicit timer_queue(time_point now) noexcept : origin_(since_epoch(now)) {}
   timer_queue(const timer_queue&) = delete;
   timer_queue& operator=(const timer_queue&) = delete;
+  ~timer_queue() { delete wheels_; }
 
   /// The origin of its ticks. A queue constructed with the same time has the same ticks: a timer armed there for this
   /// one's next_deadline() fires at exactly that time.
@@ -318,7 +318,7 @@ class timer_queue {
 
   /// Moves the timers of the list into new wheels; those of one tick keep their order.
   void use(wheels* made) noexcept {
-    wheels_.reset(made);
+    wheels_ = made;
     reach_ = ~std::uint32_t{0};
     move_down(waiting);
   }
@@ -335,7 +335,7 @@ class timer_queue {
   /// The list of `head` has become empty.
   [[gnu::always_inline]] void mark_empty(const timer_link* head) noexcept {
     if (head == &head_of(fresh)) return;  // most are armed and disarmed there: its bit stays until the next look
-    const std::size_t index = (address(head) - address(wheels_.get())) / sizeof(list_head);
+    const std::size_t index = (address(head) - address(wheels_)) / sizeof(list_head);
     if (index >= wheel_slots) {  // also without wheels, for no object lies in the first 16 KiB of the address space
       summary_ &= ~bit_of(wheel_slots + (address(head) - address(lists_)) / sizeof(list_head));
       return;
@@ -401,7 +401,7 @@ class timer_queue {
   std::uint64_t present_ = 0;  // tick up to which timers have been collected
   std::uint32_t summary_ = 0;  // bit w: occupied[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
   std::uint32_t reach_ = 0;    // a timer whose tick differs from the present one in higher bits is not in the wheels
-  std::unique_ptr<wheels> wheels_;
+  wheels* wheels_ = nullptr;   // owned
   list_head lists_[firing + 1 - wheel_slots];
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
-#include <chrono>     // for milliseconds
-#include <utility>    // for exchange
+#include <chrono>   // for milliseconds
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+#include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
 
@@ -20,7 +20,7 @@ class flow_watch {
   void go_on(wait_clock::time_point& since) noexcept {
     constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
-    const wait_clock::duration took = (std::min)(now - std::exchange(since, now), most_of_one);
+    const wait_clock::duration took = min_of(now - std::exchange(since, now), most_of_one);
     spent_.fetch_add(took.count(), std::memory_order_relaxed);  // relaxed, all: a guess
   }
   /// To be called when a worker has a task.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <memory>   // for unique_ptr
 #include <utility>  // for move
 
 #include "async/bounded_queue.hpp"        // for bounded_queue
 #include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION
 #include "async/errors.hpp"               // for stopped, queue_full
 #include "async/queue.hpp"                // for queue
 #include "async/task.hpp"                 // for task
@@ -19,71 +19,103 @@ namespace async::inline v0_1::detail {
 class injector {
  public:
   explicit injector(const threadpool_options& options) : injector(options.max_queue, options.when_full) {}
-  injector(std::size_t capacity, threadpool_options::overflow when_full) : when_full_(when_full) {
-    if (capacity != 0) bounded_ = std::make_unique<bounded_queue<task>>(capacity);
-  }
+  injector(std::size_t capacity, threadpool_options::overflow when_full);
+  injector(const injector&) = delete;
+  injector& operator=(const injector&) = delete;
+  ~injector();
 
   /// Takes `work` in; waits for room if that is the policy. False: the caller has to run the task. Throws queue_full,
   /// or stopped if the injector is closed; the caller then keeps the task.
-  bool put(task& work) {
-    using policy = threadpool_options::overflow;
-    if (bounded_ == nullptr) {
-      unbounded_.enqueue(std::move(work));
-      return true;
-    }
-    if (bounded_->enqueue(std::move(work))) return true;
-    if (bounded_->is_closed()) throw stopped();
-    if (when_full_ == policy::reject) throw queue_full();
-    if (when_full_ == policy::caller_runs) return false;
-    // NOLINTNEXTLINE(bugprone-use-after-move): an enqueue() that fails leaves its argument
-    if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
-    return true;
-  }
+  bool put(task& work);
 
   /// put() that neither waits nor throws queue_full or stopped. False: it is full or closed, and the caller has to run
   /// the task.
-  bool try_put(task& work) {
-    if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
-    unbounded_.enqueue(std::move(work));
-    return true;
-  }
+  bool try_put(task& work);
 
   /// Takes `work` in without regard to a limit, for take_unlimited(). Throws std::bad_alloc; then the caller keeps it.
-  void put_unlimited(task& work) { unbounded_.enqueue(std::move(work)); }
-  bool take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
+  void put_unlimited(task& work);
+  bool take_unlimited(task& out) noexcept;
 
   /// 0: unbounded.
-  std::size_t capacity() const noexcept { return bounded_ == nullptr ? 0 : bounded_->capacity(); }
+  std::size_t capacity() const noexcept;
   bool is_bounded() const noexcept { return bounded_ != nullptr; }
   threadpool_options::overflow when_full() const noexcept { return when_full_; }
 
   /// Takes the oldest task. False: there is none.
-  bool take(task& out) noexcept { return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out); }
+  bool take(task& out) noexcept;
 
-  bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || bounded_->empty()); }
+  bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || is_bounded_empty()); }
 
   /// Notes the number of waiting tasks; peak() is the largest number noted.
-  void sample() noexcept {
-    const std::size_t size = bounded_ == nullptr ? unbounded_.approx_size() : bounded_->approx_size();
-    std::size_t peak = peak_.load(std::memory_order_relaxed);  // relaxed, both: a figure
-    while (size > peak && !peak_.compare_exchange_weak(peak, size, std::memory_order_relaxed)) {
-    }
-  }
+  void sample() noexcept;
   std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
   /// Returns unused memory of the unbounded queue to the system; says how many bytes that were.
-  std::size_t trim() noexcept { return unbounded_.trim(); }
+  std::size_t trim() noexcept;
 
   /// Makes a bounded injector refuse tasks; threads that wait for room get stopped.
-  void close() noexcept {
-    if (bounded_ != nullptr) bounded_->close();
-  }
+  void close() noexcept;
 
  private:
+  bool is_bounded_empty() const noexcept;
+
   const threadpool_options::overflow when_full_;
   queue<task> unbounded_;
-  std::unique_ptr<bounded_queue<task>> bounded_;
+  bounded_queue<task>* const bounded_;  // owned; null: unbounded
   atomic<std::size_t> peak_{0};
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION injector::injector(std::size_t capacity, threadpool_options::overflow when_full)
+    : when_full_(when_full), bounded_(capacity == 0 ? nullptr : new bounded_queue<task>(capacity)) {}
+
+ASYNCSTEPS_FUNCTION injector::~injector() { delete bounded_; }
+
+ASYNCSTEPS_FUNCTION bool injector::put(task& work) {
+  using policy = threadpool_options::overflow;
+  if (bounded_ == nullptr) {
+    unbounded_.enqueue(std::move(work));
+    return true;
+  }
+  if (bounded_->enqueue(std::move(work))) return true;
+  if (bounded_->is_closed()) throw stopped();
+  if (when_full_ == policy::reject) throw queue_full();
+  if (when_full_ == policy::caller_runs) return false;
+  // NOLINTNEXTLINE(bugprone-use-after-move): an enqueue() that fails leaves its argument
+  if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
+  return true;
+}
+
+ASYNCSTEPS_FUNCTION bool injector::try_put(task& work) {
+  if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
+  unbounded_.enqueue(std::move(work));
+  return true;
+}
+
+ASYNCSTEPS_FUNCTION void injector::put_unlimited(task& work) { unbounded_.enqueue(std::move(work)); }
+ASYNCSTEPS_FUNCTION bool injector::take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
+
+ASYNCSTEPS_FUNCTION bool injector::take(task& out) noexcept {
+  return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out);
+}
+
+ASYNCSTEPS_FUNCTION std::size_t injector::capacity() const noexcept {
+  return bounded_ == nullptr ? 0 : bounded_->capacity();
+}
+ASYNCSTEPS_FUNCTION bool injector::is_bounded_empty() const noexcept { return bounded_->empty(); }
+
+ASYNCSTEPS_FUNCTION void injector::sample() noexcept {
+  const std::size_t size = bounded_ == nullptr ? unbounded_.approx_size() : bounded_->approx_size();
+  std::size_t peak = peak_.load(std::memory_order_relaxed);  // relaxed, both: a figure
+  while (size > peak && !peak_.compare_exchange_weak(peak, size, std::memory_order_relaxed)) {
+  }
+}
+
+ASYNCSTEPS_FUNCTION std::size_t injector::trim() noexcept { return unbounded_.trim(); }
+
+ASYNCSTEPS_FUNCTION void injector::close() noexcept {
+  if (bounded_ != nullptr) bounded_->close();
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min, max
 #include <chrono>     // for time_point
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
@@ -11,6 +10,7 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/forks.hpp"            // for end_forked_child
+#include "async/detail/base/min_max.hpp"          // for max_of, min_of
 #include "async/detail/pool/backlog.hpp"          // for backlog
 #include "async/detail/pool/flow_watch.hpp"       // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"   // for idle_condition
@@ -375,7 +375,7 @@ class pool_core {
     }
     [[gnu::always_inline]] ~one_task() {
       if (part_ != nullptr) {
-        part_->made_from = (std::min)(made_from_, part_->own.position());  // thieves may have lowered the position
+        part_->made_from = min_of(made_from_, part_->own.position());  // thieves may have lowered the position
         pool_.count_task(*part_);
       }
       pool_.sleepers_.notify_event();
@@ -510,7 +510,7 @@ class pool_core {
 
   std::size_t search_limit() const noexcept {
     const std::size_t threads = quiescence_.threads();
-    return threads > processors_ ? 1 : (std::max)(threads / 2, std::size_t{1});
+    return threads > processors_ ? 1 : max_of(threads / 2, std::size_t{1});
   }
 
   void end_search() noexcept {

@@ -180,7 +180,8 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   if (is_left_behind()) return;
   const std::lock_guard once(stop_mutex_);
   shutdown_.begin();
-  crew_.close([this]() noexcept { return has_tasks() || quiescence_.has_threads_or_helpers(); });
+  crew_.close(
+      [](const pool_core& pool) noexcept { return pool.has_tasks() || pool.quiescence_.has_threads_or_helpers(); });
   injector_.close();
   priorities_.close();
   if (crew_.wanted() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min, max
 #include <cstddef>    // for size_t
 #include <cstdint>    // for int64_t, uint32_t, uint64_t
 #include <exception>  // for current_exception
 #include <utility>    // for exchange
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"        // for max_of, min_of
 #include "async/detail/base/platform.hpp"       // for prefetch_for_write
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, pool_loop
 #include "async/detail/pool/pool_life.hpp"      // for run_all
@@ -84,8 +84,8 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_loop(worker& w) noexcept {
 /// Takes a share of the backlog: returns the oldest loop, and queues the others here.
 ASYNCSTEPS_FUNCTION loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
   constexpr std::size_t most = run_queue<loop_slot>::capacity / 2;
-  const std::size_t share = backlog_.size() / (std::max)(quiescence_.threads(), std::size_t{1}) + 1;
-  loop_slot* const oldest = backlog_.take((std::min)(share, most));
+  const std::size_t share = backlog_.size() / max_of(quiescence_.threads(), std::size_t{1}) + 1;
+  loop_slot* const oldest = backlog_.take(min_of(share, most));
   if (oldest == nullptr) return nullptr;
   for (loop_slot* rest = std::exchange(oldest->behind, nullptr); rest != nullptr;) {
     loop_slot& next = *std::exchange(rest, rest->behind);
@@ -269,7 +269,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
   }
   if (w != nullptr) {
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
-    w->made_from = w->own.position() > before ? w->own.position() : (std::min)(made_from, w->own.position());
+    w->made_from = w->own.position() > before ? w->own.position() : min_of(made_from, w->own.position());
   }
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }
@@ -317,8 +317,8 @@ ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
 /// look at timers and other workers' loops.
 ASYNCSTEPS_FUNCTION void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
   w.covers = timers_.cover(are_others_awake(0) && timers_.last_fired_by() != &w);
-  deadline = (std::min)(deadline, w.covers);
-  if (w.watches) deadline = (std::min)(deadline, wait_clock::now() + loop_watch::interval);
+  deadline = min_of(deadline, w.covers);
+  if (w.watches) deadline = min_of(deadline, wait_clock::now() + loop_watch::interval);
 }
 
 /// By a worker that has been asleep, or that does not sleep after all. True: others may have relied on it. Then it

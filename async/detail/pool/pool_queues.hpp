@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <cstddef>    // for size_t
+#include <cstddef>  // for size_t
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
 #include "async/priority.hpp"                     // for priority
@@ -123,7 +123,7 @@ ASYNCSTEPS_FUNCTION threadpool_stats pool_core::stats() const noexcept {
   threadpool_stats all;
   crew_.count(all);
   all.wakes = sleepers_.wakes();
-  all.queue_peak = (std::max)(injector_.peak(), priorities_.peak());
+  all.queue_peak = max_of(injector_.peak(), priorities_.peak());
   guests_.any_of(0, [&all](const guest& g) noexcept {
     all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own
     all.steals += g.steals.load(std::memory_order_relaxed);

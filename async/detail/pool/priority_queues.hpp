@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <cstddef>    // for size_t
-#include <memory>     // for unique_ptr, make_unique
-#include <mutex>      // for mutex, lock_guard
-#include <utility>    // for move
+#include <cstddef>      // for size_t
+#include <mutex>        // for mutex, lock_guard
+#include <type_traits>  // for is_nothrow_invocable_v
 
 #include "async/detail/base/atomics.hpp"    // for atomic
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"    // for max_of
 #include "async/detail/pool/backlog.hpp"    // for backlog
 #include "async/detail/pool/injector.hpp"   // for injector
 #include "async/detail/pool/loop_slot.hpp"  // for loop_slot
@@ -25,6 +25,11 @@ namespace async::inline v0_1::detail {
 /// Progress    get() takes a lock the first time, close() always; the rest as async::queue and backlog.
 class priority_queues {
  public:
+  priority_queues() noexcept = default;
+  ~priority_queues();
+  priority_queues(const priority_queues&) = delete;
+  priority_queues& operator=(const priority_queues&) = delete;
+
   struct level {
     explicit level(const injector& normal) : tasks(normal.capacity(), normal.when_full()) {}
     bool empty() const noexcept { return tasks.empty() && loops.empty(); }
@@ -53,18 +58,15 @@ class priority_queues {
   /// The queues. Makes them the first time, with the limits of `normal`, and calls before() first. Throws
   /// std::bad_alloc.
   template <class Before>
+    requires std::is_nothrow_invocable_v<Before&>
   both& get(const injector& normal, Before before) {
     if (both* const there = find()) return *there;
     const std::lock_guard lock(mutex_);
-    if (memory_ == nullptr) {
-      auto fresh = std::make_unique<both>(normal);
-      if (is_closed_) close(*fresh);
-      before();
-      memory_ = std::move(fresh);
-      made_.store(memory_.get(),
-                  std::memory_order_release);  // [W42] release, pairs with [W41]; not modelled: see there
-    }
-    return *memory_;
+    if (both* const there = find()) return *there;
+    both* const fresh = make(normal);
+    before();
+    made_.store(fresh, std::memory_order_release);  // [W42] release, pairs with [W41]; not modelled: see there
+    return *fresh;
   }
 
   bool has_tasks() const noexcept {
@@ -76,31 +78,45 @@ class priority_queues {
     return there != nullptr && there->has_loops();
   }
   /// As injector::close(), also for queues that are made later.
-  void close() noexcept {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-    if (memory_ != nullptr) close(*memory_);
-  }
+  void close() noexcept;
   std::size_t peak() const noexcept {
     const both* const there = find();
-    return there == nullptr ? 0 : (std::max)(there->high.tasks.peak(), there->low.tasks.peak());
+    return there == nullptr ? 0 : max_of(there->high.tasks.peak(), there->low.tasks.peak());
   }
-  std::size_t trim() noexcept {
-    both* const there = find();
-    return there == nullptr ? 0 : there->high.tasks.trim() + there->low.tasks.trim();
-  }
+  std::size_t trim() noexcept;
 
  private:
+  both* make(const injector& normal) const;
   static void close(both& all) noexcept {
     all.high.tasks.close();
     all.low.tasks.close();
   }
 
-  atomic<both*> made_{nullptr};
-  std::mutex mutex_;  // guards what follows
+  atomic<both*> made_{nullptr};  // owned; written under the mutex
+  std::mutex mutex_;             // guards what follows
   bool is_closed_ = false;
-  std::unique_ptr<both> memory_;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION priority_queues::~priority_queues() { delete find(); }
+
+ASYNCSTEPS_FUNCTION priority_queues::both* priority_queues::make(const injector& normal) const {
+  auto* const made = new both(normal);
+  if (is_closed_) close(*made);
+  return made;
+}
+
+ASYNCSTEPS_FUNCTION void priority_queues::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  if (both* const there = find()) close(*there);
+}
+
+ASYNCSTEPS_FUNCTION std::size_t priority_queues::trim() noexcept {
+  both* const there = find();
+  return there == nullptr ? 0 : there->high.tasks.trim() + there->low.tasks.trim();
+}
+#endif
 
 /// Decides for a thread when its next task or loop comes from these queues, so that no priority starves another. One
 /// thread's.
@@ -135,19 +151,9 @@ class priority_order {
 
   /// Takes a task of the level. Takes turns between those from inside the pool and from outside, when these lie in two
   /// queues. False: there is none.
-  bool take(level& from, task& out) noexcept {
-    injector& tasks = from.tasks;
-    if (!tasks.is_bounded()) return tasks.take(out);
-    if (tasks.empty()) return false;
-    inside_first_ = !inside_first_;
-    return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out) || tasks.take_unlimited(out);
-  }
+  bool take(level& from, task& out) noexcept;
   /// The same of both levels, when there are no other tasks.
-  bool take_last(both& from, task& out) noexcept {
-    if (take(from.high, out)) return true;
-    begin_low();
-    return take(from.low, out);
-  }
+  bool take_last(both& from, task& out) noexcept;
 
  private:
   unsigned others_ = 0;
@@ -155,5 +161,21 @@ class priority_order {
   bool loops_first_ = false;
   bool inside_first_ = false;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION bool priority_order::take(level& from, task& out) noexcept {
+  injector& tasks = from.tasks;
+  if (!tasks.is_bounded()) return tasks.take(out);
+  if (tasks.empty()) return false;
+  inside_first_ = !inside_first_;
+  return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out) || tasks.take_unlimited(out);
+}
+
+ASYNCSTEPS_FUNCTION bool priority_order::take_last(both& from, task& out) noexcept {
+  if (take(from.high, out)) return true;
+  begin_low();
+  return take(from.low, out);
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
-#include <memory>   // for unique_ptr
-#include <vector>   // for vector
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for atomic, cell
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_ASSERT
@@ -18,17 +17,23 @@ namespace async::inline v0_1::detail {
 template <class T, std::size_t First = 8>
 class published_list {
  public:
+  published_list() noexcept = default;
+  published_list(const published_list&) = delete;
+  published_list& operator=(const published_list&) = delete;
+  ~published_list() {
+    while (widest_ != nullptr) delete std::exchange(widest_, widest_->outgrown);
+  }
+
   /// Makes room for one more. Throws std::bad_alloc.
   void reserve_one() {
-    if (!arrays_.empty() && arrays_.back()->capacity != known_) return;
-    arrays_.reserve(arrays_.size() + 1);
-    auto wider = std::make_unique<array>(arrays_.empty() ? First : 2 * arrays_.back()->capacity);
-    for (std::size_t i = 0; i < known_; ++i) wider->members[i].set(arrays_.back()->members[i].get());
-    arrays_.push_back(std::move(wider));
+    if (widest_ != nullptr && widest_->capacity != known_) return;
+    array* const wider = new array(widest_ == nullptr ? First : 2 * widest_->capacity, widest_);
+    for (std::size_t i = 0; i < known_; ++i) wider->members[i].set(widest_->members[i].get());
+    widest_ = wider;
   }
   /// After reserve_one().
   void add(T& one) noexcept {
-    array& all = *arrays_.back();
+    array& all = *widest_;
     all.members[known_].set(&one);
     all.size.store(++known_, std::memory_order_release);  // [W23] release, pairs with [W24]: publishes it
     // [W26] release, pairs with [W25]: publishes the array, which is never empty
@@ -52,15 +57,20 @@ class published_list {
 
  private:
   struct array {
-    explicit array(std::size_t most) : capacity(most), members(std::make_unique<cell<T*>[]>(most)) {}
+    array(std::size_t most, array* older) : capacity(most), members(new cell<T*>[most]), outgrown(older) {}
+    array(const array&) = delete;
+    array& operator=(const array&) = delete;
+    ~array() { delete[] members; }
+
     const std::size_t capacity;
     atomic<std::size_t> size{0};
-    const std::unique_ptr<cell<T*>[]> members;
+    cell<T*>* const members;
+    array* const outgrown;  // the one before
   };
 
   atomic<const array*> newest_{nullptr};
   std::size_t known_ = 0;
-  std::vector<std::unique_ptr<array>> arrays_;
+  array* widest_ = nullptr;  // owned, with those before it
 };
 
 }  // namespace async::inline v0_1::detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <cstddef>    // for size_t, byte
-#include <memory>     // for destroy_at
-#include <mutex>      // for mutex, lock_guard
-#include <new>        // for nothrow, placement new
-#include <utility>    // for exchange
+#include <cstddef>  // for size_t, byte
+#include <memory>   // for destroy_at
+#include <mutex>    // for mutex, lock_guard
+#include <new>      // for nothrow, placement new
+#include <utility>  // for exchange
 
+#include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/base/unhandled.hpp"        // for hook_ref
 #include "async/detail/loop/loop_core.hpp"        // for loop_core
@@ -102,7 +102,7 @@ class flow_loops {
   }
   void reviewed(std::size_t in_use) noexcept {
     const std::lock_guard lock(mutex_);
-    next_review_ = (std::max)(2 * in_use, least_to_review);
+    next_review_ = max_of(2 * in_use, least_to_review);
   }
 
   /// Calls f(pool_loop&) for each loop. f may lead to new ones, which it is not called for.

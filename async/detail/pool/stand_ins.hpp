@@ -7,8 +7,11 @@
 #include <list>                // for list
 #include <mutex>               // for mutex, lock_guard, unique_lock
 #include <thread>              // for thread
+#include <utility>             // for move
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION
+#include "async/task.hpp"                 // for task
 
 namespace async::inline v0_1::detail {
 
@@ -21,46 +24,15 @@ namespace async::inline v0_1::detail {
 /// Progress    takes a mutex; is_surplus() is wait-free.
 class stand_ins {
  public:
+  stand_ins() = default;
+  ~stand_ins();
+  stand_ins(const stand_ins&) = delete;
+  stand_ins& operator=(const stand_ins&) = delete;
+
   /// Puts one more stand-in to work, if fewer are at work than are `missed`. Calls one that rests; else, if it
   /// `may_start`, starts a thread that calls body(). Between two starts at least 200 microseconds pass, more when there
   /// are many stand-ins. Throws what starting a thread throws.
-  template <class Body>
-  void call(std::size_t missed, bool may_start, Body body) {
-    if (is_surplus(missed, 1)) return;
-    const std::lock_guard lock(mutex_);
-    const std::size_t there = at_work_.load(std::memory_order_relaxed);  // relaxed: raised under the mutex only
-    if (is_closed_ || there + 1 > missed) return;
-    if (called_ != resting_) {
-      ++called_;
-      at_work_.fetch_add(1, std::memory_order_relaxed);  // relaxed, all: a count
-      return wake_.notify_one();
-    }
-    const wait_clock::time_point now = wait_clock::now();
-    if (!may_start || now < latest_ + pause * (1 + there / 64)) return;
-    // The next thread joins those that have ended. This call does not: their thread-local destructors may still run,
-    // and wait for something.
-    std::list<entry> ended;
-    for (auto e = threads_.begin(); e != threads_.end();) {
-      const auto next = std::next(e);
-      if (e->has_ended) ended.splice(ended.end(), threads_, e);
-      e = next;
-    }
-    entry& fresh = threads_.emplace_back();
-    fresh.before.splice(fresh.before.end(), ended);
-    at_work_.fetch_add(1, std::memory_order_relaxed);
-    try {
-      fresh.thread = std::thread([this, &fresh, body]() mutable {
-        const end_of_thread at_end{*this, fresh};
-        body();
-      });
-    } catch (...) {
-      at_work_.fetch_sub(1, std::memory_order_relaxed);
-      threads_.splice(threads_.begin(), fresh.before);
-      threads_.pop_back();
-      throw;
-    }
-    latest_ = now;
-  }
+  void call(std::size_t missed, bool may_start, task body);
 
   /// Whether more stand-ins would be at work than are missed, if `more` were added. Relaxed: a guess.
   bool is_surplus(std::size_t missed, std::size_t more = 0) const noexcept {
@@ -68,29 +40,10 @@ class stand_ins {
   }
 
   /// By a stand-in that is not needed; waits. True: it is called again. False: it has to end.
-  bool rest() {
-    std::unique_lock lock(mutex_);
-    at_work_.fetch_sub(1, std::memory_order_relaxed);
-    ++resting_;
-    wake_.wait_for(lock, rest_time, [this] { return called_ != 0 || is_closed_; });
-    --resting_;
-    if (called_ != 0) {
-      --called_;
-      return true;
-    }
-    at_work_.fetch_add(1, std::memory_order_relaxed);  // until it has ended
-    return false;
-  }
+  bool rest();
 
   /// Ends and joins all, and starts none any more. To be called when no task is left.
-  void close() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      is_closed_ = true;
-    }
-    wake_.notify_all();
-    join(threads_);
-  }
+  void close() noexcept;
 
  private:
   static constexpr std::chrono::microseconds pause{200};
@@ -101,20 +54,8 @@ class stand_ins {
     std::list<entry> before;  // ended threads that this one joins at its end
     bool has_ended = false;   // guarded by the mutex
   };
-  static void join(std::list<entry>& all) noexcept {
-    for (entry& e : all) e.thread.join();  // which has joined those before it
-    all.clear();
-  }
-  struct end_of_thread {
-    stand_ins& all;
-    entry& self;
-    ~end_of_thread() {
-      join(self.before);
-      const std::lock_guard lock(all.mutex_);
-      all.at_work_.fetch_sub(1, std::memory_order_relaxed);
-      self.has_ended = true;
-    }
-  };
+  static void join(std::list<entry>& all) noexcept;
+  struct end_of_thread;
 
   atomic<std::size_t> at_work_{0};
   std::mutex mutex_;  // guards what follows
@@ -125,5 +66,85 @@ class stand_ins {
   wait_clock::time_point latest_{};
   std::list<entry> threads_;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION stand_ins::~stand_ins() = default;
+
+struct stand_ins::end_of_thread {
+  stand_ins& all;
+  entry& self;
+  ~end_of_thread() {
+    join(self.before);
+    const std::lock_guard lock(all.mutex_);
+    all.at_work_.fetch_sub(1, std::memory_order_relaxed);
+    self.has_ended = true;
+  }
+};
+
+ASYNCSTEPS_FUNCTION void stand_ins::call(std::size_t missed, bool may_start, task body) {
+  if (is_surplus(missed, 1)) return;
+  const std::lock_guard lock(mutex_);
+  const std::size_t there = at_work_.load(std::memory_order_relaxed);  // relaxed: raised under the mutex only
+  if (is_closed_ || there + 1 > missed) return;
+  if (called_ != resting_) {
+    ++called_;
+    at_work_.fetch_add(1, std::memory_order_relaxed);  // relaxed, all: a count
+    return wake_.notify_one();
+  }
+  const wait_clock::time_point now = wait_clock::now();
+  if (!may_start || now < latest_ + pause * (1 + there / 64)) return;
+  // The next thread joins those that have ended. This call does not: their thread-local destructors may still run,
+  // and wait for something.
+  std::list<entry> ended;
+  for (auto e = threads_.begin(); e != threads_.end();) {
+    const auto next = std::next(e);
+    if (e->has_ended) ended.splice(ended.end(), threads_, e);
+    e = next;
+  }
+  entry& fresh = threads_.emplace_back();
+  fresh.before.splice(fresh.before.end(), ended);
+  at_work_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    fresh.thread = std::thread([this, &fresh, work = std::move(body)]() mutable {
+      const end_of_thread at_end{*this, fresh};
+      work();
+    });
+  } catch (...) {
+    at_work_.fetch_sub(1, std::memory_order_relaxed);
+    threads_.splice(threads_.begin(), fresh.before);
+    threads_.pop_back();
+    throw;
+  }
+  latest_ = now;
+}
+
+ASYNCSTEPS_FUNCTION bool stand_ins::rest() {
+  std::unique_lock lock(mutex_);
+  at_work_.fetch_sub(1, std::memory_order_relaxed);
+  ++resting_;
+  wake_.wait_for(lock, rest_time, [this] { return called_ != 0 || is_closed_; });
+  --resting_;
+  if (called_ != 0) {
+    --called_;
+    return true;
+  }
+  at_work_.fetch_add(1, std::memory_order_relaxed);  // until it has ended
+  return false;
+}
+
+ASYNCSTEPS_FUNCTION void stand_ins::close() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  wake_.notify_all();
+  join(threads_);
+}
+
+ASYNCSTEPS_FUNCTION void stand_ins::join(std::list<entry>& all) noexcept {
+  for (entry& e : all) e.thread.join();  // which has joined those before it
+  all.clear();
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max, min
-#include <chrono>     // for nanoseconds
-#include <cstdint>    // for int64_t
-#include <utility>    // for exchange
+#include <chrono>   // for nanoseconds
+#include <cstdint>  // for int64_t
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
 #include "async/detail/base/backoff.hpp"  // for pause_for
+#include "async/detail/base/min_max.hpp"  // for max_of, min_of
 
 namespace async::inline v0_1::detail {
 
@@ -44,7 +44,7 @@ class basic_theft_habit {
     may_wait_ = false;
     const bool is_unattended = deque.position() == bottom_;
     unattended_ = is_unattended ? &deque : nullptr;
-    pauses_ = is_unattended ? fewest : (std::min)(2 * pauses_, most);
+    pauses_ = is_unattended ? fewest : min_of(2 * pauses_, most);
     return deque.top() == top && !deque.empty();
   }
   /// Around each theft that succeeds. Reads the clock for cold ones, and for one in eight others.
@@ -54,7 +54,7 @@ class basic_theft_habit {
     if (began_at_ == none) return;
     stole_at_ = Clock::now();
     const duration cost = stole_at_ - began_at_;
-    if (is_cold_ && cost < interrupted) cost_ = (std::max)(cost, cost_ - cost_ / 16);
+    if (is_cold_ && cost < interrupted) cost_ = max_of(cost, cost_ - cost_ / 16);
   }
 
   /// After tasks: the first may have been stolen, the others are those that it has made.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for clamp, min
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint8_t
 #include <memory>     // for unique_ptr
@@ -11,6 +10,8 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"         // for max_of, min_of
 #include "async/detail/pool/pool_worker.hpp"     // for worker
 #include "async/detail/pool/published_list.hpp"  // for published_list
 #include "async/detail/pool/quiescence.hpp"      // for quiescence
@@ -37,14 +38,8 @@ class worker_crew {
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop has `setting`.
   worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
-              const loop_setting& setting, void (*prepare)(worker&))
-      : pool_(pool),
-        sleepers_(all),
-        quiescence_(counts),
-        timers_(timers),
-        body_(body),
-        setting_(setting),
-        prepare_(prepare) {}
+              const loop_setting& setting, void (*prepare)(worker&));
+  ~worker_crew();
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
 
@@ -53,100 +48,30 @@ class worker_crew {
   /// Sets the number of workers that the user asks for. Does not wait for running tasks, nor for threads that end: the
   /// next thread of the same worker joins them before it begins. Throws stopped. Throws std::length_error and
   /// std::bad_alloc; then nothing has changed. Throws what starting a thread throws; then those that did start stay.
-  void configure(std::size_t threads) {
-    if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
-    const std::lock_guard lock(mutex_);
-    if (is_closed_) throw stopped();
-    const std::size_t before = size();
-    const struct asked_for {
-      worker_crew& crew;
-      const std::size_t before, threads;
-      ~asked_for() {  // after a failure those that are there
-        const std::size_t there = crew.wanted() - (std::min)(crew.sections_, crew.wanted());
-        const std::size_t least = (std::min)(before, threads);
-        // relaxed: as wanted_
-        crew.asked_.store((std::clamp)(there, least, threads), std::memory_order_relaxed);
-      }
-    } at_end{*this, before, threads};
-    configure_locked(wanted_for(threads));
-  }
+  void configure(std::size_t threads);
 
   /// A thread of the pool is about to block: one worker more, if a thread can be started. `w`: that of the thread, or
   /// null. False: there is none for this section, and end_section() is not called.
-  bool begin_section(worker* w) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (is_joining_ || sections_ == most_sections) return false;
-    ++sections_;
-    set_in_section(w, true);
-    try {
-      configure_locked(wanted_for(size()));
-    } catch (...) {  // the section goes on without it
-    }
-    return true;
-  }
-  void end_section(worker* w) noexcept {
-    const std::lock_guard lock(mutex_);
-    --sections_;
-    set_in_section(w, false);
-    if (!is_joining_) shrink(wanted_for(size()));
-  }
+  bool begin_section(worker* w) noexcept;
+  void end_section(worker* w) noexcept;
 
-  /// Refuses configure() from here on. A paused crew gets one worker if needs_one(), and if a thread can be started.
-  template <class NeedsOne>
-  void close(NeedsOne needs_one) noexcept {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-    if (wanted() != 0 || !needs_one()) return;
-    try {
-      configure_locked(wanted_for(1));
-      asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
-    } catch (...) {                                // the thread that stops the pool runs the tasks
-    }
-  }
+  /// Refuses configure() from here on. A paused crew gets one worker if needs_one(pool), and if a thread can be
+  /// started.
+  void close(bool (*needs_one)(const pool_core&) noexcept) noexcept;
 
   /// Makes all workers, also those that are still to come, look after each task at what the pool wants: discard_request
   /// or priorities_in_use.
-  void request(std::uint8_t what) noexcept {
-    const std::lock_guard lock(mutex_);
-    lasting_requests_ |= what;
-    for (const auto& w : members_) w->requests.fetch_or(what, std::memory_order_relaxed);  // relaxed: a hint
-  }
+  void request(std::uint8_t what) noexcept;
 
   /// Ends all threads and joins them. After close().
-  void join_all() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      is_joining_ = true;
-      asked_.store(0, std::memory_order_relaxed);  // relaxed: as wanted_
-      for (const auto& w : members_) {
-        if (w->is_wanted) request_exit(*w);
-      }
-    }
-    // There will be no more members. Without the mutex, which each thread takes before it ends.
-    for (const auto& w : members_) sleepers_.wake(w->parking_slot);
-    for (const auto& w : members_) {
-      if (w->thread.joinable()) w->thread.join();
-    }
-  }
+  void join_all() noexcept;
 
   /// By the thread of `w`, when its exit is requested. True: it ends and touches `w` no more. False: it is wanted
   /// again.
-  bool confirm_exit(worker& w) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (!w.is_exit_requested()) return false;  // written under the mutex
-    thread_has_ended(w);
-    return true;
-  }
+  bool confirm_exit(worker& w) noexcept;
 
   /// The loop of worker number `index`, modulo the number of all workers. After the first configure().
-  pool_loop& loop(std::size_t index) const noexcept {
-    pool_loop* found = nullptr;
-    any_of(index, [&found](worker& w) noexcept {
-      found = &w.own_loop;
-      return true;
-    });
-    return *found;
-  }
+  pool_loop& loop(std::size_t index) const noexcept;
 
   /// How many workers the user has asked for.
   std::size_t size() const noexcept { return asked_.load(std::memory_order_relaxed); }  // relaxed: a figure
@@ -170,115 +95,26 @@ class worker_crew {
   }
 
   /// Adds up the workers' counters.
-  void count(threadpool_stats& all) const noexcept {
-    any_of(0, [&all](const worker& w) noexcept {
-      all.tasks += w.ran.load(std::memory_order_relaxed);  // relaxed, all: each is a figure of its own
-      all.steals += w.steals.load(std::memory_order_relaxed);
-      all.parks += w.parks.load(std::memory_order_relaxed);
-      all.turns += w.turns.load(std::memory_order_relaxed);
-      all.moves += w.moves.load(std::memory_order_relaxed);
-      return false;
-    });
-  }
+  void count(threadpool_stats& all) const noexcept;
 
  private:
-  /// Starts another thread in place of one that a task has ended with pthread_exit().
-  struct successor {
-    worker_crew& crew;
-    worker& self;
-    ~successor() { crew.replace(self); }
-  };
+  struct successor;
   /// By the thread of `w`, when it ends. Does nothing after confirm_exit().
-  void replace(worker& w) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
-    thread_has_ended(w);
-    if (!w.is_wanted) return;
-    set_wanted(w, false);
-    try {
-      start(w);
-    } catch (...) {  // the others go on without it
-    }
-  }
+  void replace(worker& w) noexcept;
 
   // All of these under the mutex.
 
-  void thread_has_ended(worker& w) noexcept {
-    w.has_thread = false;
-    quiescence_.thread_left();
-  }
-
+  void thread_has_ended(worker& w) noexcept;
   std::size_t wanted_for(std::size_t asked) const noexcept {
-    return asked == 0 ? 0 : (std::min)(asked + sections_, most_workers);
+    return asked == 0 ? 0 : min_of(asked + sections_, most_workers);
   }
-  void configure_locked(std::size_t threads) {
-    make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
-    shrink(threads);
-    for (std::size_t next = 0; wanted() < threads; ++next) {
-      if (!members_[next]->is_wanted) start(*members_[next]);
-    }
-  }
-  void shrink(std::size_t threads) noexcept {
-    for (const bool are_in_sections : {false, true}) {
-      for (std::size_t next = members_.size(); wanted() > threads && next != 0;) {
-        worker& w = *members_[--next];
-        if (!w.is_wanted || w.blocks != are_in_sections) continue;
-        request_exit(w);
-        sleepers_.wake(w.parking_slot);
-      }
-    }
-  }
-  void set_wanted(worker& w, bool is) noexcept {
-    w.is_wanted = is;
-    wanted_.store(is ? wanted() + 1 : wanted() - 1, std::memory_order_relaxed);  // relaxed: a figure, else read here
-  }
-  void set_in_section(worker* w, bool is) noexcept {
-    if (w == nullptr) return;
-    w->blocks = is;
-    in_sections_.store(is ? in_sections() + 1 : in_sections() - 1, std::memory_order_relaxed);  // relaxed: a figure
-  }
-
-  void make_workers(std::size_t count) {
-    while (members_.size() < count) {
-      const std::size_t known = members_.size();
-      members_.reserve(known + 1);
-      auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, setting_);
-      prepare_(*fresh);
-      fresh->requests.store(lasting_requests_, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
-      all_.reserve_one();
-      members_.push_back(std::move(fresh));
-      all_.add(*members_.back());
-    }
-  }
-
-  void start(worker& w) {
-    // relaxed: a running thread asks under the mutex before it ends
-    w.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
-    if (!w.has_thread) {
-      quiescence_.thread_starting();
-      w.before = std::move(w.thread);
-      try {
-        w.thread = std::thread([this, &w] {
-          if (w.before.joinable()) w.before.join();
-          quiescence_.thread_arrived();
-          const successor at_exit{*this, w};
-          body_(w);
-        });
-      } catch (...) {
-        quiescence_.thread_not_started();
-        w.thread = std::move(w.before);
-        throw;
-      }
-      w.has_thread = true;
-    }
-    set_wanted(w, true);
-  }
-
-  void request_exit(worker& w) noexcept {
-    // relaxed: ordered by the sleepers' lock, else seen in time
-    w.requests.fetch_or(worker::exit_request, std::memory_order_relaxed);
-    set_wanted(w, false);
-  }
+  void configure_locked(std::size_t threads);
+  void shrink(std::size_t threads) noexcept;
+  void set_wanted(worker& w, bool is) noexcept;
+  void set_in_section(worker* w, bool is) noexcept;
+  void make_workers(std::size_t count);
+  void start(worker& w);
+  void request_exit(worker& w) noexcept;
 
   pool_core& pool_;
   sleepers& sleepers_;
@@ -298,5 +134,213 @@ class worker_crew {
   std::uint8_t lasting_requests_ = 0;
   std::vector<std::unique_ptr<worker>> members_;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION worker_crew::worker_crew(pool_core& pool, sleepers& all, quiescence& counts,
+                                             const pool_timers& timers, void (*body)(worker&),
+                                             const loop_setting& setting, void (*prepare)(worker&))
+    : pool_(pool),
+      sleepers_(all),
+      quiescence_(counts),
+      timers_(timers),
+      body_(body),
+      setting_(setting),
+      prepare_(prepare) {}
+
+ASYNCSTEPS_FUNCTION worker_crew::~worker_crew() = default;
+
+ASYNCSTEPS_FUNCTION void worker_crew::configure(std::size_t threads) {
+  if (threads > most_workers) throw std::length_error("async::threadpool: more threads than 65535");
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) throw stopped();
+  const std::size_t before = size();
+  const struct asked_for {
+    worker_crew& crew;
+    const std::size_t before, threads;
+    ~asked_for() {  // after a failure those that are there
+      const std::size_t there = crew.wanted() - min_of(crew.sections_, crew.wanted());
+      const std::size_t least = min_of(before, threads);
+      // relaxed: as wanted_
+      crew.asked_.store(min_of(max_of(there, least), threads), std::memory_order_relaxed);
+    }
+  } at_end{*this, before, threads};
+  configure_locked(wanted_for(threads));
+}
+
+ASYNCSTEPS_FUNCTION bool worker_crew::begin_section(worker* w) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (is_joining_ || sections_ == most_sections) return false;
+  ++sections_;
+  set_in_section(w, true);
+  try {
+    configure_locked(wanted_for(size()));
+  } catch (...) {  // the section goes on without it
+  }
+  return true;
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::end_section(worker* w) noexcept {
+  const std::lock_guard lock(mutex_);
+  --sections_;
+  set_in_section(w, false);
+  if (!is_joining_) shrink(wanted_for(size()));
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::close(bool (*needs_one)(const pool_core&) noexcept) noexcept {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  if (wanted() != 0 || !needs_one(pool_)) return;
+  try {
+    configure_locked(wanted_for(1));
+    asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
+  } catch (...) {                                // the thread that stops the pool runs the tasks
+  }
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::request(std::uint8_t what) noexcept {
+  const std::lock_guard lock(mutex_);
+  lasting_requests_ |= what;
+  for (const auto& w : members_) w->requests.fetch_or(what, std::memory_order_relaxed);  // relaxed: a hint
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::join_all() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_joining_ = true;
+    asked_.store(0, std::memory_order_relaxed);  // relaxed: as wanted_
+    for (const auto& w : members_) {
+      if (w->is_wanted) request_exit(*w);
+    }
+  }
+  // There will be no more members. Without the mutex, which each thread takes before it ends.
+  for (const auto& w : members_) sleepers_.wake(w->parking_slot);
+  for (const auto& w : members_) {
+    if (w->thread.joinable()) w->thread.join();
+  }
+}
+
+ASYNCSTEPS_FUNCTION bool worker_crew::confirm_exit(worker& w) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!w.is_exit_requested()) return false;  // written under the mutex
+  thread_has_ended(w);
+  return true;
+}
+
+ASYNCSTEPS_FUNCTION pool_loop& worker_crew::loop(std::size_t index) const noexcept {
+  pool_loop* found = nullptr;
+  any_of(index, [&found](worker& w) noexcept {
+    found = &w.own_loop;
+    return true;
+  });
+  return *found;
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::count(threadpool_stats& all) const noexcept {
+  any_of(0, [&all](const worker& w) noexcept {
+    all.tasks += w.ran.load(std::memory_order_relaxed);  // relaxed, all: each is a figure of its own
+    all.steals += w.steals.load(std::memory_order_relaxed);
+    all.parks += w.parks.load(std::memory_order_relaxed);
+    all.turns += w.turns.load(std::memory_order_relaxed);
+    all.moves += w.moves.load(std::memory_order_relaxed);
+    return false;
+  });
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::replace(worker& w) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
+  thread_has_ended(w);
+  if (!w.is_wanted) return;
+  set_wanted(w, false);
+  try {
+    start(w);
+  } catch (...) {  // the others go on without it
+  }
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::thread_has_ended(worker& w) noexcept {
+  w.has_thread = false;
+  quiescence_.thread_left();
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::configure_locked(std::size_t threads) {
+  make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
+  shrink(threads);
+  for (std::size_t next = 0; wanted() < threads; ++next) {
+    if (!members_[next]->is_wanted) start(*members_[next]);
+  }
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::shrink(std::size_t threads) noexcept {
+  for (const bool are_in_sections : {false, true}) {
+    for (std::size_t next = members_.size(); wanted() > threads && next != 0;) {
+      worker& w = *members_[--next];
+      if (!w.is_wanted || w.blocks != are_in_sections) continue;
+      request_exit(w);
+      sleepers_.wake(w.parking_slot);
+    }
+  }
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::set_wanted(worker& w, bool is) noexcept {
+  w.is_wanted = is;
+  wanted_.store(is ? wanted() + 1 : wanted() - 1, std::memory_order_relaxed);  // relaxed: a figure, else read here
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::set_in_section(worker* w, bool is) noexcept {
+  if (w == nullptr) return;
+  w->blocks = is;
+  in_sections_.store(is ? in_sections() + 1 : in_sections() - 1, std::memory_order_relaxed);  // relaxed: a figure
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::make_workers(std::size_t count) {
+  while (members_.size() < count) {
+    const std::size_t known = members_.size();
+    members_.reserve(known + 1);
+    auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, setting_);
+    prepare_(*fresh);
+    fresh->requests.store(lasting_requests_, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
+    all_.reserve_one();
+    members_.push_back(std::move(fresh));
+    all_.add(*members_.back());
+  }
+}
+
+/// Starts another thread in place of one that a task has ended with pthread_exit().
+struct worker_crew::successor {
+  worker_crew& crew;
+  worker& self;
+  ~successor() { crew.replace(self); }
+};
+
+ASYNCSTEPS_FUNCTION void worker_crew::start(worker& w) {
+  // relaxed: a running thread asks under the mutex before it ends
+  w.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
+  if (!w.has_thread) {
+    quiescence_.thread_starting();
+    w.before = std::move(w.thread);
+    try {
+      w.thread = std::thread([this, &w] {
+        if (w.before.joinable()) w.before.join();
+        quiescence_.thread_arrived();
+        const successor at_exit{*this, w};
+        body_(w);
+      });
+    } catch (...) {
+      quiescence_.thread_not_started();
+      w.thread = std::move(w.before);
+      throw;
+    }
+    w.has_thread = true;
+  }
+  set_wanted(w, true);
+}
+
+ASYNCSTEPS_FUNCTION void worker_crew::request_exit(worker& w) noexcept {
+  // relaxed: ordered by the sleepers' lock, else seen in time
+  w.requests.fetch_or(worker::exit_request, std::memory_order_relaxed);
+  set_wanted(w, false);
+}
+#endif
 
 }  // namespace async::inline v0_1::detail

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
 #include <bit>          // for bit_ceil
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t, uint64_t
@@ -14,6 +13,7 @@
 #include "async/detail/base/atomics.hpp"            // for atomic
 #include "async/detail/base/backoff.hpp"            // for backoff, pause_for
 #include "async/detail/base/config.hpp"             // for no_sharing
+#include "async/detail/base/min_max.hpp"            // for max_of, min_of
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/made_early.hpp"        // for made_early
@@ -66,7 +66,7 @@ class bounded_ring {
   std::size_t approx_size() const noexcept {
     const std::uint64_t h = head_.load(std::memory_order_relaxed);
     const std::uint64_t t = ticket(tail_.load(std::memory_order_relaxed));
-    return t <= h ? 0 : static_cast<std::size_t>((std::min)(t - h, mask_ + 1));
+    return t <= h ? 0 : static_cast<std::size_t>(min_of(t - h, mask_ + 1));
   }
 
   bool empty() const noexcept {
@@ -156,7 +156,7 @@ class bounded_ring {
   /// beyond the last one taken: a stream would lose an element, or wait for one. `done`: at least one.
   template <class It>
   queue_result put_run(It& first, bool used, std::size_t count, std::size_t& taken) {
-    const std::size_t most = (std::min)(count, capacity());
+    const std::size_t most = min_of(count, capacity());
     std::uint64_t t = tail_.load(std::memory_order_relaxed);
     for (;;) {
       std::size_t ready = 0;
@@ -189,7 +189,7 @@ class bounded_ring {
   /// Moves up to `count` elements to *out, *++out, … `done`: at least one. No assignment may throw.
   template <class Out>
   queue_result take_run(Out& out, std::size_t count, std::size_t& taken) {
-    const std::size_t most = (std::min)(count, capacity());
+    const std::size_t most = min_of(count, capacity());
     std::uint64_t h = head_.load(std::memory_order_relaxed);
     for (;;) {
       std::size_t ready = 0;
@@ -247,7 +247,7 @@ class bounded_ring {
     alignas(T) std::byte storage[sizeof(T)];
     atomic<std::uint32_t> turn;  // written by the claimer of its ticket; read by all
   };
-  static constexpr std::size_t alignment = (std::max)(alignof(slot), no_sharing);
+  static constexpr std::size_t alignment = max_of(alignof(slot), no_sharing);
 
   static std::uint64_t ticket(std::uint64_t tail) noexcept { return tail & ~closed_bit; }
   static bool is_closed(std::uint64_t tail) noexcept { return (tail & closed_bit) != 0; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min, max
-#include <cstdint>    // for uint64_t
+#include <cstdint>  // for uint64_t
 
 #include "async/detail/base/atomics.hpp"  // for under_model
 #include "async/detail/base/backoff.hpp"  // for pause_for
+#include "async/detail/base/min_max.hpp"  // for max_of, min_of
 
 namespace async::inline v0_1::detail {
 
@@ -60,19 +60,19 @@ class consumer_backoff {
       }
       const std::uint64_t gained = at - position;
       if (waited) {
-        vain = polls == 1 ? 0 : (std::min)(vain + 1, most_vain);
+        vain = polls == 1 ? 0 : min_of(vain + 1, most_vain);
         if (gained <= 2 || vain == most_vain) {
           penalty = vain == most_vain ? long_penalty : short_penalty;
           length = least;
         } else if (gained < 48) {
-          length = (std::min)(2 * length, most);
+          length = min_of(2 * length, most);
         } else if (gained > 400) {
-          length = (std::max)(length / 2, shortest);
+          length = max_of(length / 2, shortest);
         }
       }
       const bool was_short = polls < long_stop;
       waited = was_short && penalty == 0;
-      penalty -= static_cast<unsigned>((std::min)(std::uint64_t{penalty}, gained));
+      penalty -= static_cast<unsigned>(min_of(std::uint64_t{penalty}, gained));
       position = at;
       polls = 1;
       return waited ? length : 0;

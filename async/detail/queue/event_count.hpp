@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for clamp, min
-#include <cstddef>    // for size_t
-#include <cstdint>    // for uint32_t
-#include <limits>     // for numeric_limits
-#include <utility>    // for exchange
+#include <cstddef>  // for size_t
+#include <cstdint>  // for uint32_t
+#include <limits>   // for numeric_limits
+#include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_on_word, wake_one, wake_all, wait_clock, yield_thread
+#include "async/detail/base/min_max.hpp"       // for max_of, min_of
 #include "async/detail/base/spin_lock.hpp"     // for spin_lock, spin_guard
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
@@ -156,12 +156,12 @@ class event_count {
   std::uint32_t begin_call_of_all() noexcept {
     const spin_guard here(lock_);
     ++calls_of_all_;
-    return static_cast<std::uint32_t>((std::clamp)(list_.size(), std::size_t{1}, std::size_t{everyone - 1}));
+    return static_cast<std::uint32_t>(min_of(max_of(list_.size(), std::size_t{1}), std::size_t{everyone - 1}));
   }
   /// Up to 32 waiters at a time, so that the lock is held for a short while only.
   void notify_first(std::uint32_t count) noexcept {
     while (count != 0) {
-      queue_waiter* first = unlist((std::min)(count, 32U));
+      queue_waiter* first = unlist(min_of(count, 32U));
       if (first == nullptr) return;
       for (; first != nullptr; --count) {
         queue_waiter& chosen = *first;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <iterator>     // for contiguous_iterator, iter_reference_t
@@ -12,6 +11,7 @@
 #include "async/detail/base/atomics.hpp"            // for atomic, yield_thread
 #include "async/detail/base/backoff.hpp"            // for pause_for
 #include "async/detail/base/config.hpp"             // for no_sharing
+#include "async/detail/base/min_max.hpp"            // for min_of
 #include "async/detail/base/platform.hpp"           // for prefetch_for_write
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
 #include "async/detail/queue/event_count.hpp"       // for event_count
@@ -52,7 +52,7 @@ class queue_core {
                 "async::queue: the parts of a word must fit into 64 bits");
   // One bit is for "closed".
   static constexpr unsigned version_bits =
-      (std::min)(unsigned{Traits::version_bits}, 62U - Traits::index_bits - Traits::slot_bits);
+      min_of(unsigned{Traits::version_bits}, 62U - Traits::index_bits - Traits::slot_bits);
   using word = slot_word<version_bits, Traits::index_bits, Traits::slot_bits>;
   using layout = slot_layout<T>;
   static constexpr std::size_t lines = [] {
@@ -255,7 +255,7 @@ class queue_core {
       }
       segment& g = segments_.find(word::index(w));
       prefetch_for_write(&g.state(slot));  // both misses, the slot's and the word's, at the same time
-      const std::size_t count = most == 1 ? 1 : (std::min)(most, segment::capacity - segment::before(slot));
+      const std::size_t count = most == 1 ? 1 : min_of(most, segment::capacity - segment::before(slot));
       const std::uint32_t end = most == 1 ? segment::after(slot) : segment::after(slot, count);
       // [Q2] seq_cst, pairs with [Q7]: all threads see what one thread does to several queues in one order
       if (tail_.compare_exchange_strong(w, w - slot + end, std::memory_order_seq_cst, std::memory_order_relaxed)) {
@@ -274,7 +274,7 @@ class queue_core {
     const std::size_t elements;
     ~waking() {
       constexpr std::size_t everyone = event_count::everyone;
-      if (elements != 0) events.wake(static_cast<std::uint32_t>((std::min)(elements, everyone)));
+      if (elements != 0) events.wake(static_cast<std::uint32_t>(min_of(elements, everyone)));
     }
   };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <cstddef>    // for size_t, byte
-#include <cstdint>    // for uint8_t, uint32_t, uint64_t
-#include <new>        // for launder
+#include <cstddef>  // for size_t, byte
+#include <cstdint>  // for uint8_t, uint32_t, uint64_t
+#include <new>      // for launder
 
 #include "async/detail/base/atomics.hpp"      // for atomic, cell
 #include "async/detail/base/config.hpp"       // for cache_line, no_sharing
+#include "async/detail/base/min_max.hpp"      // for max_of
 #include "async/detail/queue/skip_marks.hpp"  // for skip_marks
 
 /// The memory of async::queue: segments of slots, and the words that name a slot in one use of a segment.
@@ -70,7 +70,7 @@ struct slot_layout {
 
 /// The size of a segment's header.
 template <class T>
-inline constexpr std::size_t segment_header = (std::max)(no_sharing, alignof(typename slot_layout<T>::line));
+inline constexpr std::size_t segment_header = max_of(no_sharing, alignof(typename slot_layout<T>::line));
 
 /// A segment: a header and `Lines` lines of slots.
 template <class T, std::size_t Lines>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max, min
-#include <bit>        // for bit_width, countr_zero
-#include <cstddef>    // for size_t, byte
-#include <cstdint>    // for uint32_t, uint64_t
-#include <memory>     // for destroy_at, destroy_n, uninitialized_value_construct_n
-#include <new>        // for bad_alloc, launder, operator new, placement new
+#include <bit>      // for bit_width, countr_zero
+#include <cstddef>  // for size_t, byte
+#include <cstdint>  // for uint32_t, uint64_t
+#include <memory>   // for destroy_at, destroy_n, uninitialized_value_construct_n
+#include <new>      // for bad_alloc, launder, operator new, placement new
 
 #include "async/detail/base/atomics.hpp"   // for atomic, under_model
 #include "async/detail/base/config.hpp"    // for no_sharing
+#include "async/detail/base/min_max.hpp"   // for max_of, min_of
 #include "async/detail/base/platform.hpp"  // for discard_pages, can_discard_pages
 
 namespace async::inline v0_1::detail {
@@ -164,18 +164,17 @@ class segment_store {
   }
   static constexpr std::uint32_t first_of(std::uint32_t index) noexcept { return first_in(number_of(index)); }
   static constexpr std::uint32_t slabs_in(unsigned chunk) noexcept {
-    return (std::max)((inline_entries << chunk) >> slab_bits, std::uint32_t{1});
+    return max_of((inline_entries << chunk) >> slab_bits, std::uint32_t{1});
   }
   static constexpr std::uint32_t inline_slabs = number_of(inline_entries - 1) + 1;
 
   static constexpr std::size_t slab_bytes(std::uint32_t number) noexcept {
-    return sizeof(Segment) << (std::min)(number, std::uint32_t{slab_bits});
+    return sizeof(Segment) << min_of(number, std::uint32_t{slab_bits});
   }
   /// Page-aligned, unless it is small.
   static constexpr std::align_val_t slab_alignment(std::uint32_t number) noexcept {
-    return std::align_val_t{slab_bytes(number) < std::size_t{4} * 4096
-                                ? alignof(Segment)
-                                : (std::max)(alignof(Segment), std::size_t{4096})};
+    return std::align_val_t{slab_bytes(number) < std::size_t{4} * 4096 ? alignof(Segment)
+                                                                       : max_of(alignof(Segment), std::size_t{4096})};
   }
   static void free_slab(slab& s, std::uint32_t number) noexcept {
     // relaxed: no other thread is left
@@ -213,7 +212,7 @@ class segment_store {
     const std::uint32_t count = run.end - run.first;
     trimmed_count_.fetch_add(count, std::memory_order_relaxed);  // relaxed: a hint
     for (std::uint32_t i = run.first; i != run.end;) {
-      const std::uint32_t in_word = (std::min)(run.end - i, std::uint32_t{64} - i % 64);
+      const std::uint32_t in_word = min_of(run.end - i, std::uint32_t{64} - i % 64);
       // [G9] release, pairs with [G10]: the segments are this thread's until here
       trimmed(i).fetch_or((~std::uint64_t{0} >> (64 - in_word)) << i % 64, std::memory_order_release);
       i += in_word;
@@ -315,7 +314,7 @@ class segment_store {
   [[gnu::always_inline]] Segment& find_in_chunk(std::uint32_t index) noexcept {
     const unsigned c = chunk_of(index);
     const std::uint32_t place = index - (inline_entries << c);
-    const unsigned shift = (std::min)(c + inline_bits, slab_bits);  // a chunk has one slab, or several
+    const unsigned shift = min_of(c + inline_bits, slab_bits);  // a chunk has one slab, or several
     std::byte* const memory = slabs_of(chunk(c), c)[place >> shift].load(std::memory_order_relaxed);  // as in find()
     const std::size_t offset = std::size_t{place & ((std::uint32_t{1} << shift) - 1)} * sizeof(Segment);
     return *std::launder(reinterpret_cast<Segment*>(memory + offset));

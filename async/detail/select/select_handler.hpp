@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>  // for invoke
-#include <utility>     // for forward
+#include <utility>  // for forward
+
+#include "async/detail/base/invoke.hpp"  // for invoke
 
 /// The handlers of the cases of select().
 namespace async::inline v0_1::detail {
@@ -22,7 +23,7 @@ inline constexpr bool handles_closing<passed_over> = false;
 struct thread_call {
   template <class F, class... V>
   void operator()(F& handler, V&&... values) const {
-    std::invoke(handler, std::forward<V>(values)...);
+    detail::invoke(handler, std::forward<V>(values)...);
   }
 };
 

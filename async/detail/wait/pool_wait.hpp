@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for min
-#include <chrono>     // for microseconds
-#include <cstddef>    // for size_t
-#include <cstdint>    // for int64_t
-#include <limits>     // for numeric_limits
-#include <memory>     // for make_unique
-#include <mutex>      // for lock_guard
-#include <utility>    // for exchange, move
-#include <vector>     // for vector
+#include <chrono>   // for microseconds
+#include <cstddef>  // for size_t
+#include <cstdint>  // for int64_t
+#include <limits>   // for numeric_limits
+#include <memory>   // for make_unique
+#include <mutex>    // for lock_guard
+#include <utility>  // for exchange, move
+#include <vector>   // for vector
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/platform.hpp"         // for has_stack_room
 #include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
@@ -119,7 +119,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::has_within(const participant& p, const wait_
 
 ASYNCSTEPS_FUNCTION std::size_t pool_core::missed() const noexcept {
   // relaxed: a guess
-  return blocked_stand_ins_.load(std::memory_order_relaxed) + (std::min)(blocked_workers(), crew_.wanted());
+  return blocked_stand_ins_.load(std::memory_order_relaxed) + min_of(blocked_workers(), crew_.wanted());
 }
 /// In waits, or in sections, which have other workers in their place.
 ASYNCSTEPS_FUNCTION bool pool_core::all_are_blocked() const noexcept {
@@ -218,7 +218,7 @@ class pool_core::wait_role : sleepers::wait_condition {
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
     }
-    nap_ = (std::min)(2 * nap_, last_nap);
+    nap_ = min_of(2 * nap_, last_nap);
   }
 
  private:

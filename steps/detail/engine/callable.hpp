@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>   // for reference_wrapper
 #include <iterator>     // for begin, end
 #include <type_traits>  // for decay_t, is_invocable_v
 
-#include "steps/detail/flow/result.hpp"  // for stored_t
-#include "steps/errors.hpp"              // for ErrorCode
+#include "async/detail/base/functional.hpp"  // for reference_wrapper
+#include "steps/detail/flow/result.hpp"      // for stored_t
+#include "steps/errors.hpp"                  // for ErrorCode
 
 /// The parameter types of step functions, and compile-time messages for functions that cannot be a step.
 namespace steps::inline v0_1 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for max
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
 #include <cstring>      // for memcpy
@@ -11,6 +10,7 @@
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
 #include "async/detail/base/config.hpp"       // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"      // for max_of
 #include "steps/detail/flow/flow.hpp"         // for flow, record
 
 /// Memory of steps and scopes: allocated by bumping a pointer, released at once when a level ends.
@@ -236,7 +236,7 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
   drop_spare_chunk(f);
   const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
-  const std::size_t bytes = (std::max)(round_up(needed, async::detail::cache_line), least);
+  const std::size_t bytes = async::detail::max_of(round_up(needed, async::detail::cache_line), least);
   f.chunks = ::new (async::detail::allocate_block(bytes)) chunk{f.chunks, f.end, bytes};
 }
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {

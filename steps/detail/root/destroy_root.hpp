@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for clamp
-#include <chrono>     // for microseconds
-#include <memory>     // for destroy_at
-#include <utility>    // for exchange
+#include <chrono>   // for microseconds
+#include <memory>   // for destroy_at
+#include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
+#include "async/detail/base/min_max.hpp"            // for max_of, min_of
 #include "async/detail/loop/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
@@ -141,7 +141,7 @@ inline bool destroy_root(flow& f) noexcept {
     while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
       deliver_urgent_messages();
       if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
-      pause = std::clamp(2 * pause, shortest, longest);
+      pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
     }
   } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
     wait_for_cancel(f);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <functional>   // for ref
 #include <memory>       // for destroy_at
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/functional.hpp"      // for ref
 #include "async/detail/call/call_state.hpp"      // for is_ready
 #include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "steps/detail/engine/step_record.hpp"   // for discard_results

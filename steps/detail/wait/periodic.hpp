@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for max
 #include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
@@ -8,6 +7,7 @@
 #include <utility>      // for forward
 
 #include "async/detail/base/durations.hpp"      // for later
+#include "async/detail/base/min_max.hpp"        // for max_of
 #include "steps/detail/engine/step_record.hpp"  // for discard_results
 #include "steps/detail/wait/run_again.hpp"      // for run_timer
 #include "steps/every.hpp"                      // for Every, Tick
@@ -22,7 +22,9 @@ class tick_schedule {
   using nanoseconds = std::chrono::nanoseconds;
 
   explicit tick_schedule(const Every& e) noexcept
-      : period_((std::max)(e.period, nanoseconds(0))), first_((std::max)(e.first, nanoseconds(0))), missed_(e.missed) {}
+      : period_(async::detail::max_of(e.period, nanoseconds(0))),
+        first_(async::detail::max_of(e.first, nanoseconds(0))),
+        missed_(e.missed) {}
 
   /// Sets the first tick; after a round, notes its end.
   void look(time_point now) noexcept {

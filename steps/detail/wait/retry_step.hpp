@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for clamp, max, min
 #include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for int64_t, uint16_t, uint64_t, uintptr_t
 #include <type_traits>  // for is_invocable_v, is_same_v
 #include <utility>      // for exchange, forward
 
+#include "async/detail/base/min_max.hpp"        // for max_of, min_of
 #include "steps/detail/engine/step_record.hpp"  // for discard_results, index_for
 #include "steps/detail/wait/run_again.hpp"      // for run_timer
 #include "steps/detail/wait/timeout.hpp"        // for timeout_scope
@@ -24,7 +24,7 @@ class pauses {
   /// `random`: the next of any sequence of numbers.
   std::chrono::nanoseconds next(std::uint64_t random) noexcept {
     const double whole = next_ < most_ ? next_ : most_;
-    next_ = (std::max)(next_ * factor_, 0.0);
+    next_ = async::detail::max_of(next_ * factor_, 0.0);
     if (!(next_ < most_)) next_ = most_;  // also when it is no number
     const double fraction = static_cast<double>(mixed(random) >> 11) * 0x1p-53;
     return std::chrono::nanoseconds(static_cast<std::int64_t>(whole - whole * jitter_ * fraction));
@@ -33,9 +33,10 @@ class pauses {
  private:
   static double to_number(std::chrono::nanoseconds time) noexcept {
     constexpr std::int64_t century = std::int64_t{3'155'760'000} * 1'000'000'000;
-    return static_cast<double>(std::clamp(std::int64_t{time.count()}, std::int64_t{0}, century));
+    return static_cast<double>(
+        async::detail::min_of(async::detail::max_of(std::int64_t{time.count()}, std::int64_t{0}), century));
   }
-  static double part_of(double jitter) noexcept { return jitter > 0 ? (std::min)(jitter, 1.0) : 0.0; }
+  static double part_of(double jitter) noexcept { return jitter > 0 ? async::detail::min_of(jitter, 1.0) : 0.0; }
   /// The last steps of splitmix64: numbers that hardly differ become numbers that have nothing in common.
   static std::uint64_t mixed(std::uint64_t n) noexcept {
     n = (n ^ (n >> 30)) * 0xBF58476D1CE4E5B9U;

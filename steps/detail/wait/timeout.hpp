@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for max
-#include <chrono>     // for duration, nanoseconds
+#include <chrono>  // for duration, nanoseconds
 
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
+#include "async/detail/base/min_max.hpp"             // for max_of
 #include "async/detail/loop/timer_queue.hpp"         // for timer_node
 #include "steps/detail/engine/engine.hpp"            // for raise, misuse
 #include "steps/detail/engine/limit_claim.hpp"       // for limit_claim
@@ -19,7 +19,7 @@ using nanoseconds = std::chrono::nanoseconds;
 /// Any duration as nanoseconds, rounded up. One that does not fit means for ever, a negative one zero.
 template <class Rep, class Period>
 constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
-  return (std::max)(async::detail::to_nanoseconds(d), nanoseconds::zero());
+  return async::detail::max_of(async::detail::to_nanoseconds(d), nanoseconds::zero());
 }
 
 struct timeout_scope : scope, async::detail::timer_node {

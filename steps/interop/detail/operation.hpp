@@ -4,7 +4,6 @@
 #include <coroutine>    // for coroutine_handle
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
-#include <functional>   // for reference_wrapper
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
 #include <type_traits>  // for conditional_t
@@ -12,6 +11,7 @@
 
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
+#include "async/detail/base/functional.hpp"          // for reference_wrapper
 #include "async/detail/future/broken_promise.hpp"    // for broken_promise
 #include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
