@@ -125,9 +125,8 @@ class bounded_ring {
   queue_result take(Sink&& sink) {
     std::uint64_t h = head_.load(std::memory_order_relaxed);
     // A consumer that polls leaves the slot's line to the producer that is going to write it.
-    if (long_empty_.load(std::memory_order_relaxed) == h) [[unlikely]] {
-      const std::uint64_t t = tail_.load(std::memory_order_seq_cst);  // [B5]
-      if (ticket(t) <= h) return is_closed(t) ? queue_result::closed : queue_result::blocked;
+    if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) {  // [B5]
+      return queue_result::blocked;
     }
     for (;;) {
       slot& s = at(h);

@@ -136,13 +136,19 @@ class queue_core {
 
   /// Hands the oldest element to `receive`. Polls: the caller has nothing else to do where there is none.
   template <bool Polls = true, class Receive>
-  queue_result take(Receive receive) {
-    std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
+  [[gnu::always_inline]] queue_result take(Receive receive) {
+    const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
     // A consumer that polls leaves the slot's line to the producer that is going to write it.
     // [Q7] seq_cst, pairs with [Q2] and [Q3]: the head is never beyond the tail, so both stood at `h`
     if (long_empty_.load(std::memory_order_relaxed) == h && tail_.load(std::memory_order_seq_cst) == h) {
       return queue_result::blocked;
     }
+    return take_from<Polls>(h, std::move(receive));
+  }
+
+  /// The same for a caller that has loaded the head `h`.
+  template <bool Polls, class Receive>
+  queue_result take_from(std::uint64_t h, Receive receive) {
     for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13] and [Q30]
       const std::uint32_t slot = word::slot(h);
       const unsigned phase = word::phase(h);
