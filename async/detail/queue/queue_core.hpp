@@ -146,32 +146,6 @@ class queue_core {
     return take_from<Polls>(h, std::move(receive));
   }
 
-  /// The same for a caller that has loaded the head `h`.
-  template <bool Polls, class Receive>
-  queue_result take_from(std::uint64_t h, Receive receive) {
-    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13] and [Q30]
-      const std::uint32_t slot = word::slot(h);
-      const unsigned phase = word::phase(h);
-      segment& g = segments_.find(word::index(h));
-      // [Q8] acquire, pairs with [Q6]
-      if (slot >= segment::slot_count || g.state(slot).load(std::memory_order_acquire) != phase) {
-        // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
-        if (!Polls && tail_.load(std::memory_order_seq_cst) == h) return queue_result::blocked;
-        if (const queue_result verdict = take_slow(h); verdict != queue_result::done) return verdict;
-        continue;
-      }
-      if (can_skip && !g.marks.is_kept(slot, word::version(h))) [[unlikely]] {
-        leave_unused(h);  // a skipped slot, whose value is its producer's
-      } else if (advance(h, h - slot + segment::after(slot))) {
-        const emptying here{g, slot, phase};
-        receive(g.value(slot));
-        return queue_result::done;
-      } else {
-        pause_for(Traits::lost_race_pauses);
-      }
-    }
-  }
-
   /// Whether take() would find nothing: cheaper for a caller that has just found nothing, and looks again.
   bool is_blocked() const noexcept {
     const std::uint64_t h = head_.load(std::memory_order_relaxed);  // relaxed: an older head is behind the tail
@@ -352,6 +326,32 @@ class queue_core {
   };
 
   // --- take ----------------------------------------------------------------------------------------------------------
+
+  /// take() for a caller that has loaded the head `h`.
+  template <bool Polls, class Receive>
+  queue_result take_from(std::uint64_t h, Receive receive) {
+    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13] and [Q30]
+      const std::uint32_t slot = word::slot(h);
+      const unsigned phase = word::phase(h);
+      segment& g = segments_.find(word::index(h));
+      // [Q8] acquire, pairs with [Q6]
+      if (slot >= segment::slot_count || g.state(slot).load(std::memory_order_acquire) != phase) {
+        // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
+        if (!Polls && tail_.load(std::memory_order_seq_cst) == h) return queue_result::blocked;
+        if (const queue_result verdict = take_slow(h); verdict != queue_result::done) return verdict;
+        continue;
+      }
+      if (can_skip && !g.marks.is_kept(slot, word::version(h))) [[unlikely]] {
+        leave_unused(h);  // a skipped slot, whose value is its producer's
+      } else if (advance(h, h - slot + segment::after(slot))) {
+        const emptying here{g, slot, phase};
+        receive(g.value(slot));
+        return queue_result::done;
+      } else {
+        pause_for(Traits::lost_race_pauses);
+      }
+    }
+  }
 
   /// A slot whose value is handed over. At the end of the scope the value is destroyed and the slot done, also when the
   /// receiver throws.
