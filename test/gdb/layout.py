@@ -106,7 +106,7 @@ def pools():
 
 
 def timers_in(timers):
-    wheels = pointer(timers["wheels_"])
+    wheels = timers["wheels_"]
     count = 0
     for heads in [timers["lists_"]] + ([wheels["heads"]] if wheels else []):
         for index in range(heads.type.range()[1] + 1):
@@ -138,7 +138,7 @@ def describe_loop(core):
 
 def describe_pool(core):
     injector = core["injector_"]
-    bounded = pointer(injector["bounded_"])
+    bounded = injector["bounded_"]
     if bounded:
         ring = bounded["core_"]
         waiting = (load(ring["tail_"]) & ((1 << 63) - 1)) - load(ring["head_"])
