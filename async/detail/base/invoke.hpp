@@ -11,7 +11,7 @@
 
 namespace async::inline v0_1::detail {
 
-/// std::invoke without <functional>, which takes a tenth of the time that files of users take to compile.
+/// std::invoke without `<functional>`, which takes a tenth of the time that files of users take to compile.
 template <class F, class... A>
 [[gnu::always_inline]] constexpr std::invoke_result_t<F, A...> invoke(F&& f, A&&... arguments) {
   if constexpr (sizeof...(A) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-/// std::min and std::max without <algorithm>, which takes a tenth of the time that files of users take to compile.
+/// std::min and std::max without `<algorithm>`, which takes a tenth of the time that files of users take to compile.
 namespace async::inline v0_1::detail {
 
 template <class T>
