@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>       // for nanoseconds
-#include <functional>   // for invoke
 #include <future>       // for future
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
@@ -10,6 +9,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"               // for blocking_pool
+#include "async/detail/base/invoke.hpp"          // for invoke
 #include "async/event_loop.hpp"                  // for event_loop
 #include "async/threadpool.hpp"                  // for threadpool
 #include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
@@ -90,7 +90,7 @@ class [[nodiscard]] call_awaiter final : public operation_awaiter<call_awaiter<P
           std::optional<bound>& call;
           ~release() { call.reset(); }
         } const at_end{call_};
-        return std::apply([this](A&... a) -> R { return std::invoke(std::move(call_->f), std::move(a)...); },
+        return std::apply([this](A&... a) -> R { return async::detail::invoke(std::move(call_->f), std::move(a)...); },
                           call_->arguments);
       });
     }

@@ -2,13 +2,13 @@
 #pragma once
 #include <coroutine>    // for coroutine_handle
 #include <cstdint>      // for uint16_t
-#include <functional>   // for invoke
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for invoke_result_t
 #include <utility>      // for exchange, forward, move
 
-#include "steps/iasyncsteps.hpp"   // for IAsyncSteps
-#include "steps/interop/task.hpp"  // for task
+#include "async/detail/base/invoke.hpp"  // for invoke
+#include "steps/iasyncsteps.hpp"         // for IAsyncSteps
+#include "steps/interop/task.hpp"        // for task
 
 /// Coroutines as steps. The coroutine belongs to an inner step, whose function the engine calls again each time a wait
 /// of the coroutine has ended. The frame is a stack() object of that step.
@@ -80,7 +80,7 @@ class coroutine_runner {
     if (frame_ == nullptr) {
       asi.flags_ |= steps::detail::record_flag::begun;
       frame_ = &asi.stack<step_frame<value>>(
-          asi, std::apply([&](P&... p) { return std::invoke(*function_, asi, std::move(p)...); }, results_));
+          asi, std::apply([&](P&... p) { return async::detail::invoke(*function_, asi, std::move(p)...); }, results_));
     }
     frame_->resume(asi);
   }
