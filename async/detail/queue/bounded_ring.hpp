@@ -11,13 +11,14 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/base/atomics.hpp"            // for atomic
-#include "async/detail/base/backoff.hpp"            // for backoff, pause_for
+#include "async/detail/base/backoff.hpp"            // for backoff
 #include "async/detail/base/config.hpp"             // for no_sharing
 #include "async/detail/base/min_max.hpp"            // for max_of, min_of
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/made_early.hpp"        // for made_early
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
+#include "async/detail/queue/race_backoff.hpp"      // for race_backoff
 #include "async/detail/queue/resume_list.hpp"       // for resume_scope
 
 namespace async::inline v0_1::detail {
@@ -110,7 +111,7 @@ class bounded_ring {
           }
           return queue_result::done;
         }
-        t = after_contention(tail_);
+        t = after_lost_race<0>(tail_, expected);
       } else if (const look l = look_for_room(t); l.outcome == look::retry) {
         t = l.ticket;
       } else {
@@ -140,7 +141,7 @@ class bounded_ring {
           sink(std::move(*s.value()));
           return queue_result::done;
         }
-        h = after_contention(head_);
+        h = after_lost_race<1>(head_, expected);
       } else if (!Polls && tail_.load(std::memory_order_seq_cst) <= h) {  // [B5]
         return queue_result::blocked;
       } else if (const look l = look_for_item(h); l.outcome == look::retry) {
@@ -176,7 +177,7 @@ class bounded_ring {
           }
           return queue_result::done;
         }
-        t = after_contention(tail_);
+        t = after_lost_race<0>(tail_, expected);
       } else if (const look l = look_for_room(t); l.outcome == look::retry) {
         t = l.ticket;
       } else {
@@ -208,7 +209,7 @@ class bounded_ring {
           wake_producers(ready);
           return queue_result::done;
         }
-        h = after_contention(head_);
+        h = after_lost_race<1>(head_, expected);
       } else if (const look l = look_for_item(h); l.outcome == look::retry) {
         h = l.ticket;
       } else {
@@ -237,7 +238,7 @@ class bounded_ring {
   static constexpr std::size_t max_capacity = std::size_t{1} << 28;
   static constexpr std::uint32_t full = 1;
   static constexpr std::uint32_t voided = 2;
-  static constexpr unsigned contended_pauses = 8;  // 16 is better under heavy load, worse in pairs
+  static constexpr unsigned lost_race_pauses = 8;
 
   struct slot {
     explicit slot(std::uint32_t first) noexcept : turn(first) {}
@@ -302,9 +303,12 @@ class bounded_ring {
     std::destroy_at(s.value());
     s.turn.store(turn_of(h + mask_ + 1), std::memory_order_release);  // [B3]
   }
-  static std::uint64_t after_contention(const atomic<std::uint64_t>& counter) noexcept {
-    pause_for(contended_pauses);
-    return counter.load(std::memory_order_relaxed);
+  /// Waits after a race for `counter` that another thread has won, who left it at `lost`; returns what it is then.
+  template <int Side>
+  [[gnu::noinline]] static std::uint64_t after_lost_race(const atomic<std::uint64_t>& counter,
+                                                         std::uint64_t lost) noexcept {
+    return race_backoff<bounded_ring, Side>::wait(
+        lost, lost_race_pauses, [&] { return counter.load(std::memory_order_relaxed); }, &ticket);
   }
 
   // The publisher's side of event_count: its seq_cst step is the claim. The waiter's test counts a claimed slot and

@@ -16,6 +16,7 @@
 #include "async/detail/queue/consumer_backoff.hpp"  // for consumer_backoff
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
+#include "async/detail/queue/race_backoff.hpp"      // for race_backoff
 #include "async/detail/queue/resume_list.hpp"       // for resume_scope
 #include "async/detail/queue/segment.hpp"           // for segment, slot_layout, slot_word
 #include "async/detail/queue/segment_store.hpp"     // for segment_store
@@ -225,12 +226,13 @@ class queue_core {
   /// value that is `admitted` already. Throws std::bad_alloc, when a segment is needed.
   template <bool Admitted>
   [[gnu::always_inline]] claim claim_slots(std::size_t most) {
+    std::uint64_t w = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
     for (;;) {
-      std::uint64_t w = tail_.load(std::memory_order_acquire);  // [Q1] acquire, pairs with [Q3]
       const std::uint32_t slot = Admitted ? word::slot(w) : word::open_slot(w);
       if (slot >= segment::slot_count) [[unlikely]] {
         if (!Admitted && word::is_closed(w)) return {nullptr, w, slot, 0};
         advance_tail(w);
+        w = tail_.load(std::memory_order_acquire);  // [Q1]
         continue;
       }
       segment& g = segments_.find(word::index(w));
@@ -242,8 +244,19 @@ class queue_core {
         Traits::claimed();
         return {&g, w, slot, count};
       }
-      pause_for(Traits::lost_race_pauses);
+      w = after_lost_race<0>(tail_, w);  // [Q1]
     }
+  }
+
+  struct backoff_tag {};
+
+  /// Waits after a race for `counter` that another thread has won, who left it at `lost`; returns what it is then.
+  template <int Side>
+  [[gnu::noinline]] static std::uint64_t after_lost_race(const atomic<std::uint64_t>& counter,
+                                                         std::uint64_t lost) noexcept {
+    return race_backoff<backoff_tag, Side>::wait(
+        lost, Traits::lost_race_pauses, [&] { return counter.load(std::memory_order_acquire); },  // [Q1] or [Q14]
+        [](std::uint64_t w) { return word::version(w) * segment::slot_count + word::slot(w); });
   }
 
   struct nothing {};
@@ -330,7 +343,7 @@ class queue_core {
   /// take() for a caller that has loaded the head `h`.
   template <bool Polls, class Receive>
   queue_result take_from(std::uint64_t h, Receive receive) {
-    for (;; h = head_.load(std::memory_order_acquire)) {  // [Q14] acquire, pairs with [Q13] and [Q30]
+    for (;;) {
       const std::uint32_t slot = word::slot(h);
       const unsigned phase = word::phase(h);
       segment& g = segments_.find(word::index(h));
@@ -339,17 +352,17 @@ class queue_core {
         // [Q7] seq_cst, pairs with [Q2] and [Q3]: as above
         if (!Polls && tail_.load(std::memory_order_seq_cst) == h) return queue_result::blocked;
         if (const queue_result verdict = take_slow(h); verdict != queue_result::done) return verdict;
-        continue;
-      }
-      if (can_skip && !g.marks.is_kept(slot, word::version(h))) [[unlikely]] {
+      } else if (can_skip && !g.marks.is_kept(slot, word::version(h))) [[unlikely]] {
         leave_unused(h);  // a skipped slot, whose value is its producer's
       } else if (advance(h, h - slot + segment::after(slot))) {
         const emptying here{g, slot, phase};
         receive(g.value(slot));
         return queue_result::done;
       } else {
-        pause_for(Traits::lost_race_pauses);
+        h = after_lost_race<1>(head_, h);  // [Q14]
+        continue;
       }
+      h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
     }
   }
 
@@ -365,7 +378,6 @@ class queue_core {
     }
   };
 
-  struct backoff_tag {};
   using consumer_backoff = detail::consumer_backoff<backoff_tag, 0>;
 
   /// There is no ready slot at the head `h`. `done`: look again.
@@ -445,7 +457,8 @@ class queue_core {
     }
   }
 
-  bool advance(std::uint64_t h, std::uint64_t next) noexcept {
+  /// Moves the head from `h` to `next`. False: another thread has moved it, and `h` is where it is now.
+  bool advance(std::uint64_t& h, std::uint64_t next) noexcept {
     // relaxed: publishes nothing, and `h` was acquired; reuse of the segment waits for the done mark [Q6]
     return head_.compare_exchange_strong(h, next, std::memory_order_relaxed, std::memory_order_relaxed);
   }
