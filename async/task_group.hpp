@@ -14,6 +14,7 @@
 #include "async/detail/base/min_max.hpp"           // for max_of
 #include "async/detail/fork/join_state.hpp"        // for join_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/pool/credit_turn.hpp"       // for credit_turn, settle_credit
 #include "async/detail/pool/job.hpp"               // for job
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"         // for pool_core
@@ -205,9 +206,31 @@ class task_group {
     detail::free_block(kept, bytes, alignment);
   }
 
-  /// Touches nothing of the group after the last task: the waiting thread may destroy the group at once. The pool wakes
-  /// that thread when it notes the end of the task.
-  void finish() noexcept { static_cast<void>(state_.finish()); }
+  /// A task has ended on this thread. Touches nothing of the group after the last task: the waiting thread may destroy
+  /// the group at once. The pool wakes that thread when it notes the end of the task, or settles the thread's credit.
+  void finish() noexcept {
+    detail::participant* const part = pool_->own_part();
+    if (part != nullptr && part->credit.is_for(state_)) {
+      part->credit.put();
+    } else if (part != nullptr && part->credit.is_open) {
+      detail::settle_credit(*part);
+      part->credit.begin(state_, &scope_);
+    } else {
+      static_cast<void>(state_.finish());
+    }
+  }
+  /// Counts a task that this thread forks.
+  void add(detail::participant& part) noexcept {
+    if (!part.credit.is_open || detail::current_scope() != &scope_) {
+      state_.add();
+      return;
+    }
+    if (!part.credit.is_for(state_)) {
+      detail::settle_credit(part);
+      part.credit.advance(state_, &scope_);
+    }
+    part.credit.take();
+  }
 
   /// A task of the group is not called: wait() tells, also when the cause is the group around, or the end of the pool.
   [[gnu::noinline]] void skip_all() noexcept {
@@ -217,7 +240,7 @@ class task_group {
   }
 
   void fork(detail::participant& part, detail::job* made, void (*destroy)(detail::job*) noexcept) {
-    state_.add();
+    add(part);
     try {
       pool_->fork(part, made, &scope_);
     } catch (...) {
@@ -291,12 +314,15 @@ class task_group {
     const detail::work_in_wait others;
     const detail::wait_in_turn allowed;
     detail::participant& part = here.part();
-    while (detail::has_stack_room()) {
-      const detail::job_deque::element next = part.own.pop_if(&scope_);
-      if (!next) break;
-      pool_->run_job(&part, next);
-      if (state_.is_done()) return;
+    {
+      const detail::credit_turn turn(part);
+      while (part.own.is_newest_of(&scope_) && detail::has_stack_room()) {
+        const detail::job_deque::element next = part.own.pop();
+        if (!next) break;
+        pool_->run_job(&part, next);
+      }
     }
+    if (state_.is_done()) return;
     pool_->wait_until(part, detail::wait_scope(scope_), [this] { return state_.announce_sleep(); });
   }
 

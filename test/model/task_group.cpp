@@ -8,11 +8,13 @@
 
 #include "async/detail/base/parker.hpp"
 #include "async/detail/fork/join_state.hpp"
+#include "async/detail/scope/task_credit.hpp"
 
 using async::detail::atomic;
 using async::detail::cell;
 using async::detail::join_state;
 using async::detail::parker;
+using async::detail::task_credit;
 
 namespace {
 
@@ -89,6 +91,54 @@ struct child : rl::test_suite<child, 3> {
   }
 };
 
+/// Two workers in one group: one runs two tasks, of which the second forks a third from the credit of the first. The
+/// other worker runs that. Unless `Counted`, the fork is not counted.
+template <bool Counted>
+struct credits : rl::test_suite<credits<Counted>, 3> {
+  group g;
+  cell<int> forked;
+  atomic<std::uint32_t> queued{0};
+  void before() {
+    g.state->add();
+    g.state->add();
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      g.wait();
+      g.state.reset();
+      g.check_done(2);
+      model::check(forked.get() == 1, "the forked task is done and can be seen");
+      return;
+    }
+    task_credit own;
+    if (index == 1) {
+      g.done[0].set(1);
+      end_task(own);
+      if (Counted) own.take();
+      queued.store(1, std::memory_order_release);
+      g.done[1].set(1);
+      end_task(own);
+      settle(own);
+    } else {
+      while (queued.load(std::memory_order_acquire) == 0) async::detail::yield_thread();
+      forked.set(1);
+      if (!Counted) return;
+      end_task(own);
+      settle(own);
+    }
+  }
+  void end_task(task_credit& own) {
+    if (own.is_for(*g.state)) {
+      own.put();
+    } else {
+      own.begin(*g.state, &g);
+    }
+  }
+  void settle(task_credit& own) {
+    if (own.settle()) g.owner.unpark();
+  }
+};
+
 /// Two tasks fail. One leaves its failure, complete, and both have cancelled the group.
 struct failures : rl::test_suite<failures, 3> {
   group g;
@@ -158,6 +208,8 @@ int main(int argc, char** argv) {
   run.check<look<false>>("a look that finds no task left sees what they did");
   run.check<look<true>>("a look that finds nothing to tell sees what the tasks did");
   run.check<child>("a task that a task has added is waited for");
+  run.check<credits<true>>("a task that is forked from a credit is waited for, and so is its credit");
+  run.check_fails<credits<false>>("a fork that is not counted is not waited for");
   run.check<failures>("the first failure is kept, whole, and cancels");
   run.check<early_outcome>("a failure that is taken is whole");
   run.check<late_helper<true>>("a helper that comes too late stays away from the loop");

@@ -92,6 +92,74 @@ TEST_CASE("random trees of groups from several threads, inside and outside: ever
   std::printf("count: %llu tasks joined\n", static_cast<unsigned long long>(book.called.load()));
 }
 
+TEST_CASE("one group's tasks fork tasks of the same group on all threads, beside other work: every task runs once") {
+  threadpool pool(3);
+  ledger book;
+  std::atomic<std::uint64_t> posted{0};
+  std::atomic<std::uint64_t> others{0};
+  const std::size_t rounds = testing::rounds(400);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    task_group group(pool);
+    // A tree of tasks, each with up to four others of this group, a group of its own, or a post.
+    const auto branch = [&](const auto& self, std::uint64_t seed, unsigned depth) -> void {
+      std::minstd_rand random = random_from(seed);
+      const std::size_t children = depth == 0 ? 0 : random() % 5;
+      for (std::size_t i = 0; i < children; ++i) {
+        const std::uint64_t child = random();
+        group.run([&self, child, depth, e = entry(book)] {
+          e.called();
+          yield_sometimes(child);
+          self(self, child, depth - 1);
+        });
+      }
+      switch (random() % 8) {
+        case 0:
+          posted.fetch_add(1, std::memory_order_relaxed);
+          pool.execute([&others] { others.fetch_add(1, std::memory_order_relaxed); });
+          break;
+        case 1: {
+          task_group inner(pool);
+          for (int i = 0; i < 3; ++i) inner.run([e = entry(book)] { e.called(); });
+          inner.wait();
+          break;
+        }
+        default:
+          break;
+      }
+    };
+    const auto root = [&] { branch(branch, testing::seed() + round, 6); };
+    std::thread third;
+    switch (round % 4) {
+      case 0:  // forked inside, waited for inside
+        pool.post([&] {
+              group.run(root);
+              group.wait();
+            })
+            .get();
+        break;
+      case 1:  // forked inside, waited for outside
+        pool.post([&] { group.run(root); }).get();
+        group.wait();
+        break;
+      case 2:  // both outside
+        group.run(root);
+        group.wait();
+        break;
+      default:  // two threads wait
+        group.run(root);
+        third = std::thread([&group] { group.wait(); });
+        group.wait();
+        third.join();
+        break;
+    }
+    CHECK(book.called == book.made);
+    CHECK(book.destroyed == book.made);
+  }
+  pool.stop();
+  CHECK(others == posted);
+  std::printf("count: %llu tasks joined\n", static_cast<unsigned long long>(book.called.load()));
+}
+
 TEST_CASE("short groups one after the other: no wake-up is lost") {
   threadpool pool(2);
   std::uint64_t sum = 0;

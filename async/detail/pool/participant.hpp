@@ -9,6 +9,7 @@
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
 #include "async/detail/scope/scope_cache.hpp"    // for task_scope
+#include "async/detail/scope/task_credit.hpp"    // for task_credit
 
 namespace async::inline v0_1::detail {
 
@@ -53,6 +54,7 @@ struct alignas(no_sharing) participant {
   bool is_in_section = false;  // own thread only: it is in a blocking_section
   std::uint32_t random;        // own thread only
   job_deque own;               // others steal what is left in it when the thread ends
+  task_credit credit;          // own thread only
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
   atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread

@@ -118,6 +118,8 @@ class stealing_deque {
     return other.item == item;
   }
 
+  /// Owner: whether the newest element has this tag.
+  bool is_newest_of(const Tag* tag) const noexcept { return newest_slot().tag == tag; }
   /// Owner: takes the newest element if its tag is this one; null when there is none or it is another.
   element pop_if(const Tag* tag) noexcept { return newest_slot().tag == tag ? pop() : element{}; }
 

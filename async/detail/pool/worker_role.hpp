@@ -7,6 +7,7 @@
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, settle_credit
 #include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
@@ -121,7 +122,7 @@ class pool_core::worker_role {
   }
 
  private:
-  static constexpr unsigned tasks_per_turn = 16;
+  static constexpr std::uint32_t tasks_per_turn = 16;
   static constexpr std::uint32_t with_priorities = 1U << 16;  // added to rounds_: the turn looks at all priorities
 
   [[gnu::noinline]] bool heed_requests() noexcept {
@@ -178,10 +179,14 @@ class pool_core::worker_role {
     begin();
     const in_task here(worker_);
     if (drop_or_note(t)) return true;
-    worker_.tasks_left = tasks_per_turn - 1;
-    pool_.run(&worker_, t);
-    while (const job_deque::element e = pool_.next_in_turn(worker_)) pool_.run_job(&worker_, e);
-    worker_.tasks_left = 0;
+    {
+      const turn_of_tasks turn(worker_);
+      pool_.run(&worker_, t);
+      while (const job_deque::element e = pool_.next_in_turn(worker_)) {
+        if (!worker_.credit.may_stay(e.tag)) settle_credit(worker_);
+        pool_.run_job(&worker_, e);
+      }
+    }
     worker_.thefts.end_task();
     return true;
   }
@@ -223,6 +228,17 @@ class pool_core::worker_role {
     if (!drop_or_note(t)) pool_.run(&worker_, t);
     return true;
   }
+  /// While it lives, the worker runs tasks one behind the other.
+  struct turn_of_tasks {
+    explicit turn_of_tasks(worker& its_worker) noexcept : w(its_worker), credit(w) {
+      w.tasks_left = tasks_per_turn - 1;
+    }
+    ~turn_of_tasks() { w.tasks_left = 0; }
+    turn_of_tasks(const turn_of_tasks&) = delete;
+    turn_of_tasks& operator=(const turn_of_tasks&) = delete;
+    worker& w;
+    const credit_turn credit;
+  };
   /// While it lives, the worker is inside a task. relaxed, both: a guess, see has_flows_only().
   struct in_task {
     explicit in_task(worker& its_worker) noexcept : w(its_worker) {

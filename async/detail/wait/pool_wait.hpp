@@ -14,6 +14,7 @@
 #include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/platform.hpp"         // for has_stack_room
+#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit
 #include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
@@ -222,6 +223,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
  private:
+  static constexpr unsigned tasks_per_turn = 16;
   static constexpr std::chrono::microseconds first_nap{250}, stand_in_nap{1000}, last_nap{8000};
 
   static bool ask_ready(const sleepers::wait_condition& self) noexcept {
@@ -248,18 +250,38 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
   void run_or_return(job_deque::element e) {
-    if (!own_.is_of_current_task() && !own_.allows(e.tag)) {  // the awaited call has just ended: the job is another's
-      try {
-        pool_.fork(part_, e.item, e.tag);
-      } catch (...) {  // without memory
-        pool_.run_job(&part_, e);
-      }
-      return;
-    }
+    if (returns(e)) return;
     blocked_.end();
     leave();
-    pool_.run_job(&part_, e);
+    if (own_.is_of_current_task()) {
+      pool_.run_job(&part_, e);
+    } else {
+      run_with_others(e);
+    }
     nap_ = first_nap;
+  }
+  /// Runs a task of a construct, and those of the same construct that are the newest ones of this thread then.
+  void run_with_others(job_deque::element e) {
+    const credit_turn turn(part_);
+    const task_scope* const construct = e.tag;
+    unsigned left = tasks_per_turn;
+    do {
+      pool_.run_job(&part_, e);
+      if (--left == 0 || (worker_ != nullptr && pool_.loops_may_be_due(*worker_))) return;
+      e = part_.own.pop_if(construct);
+    } while (e && !returns(e));
+  }
+  /// If the awaited call has just ended, so that the job is another's: gives it back, or runs it without memory for
+  /// that.
+  bool returns(const job_deque::element& e) {
+    if (own_.is_of_current_task() || own_.allows(e.tag)) [[likely]]
+      return false;
+    try {
+      pool_.fork(part_, e.item, e.tag);
+    } catch (...) {
+      pool_.run_job(&part_, e);
+    }
+    return true;
   }
 
   [[gnu::noinline]] bool run_any() {  // not inlined, to keep the stack of nested waits small
@@ -288,7 +310,8 @@ class pool_core::wait_role : sleepers::wait_condition {
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
-  if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;  // tasks of this wait are run one by one
+  const no_credit one_by_one(p);  // but for turns of its own
+  if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;
   wait_role role(*this, p, own, ready);
   drive(role);
   role.leave();

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "async/task_group.hpp"
@@ -48,6 +50,37 @@ TEST_CASE("the pool runs tasks of a group before anything waits for it [trap: th
   group.run([&ran] { ran.set_value(); });
   CHECK(ran.get_future().wait_for(60s) == std::future_status::ready);
   group.wait();
+}
+
+TEST_CASE("what a worker runs after the last task of a group does not hold up a wait for it [trap: stalls]") {
+  threadpool pool(1);
+  for (const std::string_view next : {"a post", "a task of another group", "a loop's callback"}) {
+    CAPTURE(next);
+    task_group group(pool);
+    task_group other(pool);
+    std::promise<void> last_began;
+    std::promise<void> has_waited;
+    const auto is_in_time = std::make_shared<std::promise<bool>>();
+    const auto block = [is_in_time, until = has_waited.get_future().share()] {
+      is_in_time->set_value(until.wait_for(10s) == std::future_status::ready);
+    };
+    pool.post([&] {  // the worker takes its newest task first
+          if (next == "a post") pool.execute(block);
+          if (next == "a task of another group") other.run(block);
+          group.run([&] {
+            group.run([&] {
+              if (next == "a loop's callback") pool.loop(0).post(block);
+              last_began.set_value();
+            });
+          });
+        })
+        .get();
+    last_began.get_future().wait();
+    group.wait();  // nothing is left to run here
+    has_waited.set_value();
+    CHECK(is_in_time->get_future().get());
+    other.wait();
+  }
 }
 
 TEST_CASE("a thread that waits for a long task sleeps") {
