@@ -221,15 +221,11 @@ class task_group {
   }
   /// Counts a task that this thread forks.
   void add(detail::participant& part) noexcept {
-    if (!part.credit.is_open || detail::current_scope() != &scope_) {
+    if (part.credit.is_for(state_)) {
+      part.credit.take();
+    } else {
       state_.add();
-      return;
     }
-    if (!part.credit.is_for(state_)) {
-      detail::settle_credit(part);
-      part.credit.advance(state_, &scope_);
-    }
-    part.credit.take();
   }
 
   /// A task of the group is not called: wait() tells, also when the cause is the group around, or the end of the pool.

@@ -18,10 +18,8 @@ namespace async::inline v0_1::detail {
 ///             object as soon as is_done() or announce_sleep() has returned true.
 class task_count {
  public:
-  /// Adds tasks, before another thread can see them. False: the group is cancelled; they count all the same.
-  bool add(std::uint64_t tasks = 1) noexcept {
-    return (state_.fetch_add(tasks * one_task, std::memory_order_relaxed) & cancelled) == 0;
-  }
+  /// Adds a task, before another thread can see it. False: the group is cancelled; the task counts all the same.
+  bool add() noexcept { return (state_.fetch_add(one_task, std::memory_order_relaxed) & cancelled) == 0; }
 
   /// Tasks are done. True: they were the last ones, and the caller must wake a sleeping thread.
   bool finish(std::uint64_t tasks = 1) noexcept {

@@ -7,9 +7,9 @@
 
 namespace async::inline v0_1::detail {
 
-/// Tasks that a group counts although they are done, or do not exist yet: a thread that runs tasks of one group, one
-/// behind the other, adds the ends of these tasks here, and takes from here what they fork. Two threads in one group
-/// would otherwise take the line of its count from each other with every task.
+/// Tasks that a group counts although they are done: a thread that runs tasks of one group, one behind the other, puts
+/// the ends of these tasks here, and takes from here what they fork. Two threads in one group would otherwise take the
+/// line of its count from each other with every task.
 ///
 /// The group is not done while there is a credit for it, and so outlives it. The thread settles before it does anything
 /// else than run tasks of this group: nobody waits for the group in vain.
@@ -31,12 +31,6 @@ class task_credit {
     scope_ = scope;
     count_ = 1;
   }
-  /// For an empty one: counts tasks of the group in advance.
-  void advance(task_count& group, const void* scope) noexcept {
-    group.add(tasks_in_advance);
-    begin(group, scope);
-    count_ = tasks_in_advance;
-  }
   /// If it is for the group: a task of the group is done.
   void put() noexcept { ++count_; }
   /// If it is for the group: one of its tasks forks another one.
@@ -51,8 +45,6 @@ class task_credit {
   }
 
  private:
-  static constexpr std::uint64_t tasks_in_advance = 16;
-
   task_count* group_ = nullptr;  // null: there is no credit
   const void* scope_ = nullptr;
   std::uint64_t count_ = 0;
