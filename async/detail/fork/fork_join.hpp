@@ -8,11 +8,11 @@
 
 #include "async/detail/fork/fork_state.hpp"        // for fork_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
-#include "async/detail/pool/credit_turn.hpp"       // for settle_credit
+#include "async/detail/pool/credit_turn.hpp"       // for settle_credits
 #include "async/detail/pool/job.hpp"               // for job
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"         // for wait_until, take_back, try_fork
-#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned, this_pool
+#include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"      // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 
@@ -51,8 +51,7 @@ class stack_job : public job {
  private:
   static void come(job* base) {
     auto* const self = static_cast<stack_job*>(base);
-    // No group counts this task, whose scope may be a group's.
-    if (participant* const part = this_pool->own_part()) settle_credit(*part);
+    settle_credits();  // no group counts this task, whose scope may be a group's
     outcome o = outcome::skipped;
     task_scope* mine = current_scope();
     bool is_wanted = true;

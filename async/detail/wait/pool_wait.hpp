@@ -311,7 +311,7 @@ class pool_core::wait_role : sleepers::wait_condition {
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
   settle_credit(p);
-  const no_credit one_by_one(p);  // but for turns of its own
+  const no_credit one_by_one(&p);  // but for turns of its own
   if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;
   wait_role role(*this, p, own, ready);
   drive(role);
