@@ -210,13 +210,11 @@ class task_group {
   /// the group at once. The pool wakes that thread when it notes the end of the task, or settles the thread's credit.
   void finish() noexcept {
     detail::participant* const part = pool_->own_part();
-    if (part != nullptr && part->credit.is_for(state_)) {
-      part->credit.put();
-    } else if (part != nullptr && part->credit.is_open) {
-      detail::settle_credit(*part);
-      part->credit.begin(state_, &scope_);
-    } else {
+    if (part == nullptr || !part->credit.is_open) {
       static_cast<void>(state_.finish());
+    } else {
+      if (!part->credit.is_for(state_)) detail::settle_credit(*part);
+      part->credit.put(state_, &scope_);
     }
   }
   /// Counts a task that this thread forks.

@@ -113,25 +113,18 @@ struct credits : rl::test_suite<credits<Counted>, 3> {
     task_credit own;
     if (index == 1) {
       g.done[0].set(1);
-      end_task(own);
+      own.put(*g.state, &g);
       if (Counted) own.take();
       queued.store(1, std::memory_order_release);
       g.done[1].set(1);
-      end_task(own);
+      own.put(*g.state, &g);
       settle(own);
     } else {
       while (queued.load(std::memory_order_acquire) == 0) async::detail::yield_thread();
       forked.set(1);
       if (!Counted) return;
-      end_task(own);
+      own.put(*g.state, &g);
       settle(own);
-    }
-  }
-  void end_task(task_credit& own) {
-    if (own.is_for(*g.state)) {
-      own.put();
-    } else {
-      own.begin(*g.state, &g);
     }
   }
   void settle(task_credit& own) {

@@ -37,11 +37,13 @@ class credit_turn {
   const bool before_;
 };
 
-/// While it lives, the thread counts the tasks of groups one by one. Null: it has no part in the pool.
+/// Settles; while it lives, the thread counts the tasks of groups one by one. Null: it has no part in the pool.
 class no_credit {
  public:
   explicit no_credit(participant* p) noexcept
-      : part_(p), before_(p != nullptr && std::exchange(p->credit.is_open, false)) {}
+      : part_(p), before_(p != nullptr && std::exchange(p->credit.is_open, false)) {
+    if (p != nullptr) settle_credit(*p);
+  }
   ~no_credit() {
     if (part_ != nullptr) part_->credit.is_open = before_;
   }

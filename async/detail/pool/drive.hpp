@@ -23,6 +23,7 @@ void drive(Role& role) {
   }
 }
 
+inline constexpr unsigned tasks_per_turn = 16;  // that a thread runs between two looks at loops
 inline constexpr unsigned yields_of_pools = 8;  // in the spin phase
 
 }  // namespace async::inline v0_1::detail

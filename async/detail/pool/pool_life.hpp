@@ -10,7 +10,7 @@
 #include "async/detail/base/forks.hpp"            // for forked::note
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/processors.hpp"       // for usable_concurrency
-#include "async/detail/pool/credit_turn.hpp"      // for no_credit, settle_credits
+#include "async/detail/pool/credit_turn.hpp"      // for no_credit
 #include "async/detail/pool/dropping.hpp"         // for dropping
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, task_scope
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
@@ -156,7 +156,6 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::run_left_over() {
   if (left_over_of == this) return;
   const left_alone here(this);
-  settle_credits();
   const no_credit one_by_one(own_part());
   priority_order order;
   for (taken t; take_any(nullptr, t, order);) run(nullptr, t);  // also if the pool discards: its count has been told

@@ -121,7 +121,7 @@ class stealing_deque {
   /// Owner: whether the newest element has this tag.
   bool is_newest_of(const Tag* tag) const noexcept { return newest_slot().tag == tag; }
   /// Owner: takes the newest element if its tag is this one; null when there is none or it is another.
-  element pop_if(const Tag* tag) noexcept { return newest_slot().tag == tag ? pop() : element{}; }
+  element pop_if(const Tag* tag) noexcept { return is_newest_of(tag) ? pop() : element{}; }
 
   /// Owner: takes the newest element if it is this one.
   bool pop_this(const T* item) noexcept { return newest_slot().item == item && pop(); }

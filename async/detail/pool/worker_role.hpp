@@ -8,7 +8,7 @@
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/pool/credit_turn.hpp"      // for credit_turn, settle_credit
-#include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
+#include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues
@@ -122,7 +122,6 @@ class pool_core::worker_role {
   }
 
  private:
-  static constexpr std::uint32_t tasks_per_turn = 16;
   static constexpr std::uint32_t with_priorities = 1U << 16;  // added to rounds_: the turn looks at all priorities
 
   [[gnu::noinline]] bool heed_requests() noexcept {

@@ -18,7 +18,7 @@ template <class Tag, int Side>
 class race_backoff {
  public:
   /// Waits at least `least` pauses, and returns look(): the counter then. It was `lost` when the thread lost the race.
-  /// position(counter) grows by one with each element.
+  /// position(counter) grows by about one with each element.
   template <class Look, class Position>
   static std::uint64_t wait(std::uint64_t lost, unsigned least, Look look, Position position) noexcept {
     if constexpr (under_model) {

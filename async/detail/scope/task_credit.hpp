@@ -25,14 +25,12 @@ class task_credit {
   /// Whether it may stay while the thread runs a task of this scope: it is for its group, or empty.
   bool may_stay(const void* scope) const noexcept { return group_ == nullptr || scope_ == scope; }
 
-  /// For an empty one: a task of the group is done.
-  void begin(task_count& group, const void* scope) noexcept {
+  /// If it is for the group or empty: a task of the group is done.
+  void put(task_count& group, const void* scope) noexcept {
     group_ = &group;
     scope_ = scope;
-    count_ = 1;
+    ++count_;
   }
-  /// If it is for the group: a task of the group is done.
-  void put() noexcept { ++count_; }
   /// If it is for the group: one of its tasks forks another one.
   void take() noexcept {
     if (--count_ == 0) group_ = nullptr;

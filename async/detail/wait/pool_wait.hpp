@@ -14,8 +14,8 @@
 #include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/platform.hpp"         // for has_stack_room
-#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit, settle_credit
-#include "async/detail/pool/drive.hpp"            // for drive, yields_of_pools
+#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit
+#include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
@@ -223,7 +223,6 @@ class pool_core::wait_role : sleepers::wait_condition {
   }
 
  private:
-  static constexpr unsigned tasks_per_turn = 16;
   static constexpr std::chrono::microseconds first_nap{250}, stand_in_nap{1000}, last_nap{8000};
 
   static bool ask_ready(const sleepers::wait_condition& self) noexcept {
@@ -310,7 +309,6 @@ class pool_core::wait_role : sleepers::wait_condition {
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
-  settle_credit(p);
   const no_credit one_by_one(&p);  // but for turns of its own
   if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;
   wait_role role(*this, p, own, ready);
