@@ -53,16 +53,18 @@ def layer_of(test):
 
 
 def report(folder):
+    """Prints a line for each layer. ctest may rename its log at any moment, from the first name to the second."""
     for name in ("LastTest.log.tmp", "LastTest.log"):
-        path = os.path.join(folder, name)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8", errors="replace") as log:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as log:
                 found = figures(log)
-            for layer in sorted(found):
-                text = ", ".join(f"{count:,} {thing[:-1] if count == 1 and thing == 'tests' else thing}" for thing, count in found[layer].items())
-                print(f"  {layer:<18} {text}")
-            print()
-            return
+        except FileNotFoundError:
+            continue
+        for layer in sorted(found):
+            text = ", ".join(f"{count:,} {thing[:-1] if count == 1 and thing == 'tests' else thing}" for thing, count in found[layer].items())
+            print(f"  {layer:<18} {text}")
+        print()
+        return
 
 
 def main():

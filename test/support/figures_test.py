@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
+from unittest import mock
 
 sys.dont_write_bytecode = True
 
@@ -62,6 +63,19 @@ class Figures(unittest.TestCase):
             figures.report(folder)
         self.assertIn("  unit               1 test, 7 cases, 1,000 assertions\n", said.getvalue())
         self.assertEqual(len(said.getvalue().splitlines()), 6)  # one of them empty
+
+    def test_a_log_that_is_renamed_before_it_is_opened_is_read(self):
+        def renamed_first(path, *arguments, **more):
+            if path.endswith(".tmp"):
+                os.rename(path, path[: -len(".tmp")])
+            return open(path, *arguments, **more)
+
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
+            with open(os.path.join(folder, "LastTest.log.tmp"), "w", encoding="utf-8") as log:
+                log.write(LOG)
+            with mock.patch.object(figures, "open", renamed_first, create=True):
+                figures.report(folder)
+        self.assertIn("  unit               1 test, 7 cases, 1,000 assertions\n", said.getvalue())
 
     def test_any_bytes_pass_through(self):
         printed = b"caf\xc3\xa9, and no UTF-8: \xff\xe9\n100% tests passed, 0 tests failed out of 1\n"
