@@ -25,7 +25,7 @@ struct test_clock {
   using time_point = std::chrono::time_point<test_clock>;
 };
 using time_point = test_clock::time_point;
-using timer_queue = async::detail::timer_queue<test_clock>;
+using timer_queue = async::detail::timer_queue<test_clock, 2>;
 
 constexpr std::uint64_t tick = 65536;
 constexpr time_point start(std::chrono::seconds(5));
@@ -75,7 +75,8 @@ class comparison {
     switch (action) {
       case 0: {
         if (nodes_[id]->armed()) return;
-        const std::uint64_t at = since_start() + distance();
+        const std::uint64_t at =
+            input_.below(3) == 0 && !waiting_.empty() ? near_another() : since_start() + distance();
         timers_.arm(*nodes_[id], start + nanoseconds(at));
         place({id, ceil(at)});
         return;
@@ -119,6 +120,11 @@ class comparison {
 
   /// Two days at most, so that a thousand of them end before the clock does.
   std::uint64_t distance() { return (std::min)(input_.number(), farthest); }
+
+  /// The tick of another timer, or one behind it.
+  std::uint64_t near_another() {
+    return (waiting_[input_.below(static_cast<unsigned>(waiting_.size()))].when + input_.below(3)) * tick;
+  }
 
   void collect() {
     timers_.collect(now_);
@@ -183,7 +189,7 @@ class comparison {
   std::uint64_t since_start() const { return static_cast<std::uint64_t>((now_ - start).count()); }
   static std::uint64_t ceil(std::uint64_t ns) { return (ns + tick - 1) / tick; }
 
-  static constexpr std::uint64_t farthest = std::uint64_t{1} << 51;  // beyond the wheels' 78 hours
+  static constexpr std::uint64_t farthest = std::uint64_t{1} << 51;  // beyond the wheels' 10 hours
 
   testing::fuzz_input input_;
   std::array<std::unique_ptr<node>, 24> nodes_;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <bit>      // for countl_zero, countr_zero
+#include <bit>      // for countr_zero
 #include <chrono>   // for nanoseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uintptr_t
+#include <limits>   // for numeric_limits
 #include <new>      // for nothrow
+#include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_ASSERT
 
@@ -27,8 +29,8 @@ struct timer_node : timer_link {
 };
 
 /// Timers in a sorted list while they are few, then in a hierarchical timing wheel (G. Varghese, T. Lauck, "Hashed and
-/// hierarchical timing wheels", SOSP 1987, scheme 7): four wheels of 256 slots each, the first of ticks of 65.536
-/// microseconds.
+/// hierarchical timing wheels", SOSP 1987, scheme 7): four wheels of two periods each, 128 slots a period, the first of
+/// ticks of 65.536 microseconds.
 ///
 /// Use it where most timers are disarmed before they are due: arming and disarming take a few stores, however many
 /// timers are armed. Do not use it where a timer must fire within a tenth of a millisecond of its time.
@@ -37,16 +39,21 @@ struct timer_node : timer_link {
 /// Few timers  a timer is inserted into the list from its end. The first one that would pass more than 16 others moves
 ///             all of them to the wheels, which then stay. Without memory for the wheels, the list stays, and inserting
 ///             takes longer.
-/// Far timers  beyond 2^32 ticks (78 hours) timers wait beside the wheels, in a list that is scanned every 2^32 ticks.
+/// Far timers  beyond 2^28 to 2^29 ticks (5 to 10 hours) timers wait beside the wheels, in a list that is scanned every
+///             2^28 ticks.
 /// Threads     one at a time. Callbacks may arm, disarm, and destroy any timer, their own included.
 /// Exceptions  exceptions of callbacks pass through expire(); the timers behind stay due.
 /// Memory      16.5 KiB for the wheels, by make_wheels() or when first needed, until the end; otherwise none but the
 ///             object's own.
 ///
-/// The highest byte in which a timer's tick differs from the present one selects its wheel, and the byte's value its
-/// slot. Hence timers of one tick are always in the same list, in the order armed. A slot's list is moved down when the
-/// present reaches the slot's first tick. No slot of a higher wheel is due while one of a lower wheel is armed.
-template <class Clock>
+/// A slot of a wheel is as long as a period of the wheel below. Each wheel has the present period and the next one; a
+/// timer lies in the lowest wheel that reaches its tick. When the present enters a slot, the timers of the slot behind
+/// it move down, which is a period before the first of them is due. From the second wheel, where they may be thousands
+/// within milliseconds, they move a few in each collect(), so that no timer waits for all of them. Until then new ones
+/// of that slot join them. Hence timers of one tick are always in the same list, in the order armed.
+///
+/// `AtOnce`: how many timers of the second wheel move in a collect(), at least.
+template <class Clock, int AtOnce = 64>
 class timer_queue {
  public:
   using time_point = typename Clock::time_point;
@@ -119,8 +126,8 @@ class timer_queue {
       turn_wheels(target);
     } else {
       collect_few(target);
+      if (target > present_) present_ = target;
     }
-    if (target > present_) present_ = target;
   }
 
   /// Fires up to `most` of the timers that collect() or arm_now() has made ready; returns how many. Timers that
@@ -187,14 +194,14 @@ class timer_queue {
   }
 
   /// The time for the next call. It is never after the first timer is due, and exactly then, unless its slot of a wheel
-  /// is crowded: then it may come up to three times early. The time of the last call if a timer is due or not settled;
+  /// is crowded: then it may come early, a few times. The time of the last call if a timer is due or not settled;
   /// time_point::max() if none is armed.
   time_point next_deadline() const noexcept {
     if (any_due() || !is_empty(fresh)) return to_time(present_);
     if (none_waiting()) return (time_point::max)();
     if (wheels_ == nullptr) return to_time(static_cast<const timer_node*>(head_of(waiting).next)->when);
     const std::size_t index = next_slot();
-    if (index < slot_count) return to_time(start_of(index));
+    if (index < wheel_size || (wheels_->is_moving && index == moving_slot())) return to_time(start_of(index));
     std::uint64_t earliest = never;
     int looked_at = 0;
     const timer_link& head = head_of(index);
@@ -209,8 +216,11 @@ class timer_queue {
  private:
   static constexpr unsigned tick_shift = 16;  // 65,536 ns
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  static constexpr std::size_t slot_count = 256;
-  static constexpr std::size_t wheel_slots = 4 * slot_count;
+  static constexpr unsigned period_bits = 7;
+  static constexpr std::size_t period = std::size_t{1} << period_bits;  // in slots
+  static constexpr std::size_t wheel_size = 2 * period;
+  static constexpr unsigned wheel_count = 4;
+  static constexpr std::size_t wheel_slots = wheel_count * wheel_size;
   // Indices of the lists beside the wheels.
   static constexpr std::size_t waiting = wheel_slots;  // beyond the wheels; without wheels, all in the order of ticks
   static constexpr std::size_t fresh = waiting + 1;    // not yet settled
@@ -224,6 +234,9 @@ class timer_queue {
   struct wheels {
     list_head heads[wheel_slots];                   // first: see mark_empty()
     std::uint64_t occupied[wheel_slots / 64] = {};  // a bit for each slot: its list is not empty
+    std::uint64_t ends[wheel_count];                // the tick behind the periods of each wheel
+    std::uint64_t quiet_until;                      // nothing is to be done before: no timer is due, no slot begins
+    bool is_moving = false;  // the timers of the second wheel's slot behind the present one are moving down
   };
 
   /// The bit of a list beside the wheels in summary_.
@@ -286,14 +299,32 @@ class timer_queue {
     from.next = from.prev = &from;
   }
 
+  /// The place of a tick, or of the present, in a wheel: counted in its slots. One wheel higher: in its periods.
+  static constexpr std::uint64_t slot_at(std::uint64_t tick, unsigned wheel) noexcept {
+    return tick >> (period_bits * wheel);
+  }
+  static constexpr std::size_t index_of(unsigned wheel, std::uint64_t slot) noexcept {
+    return wheel * wheel_size + static_cast<std::size_t>(slot & (wheel_size - 1));
+  }
+  std::uint64_t period_end(unsigned wheel, std::uint64_t periods) const noexcept {
+    return (slot_at(present_, wheel + 1) + periods) << (period_bits * (wheel + 1));
+  }
+  /// The slot of the second wheel behind the present one.
+  std::size_t moving_slot() const noexcept { return index_of(1, slot_at(present_, 1) + 1); }
+
   void place(timer_node& node) noexcept {
-    const std::uint64_t differ = node.when ^ present_;
-    if (node.when <= present_ || differ > reach_) [[unlikely]] {
-      if (node.when <= present_) return append(due, node);
-      return wheels_ != nullptr ? append(waiting, node) : insert(node);
+    if (node.when <= present_) return append(due, node);
+    if (wheels_ == nullptr) return insert(node);
+    unsigned wheel = 0;
+    for (; node.when >= wheels_->ends[wheel];) {
+      if (++wheel == wheel_count) [[unlikely]]
+        return append(waiting, node);
     }
-    const unsigned level = (31U - static_cast<unsigned>(std::countl_zero(static_cast<std::uint32_t>(differ)))) / 8;
-    const std::size_t index = level * slot_count + ((node.when >> (8 * level)) & (slot_count - 1));
+    if (node.when < wheels_->quiet_until) wheels_->quiet_until = node.when;
+    put(index_of(wheel, slot_at(node.when, wheel)), node);
+  }
+  /// Appends to a slot.
+  void put(std::size_t index, timer_node& node) noexcept {
     link_before(wheels_->heads[index], node);
     wheels_->occupied[index / 64] |= std::uint64_t{1} << (index % 64);
     summary_ |= 1U << (index / 64);
@@ -319,7 +350,8 @@ class timer_queue {
   /// Moves the timers of the list into new wheels; those of one tick keep their order.
   void use(wheels* made) noexcept {
     wheels_ = made;
-    reach_ = ~std::uint32_t{0};
+    enter_periods();
+    made->quiet_until = 0;
     move_down(waiting);
   }
 
@@ -345,34 +377,105 @@ class timer_queue {
     if (word == 0) summary_ &= ~(1U << (index / 64));
   }
 
+  /// The words of occupied[] for a wheel, and the first one of its present period; half of them are of each period.
+  static constexpr unsigned words = wheel_size / 64;
+  unsigned first_word(unsigned wheel) const noexcept {
+    return static_cast<unsigned>(slot_at(present_, wheel + 1) % 2) * (words / 2);
+  }
+  /// Bits of summary_: which words of a wheel have timers, those of the present period first.
+  std::uint32_t words_in_order(unsigned wheel) const noexcept {
+    const std::uint32_t occupied = summary_ >> (wheel * words) & ((1U << words) - 1);
+    const unsigned first = first_word(wheel);
+    return (occupied >> first | occupied << (words - first)) & ((1U << words) - 1);
+  }
+
   /// Index of the first list that needs attention. There are wheels, and at least one timer waits in them or beyond.
   std::size_t next_slot() const noexcept {
-    const auto word = static_cast<std::size_t>(std::countr_zero(summary_));
-    if (word >= wheel_slots / 64) return waiting;
-    return word * 64 + static_cast<std::size_t>(std::countr_zero(wheels_->occupied[word]));
+    for (unsigned wheel = 0; wheel != wheel_count; ++wheel) {
+      const std::uint32_t in_order = words_in_order(wheel);
+      if (in_order == 0) continue;
+      const auto ahead = static_cast<unsigned>(std::countr_zero(in_order));
+      if (wheel == 0 && ahead >= words / 2 && wheels_->is_moving) {
+        const std::size_t rest = moving_slot();  // it may have earlier ones
+        if (wheels_->heads[rest].next != &wheels_->heads[rest]) return rest;
+      }
+      const std::size_t word = wheel * words + (first_word(wheel) + ahead) % words;
+      return word * 64 + static_cast<std::size_t>(std::countr_zero(wheels_->occupied[word]));
+    }
+    return waiting;
   }
 
   /// First tick of a list. There are wheels.
   std::uint64_t start_of(std::size_t index) const noexcept {
-    if (index == waiting) return ((present_ >> 32) + 1) << 32;
-    const std::size_t shift = 8 * (index / slot_count);
-    return ((present_ >> shift >> 8 << 8) | (index % slot_count)) << shift;
+    const auto wheel = static_cast<unsigned>(index / wheel_size);  // of `waiting`: one above
+    std::uint64_t its_period = slot_at(present_, wheel + 1);
+    if (index == waiting) return (slot_at(present_, wheel) + 1) << (period_bits * wheel);
+    if (its_period % 2 != index % wheel_size / period) ++its_period;
+    return (its_period << period_bits | index % period) << (period_bits * wheel);
   }
 
   void turn_wheels(std::uint64_t target) noexcept {
+    if (target >= wheels_->quiet_until) {
+      come_to(target);
+    } else if (target > present_) {
+      present_ = target;
+    }
+    if (wheels_->is_moving) move_some();
+  }
+
+  [[gnu::noinline]] void come_to(std::uint64_t target) noexcept {
     while ((summary_ & timed) != 0) {
       const std::size_t index = next_slot();
       const std::uint64_t start = start_of(index);
       if (start > target) break;
-      present_ = start;
-      if (index < slot_count) {
+      advance(start);
+      if (index < wheel_size) {
         splice(wheels_->heads[index], head_of(due));
         summary_ |= bit_of(due);
         mark_empty(&wheels_->heads[index]);
-      } else {
-        move_down(index);
       }
     }
+    if (target > present_) advance(target);
+    wheels_->quiet_until = period_end(0, 1);
+    if (words_in_order(0) % (1U << words / 2) != 0) wheels_->quiet_until = start_of(next_slot());
+  }
+
+  /// Lets the present come to a tick before which no slot starts that has timers.
+  void advance(std::uint64_t tick) noexcept {
+    const std::uint64_t from = std::exchange(present_, tick);
+    if (slot_at(from, 1) != slot_at(tick, 1)) enter_slots(from);
+  }
+  void enter_periods() noexcept {
+    for (unsigned wheel = 0; wheel != wheel_count; ++wheel) wheels_->ends[wheel] = period_end(wheel, 2);
+  }
+  /// Moves down the timers of the slots that the present has entered, and of those behind.
+  void enter_slots(std::uint64_t from) noexcept {
+    enter_periods();
+    if (slot_at(from, wheel_count) != slot_at(present_, wheel_count)) move_down(waiting);
+    for (unsigned wheel = wheel_count; --wheel != 0;) {
+      const std::uint64_t slot = slot_at(present_, wheel);
+      if (slot == slot_at(from, wheel)) continue;
+      move_down(index_of(wheel, slot));
+      if (wheel != 1) move_down(index_of(wheel, slot + 1));
+    }
+    const timer_link& behind = wheels_->heads[moving_slot()];
+    wheels_->is_moving = behind.next != &behind;
+    if (wheels_->is_moving) wheels_->ends[0] = period_end(0, 1);  // further timers of that slot join them
+  }
+
+  /// Moves some of the timers of the slot behind the present one down; all of them if there is nothing before them.
+  [[gnu::noinline]] void move_some() noexcept {
+    timer_link& head = wheels_->heads[moving_slot()];
+    const bool is_next = words_in_order(0) % (1U << words / 2) == 0;
+    for (int left = is_next ? (std::numeric_limits<int>::max)() : AtOnce; head.next != &head && left != 0; --left) {
+      timer_node& node = static_cast<timer_node&>(*head.next);
+      unlink(node);
+      put(index_of(0, node.when), node);
+    }
+    if (head.next != &head) return;
+    mark_empty(&head);
+    wheels_->is_moving = false;
+    wheels_->ends[0] = period_end(0, 2);
   }
 
   void collect_few(std::uint64_t target) noexcept {
@@ -400,7 +503,6 @@ class timer_queue {
   std::int64_t origin_;        // nanoseconds since the clock's epoch
   std::uint64_t present_ = 0;  // tick up to which timers have been collected
   std::uint32_t summary_ = 0;  // bit w: occupied[w] is not 0; bit_of(list): the list is not empty; of `fresh`: may be
-  std::uint32_t reach_ = 0;    // a timer whose tick differs from the present one in higher bits is not in the wheels
   wheels* wheels_ = nullptr;   // owned
   list_head lists_[firing + 1 - wheel_slots];
 };
