@@ -285,10 +285,14 @@ ASYNCSTEPS_FUNCTION void pool_core::put_down(worker& w) noexcept {
 
 // --- timers and sleep ---------------------------------------------------------------------------------------------
 
-/// Schedules the loops whose timers are due, when it is time to look.
+/// Schedules the loops whose timers are due, when it is time to look and most of the loops that it scheduled before
+/// have had their turns. Until then timers wait for it, or for another worker, in the order of their deadlines: more
+/// loops than `ready` holds would push older ones into the backlog. A timer of high priority does not wait for others.
 ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   const pool_timers::time_point first = timers_.next();
-  if (first == pool_timers::never || !w.looks.is_due()) return;
+  if (first == pool_timers::never) return;
+  if (w.ready.count_before(w.fired_until) >= pool_timers::batch && priorities_.find() == nullptr) return;
+  if (!w.looks.is_due()) return;
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
@@ -298,6 +302,7 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
     s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
     if (s.word.schedule()) enqueue(s);
   });
+  w.fired_until = w.ready.end();
   if (are_more) w.looks.hurry();
 }
 

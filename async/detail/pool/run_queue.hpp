@@ -116,6 +116,14 @@ class run_queue {
     return there < capacity ? static_cast<std::uint32_t>(there) : capacity;
   }
 
+  /// Owner: the position behind the newest element, for count_before().
+  std::uint64_t end() const noexcept { return tail_.load(std::memory_order_relaxed); }  // relaxed: the owner's own
+  /// Owner: how many elements are left that were there when end() was `position`.
+  std::uint64_t count_before(std::uint64_t position) const noexcept {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);  // relaxed: a guess
+    return position <= head ? 0 : position - head;
+  }
+
   /// Any thread: a hint. A caller that must not miss an element issues a fence before this call. Then it is false while
   /// there is an element that was pushed before the pusher's fence: head_ is never read beyond it.
   bool empty() const noexcept {

@@ -90,6 +90,22 @@ TEST_CASE("run queue: the owner can look ahead of what it takes next") {
   }
 }
 
+TEST_CASE("run queue: the owner can count what is left of the elements that were there at a time") {
+  source from;
+  small_queue queue;
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    CHECK(queue.count_before(queue.end()) == 0);
+    from.fill(queue, 0, 2);
+    const std::uint64_t end = queue.end();
+    from.fill(queue, 2, 3);
+    CHECK(queue.count_before(end) == 2);
+    CHECK(queue.take() == &from.items[0]);
+    CHECK(queue.count_before(end) == 1);
+    CHECK(drained(queue) == from_to(1, 3));
+    CHECK(queue.count_before(end) == 0);
+  }
+}
+
 TEST_CASE("run queue: is full at its capacity, wherever it starts in its ring") {
   source from;
   run_queue<numbered> queue;

@@ -276,3 +276,68 @@ TEST_CASE("flows that share a loop by their branches keep the order of turns: Ni
     CHECK(seen == testing::lines{"a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2", "end"});
   }
 }
+
+TEST_CASE("timers of many flows that come due while the worker is inside a call fire in the order of their deadlines") {
+  constexpr std::size_t count = 2'000;  // far more than the worker queues at a time
+  constexpr std::chrono::nanoseconds apart{150'000};
+  using clock = std::chrono::steady_clock;
+  std::vector<std::size_t> order;
+  for (auto start = 100ms;; start *= 2) {  // until all flows wait before the first deadline
+    threadpool pool(1);
+    order.clear();
+    const auto first = clock::now() + start;
+    std::vector<async::future<void>> ends;
+    for (std::size_t i = 0; i < count; ++i) {
+      ends.push_back(steps::post(pool, [&order, i, at = first + i * apart](IAsyncSteps& asi) {
+        asi.add(
+            [at](IAsyncSteps& waiting) {
+              waiting.setTimeout(at - clock::now());
+              waiting.waitExternal();
+            },
+            [&order, i](IAsyncSteps& over, steps::ErrorCode) {
+              order.push_back(i);
+              over.success();
+            });
+      }));
+    }
+    bool all_wait = false;
+    ends.push_back(steps::post(pool, [&](IAsyncSteps& last) {
+      last.add([&](IAsyncSteps&) {
+        all_wait = clock::now() < first;
+        std::this_thread::sleep_until(first + (count + 1) * apart);
+      });
+    }));
+    for (auto& each : ends) each.get();
+    if (all_wait) break;
+  }
+  CHECK(order.size() == count);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_CASE("a timer comes while more flows than a worker queues give way for ever") {
+  threadpool pool(1);
+  bool is_over = false;
+  std::vector<async::future<void>> ends;
+  for (int i = 0; i < 300; ++i) {
+    ends.push_back(steps::post(pool, [&is_over](IAsyncSteps& asi) {
+      asi.loop([&is_over](IAsyncSteps& turn) {
+        if (is_over) return turn.breakLoopNoThrow();
+        turn.relinquish();
+      });
+    }));
+  }
+  std::vector<async::future<void>> timers;
+  for (int i = 0; i < 200; ++i) {
+    timers.push_back(steps::post(pool, [i](IAsyncSteps& asi) {
+      asi.add(
+          [i](IAsyncSteps& waiting) {
+            waiting.setTimeout(1ms + i * 1us);
+            waiting.waitExternal();
+          },
+          [](IAsyncSteps& over, steps::ErrorCode) { over.success(); });
+    }));
+  }
+  for (auto& each : timers) each.get();
+  steps::post(pool, [&is_over](IAsyncSteps&) { is_over = true; }).get();
+  for (auto& each : ends) each.get();
+}
