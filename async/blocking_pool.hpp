@@ -75,11 +75,7 @@ class blocking_pool {
   blocking_pool& operator=(const blocking_pool&) = delete;
 
   /// Calls stop(). Inside one of the pool's own calls that would deadlock, so it prints a message and terminates.
-  ~blocking_pool() {
-    if (crew_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
-    crew_.stop_or_terminate();
-    delete &crew_;
-  }
+  ~blocking_pool();
 
   /// Calls f(arguments...) on a thread of the pool, with copies of both as std::async makes them. If f takes a
   /// std::stop_token before the arguments, it gets one that future::cancel() stops. Returns the future of its result,
@@ -148,6 +144,14 @@ class blocking_pool {
 
   detail::blocking_crew& crew_;
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION blocking_pool::~blocking_pool() {
+  if (crew_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
+  crew_.stop_or_terminate();
+  delete &crew_;
+}
+#endif
 
 namespace detail {
 ASYNCSTEPS_SHARED inline constinit process_object<blocking_pool> shared_blocking_pool;
