@@ -121,8 +121,12 @@ class comparison {
   /// Two days at most, so that a thousand of them end before the clock does.
   std::uint64_t distance() { return (std::min)(input_.number(), farthest); }
 
-  /// The tick of another timer, or one behind it.
+  /// The tick of another timer, or one behind it, or the first one of a slot.
   std::uint64_t near_another() {
+    if (const unsigned wheel = input_.below(8); wheel < 4) {
+      const std::uint64_t shift = 7 * (wheel + 1);
+      return (((present_ >> shift) + 1 + input_.below(3)) << shift) * tick;
+    }
     return (waiting_[input_.below(static_cast<unsigned>(waiting_.size()))].when + input_.below(3)) * tick;
   }
 

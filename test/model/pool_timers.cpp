@@ -69,7 +69,7 @@ struct turns_and_firings : rl::test_suite<turns_and_firings<First, Second>, 2> {
     return milliseconds != 0 ? at(milliseconds) : timers::never;
   }
   bool fire(int milliseconds) {
-    return all.fire(at(milliseconds), this, [this](timers::alarm& a) noexcept {
+    return all.fire(at(milliseconds), timers::batch, this, [this](timers::alarm& a) noexcept {
       check(&a == &l.alarm, "there is one alarm");
       l.schedule();
     });

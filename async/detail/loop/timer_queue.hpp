@@ -43,17 +43,18 @@ struct timer_node : timer_link {
 ///             2^28 ticks.
 /// Threads     one at a time. Callbacks may arm, disarm, and destroy any timer, their own included.
 /// Exceptions  exceptions of callbacks pass through expire(); the timers behind stay due.
-/// Memory      16.5 KiB for the wheels, by make_wheels() or when first needed, until the end; otherwise none but the
+/// Memory      16.2 KiB for the wheels, by make_wheels() or when first needed, until the end; otherwise none but the
 ///             object's own.
 ///
 /// A slot of a wheel is as long as a period of the wheel below. Each wheel has the present period and the next one; a
 /// timer lies in the lowest wheel that reaches its tick. When the present enters a slot, the timers of the slot behind
 /// it move down, which is a period before the first of them is due. From the second wheel, where they may be thousands
-/// within milliseconds, they move a few in each collect(), so that no timer waits for all of them. Until then new ones
-/// of that slot join them. Hence timers of one tick are always in the same list, in the order armed.
+/// within milliseconds, they move a few in each collect(), oldest first, so that no timer waits for all of them; all
+/// that are left move before the present comes to their slot. Until then new timers of that slot join them. Hence those
+/// of one tick are in the order armed: first the ones that have moved, then the ones that have not.
 ///
 /// `AtOnce`: how many timers of the second wheel move in a collect(), at least.
-template <class Clock, int AtOnce = 64>
+template <class Clock, unsigned AtOnce = 64>
 class timer_queue {
  public:
   using time_point = typename Clock::time_point;
@@ -414,20 +415,38 @@ class timer_queue {
     return (its_period << period_bits | index % period) << (period_bits * wheel);
   }
 
+  /// First tick of the slot of the last wheel that the earliest far timer is in. All timers are far.
+  std::uint64_t start_of_waiting() const noexcept {
+    std::uint64_t earliest = never;
+    const timer_link& head = head_of(waiting);
+    for (const timer_link* link = head.next; link != &head; link = link->next) {
+      const std::uint64_t when = static_cast<const timer_node*>(link)->when;
+      if (when < earliest) earliest = when;
+    }
+    return slot_at(earliest, wheel_count - 1) << (period_bits * (wheel_count - 1));
+  }
+
   void turn_wheels(std::uint64_t target) noexcept {
     if (target >= wheels_->quiet_until) {
       come_to(target);
     } else if (target > present_) {
       present_ = target;
     }
-    if (wheels_->is_moving) move_some();
+    if (wheels_->is_moving) {
+      const bool is_next = words_in_order(0) % (1U << words / 2) == 0;  // nothing is before them
+      move_some(is_next ? (std::numeric_limits<unsigned>::max)() : AtOnce);
+    }
   }
 
   [[gnu::noinline]] void come_to(std::uint64_t target) noexcept {
     while ((summary_ & timed) != 0) {
       const std::size_t index = next_slot();
-      const std::uint64_t start = start_of(index);
+      const std::uint64_t start = index == waiting ? start_of_waiting() : start_of(index);
       if (start > target) break;
+      if (wheels_->is_moving && index == moving_slot()) {
+        move_some((std::numeric_limits<unsigned>::max)());
+        continue;
+      }
       advance(start);
       if (index < wheel_size) {
         splice(wheels_->heads[index], head_of(due));
@@ -463,11 +482,10 @@ class timer_queue {
     if (wheels_->is_moving) wheels_->ends[0] = period_end(0, 1);  // further timers of that slot join them
   }
 
-  /// Moves some of the timers of the slot behind the present one down; all of them if there is nothing before them.
-  [[gnu::noinline]] void move_some() noexcept {
+  /// Moves the first ones of the timers that are moving down.
+  [[gnu::noinline]] void move_some(unsigned most) noexcept {
     timer_link& head = wheels_->heads[moving_slot()];
-    const bool is_next = words_in_order(0) % (1U << words / 2) == 0;
-    for (int left = is_next ? (std::numeric_limits<int>::max)() : AtOnce; head.next != &head && left != 0; --left) {
+    for (; head.next != &head && most != 0; --most) {
       timer_node& node = static_cast<timer_node&>(*head.next);
       unlink(node);
       put(index_of(0, node.when), node);

@@ -285,19 +285,24 @@ ASYNCSTEPS_FUNCTION void pool_core::put_down(worker& w) noexcept {
 
 // --- timers and sleep ---------------------------------------------------------------------------------------------
 
-/// Schedules the loops whose timers are due, when it is time to look and most of the loops that it scheduled before
-/// have had their turns. Until then timers wait for it, or for another worker, in the order of their deadlines: more
-/// loops than `ready` holds would push older ones into the backlog. A timer of high priority does not wait for others.
+/// Schedules the loops whose timers are due, when it is time to look: as many as there is room for in `ready`. More
+/// would push older loops into the backlog, behind later ones. What is left waits in the order of the deadlines, for
+/// another worker, or for this one. A `ready` that stays full pauses the timers until each loop in it has had a turn;
+/// not where loops have priorities, for a timer of high priority waits for no others.
 ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   const pool_timers::time_point first = timers_.next();
-  if (first == pool_timers::never) return;
-  if (w.ready.count_before(w.fired_until) >= pool_timers::batch && priorities_.find() == nullptr) return;
-  if (!w.looks.is_due()) return;
+  if (first == pool_timers::never || !w.looks.is_due()) return;
+  constexpr std::size_t few = 16;  // are not worth the lock
+  std::size_t most = min_of(run_queue<loop_slot>::capacity - std::size_t{w.ready.size()}, pool_timers::batch);
+  if (most < few) {
+    if (w.ready.count_before(w.fired_until) != 0 && priorities_.find() == nullptr) return;
+    most = pool_timers::batch;
+  }
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
   end_if_left_behind();
-  const bool are_more = timers_.fire(now, &w, [this](pool_timers::alarm& a) noexcept {
+  const bool are_more = timers_.fire(now, most, &w, [this](pool_timers::alarm& a) noexcept {
     auto& s = static_cast<loop_slot&>(a);
     s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
     if (s.word.schedule()) enqueue(s);

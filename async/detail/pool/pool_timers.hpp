@@ -28,7 +28,7 @@ class basic_pool_timers {
   using time_point = wait_clock::time_point;
   static constexpr time_point never = (time_point::max)();
   static constexpr time_point fired_already = (time_point::min)();
-  static constexpr std::size_t batch = 64;  // other workers see to the rest meanwhile, and no run_queue overflows
+  static constexpr std::size_t batch = 64;  // other workers see to the rest meanwhile
 
   /// A loop's place here.
   struct alarm : timer_node {
@@ -75,16 +75,16 @@ class basic_pool_timers {
     publish_next();
   }
 
-  /// Calls schedule(alarm&) for up to `batch` loops whose deadlines have come. `by`: the calling worker. True: there
-  /// are more.
+  /// Calls schedule(alarm&) for up to `most` loops whose deadlines have come, at most `batch`. `by`: the calling
+  /// worker. True: there may be more.
   template <class F>
-  bool fire(time_point now, const void* by, F schedule) noexcept {
+  bool fire(time_point now, std::size_t most, const void* by, F schedule) noexcept {
     alarm* fired[batch];
     std::size_t count = 0;
     {
       const std::lock_guard lock(mutex_);
       queue_.collect(now);
-      count = queue_.take_due(batch, [at = &fired[0]](timer_node& node) mutable noexcept {
+      count = queue_.take_due(most, [at = &fired[0]](timer_node& node) mutable noexcept {
         auto& a = static_cast<alarm&>(node);
         a.set_at(fired_already);
         *at++ = &a;
@@ -96,7 +96,7 @@ class basic_pool_timers {
       fired[i]->set_at(never);  // from here on the loop's thread may arm it again
       schedule(*fired[i]);
     }
-    return count == batch;
+    return count == most;
   }
   /// Relaxed: a hint.
   const void* last_fired_by() const noexcept { return last_fired_by_.load(std::memory_order_relaxed); }

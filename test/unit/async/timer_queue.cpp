@@ -315,7 +315,7 @@ namespace {
 /// 200 timers for one tick in the next slot of the second wheel, in which a slot has 128 ticks. A timer that is earlier
 /// lets them move down a few at a time, and the first ones have.
 struct half_moved {
-  half_moved() {
+  explicit half_moved(time_point due_at = start + 500 * tick) : due(due_at) {
     timers.make_wheels();
     for (int i = 0; i < 200; ++i) {
       many.push_back(std::make_unique<timer>(fired, i));
@@ -324,7 +324,7 @@ struct half_moved {
     timers.arm(earlier, start + 300 * tick);
     CHECK(timers.expire(start + 256 * tick) == 0);
   }
-  const time_point due = start + 500 * tick;
+  const time_point due;
   list fired;
   timer_queue timers{start};
   std::vector<std::unique_ptr<timer>> many;
@@ -354,6 +354,14 @@ TEST_CASE(
   slot.timers.expire(slot.due);
   CHECK(slot.fired == expected);
   CHECK(slot.timers.empty());
+}
+
+TEST_CASE("timers of the first tick of a slot keep their order if the time jumps there while some of them have moved") {
+  half_moved slot(start + 384 * tick);
+  slot.timers.expire(start + 400 * tick);
+  list expected{-1};
+  for (int i = 0; i < 200; ++i) expected.push_back(i);
+  CHECK(slot.fired == expected);
 }
 
 TEST_CASE("the next deadline is not behind what has not moved yet") {
