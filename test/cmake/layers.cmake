@@ -441,7 +441,7 @@ function(add_benchmark_layer)
   if(ASYNCSTEPS_TEST_SCALE GREATER 1)
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
     register_test(
-      benchmark.run benchmark 300
+      benchmark.run benchmark 600
       ${CMAKE_COMMAND} -DSOURCE=${root} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/benchmark
       -P ${CMAKE_CURRENT_SOURCE_DIR}/benchmark/run.cmake)
     set_tests_properties(

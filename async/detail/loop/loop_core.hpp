@@ -66,7 +66,7 @@ class loop_core {
   /// A loop with a thread, which sleeps in it. An empty `wake`: no other function is to be called. Throws
   /// std::bad_alloc.
   static loop_core& make(event_loop* loop, time_source source, task wake);
-  /// For a loop_driver. There may be a loop for each flow, so it allocates the 17 KiB of timer wheels only if it needs
+  /// For a loop_driver. There may be a loop for each flow, so it allocates the 16 KiB of timer wheels only if it needs
   /// them. `origin`: that of the timer_queue in which the driver arms the first deadline.
   loop_core(event_loop* loop, loop_setting& setting, time_point origin) noexcept
       : loop_(loop), setting_(&setting), timers_(origin), turn_time_(origin) {

@@ -285,19 +285,19 @@ ASYNCSTEPS_FUNCTION void pool_core::put_down(worker& w) noexcept {
 
 // --- timers and sleep ---------------------------------------------------------------------------------------------
 
-/// Schedules the loops whose timers are due, when it is time to look: as many as there is room for in `ready`. More
-/// would push older loops into the backlog, behind later ones. What is left waits in the order of the deadlines, for
-/// another worker, or for this one. A `ready` that stays full pauses the timers until each loop in it has had a turn;
-/// not where loops have priorities, for a timer of high priority waits for no others.
+/// Schedules the loops whose timers are due, when it is time to look: as many as there is room for in `ready`, since
+/// more would push older loops into the backlog, behind later ones. If there may be more, the worker first runs most of
+/// those. Meanwhile timers wait in the order of their deadlines, for this worker or another. They wait for no others
+/// where loops have priorities: one of high priority may be among them.
 ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   const pool_timers::time_point first = timers_.next();
   if (first == pool_timers::never || !w.looks.is_due()) return;
   constexpr std::size_t few = 16;  // are not worth the lock
-  std::size_t most = min_of(run_queue<loop_slot>::capacity - std::size_t{w.ready.size()}, pool_timers::batch);
-  if (most < few) {
-    if (w.ready.count_before(w.fired_until) != 0 && priorities_.find() == nullptr) return;
-    most = pool_timers::batch;
-  }
+  const std::uint64_t left = w.ready.count_before(w.fired_until);
+  const std::size_t room = run_queue<loop_slot>::capacity - std::size_t{w.ready.size()};
+  const bool must_wait = left >= pool_timers::batch || (left != 0 && room < few);
+  if (must_wait && priorities_.find() == nullptr) return;
+  const std::size_t most = room < few ? pool_timers::batch : min_of(room, pool_timers::batch);
   const wait_clock::time_point now = wait_clock::now();
   w.looks.looked(now);
   if (now < first) return;
@@ -307,8 +307,9 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
     s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
     if (s.word.schedule()) enqueue(s);
   });
+  if (!are_more) return;
   w.fired_until = w.ready.end();
-  if (are_more) w.looks.hurry();
+  w.looks.hurry();
 }
 
 /// By a worker that is about to announce its sleep: it watches if others turn loops. From here on they wake nobody for

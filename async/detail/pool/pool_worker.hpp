@@ -146,7 +146,7 @@ struct worker : participant {
   spare_loops spares;                    // own thread only
   pool_loop* in_hand = nullptr;          // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
-  std::uint64_t fired_until = 0;         // own thread only: end of `ready` when it has last fired timers
+  std::uint64_t fired_until = 0;         // own thread only: end of `ready` when it last left timers that were due
   atomic<std::uint64_t> turns{0};        // of loops; written by the own thread
   atomic<std::uint64_t> moves{0};        // likewise: of loops whose last turn another worker ran
   atomic<std::uint64_t> turns_at_look{0};               // `turns` when a worker last looked whether this one is stuck
