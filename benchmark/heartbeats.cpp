@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A long run: many flows of a pool, each with a timer that comes due again and again, like the heartbeats of
-// connections. Prints the workers' shares, the lateness of the timers, and the resident memory early in the run and at
-// its end.
+// connections. Prints the workers' shares and the lateness of the timers, both without the first two seconds, in which
+// the flows start, and the resident memory early in the run and at its end.
 #include <async/threadpool.hpp>  // for threadpool
 #include <steps/steps.hpp>       // for IAsyncSteps, post
 
 #include <algorithm>  // for max, min, sort
 #include <array>      // for array
 #include <atomic>     // for atomic
-#include <chrono>     // for milliseconds
+#include <chrono>     // for milliseconds, seconds
 #include <cstdint>    // for uint64_t
 #include <cstdio>     // for printf, fprintf
 #include <cstdlib>    // for strtoul
@@ -101,7 +101,7 @@ void print(const records& found, std::size_t workers) {
 
 int run(std::size_t flows, std::size_t workers, std::size_t seconds) {
   records found;
-  std::atomic<bool> stop{false};
+  std::atomic<bool> counts{false}, stop{false};
   std::latch ended(static_cast<std::ptrdiff_t>(flows));
   const std::size_t before = bench::resident_bytes();
   const auto print_memory = [before](const char* when, std::size_t second) {
@@ -118,11 +118,15 @@ int run(std::size_t flows, std::size_t workers, std::size_t seconds) {
       wait(asi, first, [](wall_clock::duration) {});
       asi.loop([&](IAsyncSteps& turn) {
         if (stop.load(std::memory_order_relaxed)) return turn.breakLoopNoThrow();
-        wait(turn, period, [&](wall_clock::duration late) { found.of_this_thread().beat(late); });
+        wait(turn, period, [&](wall_clock::duration late) {
+          if (counts.load(std::memory_order_relaxed)) found.of_this_thread().beat(late);
+        });
       });
       asi.add([&](IAsyncSteps&) { ended.count_down(); });
     }));
   }
+  std::this_thread::sleep_until(begin + (std::min)(std::chrono::seconds(2), std::chrono::seconds(seconds) / 2));
+  counts.store(true, std::memory_order_relaxed);
   const std::size_t early = (seconds + 5) / 6;
   std::this_thread::sleep_until(begin + std::chrono::seconds(early));
   print_memory("early", early);
