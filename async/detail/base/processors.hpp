@@ -79,7 +79,8 @@ inline std::string control_group_path(const std::string& root, bool is_version_2
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers(",");  // and no operator+: g++ 12 warns of it at -O3
+    controllers.append(line, first + 1, second - first - 1).append(",");
     const bool fits = is_version_2 ? controllers == ",," : controllers.find(",cpu,") != std::string::npos;
     if (fits) found = line.substr(second + 1);
   }
@@ -93,7 +94,7 @@ ASYNCSTEPS_FUNCTION std::size_t read_control_group_cpus(const char* root) noexce
   std::size_t least = 0;
   try {
     for (const control_groups& all : hierarchies) {
-      const std::string mount = root + std::string(all.mount);
+      const std::string mount = std::string(root).append(all.mount);
       std::string path = control_group_path(root, all.period == nullptr);
       for (bool is_outermost = false; !is_outermost;) {
         while (!path.empty() && path.back() == '/') path.pop_back();
