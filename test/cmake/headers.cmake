@@ -118,4 +118,13 @@ int main() { std::printf("count: @count@ headers\n"); }
   # The headers are compiled as the user's own code also when they come from an installed package.
   set_target_properties(headers.all PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
   register_test(headers.all headers 60 headers.all)
+  # What the headers define apart from templates, as a user may optimise it: g++ then warns of more.
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CROSSCOMPILING)
+    file(CONFIGURE OUTPUT headers_optimised.cpp CONTENT
+         "#define ASYNCSTEPS_IMPLEMENT\n#include \"async/async.hpp\"\n#include \"steps/steps.hpp\"\n")
+    add_library(asyncsteps_headers_optimised OBJECT ${CMAKE_CURRENT_BINARY_DIR}/headers_optimised.cpp)
+    target_link_libraries(asyncsteps_headers_optimised PRIVATE asyncsteps::steps asyncsteps_test_flags)
+    target_compile_options(asyncsteps_headers_optimised PRIVATE -O3)
+    set_target_properties(asyncsteps_headers_optimised PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
+  endif()
 endfunction()
