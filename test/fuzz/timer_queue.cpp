@@ -11,6 +11,7 @@
 
 #include "async/detail/loop/timer_queue.hpp"
 #include "support/fuzz.hpp"
+#include "support/timer_clock.hpp"
 
 using async::detail::timer_node;
 using std::chrono::nanoseconds;
@@ -18,17 +19,11 @@ using testing::demand;
 
 namespace {
 
-struct test_clock {
-  using duration = nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<test_clock>;
-};
-using time_point = test_clock::time_point;
-using timer_queue = async::detail::timer_queue<test_clock, 2>;
+using time_point = testing::timer_clock::time_point;
+using timer_queue = async::detail::timer_queue<testing::timer_clock, 2>;
 
 constexpr std::uint64_t tick = 65536;
-constexpr time_point start(std::chrono::seconds(5));
+constexpr time_point start = testing::timer_clock::start;
 
 class comparison {
  public:

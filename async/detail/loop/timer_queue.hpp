@@ -203,20 +203,14 @@ class timer_queue {
     if (wheels_ == nullptr) return to_time(static_cast<const timer_node*>(head_of(waiting).next)->when);
     const std::size_t index = next_slot();
     if (index < wheel_size || (wheels_->is_moving && index == moving_slot())) return to_time(start_of(index));
-    std::uint64_t earliest = never;
-    int looked_at = 0;
-    const timer_link& head = head_of(index);
-    for (const timer_link* link = head.next; link != &head; link = link->next) {
-      if (++looked_at > 16) return to_time(start_of(index));
-      const std::uint64_t when = static_cast<const timer_node*>(link)->when;
-      if (when < earliest) earliest = when;
-    }
-    return to_time(earliest);
+    const std::uint64_t earliest = earliest_of(index, 16);
+    return to_time(earliest == never ? start_of(index) : earliest);
   }
 
  private:
   static constexpr unsigned tick_shift = 16;  // 65,536 ns
   static constexpr std::uint64_t never = ~std::uint64_t{0};
+  static constexpr unsigned all = (std::numeric_limits<unsigned>::max)();
   static constexpr unsigned period_bits = 7;
   static constexpr std::size_t period = std::size_t{1} << period_bits;  // in slots
   static constexpr std::size_t wheel_size = 2 * period;
@@ -415,16 +409,24 @@ class timer_queue {
     return (its_period << period_bits | index % period) << (period_bits * wheel);
   }
 
-  /// First tick of the slot of the last wheel that the earliest far timer is in. All timers are far.
-  std::uint64_t start_of_waiting() const noexcept {
+  /// The earliest tick of a list; `never` if it has more than `most` timers.
+  std::uint64_t earliest_of(std::size_t index, unsigned most) const noexcept {
     std::uint64_t earliest = never;
-    const timer_link& head = head_of(waiting);
+    const timer_link& head = head_of(index);
     for (const timer_link* link = head.next; link != &head; link = link->next) {
+      if (most-- == 0) return never;
       const std::uint64_t when = static_cast<const timer_node*>(link)->when;
       if (when < earliest) earliest = when;
     }
+    return earliest;
+  }
+  /// First tick of the slot of the last wheel that the earliest far timer is in. All timers are far.
+  std::uint64_t start_of_waiting() const noexcept {
+    const std::uint64_t earliest = earliest_of(waiting, all);
     return slot_at(earliest, wheel_count - 1) << (period_bits * (wheel_count - 1));
   }
+  /// Whether the first wheel has timers in its present period.
+  bool has_any_in_period() const noexcept { return words_in_order(0) % (1U << words / 2) != 0; }
 
   void turn_wheels(std::uint64_t target) noexcept {
     if (target >= wheels_->quiet_until) {
@@ -432,10 +434,7 @@ class timer_queue {
     } else if (target > present_) {
       present_ = target;
     }
-    if (wheels_->is_moving) {
-      const bool is_next = words_in_order(0) % (1U << words / 2) == 0;  // nothing is before them
-      move_some(is_next ? (std::numeric_limits<unsigned>::max)() : AtOnce);
-    }
+    if (wheels_->is_moving) move_some(has_any_in_period() ? AtOnce : all);  // all: nothing is before them
   }
 
   [[gnu::noinline]] void come_to(std::uint64_t target) noexcept {
@@ -444,7 +443,7 @@ class timer_queue {
       const std::uint64_t start = index == waiting ? start_of_waiting() : start_of(index);
       if (start > target) break;
       if (wheels_->is_moving && index == moving_slot()) {
-        move_some((std::numeric_limits<unsigned>::max)());
+        move_some(all);
         continue;
       }
       advance(start);
@@ -455,8 +454,7 @@ class timer_queue {
       }
     }
     if (target > present_) advance(target);
-    wheels_->quiet_until = period_end(0, 1);
-    if (words_in_order(0) % (1U << words / 2) != 0) wheels_->quiet_until = start_of(next_slot());
+    wheels_->quiet_until = has_any_in_period() ? start_of(next_slot()) : period_end(0, 1);
   }
 
   /// Lets the present come to a tick before which no slot starts that has timers.

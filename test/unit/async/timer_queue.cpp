@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/alloc_counter.hpp"
+#include "support/timer_clock.hpp"
 
 using async::detail::timer_node;
 using namespace std::chrono_literals;
@@ -20,17 +21,11 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-struct test_clock {
-  using duration = nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<test_clock>;
-};
-using time_point = test_clock::time_point;
-using timer_queue = async::detail::timer_queue<test_clock>;
+using time_point = testing::timer_clock::time_point;
+using timer_queue = async::detail::timer_queue<testing::timer_clock>;
 
 constexpr nanoseconds tick{65536};
-constexpr time_point start(5s);
+constexpr time_point start = testing::timer_clock::start;
 
 /// Notes in a list that it has fired.
 struct timer : timer_node {

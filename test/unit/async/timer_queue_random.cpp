@@ -17,6 +17,7 @@
 #include "async/detail/loop/timer_queue.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/scale.hpp"
+#include "support/timer_clock.hpp"
 
 using async::detail::timer_node;
 using std::chrono::nanoseconds;
@@ -24,16 +25,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct test_clock {
-  using duration = nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<test_clock>;
-};
-using time_point = test_clock::time_point;
+using time_point = testing::timer_clock::time_point;
 
 constexpr nanoseconds tick{65536};
-constexpr time_point start(5s);
+constexpr time_point start = testing::timer_clock::start;
 
 /// How a queue comes by its wheels.
 enum class wheels { at_once, when_needed, often_refused, never };
@@ -180,7 +175,7 @@ class comparison {
   static time_point time_at(std::uint64_t at) { return start + static_cast<std::int64_t>(at) * tick; }
 
   std::mt19937_64 random_;
-  async::detail::timer_queue<test_clock, AtOnce> timers_;
+  async::detail::timer_queue<testing::timer_clock, AtOnce> timers_;
   const wheels how_;
   const bool few_;
   std::vector<std::unique_ptr<node>> nodes_;
