@@ -4,8 +4,9 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
-#include <mutex>    // for mutex, lock_guard
+#include <mutex>    // for lock_guard
 
+#include "async/detail/base/adaptive_mutex.hpp"  // for adaptive_mutex
 #include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
 #include "async/detail/loop/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/pool/deadline_cover.hpp"  // for deadline_cover
@@ -18,7 +19,7 @@ namespace async::inline v0_1::detail {
 ///
 /// Workers that are awake look between tasks and turns; deadline_cover says which sleeper does.
 ///
-/// `Mutex`: std::mutex; models have another one.
+/// `Mutex`: adaptive_mutex; models have another one.
 ///
 /// Threads     any.
 /// Progress    arm(), disarm() and fire() take a short lock; the others are wait-free.
@@ -28,7 +29,7 @@ class basic_pool_timers {
   using time_point = wait_clock::time_point;
   static constexpr time_point never = (time_point::max)();
   static constexpr time_point fired_already = (time_point::min)();
-  static constexpr std::size_t batch = 64;  // other workers see to the rest meanwhile
+  static constexpr std::size_t batch = 32;  // other workers see to the rest meanwhile
 
   /// A loop's place here.
   struct alarm : timer_node {
@@ -118,6 +119,6 @@ class basic_pool_timers {
   deadline_cover cover_{std::chrono::duration_cast<wait_clock::duration>(std::chrono::milliseconds(1)).count()};
 };
 
-using pool_timers = basic_pool_timers<std::mutex>;
+using pool_timers = basic_pool_timers<adaptive_mutex>;
 
 }  // namespace async::inline v0_1::detail
