@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/event_loop.hpp"
@@ -282,33 +283,27 @@ TEST_CASE("timers of many flows that come due while the worker is inside a call 
   static constexpr std::chrono::nanoseconds apart{150'000};
   using clock = std::chrono::steady_clock;
   // A timeout runs from the end of its flow's turn, when the next flow has not begun yet. In between the thread may be
-  // held up.
-  struct deadline {
-    clock::time_point earliest, latest;
-  };
-  std::vector<deadline> deadlines;
-  std::vector<std::size_t> set, fired;
+  // held up, and the deadline is later by at most that time.
+  std::vector<std::chrono::nanoseconds> held_up(count);
+  std::vector<std::size_t> fired;
   for (auto start = 100ms;; start *= 2) {  // until all flows wait before the first deadline
     threadpool pool(1);
-    deadlines.assign(count, {});
-    set.clear();
     fired.clear();
     const auto first = clock::now() + start;
     const auto wanted = [first](std::size_t i) { return first + i * apart; };
     clock::time_point begun{};
-    const auto begin = [&] {
-      const auto now = clock::now();
-      if (!set.empty()) deadlines[set.back()].latest = wanted(set.back()) + (now - begun);
-      begun = now;
+    std::chrono::nanoseconds* of_previous = nullptr;
+    const auto begin = [&](std::chrono::nanoseconds* mine) {
+      const auto previous = std::exchange(begun, clock::now());
+      if (of_previous != nullptr) *of_previous = begun - previous;
+      of_previous = mine;
     };
     std::vector<async::future<void>> ends;
     for (std::size_t i = 0; i < count; ++i) {
       ends.push_back(steps::post(pool, [&, i](IAsyncSteps& asi) {
         asi.add(
             [&, i](IAsyncSteps& waiting) {
-              begin();
-              deadlines[i].earliest = wanted(i);
-              set.push_back(i);
+              begin(&held_up[i]);
               waiting.setTimeout(wanted(i) - begun);
               waiting.waitExternal();
             },
@@ -321,7 +316,7 @@ TEST_CASE("timers of many flows that come due while the worker is inside a call 
     bool all_wait = false;
     ends.push_back(steps::post(pool, [&](IAsyncSteps& last) {
       last.add([&](IAsyncSteps&) {
-        begin();
+        begin(nullptr);
         all_wait = begun < first;
         std::this_thread::sleep_until(wanted(count + 1));
       });
@@ -330,10 +325,11 @@ TEST_CASE("timers of many flows that come due while the worker is inside a call 
     if (all_wait) break;
   }
   CHECK(fired.size() == count);
-  clock::time_point due{};
+  std::chrono::nanoseconds due{};  // as the deadlines, after the first one
   for (const std::size_t i : fired) {
-    CHECK(deadlines[i].latest >= due);
-    due = (std::max)(due, deadlines[i].earliest);
+    const std::chrono::nanoseconds earliest = i * apart;
+    CHECK(earliest + held_up[i] >= due);
+    due = (std::max)(due, earliest);
   }
 }
 
