@@ -4,6 +4,7 @@
 #include <limits>   // for numeric_limits
 
 #include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
 
@@ -15,9 +16,9 @@ namespace async::inline v0_1::detail {
 /// is_uncovered(), and wakes a sleeper if so.
 ///
 /// Why no deadline is left alone: a sleeper that wakes calls uncover(), then is_uncovered() before it runs functions of
-/// users. A worker that has published a deadline calls is_uncovered(), too. So one of the two sees what the other has
-/// stored. The same holds for cover() before the sleeper sleeps again. The fence of announce() would not do: a thread
-/// that finds the sleepers watched makes none.
+/// users. A worker that has published a deadline calls is_uncovered(), too, also when its thread ends next. So one of
+/// the two sees what the other has stored. The same holds for cover() before the sleeper sleeps again. The fence of
+/// announce() would not do: a thread that finds the sleepers watched makes none.
 ///
 /// Units       ticks of the clock.
 /// Threads     publish(): one at a time; all others: any.
@@ -41,7 +42,7 @@ class deadline_cover {
   std::int64_t cover(bool others_fire) noexcept {
     const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) return never;
-    const std::int64_t wanted = others_fire ? first + slack_ : first;
+    const std::int64_t wanted = others_fire ? with_slack(first) : first;
     // relaxed, both: of two workers that cover at a time, one wakes without need
     if (covered_.load(std::memory_order_relaxed) <= wanted) return never;
     covered_.store(wanted, std::memory_order_relaxed);
@@ -58,10 +59,12 @@ class deadline_cover {
     const std::int64_t first = first_.load(std::memory_order_seq_cst);  // [DC4] seq_cst, pairs with [DC1]
     if (first == never) [[likely]]
       return false;
-    return covered_.load(std::memory_order_seq_cst) > first + slack_;  // [DC3] seq_cst, pairs with [DC2]
+    return covered_.load(std::memory_order_seq_cst) > with_slack(first);  // [DC3] seq_cst, pairs with [DC2]
   }
 
  private:
+  std::int64_t with_slack(std::int64_t first) const noexcept { return min_of(first, never - 1 - slack_) + slack_; }
+
   const std::int64_t slack_;
   atomic<std::int64_t> first_{never};
   atomic<std::int64_t> covered_{never};

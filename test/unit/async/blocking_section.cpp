@@ -25,7 +25,10 @@
 #include "support/meeting.hpp"
 #include "support/wait_while.hpp"
 #if defined(__linux__)
+#include <unistd.h>
+
 #include "support/thread_failure.hpp"
+#include "support/thread_sleep.hpp"
 #endif
 
 using async::blocking_section;
@@ -300,6 +303,36 @@ TEST_CASE("blocking_section: a section may begin while the pool stops, and in a 
 }
 
 #if defined(__linux__)
+TEST_CASE("blocking_section: a timer fires although the worker that has armed it ends at once, and the other sleeps") {
+  for (int round = 0; round < 5; ++round) {
+    threadpool pool(1);
+    std::promise<void> is_in_step;
+    std::promise<pid_t> section_is_over;
+    pool.execute([&] {
+      {
+        const blocking_section here;  // the pool has two workers now
+        is_in_step.get_future().wait();
+      }
+      section_is_over.set_value(gettid());  // one of them ends when it is free
+    });
+    auto flow = steps::post(pool, [&](steps::IAsyncSteps& asi) {
+      asi.relinquish();  // the next step runs in a turn of the loop
+      asi.add(
+          [&](steps::IAsyncSteps& timer) {
+            is_in_step.set_value();
+            testing::wait_for_sleep_of(section_is_over.get_future().get());
+            std::this_thread::sleep_for(20ms);  // until it does not wake by itself any more, to look at this loop
+            timer.setTimeout(5ms);
+            timer.waitExternal();
+          },
+          [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+    });
+    const bool is_ready = testing::is_ready_in_time(flow);
+    if (!is_ready) pool.execute([] {});  // wakes the other worker
+    REQUIRE(is_ready);
+  }
+}
+
 TEST_CASE("blocking_section: goes on without a worker if no thread can be started") {
   threadpool pool(1);
   pool.post([] {}).get();
