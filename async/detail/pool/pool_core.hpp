@@ -289,12 +289,13 @@ class pool_core {
   template <class Fits>
   job_deque::element take_below(participant& p, Fits fits) noexcept;
 
-  /// By a task that polls for the result of another task of the pool: lets a stand-in start if no thread is free.
-  void stand_in_for_poller() noexcept;
-  /// By a task that polls: lets its worker turn a loop that no other thread turns, as in wait_until(). False: there is
-  /// none, or the calling thread is no worker.
-  bool turn_for_poller() noexcept;
-  /// Both, for the pool of the calling thread; see sleep_in_naps(). In a turn of a loop neither.
+  /// By a task that polls for the result of another task: lets a stand-in start in the pool that has started this
+  /// thread if no thread of it is free.
+  static void stand_in_for_poller() noexcept;
+  /// By a task that polls, or that waits in another pool: lets a worker of this pool turn a loop that no other thread
+  /// turns, as in wait_until(). False: there is none, or the calling thread is no worker of this pool.
+  bool turn_at_home() noexcept;
+  /// Both, for the pool that has started the calling thread; see sleep_in_naps(). In a turn of a loop neither.
   static bool look_after_own() noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.

@@ -129,10 +129,12 @@ ASYNCSTEPS_FUNCTION bool pool_core::all_are_blocked() const noexcept {
 }
 
 /// Counts a thread of the pool as blocked, from its first begin() until end(), so that a stand-in may work for it.
+/// Takes over the count of a thread that has polled: the end of a task that the wait runs would end it.
 class pool_core::blocked_in_wait {
  public:
-  explicit blocked_in_wait(const participant* home) noexcept
-      : count_(home == nullptr || home->is_polling ? nullptr : home->pool.blocked_count(*home)) {}  // polls: is counted
+  explicit blocked_in_wait(participant* home) noexcept
+      : count_(home == nullptr ? nullptr : home->pool.blocked_count(*home)),
+        is_counted_(count_ != nullptr && std::exchange(home->is_polling, false)) {}
   ~blocked_in_wait() { end(); }
   blocked_in_wait(const blocked_in_wait&) = delete;
   blocked_in_wait& operator=(const blocked_in_wait&) = delete;
@@ -146,8 +148,8 @@ class pool_core::blocked_in_wait {
   }
 
  private:
-  atomic<std::uint32_t>* const count_;  // null: the thread belongs to no pool, or is counted already
-  bool is_counted_ = false;
+  atomic<std::uint32_t>* const count_;  // null: the thread belongs to no pool
+  bool is_counted_;
 };
 
 /// The turns of a thread that waits: a task that it may run and, for a worker that is in no loop, an event loop, then
@@ -215,6 +217,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     pool_.park_unless(part_.parking_slot, false, wait_clock::now() + nap_, look);
     if (worker_ != nullptr) owes_look_ = pool_.woke(*worker_) || owes_look_;
     part_.parking_slot.condition = nullptr;
+    look_after_home();
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
@@ -236,6 +239,12 @@ class pool_core::wait_role : sleepers::wait_condition {
   bool is_wanted() const noexcept {
     return ready_() || (may_run_ && pool_.has_within(part_, own_)) ||
            (worker_ != nullptr && pool_.has_loops_for(*worker_));
+  }
+
+  /// For a worker of another pool, whose loops perhaps no other thread turns.
+  void look_after_home() noexcept {
+    if (home_ == nullptr || &home_->pool == &pool_ || current_loop != nullptr || ready_()) return;
+    if (home_->pool.turn_at_home()) nap_ = first_nap;
   }
 
   /// Runs a turn of a loop. False: null.
@@ -347,15 +356,17 @@ ASYNCSTEPS_FUNCTION bool pool_core::call_stand_in(const participant& p, bool may
 
 ASYNCSTEPS_FUNCTION void pool_core::stand_in_for_poller() noexcept {
   participant* const p = this_home;
-  if (p == nullptr || &p->pool != this || idle() != 0) return;
-  if (!std::exchange(p->is_polling, true)) {  // until the task ends
-    // relaxed: as in blocked_in_wait
-    if (atomic<std::uint32_t>* const count = blocked_count(*p)) count->fetch_add(1, std::memory_order_relaxed);
+  if (p == nullptr || p->pool.idle() != 0) return;
+  pool_core& home = p->pool;
+  if (atomic<std::uint32_t>* const count = home.blocked_count(*p); count != nullptr && !p->is_polling) {
+    p->is_polling = true;                            // until the task ends, or waits
+    count->fetch_add(1, std::memory_order_relaxed);  // relaxed: as in blocked_in_wait
   }
-  static_cast<void>(call_stand_in(*p, true));
+  static_cast<void>(home.call_stand_in(*p, true));
 }
 
-ASYNCSTEPS_FUNCTION bool pool_core::turn_for_poller() noexcept {
+ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
+  const inside here(this);  // the thread may help another pool
   worker* const w = own_worker();
   if (w == nullptr || current_loop != nullptr || !has_stack_room()) return false;
   if (w->in_hand != nullptr) put_down(*w);
@@ -372,9 +383,9 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_for_poller() noexcept {
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::look_after_own() noexcept {
-  if (this_pool == nullptr || current_loop != nullptr) return false;
-  this_pool->stand_in_for_poller();
-  return this_pool->turn_for_poller();
+  if (this_home == nullptr || current_loop != nullptr) return false;
+  stand_in_for_poller();
+  return this_home->pool.turn_at_home();
 }
 
 // --- blocking_section -----------------------------------------------------------------------------------------------

@@ -14,11 +14,25 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "steps/spawn.hpp"
+#include "support/held_workers.hpp"
 #include "support/scale.hpp"
 
 using async::task_group;
 using async::threadpool;
 using namespace std::chrono_literals;
+
+namespace {
+
+/// Whether the call ends while the pool keeps its threads. If not, the pool gets more, so that it ends.
+bool ends_with_this(threadpool& pool, async::future<void>& call) {
+  const bool has_ended = testing::is_ready_in_time(call);
+  if (!has_ended) pool.configurepool(4);
+  call.get();
+  return has_ended;
+}
+
+}  // namespace
 
 TEST_CASE("tasks of two pools of one thread wait for each other's tasks, back and forth") {
   threadpool a(1);
@@ -62,6 +76,58 @@ TEST_CASE("a worker that waits for a group of another pool gets a stand-in in it
      taken.get_future().wait();  // the thread of b has taken it
      group.wait();
    }).get();
+}
+
+TEST_CASE("a worker that waits for a group of another pool turns the loops of its own, with their timers") {
+  threadpool a(1);
+  threadpool b(1);
+  auto waits = a.post([&] {
+    task_group group(b);
+    std::promise<void> taken;
+    group.run([&] {
+      taken.set_value();
+      steps::post(a, [](steps::IAsyncSteps& asi) {
+        asi.relinquish();
+        asi.add(
+            [](steps::IAsyncSteps& timer) {
+              timer.setTimeout(1ms);
+              timer.waitExternal();
+            },
+            [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+      }).get();
+    });
+    taken.get_future().wait();  // the thread of b has taken it
+    group.wait();
+  });
+  CHECK(ends_with_this(a, waits));
+}
+
+TEST_CASE("a worker that blocks or polls in a group of another pool gets a stand-in, and turns its own loops") {
+  bool polls = false;
+  SUBCASE("blocks") { polls = false; }
+  SUBCASE("polls") { polls = true; }
+  threadpool a(1);
+  threadpool b(1);
+  std::promise<void> begun;
+  async::promise<void> by_task;
+  async::event by_loop;
+  auto waits = a.post([&] {
+    task_group group(b);
+    group.run_and_wait([&] {
+      begun.set_value();
+      if (!polls) return by_loop.wait();
+      async::future<void> awaited = by_task.get_future();
+      while (awaited.wait_for(0ms) != std::future_status::ready) {
+      }
+    });
+  });
+  begun.get_future().wait();
+  a.execute([&] {
+    by_task.set_value();
+    a.loop(0).post([&by_loop] { by_loop.set(); });
+  });
+  CHECK(ends_with_this(a, waits));
+  a.wait_idle();
 }
 
 TEST_CASE("callbacks that run in a task's wait belong to no group, even if the task does") {

@@ -103,6 +103,27 @@ TEST_CASE("in a paused pool the wait for a group ends, although its tasks lie be
   }
 }
 
+TEST_CASE("a task that polls a future, and then waits for it, has a stand-in also when its wait has run a task") {
+  threadpool pool(1);
+  async::promise<int> promise;
+  async::future<int> awaited = promise.get_future();
+  std::promise<void> has_posted;
+  std::promise<void> is_queued;
+  CHECK(ends_with_this_pool(pool, [&] {
+    auto waits = pool.post([&] {
+      CHECK(awaited.wait_for(0ms) == std::future_status::timeout);
+      auto own = pool.post([] {});
+      has_posted.set_value();
+      is_queued.get_future().wait();
+      return awaited.get();
+    });
+    has_posted.get_future().wait();
+    pool.execute([&promise] { promise.set_value(42); });
+    is_queued.set_value();
+    CHECK(waits.get() == 42);
+  }));
+}
+
 TEST_CASE("nested waits of tasks posted with execute: each wait ends, and runs what its task has made") {
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
