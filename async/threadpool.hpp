@@ -158,7 +158,9 @@ class threadpool {
     if constexpr (sizeof...(A) == 0 && std::constructible_from<task, F>) {
       core_.submit_with(wanted, task(std::forward<F>(f)));
     } else {
-      core_.submit_with(wanted, task(detail::bound_call(std::forward<F>(f), std::forward<A>(arguments)...)));
+      using call = detail::bound_call<std::decay_t<F>, std::decay_t<A>...>;
+      core_.submit_with(
+          wanted, task(std::in_place_type<call>, std::in_place, std::forward<F>(f), std::forward<A>(arguments)...));
     }
   }
 

@@ -208,6 +208,21 @@ TEST_CASE("futures of tasks with a priority have values, errors, cancel() and st
   CHECK(!was_called);
 }
 
+TEST_CASE("execute() with a priority passes arguments, of which the task has copies") {
+  held_pool held;
+  std::string passed;
+  auto text = std::make_unique<std::string>("text");
+  std::string copied = "copied";
+  const auto note = [&passed](int number, std::unique_ptr<std::string> moved, const std::string& kept) {
+    passed += std::to_string(number) + " " + *moved + " " + kept;
+  };
+  held.pool().execute(priority::low, note, 5, std::move(text), copied);
+  copied = "changed";
+  held.pool().execute(priority::high, [&passed](const char* what) { passed += what; }, "first, ");
+  held.run();
+  CHECK(passed == "first, 5 text copied");
+}
+
 TEST_CASE("a task can wait for tasks of any priority on a pool of one worker") {
   threadpool pool(1);
   for (const priority wanted : {priority::high, priority::normal, priority::low}) {
