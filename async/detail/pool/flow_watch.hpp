@@ -9,8 +9,8 @@
 namespace async::inline v0_1::detail {
 
 /// Detects that a pool that stops has only flows left which never wait. This is so when its workers have found no task
-/// in turns of loops that took 100 ms in all. A single turn counts for at most 5 ms, since the system may have
-/// suspended the thread.
+/// for 100 ms, and in turns of loops that took as long in all. A single turn counts for at most 5 ms, since the system
+/// may have suspended the thread.
 ///
 /// Threads     any.
 class flow_watch {
@@ -20,8 +20,11 @@ class flow_watch {
   void go_on(wait_clock::time_point& since) noexcept {
     constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
-    const wait_clock::duration took = min_of(now - std::exchange(since, now), most_of_one);
-    spent_.fetch_add(took.count(), std::memory_order_relaxed);  // relaxed, all: a guess
+    const wait_clock::time_point begin = std::exchange(since, now);
+    if (spent_.load(std::memory_order_relaxed) == 0) {  // relaxed, all: a guess
+      begin_.store(begin.time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    spent_.fetch_add(min_of(now - begin, most_of_one).count(), std::memory_order_relaxed);
   }
   /// To be called when a worker has a task.
   void end() noexcept {
@@ -29,11 +32,14 @@ class flow_watch {
   }
   bool are_all() const noexcept {
     constexpr wait_clock::duration enough = std::chrono::milliseconds(100);
-    return spent_.load(std::memory_order_relaxed) > enough.count();
+    if (spent_.load(std::memory_order_relaxed) <= enough.count()) return false;
+    const wait_clock::rep now = wait_clock::now().time_since_epoch().count();
+    return now - begin_.load(std::memory_order_relaxed) > enough.count();  // several workers spend more than the time
   }
 
  private:
   atomic<wait_clock::rep> spent_{0};
+  atomic<wait_clock::rep> begin_{0};  // of the first turn; valid unless spent_ is 0
 };
 
 }  // namespace async::inline v0_1::detail

@@ -103,15 +103,23 @@ TEST_CASE("a loop serves later flows although callbacks come to it late") {
   CHECK(seen.size() <= 200);
 }
 
-TEST_CASE("stop() ends flows that never wait, on whichever workers they run") {
+TEST_CASE("stop() ends flows that never wait after 100 ms, on whichever workers they run") {
   for (const std::size_t flows : {1U, 2U, 5U}) {
     threadpool pool(4);
     std::vector<std::future<void>> ends;
+    std::vector<std::chrono::steady_clock::time_point> cancelled(flows);
     for (std::size_t i = 0; i < flows; ++i) {
-      ends.push_back(steps::post(pool, [](IAsyncSteps& asi) { asi.loop([](IAsyncSteps& s) { s.relinquish(); }); }));
+      ends.push_back(steps::post(pool, [&at = cancelled[i]](IAsyncSteps& asi) {
+        asi.setCancel([&at](IAsyncSteps&) { at = std::chrono::steady_clock::now(); });
+        asi.loop([](IAsyncSteps& s) { s.relinquish(); });
+      }));
     }
+    const auto begin = std::chrono::steady_clock::now();
     auto stop = std::async(std::launch::async, [&pool] { pool.stop(); });
     REQUIRE(stop.wait_for(20s) == std::future_status::ready);
     for (auto& end : ends) CHECK_THROWS_AS(end.get(), std::future_error);
+    for (const auto at : cancelled) {
+      if (at != std::chrono::steady_clock::time_point()) CHECK(at - begin >= 100ms);  // else stopped before its start
+    }
   }
 }
