@@ -118,21 +118,38 @@ elseif(HOW STREQUAL "compiled")
   execute(${CMAKE_COMMAND} --install ${WORK}/compiled_install)
   consume("" -DHOW=package -DCMAKE_PREFIX_PATH=${WORK}/compiled_prefix)
   run(${WORK}/${HOW}/consumer_compiled)
-  # Without CMake: one file more, and a linker that refuses other settings.
+  # Without CMake: one file more, and a linker that refuses other settings, whichever file has them.
   set(folder ${SOURCE}/test/consumer)
   set(library ${WORK}/library.cpp)
   file(WRITE ${library} "#define ASYNCSTEPS_IMPLEMENT\n#include \"async/async.hpp\"\n#include \"steps/steps.hpp\"\n")
   set(compile ${CXX} -std=c++20 -Wall -Wextra -Werror -pthread -I${SOURCE})
-  set(by_hand ${compile} -DASYNCSTEPS_COMPILED ${folder}/first.cpp ${folder}/second.cpp ${WORK}/library.o -o
-              ${WORK}/by_hand)
-  execute(${compile} -c ${library} -o ${WORK}/library.o)
-  execute(${by_hand})
-  run(${WORK}/by_hand)
-  execute(${compile} -DASYNCSTEPS_TRACE=1 -c ${library} -o ${WORK}/library.o)
-  execute_process(COMMAND ${by_hand} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(result EQUAL 0 OR NOT output MATCHES "compiled_with_trace_0_")
-    message(FATAL_ERROR "a library with other settings links, or the linker does not name them:\n${output}")
+  foreach(trace IN ITEMS 0 1)
+    execute(${compile} -DASYNCSTEPS_TRACE=${trace} -c ${library} -o ${WORK}/library${trace}.o)
+    foreach(file IN ITEMS first second)
+      execute(${compile} -DASYNCSTEPS_TRACE=${trace} -DASYNCSTEPS_COMPILED -c ${folder}/${file}.cpp
+              -o ${WORK}/${file}${trace}.o)
+    endforeach()
+  endforeach()
+  macro(link first second library)
+    execute_process(
+      COMMAND ${compile} ${WORK}/${first}.o ${WORK}/${second}.o ${WORK}/${library}.o -o ${WORK}/by_hand
+      RESULT_VARIABLE result
+      OUTPUT_VARIABLE output
+      ERROR_VARIABLE output)
+  endmacro()
+  link(first0 second0 library0)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "files with the same settings do not link:\n${output}")
   endif()
+  run(${WORK}/by_hand)
+  foreach(files IN ITEMS "first0 second0 library1" "first0 second1 library0" "second1 first0 library0"
+                         "first1 second0 library0" "second0 first1 library0")
+    separate_arguments(files)
+    link(${files})
+    if(result EQUAL 0 OR NOT output MATCHES "compiled_with_trace_[01]_")
+      message(FATAL_ERROR "${files}: files with other settings link, or the linker does not name them:\n${output}")
+    endif()
+  endforeach()
 elseif(HOW STREQUAL "module")
   # Files that import the module, in projects of a newer CMake than the one that has installed the package.
   foreach(from IN ITEMS package subdirectory)

@@ -136,21 +136,22 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
 #else
 #define ASYNCSTEPS_TRACED 0
 #endif
-#define ASYNCSTEPS_JOINED(a, b, c, d, e) \
-  compiled_with_trace_##a##_call_state_##b##_remote_fence_##c##_asan_##d##_tsan_##e
-#define ASYNCSTEPS_SETTINGS(...) ASYNCSTEPS_JOINED(__VA_ARGS__)
-#define ASYNCSTEPS_COMPILED_WITH                                                                          \
-  ASYNCSTEPS_SETTINGS(ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_ASAN, \
-                      ASYNCSTEPS_TSAN)
+#define ASYNCSTEPS_JOINED(what, a, b, c, d, e) \
+  what##_with_trace_##a##_call_state_##b##_remote_fence_##c##_asan_##d##_tsan_##e
+#define ASYNCSTEPS_NAMED(...) ASYNCSTEPS_JOINED(__VA_ARGS__)
+#define ASYNCSTEPS_WITH_SETTINGS(what)                                                                       \
+  ASYNCSTEPS_NAMED(what, ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_ASAN, \
+                   ASYNCSTEPS_TSAN)
 
 namespace async::inline v0_1::detail {
 
 /// Named by the settings of asyncsteps::compiled: with others, a program that uses it does not link.
-void ASYNCSTEPS_COMPILED_WITH() noexcept;
+void ASYNCSTEPS_WITH_SETTINGS(compiled)() noexcept;
 #if ASYNCSTEPS_DEFINED
-void ASYNCSTEPS_COMPILED_WITH() noexcept {}
+void ASYNCSTEPS_WITH_SETTINGS(compiled)() noexcept {}
 #else
-[[gnu::used]] inline void (*const same_settings)() noexcept = &ASYNCSTEPS_COMPILED_WITH;
+/// Named by the settings, too: under one name for all, the linker would keep that of the first file only.
+[[gnu::used]] inline void (*const ASYNCSTEPS_WITH_SETTINGS(used))() noexcept = &ASYNCSTEPS_WITH_SETTINGS(compiled);
 #endif
 
 }  // namespace async::inline v0_1::detail
