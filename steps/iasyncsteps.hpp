@@ -22,6 +22,7 @@
 #include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
 #include "steps/detail/future_step.hpp"        // for future_step
 #include "steps/detail/pool_call.hpp"          // for pool_call_step
+#include "steps/detail/wait/await_check.hpp"   // for refused_by_await, explain_refusal
 #include "steps/detail/wait/event_wait.hpp"    // for event_step
 #include "steps/detail/wait/future.hpp"        // for await_step
 #include "steps/detail/wait/periodic.hpp"      // for periodic
@@ -139,44 +140,29 @@ class IAsyncSteps : public detail::step {
   /// Adds a step that waits for a future and passes its value on; its exception is the step's error, BrokenPromise
   /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step ends
   /// before that, the future is dropped.
-  template <class T>
-  IAsyncSteps& await(async::future<T>&& f) {
-    return add_result(std::move(f), detail::no_handler(), 0);
+  template <class T, class E = detail::no_handler>
+  IAsyncSteps& await(async::future<T>&& f, E&& e = {}) {
+    return add_wait<detail::future_step>(std::move(f), std::forward<E>(e));
   }
-  template <class T, class E>
-  IAsyncSteps& await(async::future<T>&& f, E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_result(std::move(f), std::forward<E>(e), detail::record_flag::handler);
-  }
-  template <class T>
-  IAsyncSteps& await(async::shared_future<T> f) {
-    return add_result(std::move(f), detail::no_handler(), 0);
-  }
-  template <class T, class E>
-  IAsyncSteps& await(async::shared_future<T> f, E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_result(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  template <class T, class E = detail::no_handler>
+  IAsyncSteps& await(async::shared_future<T> f, E&& e = {}) {
+    return add_wait<detail::future_step>(std::move(f), std::forward<E>(e));
   }
   /// The same for a std::future. One of this library (of async::async(), or made of an async::future) notifies the flow
   /// when it is ready. Others are polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred
   /// one is run on the loop.
-  template <class T>
-  IAsyncSteps& await(std::future<T>&& f) {
-    return add_await(std::move(f), detail::no_handler(), 0);
+  template <class T, class E = detail::no_handler>
+  IAsyncSteps& await(std::future<T>&& f, E&& e = {}) {
+    return add_wait<detail::await_step>(std::move(f), std::forward<E>(e));
   }
-  template <class T, class E>
-  IAsyncSteps& await(std::future<T>&& f, E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  template <class T, class E = detail::no_handler>
+  IAsyncSteps& await(std::shared_future<T> f, E&& e = {}) {
+    return add_wait<detail::await_step>(std::move(f), std::forward<E>(e));
   }
-  template <class T>
-  IAsyncSteps& await(std::shared_future<T> f) {
-    return add_await(std::move(f), detail::no_handler(), 0);
-  }
-  template <class T, class E>
-  IAsyncSteps& await(std::shared_future<T> f, E&& e) {
-    static_assert(detail::is_error_handler<std::decay_t<E>>);
-    return add_await(std::move(f), std::forward<E>(e), detail::record_flag::handler);
+  /// Refused: a future that is not moved in, and an event that does not outlive the flow.
+  template <detail::refused_by_await What, class... E>
+  void await(What&&, E&&...) {
+    static_assert(detail::explain_refusal<What>);
   }
 
   /// Adds a step for a call that takes long or blocks: a thread of `pool`, a threadpool or a blocking_pool, calls
@@ -550,15 +536,12 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps& add_event(async::event& event, E&& e, std::uint16_t flags) {
     return append<detail::event_step<IAsyncSteps, std::decay_t<E>>>(flags, event, std::forward<E>(e));
   }
-  template <class Future, class E>
-  IAsyncSteps& add_await(Future&& f, E&& e, std::uint16_t flags) {
-    using kind = detail::await_step<IAsyncSteps, std::decay_t<Future>, std::decay_t<E>>;
-    return append<kind>(flags, std::move(f), std::forward<E>(e));
-  }
-  template <class Future, class E>
-  IAsyncSteps& add_result(Future&& f, E&& e, std::uint16_t flags) {
-    using kind = detail::future_step<IAsyncSteps, std::decay_t<Future>, std::decay_t<E>>;
-    return append<kind>(flags, std::move(f), std::forward<E>(e));
+  template <template <class, class, class> class Step, class Future, class E>
+  IAsyncSteps& add_wait(Future&& f, E&& e) {
+    using handler = std::decay_t<E>;
+    static_assert(detail::is_handler_or_none<handler>);
+    using kind = Step<IAsyncSteps, std::decay_t<Future>, handler>;
+    return append<kind>(detail::flag_of<handler>, std::move(f), std::forward<E>(e));
   }
   template <class Queue, class E>
   IAsyncSteps& add_dequeue(std::remove_reference_t<Queue>& queue, E&& e, std::uint16_t flags) {

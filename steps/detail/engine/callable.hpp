@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>      // for uint16_t
 #include <iterator>     // for begin, end
 #include <type_traits>  // for decay_t, is_invocable_v
 
 #include "async/detail/base/functional.hpp"  // for reference_wrapper
+#include "steps/detail/flow/flow.hpp"        // for record_flag
 #include "steps/detail/flow/result.hpp"      // for stored_t
 #include "steps/errors.hpp"                  // for ErrorCode
 
@@ -240,5 +242,14 @@ inline constexpr bool is_error_handler = check_handler<E>::ok;
 
 /// No error handler.
 struct no_handler {};
+template <class E>
+inline constexpr bool is_handler_or_none = is_error_handler<E>;
+template <>
+inline constexpr bool is_handler_or_none<no_handler> = true;
+/// The record_flag of a step with that handler.
+template <class E>
+inline constexpr std::uint16_t flag_of = record_flag::handler;
+template <>
+inline constexpr std::uint16_t flag_of<no_handler> = 0;
 
 }  // namespace steps::inline v0_1::detail
