@@ -2,12 +2,12 @@
 #pragma once
 #include <mutex>  // for mutex
 
-#include "async/detail/base/backoff.hpp"  // for backoff
+#include "async/detail/base/backoff.hpp"  // for backoff, pause_until
 
 namespace async::inline v0_1::detail {
 
-/// A mutex for critical sections shorter than a sleep and a wake-up: a thread that finds it taken tries again for about
-/// a microsecond before it sleeps. For std::lock_guard.
+/// A mutex for critical sections shorter than a sleep and a wake-up: a thread that finds it taken tries again for some
+/// microseconds before it sleeps. For std::lock_guard.
 ///
 /// Threads     any. A thread that waits longer than those tries sleeps, so an owner that has lost its processor gets it
 ///             back.
@@ -21,11 +21,9 @@ class adaptive_mutex {
 
  private:
   [[gnu::noinline]] void wait() {
-    for (backoff pause; !pause.exhausted(0);) {
-      pause.wait();
-      if (mutex_.try_lock()) return;
-    }
-    mutex_.lock();
+    backoff pause;
+    const auto taken = [this]() noexcept { return mutex_.try_lock(); };
+    if (!pause_until(taken, pause)) mutex_.lock();
   }
 
   std::mutex mutex_;

@@ -103,14 +103,21 @@ class yield_phase {
   const wait_clock::time_point begin_;
 };
 
-/// Spins before a sleep: asks found() after pauses, and after `yields` yields if that pays. False: it is time to sleep.
+/// Asks found() after each pause, until `pause` has none left. Whether it has been found.
 template <class Found>
-bool spin_before_sleep(unsigned yields, Found found) noexcept {
-  backoff pause;
+bool pause_until(Found& found, backoff& pause) noexcept {
   while (!pause.exhausted(0)) {
     pause.wait();
     if (found()) return true;
   }
+  return false;
+}
+
+/// Spins before a sleep: asks found() after pauses, and after `yields` yields if that pays. False: it is time to sleep.
+template <class Found>
+bool spin_before_sleep(unsigned yields, Found found) noexcept {
+  backoff pause;
+  if (pause_until(found, pause)) return true;
   if constexpr (!under_model) {
     if (!habit_of_yields.pays()) return false;
     const yield_phase yielding;
@@ -125,10 +132,7 @@ bool spin_before_sleep(unsigned yields, Found found) noexcept {
 template <class Found>
 bool spin_before_sleep_until(wait_clock::time_point limit, Found found) noexcept {
   backoff pause;
-  while (!pause.exhausted(0)) {
-    pause.wait();
-    if (found()) return true;
-  }
+  if (pause_until(found, pause)) return true;
   const auto until_limit = [&](auto wait) noexcept {
     do {
       wait();
