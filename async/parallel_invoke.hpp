@@ -54,8 +54,10 @@ template <class F, class... Rest>
 /// Calls all functions, in parallel as far as threads are free, and returns when all are done: fork and join without a
 /// task_group. The calling thread calls the first.
 ///
-/// Use it for two or more independent calls, at any depth: divide and conquer. Do not use it for a number of calls that
-/// is only known at run time (task_group, parallel_for), nor for calls that block for long.
+/// Use it for two or more independent calls: divide and conquer. Do not use it for a number of calls that is only known
+/// at run time (task_group, parallel_for), nor for calls that block for long, nor for recursion that is tens of
+/// thousands of calls deep (task_group): it takes stack as any call does, some 300 bytes a level and what the functions
+/// take.
 ///
 ///   async::parallel_invoke(pool, [&] { a = fibonacci(pool, n - 1); }, [&] { b = fibonacci(pool, n - 2); });
 ///

@@ -45,7 +45,8 @@ struct MaxResultBytes {};
 /// Memory for the keys and nodes of state(): about 100 bytes for a value.
 template <std::uint32_t N>
 struct MaxStateBytes {};
-/// Length of error codes that are no literals, and of error_info(). Longer texts are cut.
+/// Length of error codes that are no literals, and of error_info(). Longer texts are cut, also those that name an
+/// exceeded limit: with less than 40 their ends are missing.
 template <std::uint32_t N>
 struct MaxErrorText {};
 /// Steps that run in a row before other flows of the loop have their turn: at most 65,535.

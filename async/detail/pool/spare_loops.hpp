@@ -43,7 +43,7 @@ class spare_loops {
 
 /// All loops for flows of a pool. They stay until the pool's end, and serve one flow after the other.
 ///
-/// Threads     any; for_each() and the destructor: one, when the workers have ended.
+/// Threads     any; the destructor: one, when the workers have ended.
 /// Progress    takes a short lock.
 class flow_loops {
  public:
