@@ -74,9 +74,12 @@ struct stand_ins::end_of_thread {
   stand_ins& all;
   entry& self;
   ~end_of_thread() {
+    {
+      const std::lock_guard lock(all.mutex_);
+      all.at_work_.fetch_sub(1, std::memory_order_relaxed);  // another one may run what the ended threads wait for
+    }
     join(self.before);
     const std::lock_guard lock(all.mutex_);
-    all.at_work_.fetch_sub(1, std::memory_order_relaxed);
     self.has_ended = true;
   }
 };
