@@ -89,7 +89,7 @@ class call_entry : public posted_job {
 
   /// A task of the pool polls: makes sure that another thread can make the call meanwhile.
   void poll_inside() noexcept {
-    if (stage_.is_queued() && current_loop == nullptr) pool_core::stand_in_for_poller();
+    if (stage_.is_queued() && current_loop == nullptr) pool_core::make_way_for_polled();
   }
 
   /// Drops a reference. The last one frees the block.

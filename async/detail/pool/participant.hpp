@@ -47,14 +47,15 @@ struct alignas(no_sharing) participant {
 
   pool_core& pool;
   const std::size_t index;
-  worker* const as_worker;     // null: not a worker
-  std::size_t stands_for;      // own thread only: its index; for a stand-in, that of the worker that it replaces
-  bool is_stand_in = false;    // own thread only
-  bool is_polling = false;     // own thread only: its task has polled for another's result, and has not waited since
-  bool is_in_section = false;  // own thread only: it is in a blocking_section
-  std::uint32_t random;        // own thread only
-  job_deque own;               // others steal what is left in it when the thread ends
-  task_credit credit;          // own thread only
+  worker* const as_worker;        // null: not a worker
+  std::size_t stands_for;         // own thread only: its index; for a stand-in, that of the worker that it replaces
+  bool is_stand_in = false;       // own thread only
+  bool is_polling = false;        // own thread only: its task has polled for another's result, and has not waited since
+  bool is_in_section = false;     // own thread only: it is in a blocking_section, or polls in one
+  bool polls_in_section = false;  // own thread only: another worker has taken its place since it polls
+  std::uint32_t random;           // own thread only
+  job_deque own;                  // others steal what is left in it when the thread ends
+  task_credit credit;             // own thread only
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
   atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread

@@ -289,13 +289,18 @@ class pool_core {
   template <class Fits>
   job_deque::element take_below(participant& p, Fits fits) noexcept;
 
-  /// By a task that polls for the result of another task: lets a stand-in start in the pool that has started this
-  /// thread if no thread of it is free.
+  /// By a task that polls for the result of another task: if no thread of the pool that has started this one is free,
+  /// lets a stand-in run its tasks and, if loops wait, another worker take this one's place until the task ends or
+  /// waits. It does not turn a loop itself: a poll is not expected to run steps of others.
+  static void make_way_for_polled() noexcept;
+  /// The part of it that is for tasks.
   static void stand_in_for_poller() noexcept;
-  /// By a task that polls, or that waits in another pool: lets a worker of this pool turn a loop that no other thread
-  /// turns, as in wait_until(). False: there is none, or the calling thread is no worker of this pool.
+  /// By a task that sleeps in a call of this library, or waits in another pool: lets a worker of this pool turn a loop
+  /// that no other thread turns, as in wait_until(). False: there is none, or the calling thread is no worker of this
+  /// pool.
   bool turn_at_home() noexcept;
-  /// Both, for the pool that has started the calling thread; see sleep_in_naps(). In a turn of a loop neither.
+  /// By a task that sleeps: both, for the pool that has started the thread; see sleep_in_naps(). In a turn of a loop
+  /// neither.
   static bool look_after_own() noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.
@@ -544,10 +549,7 @@ class pool_core {
     if (p.is_polling) [[unlikely]]
       stop_polling(p);
   }
-  void stop_polling(participant& p) noexcept {
-    p.is_polling = false;
-    if (atomic<std::uint32_t>* const count = blocked_count(p)) count->fetch_sub(1, std::memory_order_relaxed);
-  }
+  void stop_polling(participant& p) noexcept;
   job_deque::element take_within(participant& p, const wait_scope& own) noexcept;
   template <class Fits>
   job_deque::element steal_below(participant& p, Fits fits) noexcept;

@@ -134,7 +134,9 @@ class pool_core::blocked_in_wait {
  public:
   explicit blocked_in_wait(participant* home) noexcept
       : count_(home == nullptr ? nullptr : home->pool.blocked_count(*home)),
-        is_counted_(count_ != nullptr && std::exchange(home->is_polling, false)) {}
+        is_counted_(count_ != nullptr && std::exchange(home->is_polling, false)) {
+    if (is_counted_ && std::exchange(home->polls_in_section, false)) home->pool.leave_section(*home);
+  }
   ~blocked_in_wait() { end(); }
   blocked_in_wait(const blocked_in_wait&) = delete;
   blocked_in_wait& operator=(const blocked_in_wait&) = delete;
@@ -363,6 +365,22 @@ ASYNCSTEPS_FUNCTION void pool_core::stand_in_for_poller() noexcept {
     count->fetch_add(1, std::memory_order_relaxed);  // relaxed: as in blocked_in_wait
   }
   static_cast<void>(home.call_stand_in(*p, true));
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::make_way_for_polled() noexcept {
+  stand_in_for_poller();
+  participant* const p = this_home;
+  if (p == nullptr || !p->is_polling || p->polls_in_section || p->as_worker == nullptr) return;
+  pool_core& home = p->pool;
+  if (home.idle() == 0 && (home.has_loops() || home.timers_.next() != pool_timers::never)) {
+    p->polls_in_section = home.enter_section(*p);
+  }
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::stop_polling(participant& p) noexcept {
+  p.is_polling = false;
+  if (std::exchange(p.polls_in_section, false)) leave_section(p);
+  if (atomic<std::uint32_t>* const count = blocked_count(p)) count->fetch_sub(1, std::memory_order_relaxed);
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {

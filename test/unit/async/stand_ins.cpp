@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "steps/spawn.hpp"
 #include "support/scale.hpp"
 #if defined(__linux__)
 #include <filesystem>
@@ -361,6 +363,54 @@ TEST_CASE("the destructor while there are stand-ins runs every task, and joins t
   }
 }
 
+namespace {
+
+/// Calls a function at the end of the thread.
+struct at_thread_end {
+  ~at_thread_end() {
+    if (call) call();
+  }
+  std::function<void()> call;
+};
+thread_local at_thread_end at_end;
+
+}  // namespace
+
+TEST_CASE("a stand-in whose thread_local object waits for a task ends, although another one waits to join it") {
+  std::atomic<int> ended{0};
+  threadpool_options options;
+  options.threads = 1;
+  options.on_thread_stop = [&ended](std::size_t) { ++ended; };
+  threadpool pool(std::move(options));
+  std::promise<void> go_on;
+  auto waits = pool.post([&] {
+    auto future = go_on.get_future();
+    pool.wait(future);  // the worker's stand-ins run what follows
+  });
+  std::promise<void> others_end;
+  std::promise<void> is_ending;
+  std::promise<int> at_last;
+  pool.post([&] {
+        at_end.call = [&] {
+          is_ending.set_value();
+          others_end.get_future().wait();
+          at_last.set_value(pool.post([] { return 7; }).get());
+        };
+      })
+      .get();
+  is_ending.get_future().wait();
+  pool.post([] {}).get();  // by another stand-in, which joins the first one
+  REQUIRE(soon([&ended] { return ended == 2; }));
+  std::this_thread::sleep_for(10ms);  // until it joins
+  others_end.set_value();
+  auto result = at_last.get_future();
+  const bool is_ready = soon([&result] { return result.wait_for(0s) == std::future_status::ready; });
+  go_on.set_value();  // the worker would make the call, too
+  CHECK(is_ready);
+  CHECK(result.get() == 7);
+  waits.get();
+}
+
 TEST_CASE("a pool paused while its workers wait continues when it has threads again, or stops") {
   for (const bool goes_on : {true, false}) {
     threadpool pool(2);
@@ -443,6 +493,27 @@ TEST_CASE("the stand-ins end when the workers are back") {
     go_on.set_value();
     tasks.end().get();
     CHECK(soon([usual] { return threads_of_process() == usual; }));
+  }
+}
+
+TEST_CASE("a worker that polls for a flow has another one in its place until the task ends, or waits") {
+  const std::size_t at_first = lasting_threads_of_process();
+  threadpool pool(1);
+  for (const bool waits : {false, true}) {
+    CAPTURE(waits);
+    pool.post([&pool, waits] {
+          for (int i = 0; i < 20; ++i) {
+            auto flow = steps::post(pool, [](steps::IAsyncSteps& asi) { asi.relinquish(); });
+            while (flow.wait_for(0s) != std::future_status::ready) {
+            }
+          }
+          if (waits) pool.post([] {}).get();
+          const std::size_t usual = threads_of_process();
+          for (int i = 0; i < 20; ++i) steps::post(pool, [](steps::IAsyncSteps& asi) { asi.relinquish(); }).get();
+          CHECK(threads_of_process() <= usual);
+        })
+        .get();
+    CHECK(soon([at_first] { return threads_of_process() == at_first + 1; }));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "async/async.hpp"
+#include "steps/spawn.hpp"
 #include "support/occupied.hpp"
 #include "support/scale.hpp"
 
@@ -122,6 +123,29 @@ TEST_CASE("a task that polls a future, and then waits for it, has a stand-in als
     is_queued.set_value();
     CHECK(waits.get() == 42);
   }));
+}
+
+TEST_CASE("a task that polls for a flow of its own pool does not keep the pool's only thread from it") {
+  for (const std::chrono::microseconds limit : {0us, 20us, 1000us}) {
+    CAPTURE(limit.count());
+    threadpool pool(1);
+    CHECK(ends_with_this_pool(pool, [&] {
+      pool.post([&] {
+            auto flow = steps::post(pool, [](steps::IAsyncSteps& asi) {
+              asi.relinquish();
+              asi.add(
+                  [](steps::IAsyncSteps& timer) {
+                    timer.setTimeout(1ms);
+                    timer.waitExternal();
+                  },
+                  [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+            });
+            while (flow.wait_for(limit) != std::future_status::ready) {
+            }
+          })
+          .get();
+    }));
+  }
 }
 
 TEST_CASE("nested waits of tasks posted with execute: each wait ends, and runs what its task has made") {
