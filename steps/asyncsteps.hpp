@@ -34,9 +34,9 @@ namespace steps::inline v0_1 {
 ///             loops, whatever happens there at the same time: while it waits, its own loop goes on to end flows that
 ///             others destroy. Only flows whose callbacks destroy each other wait for ever, as threads that join each
 ///             other do.
-/// Memory      a recycled block of 448 bytes, which holds three or four steps; further ones in chunks of 512 bytes,
+/// Memory      a recycled block of 440 bytes, which holds three or four steps; further ones in chunks of 504 bytes,
 ///             what an executing flow adds first in one of 192. A chunk that has become empty stays for the next steps,
-///             until the flow waits or ends. On a pool the block has 576 bytes, and a loop of its own takes 384 more,
+///             until the flow waits or ends. On a pool the block has 568 bytes, and a loop of its own takes 384 more,
 ///             from its start to its end. In the steady state a flow allocates nothing.
 class AsyncSteps final : public IAsyncSteps {
  public:

@@ -68,7 +68,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
     });
     drop_body();
     if (!is_made) {
-      if (f != nullptr) f->ops->release(*f);
+      if (f != nullptr) f->ops().release(*f);
       return nullptr;
     }
     this->add_reference();

@@ -12,12 +12,12 @@
 
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
 ///
-/// Blocks come in classes of whole cache lines up to block_limit. Larger or more strictly aligned requests go to
-/// large_blocks or to operator new. Small blocks are aligned to cache lines and lie in slabs; larger ones are not and
-/// do not, because they would need a quarter more memory. Each thread keeps up to two magazines (arrays of free blocks)
-/// a class. Threads exchange full and empty magazines with one process-wide depot, so that memory freed by a consumer
-/// returns to its producer 32 blocks at a time. A free block is not written to, which saves the freeing thread a cache
-/// miss.
+/// Blocks come in classes of whole cache lines up to block_limit, see block_header. Larger or more strictly aligned
+/// requests go to large_blocks or to operator new. Small blocks are aligned to cache lines and lie in slabs; larger
+/// ones are not and do not, because they would need a quarter more memory. Each thread keeps up to two magazines
+/// (arrays of free blocks) a class. Threads exchange full and empty magazines with one process-wide depot, so that
+/// memory freed by a consumer returns to its producer 32 blocks at a time. A free block is not written to, which saves
+/// the freeing thread a cache miss.
 ///
 /// Threads     any thread may free what another allocated.
 /// Progress    thread-local except once in 32 calls, which takes the depot's mutex.
@@ -27,8 +27,10 @@
 namespace async::inline v0_1::detail {
 
 inline constexpr std::size_t block_classes = 18;  // room for 1 KiB of captures behind the members of a task
-inline constexpr std::size_t block_limit = block_classes * cache_line;
 inline constexpr std::size_t aligned_limit = 4 * cache_line;
+/// A larger block leaves room for malloc's header, so that with glibc both together are whole cache lines.
+inline constexpr std::size_t block_header = 8;
+inline constexpr std::size_t block_limit = block_classes * cache_line - block_header;
 inline constexpr std::size_t magazine_size = 32;
 
 namespace blocks {
@@ -88,7 +90,14 @@ inline void mark_free(void*, std::size_t) noexcept {}
 inline void mark_used(void*, std::size_t) noexcept {}
 #endif
 
-constexpr std::size_t bytes_of(std::size_t index) noexcept { return (index + 1) * cache_line; }
+constexpr std::size_t bytes_of(std::size_t index) noexcept {
+  const std::size_t lines = (index + 1) * cache_line;
+  return lines <= aligned_limit ? lines : lines - block_header;
+}
+constexpr std::size_t class_of(std::size_t bytes) noexcept {
+  if (bytes > aligned_limit) return (bytes + block_header - 1) / cache_line;
+  return bytes == 0 ? 0 : (bytes - 1) / cache_line;
+}
 
 constexpr std::size_t alignment_of(std::size_t index) noexcept {
   return bytes_of(index) <= aligned_limit ? cache_line : __STDCPP_DEFAULT_NEW_ALIGNMENT__;
@@ -172,13 +181,17 @@ void* allocate_slow(std::size_t index);
 /// block goes back to its slab or to the system.
 void free_slow(void* block, std::size_t index) noexcept;
 
-constexpr std::size_t class_of(std::size_t bytes) noexcept { return bytes == 0 ? 0 : (bytes - 1) / cache_line; }
 constexpr bool is_cached(std::size_t bytes, std::size_t alignment) noexcept {
   constexpr std::size_t usual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
   return bytes <= block_limit && (alignment <= usual || (alignment <= cache_line && bytes <= aligned_limit));
 }
 
 }  // namespace blocks
+
+/// The size of the block for `bytes` bytes.
+constexpr std::size_t block_bytes(std::size_t bytes) noexcept {
+  return bytes <= block_limit ? blocks::bytes_of(blocks::class_of(bytes)) : bytes;
+}
 
 /// Memory for `bytes` bytes, aligned as asked. Throws std::bad_alloc. Inlined, since callers know the size.
 [[gnu::always_inline]] inline void* allocate_block(std::size_t bytes,

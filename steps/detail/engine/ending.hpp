@@ -142,7 +142,7 @@ inline step* abandon_level(flow& f, step& s) noexcept {
   if (f.is_cancelled()) [[unlikely]] {
     end_execution(f);
   } else {
-    f.ops->end(f);
+    f.ops().end(f);
   }
   return nullptr;
 }
@@ -228,7 +228,7 @@ step* unwind_error(flow& f, step* s);
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void hand_back_or_release(flow& f) noexcept {
   promise_base* const promise = std::exchange(f.promise, nullptr);
-  f.is_detached() ? f.ops->release(f) : f.active.clear();
+  f.is_detached() ? f.ops().release(f) : f.active.clear();
   if (promise != nullptr) promise->cancelled();
 }
 
@@ -283,7 +283,7 @@ ASYNCSTEPS_FUNCTION void end_execution(flow& f) noexcept {
   }
   f.cur = s;
   f.mark_error();
-  f.ops->end(f);
+  f.ops().end(f);
   return nullptr;
 }
 #endif

@@ -74,7 +74,7 @@ bool take_limited(flow& f, std::uint32_t limits::* what, std::size_t size, std::
 inline std::vector<std::string_view> stack_of(const flow& f) {
   std::vector<std::string_view> names;
   for (const step* s = f.cur; s != nullptr; s = s->parent_) {
-    if (s->ops_ != nullptr) names.push_back(s->ops_->name);
+    if (s != &s->flow_->root) names.push_back(s->ops_->name);
   }
   return names;
 }

@@ -89,7 +89,7 @@ inline step* first_of_turn(flow& f, verdict why) {
   if (why == verdict::start) [[likely]] {
     if (f.first != nullptr) [[likely]]
       return f.first;
-    f.ops->end(f);
+    f.ops().end(f);
     return nullptr;
   }
   if (why == verdict::success) return end_step(f, *f.cur);

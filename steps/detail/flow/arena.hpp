@@ -17,7 +17,7 @@
 namespace steps::inline v0_1::detail {
 
 inline constexpr std::size_t granule = 8;
-inline constexpr std::size_t chunk_size = 512;  // at least
+inline constexpr std::size_t chunk_size = 504;  // at least
 /// The size of the first chunks of a flow that executes: it may wait, with little more in them.
 inline constexpr std::size_t small_chunk_size = 192;
 inline constexpr int small_chunks = 3;
@@ -32,11 +32,11 @@ inline std::byte* arena_of(flow& f) noexcept { return reinterpret_cast<std::byte
 
 inline flow::flow(const flow_ops* o, async::detail::loop_core* c, std::size_t arena_size, runnable::function resume,
                   message::function begin) noexcept
-    : flow_state(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c), ops(o) {
+    : flow_state(resume), message(begin), top(arena_of(*this)), end(top + arena_size - jump_size), core(c) {
   root.size_ = 0;
   root.flags_ = 0;
   root.extra_ = 0;
-  root.ops_ = nullptr;
+  root.ops_ = o;
   root.flow_ = this;
   root.parent_ = nullptr;
   root.sub_end_ = top;
@@ -236,7 +236,7 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
   if (!may_allocate(f)) throw Error(errors::InternalError, arena_exceeded(f));
   drop_spare_chunk(f);
   const std::size_t least = f.executes() && has_few_chunks(f) ? small_chunk_size : chunk_size;
-  const std::size_t bytes = async::detail::max_of(round_up(needed, async::detail::cache_line), least);
+  const std::size_t bytes = async::detail::block_bytes(async::detail::max_of(needed, least));
   f.chunks = ::new (async::detail::allocate_block(bytes)) chunk{f.chunks, f.end, bytes};
 }
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void* grow(flow& f, std::size_t size) {

@@ -116,14 +116,19 @@ struct chunk {
   std::size_t size;
 };
 
-/// How a flow's memory is released and what happens at its end; one static table for each kind of flow.
-struct flow_ops {
+/// How a flow's memory is released and what happens at its end; one static table for each kind of flow. It is the table
+/// of the flow's root, too, which has no functions of a step.
+struct flow_ops : step_ops {
+  constexpr flow_ops(void (*at_end)(flow&), void (*to_release)(flow&) noexcept,
+                     void (*at_message)(flow&) = nullptr) noexcept
+      : step_ops{nullptr, nullptr, nullptr, {}}, end(at_end), release(to_release), on_message(at_message) {}
+
   /// All steps have ended, by the pending error if the verdict is error. Calls end_execution() or releases the flow.
   void (*end)(flow& f);
   /// The flow has ended and has no owner: destroys it and frees its memory.
   void (*release)(flow& f) noexcept;
   /// Branches on other loops only: a message to the branch has arrived; see end_message.
-  void (*on_message)(flow& f) = nullptr;
+  void (*on_message)(flow& f);
 };
 
 /// The layout of a branch of a flow with fixed memory: flow, arena, results, state, texts.
@@ -223,24 +228,24 @@ struct flow : flow_state, async::detail::message {
   /// For any thread.
   bool is_known_to_execute() const noexcept { return active.test(); }
 
+  const flow_ops& ops() const noexcept { return static_cast<const flow_ops&>(*root.ops_); }
+
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
   void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
 
-  // Members that begin as zero lie together.
+  executing_flag active;
+  async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
+
+  // Members that begin as zero lie in pairs on multiples of 16 bytes, as the flow does: one store fills a pair, and no
+  // pair lies across two cache lines.
   step* run_by = nullptr;  // the step whose function or error handler is running
   step* first = nullptr;   // the first sub-step that it has added
   step* cur = nullptr;     // the innermost active step
   scope* scopes = nullptr;
   std::byte* top;
-  std::byte* end;                  // of the chunk, less a jump
-  async::detail::loop_core* core;  // set before execute(), on a pool before start_state's bind()
-  const flow_ops* ops;
+  std::byte* end;  // of the chunk, less a jump
   chunk* chunks = nullptr;
-  union {
-    alignas(slot_align) std::byte slot[slot_size];
-    pending_error pending;  // while the verdict is error, and while an error is unwinding
-  };
   const pack_tag* tag = nullptr;  // of the results in slot; null: none
   State* state = nullptr;
   limits* limit = nullptr;                   // null: none
@@ -249,9 +254,12 @@ struct flow : flow_state, async::detail::message {
   control_block_slot<flow_control_block> control_block;
   flow** list_prev = nullptr;  // null: in no list
   flow* list_next = nullptr;
-  executing_flag active;
-  async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it
-  step root;                                      // its parent: of a branch, the parallel() step; else null
+  async::detail::loop_core* core;  // set before execute(), on a pool before start_state's bind()
+  union {
+    alignas(slot_align) std::byte slot[slot_size];
+    pending_error pending;  // while the verdict is error, and while an error is unwinding
+  };
+  step root;  // its table: a flow_ops; its parent: of a branch, the parallel() step; else null
 };
 
 /// False in a flow with fixed memory.

@@ -46,7 +46,7 @@ struct branch_list {
   static void discard(flow& b) noexcept {
     destroy_built_steps(b);
     unlist(b);
-    b.ops->release(b);
+    b.ops().release(b);
   }
 };
 

@@ -221,7 +221,7 @@ struct race_step final : group_step<Face> {
 
   static void run(step& s) {
     for (flow* b = static_cast<race_step&>(s).branches.first; b != nullptr; b = b->list_next) {
-      b->ops = &group_step<Face>::race_ops;
+      b->root.ops_ = &group_step<Face>::race_ops;
     }
     group_step<Face>::run(s);
   }

@@ -19,7 +19,7 @@
 namespace steps::inline v0_1::detail {
 
 /// Size of the block of a branch without fixed memory: the flow and its arena.
-inline constexpr std::size_t branch_block = 448;
+inline constexpr std::size_t branch_block = 440;
 
 /// The end of a branch as an object, and of its memory.
 inline void free_branch(flow& b) noexcept {

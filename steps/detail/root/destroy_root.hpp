@@ -17,7 +17,7 @@ namespace steps::inline v0_1::detail {
 
 /// For a cancelled flow that waits for its branches: ends the branches whose loops no thread is in. In the flow's loop.
 inline void help_branches(flow& f) noexcept {
-  if (f.is_cancel_held() && f.cur->ops_ != nullptr && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
+  if (f.is_cancel_held() && f.cur->ops_->help != nullptr) f.cur->ops_->help(*f.cur);
 }
 
 /// Request of a destroyer to the loop of another thread: cancel the flow and say when it has ended. While the flow

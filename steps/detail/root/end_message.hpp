@@ -25,7 +25,7 @@ class end_message : public async::detail::message {
   /// The message that a branch itself is: the branch begins or, when it has begun, ends.
   ASYNCSTEPS_SHARED static void branch_told(async::detail::message& m, async::detail::delivery) {
     flow& b = branch(m);
-    b.ops->on_message(b);
+    b.ops().on_message(b);
   }
 
  protected:

@@ -21,7 +21,7 @@ namespace steps::inline v0_1::detail {
 
 /// The block of a flow on a pool. With a future, an object, a timer and a completion, a flow that waits in its second
 /// level fits in, and so does its control block.
-inline constexpr std::size_t pool_flow_block = 576;
+inline constexpr std::size_t pool_flow_block = 568;
 
 /// The place of a control block within the block of a flow on a pool: at its end.
 inline void* control_block_within(flow& f) noexcept {

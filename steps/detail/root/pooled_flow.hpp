@@ -13,7 +13,7 @@
 namespace steps::inline v0_1::detail {
 
 struct pooled_flow {
-  static constexpr std::size_t block_size = 448;
+  static constexpr std::size_t block_size = 440;
 
   /// Throws std::bad_alloc, as the next two.
   static flow* make(async::detail::loop_core* core) { return make_in<block_size>(ops<block_size>, core); }
@@ -68,7 +68,7 @@ struct pooled_flow {
     return;
   }
   if (!f.has_remains()) destroy_built_steps(f);
-  f.ops->release(f);
+  f.ops().release(f);
 }
 #endif
 

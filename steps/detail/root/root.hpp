@@ -187,7 +187,7 @@ void cancel(flow& f);
   set_error(f, errors::InternalError, "out of memory");
   destroy_built_steps(f);
   f.fail_start();
-  f.ops->end(f);
+  f.ops().end(f);
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void execute_rare(flow& f) {
