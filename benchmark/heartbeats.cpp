@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A long run: many flows of a pool, each with a timer that comes due again and again, like the heartbeats of
-// connections. Prints the workers' shares and the lateness of the timers, both without the first two seconds, in which
-// the flows start, and the resident memory early in the run and at its end.
+// connections. Beats are at a fixed rate, by every(), or each a period after the last one, by a timeout. Prints the
+// workers' shares and the lateness of the timers, both without the first two seconds, in which the flows start, the
+// resident memory early in the run and at its end, and the processor time that a hypervisor has taken meanwhile.
+#include <unistd.h>              // for sysconf
 #include <async/threadpool.hpp>  // for threadpool
 #include <steps/steps.hpp>       // for IAsyncSteps, post
 
@@ -14,9 +16,11 @@
 #include <cstdio>     // for printf, fprintf
 #include <cstdlib>    // for strtoul
 #include <cstring>    // for strcmp
+#include <fstream>    // for ifstream
 #include <latch>      // for latch
 #include <memory>     // for unique_ptr, make_unique
 #include <mutex>      // for mutex, lock_guard
+#include <string>     // for string
 #include <thread>     // for sleep_until
 #include <vector>     // for vector
 
@@ -99,6 +103,40 @@ void print(const records& found, std::size_t workers) {
               quantile(*sum, 0.999), bench::nanoseconds(sum->latest).count() * 1e-6);
 }
 
+/// Beats at a fixed rate.
+struct by_rate {
+  template <class Beat>
+  static void add_beats(IAsyncSteps& asi, wall_clock::duration first, const std::atomic<bool>& stop, Beat beat) {
+    asi.every({.period = period, .first = first}, [&stop, beat](IAsyncSteps& round, const steps::Tick& tick) {
+      if (stop.load(std::memory_order_relaxed)) return round.breakLoopNoThrow();
+      beat(tick.late);
+    });
+  }
+};
+
+/// Beats a period after the last one each.
+struct by_pause {
+  template <class Beat>
+  static void add_beats(IAsyncSteps& asi, wall_clock::duration first, const std::atomic<bool>& stop, Beat beat) {
+    wait(asi, first, [](wall_clock::duration) {});
+    asi.loop([&stop, beat](IAsyncSteps& turn) {
+      if (stop.load(std::memory_order_relaxed)) return turn.breakLoopNoThrow();
+      wait(turn, period, beat);
+    });
+  }
+};
+
+/// Seconds of all processors that the hypervisor has given to other machines; 0 where the system does not tell.
+double stolen_seconds() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double ticks = 0;
+  file >> name;
+  for (int i = 0; i < 8; ++i) file >> ticks;  // the eighth figure
+  return file ? ticks / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
+}
+
+template <class Kind>
 int run(std::size_t flows, std::size_t workers, std::size_t seconds) {
   records found;
   std::atomic<bool> counts{false}, stop{false};
@@ -115,23 +153,21 @@ int run(std::size_t flows, std::size_t workers, std::size_t seconds) {
   for (std::size_t i = 0; i < flows; ++i) {
     const wall_clock::duration first = i * wall_clock::duration(period) / flows;  // spreads the beats over the period
     static_cast<void>(steps::post(pool, [&, first](IAsyncSteps& asi) {
-      wait(asi, first, [](wall_clock::duration) {});
-      asi.loop([&](IAsyncSteps& turn) {
-        if (stop.load(std::memory_order_relaxed)) return turn.breakLoopNoThrow();
-        wait(turn, period, [&](wall_clock::duration late) {
-          if (counts.load(std::memory_order_relaxed)) found.of_this_thread().beat(late);
-        });
+      Kind::add_beats(asi, first, stop, [&found, &counts](wall_clock::duration late) {
+        if (counts.load(std::memory_order_relaxed)) found.of_this_thread().beat(late);
       });
       asi.add([&](IAsyncSteps&) { ended.count_down(); });
     }));
   }
   std::this_thread::sleep_until(begin + (std::min)(std::chrono::seconds(2), std::chrono::seconds(seconds) / 2));
   counts.store(true, std::memory_order_relaxed);
+  const double stolen_before = stolen_seconds();
   const std::size_t early = (seconds + 5) / 6;
   std::this_thread::sleep_until(begin + std::chrono::seconds(early));
   print_memory("early", early);
   std::this_thread::sleep_until(begin + std::chrono::seconds(seconds));
   print_memory("at the end", seconds);
+  std::printf("taken by the hypervisor: %.2f s\n", stolen_seconds() - stolen_before);
   stop.store(true, std::memory_order_relaxed);
   ended.wait();
   print(found, workers);
@@ -142,15 +178,17 @@ int run(std::size_t flows, std::size_t workers, std::size_t seconds) {
 
 int main(int argc, char** argv) {
   std::size_t numbers[] = {50'000, 2, 60};
-  for (int i = 1; i < argc; ++i) {
+  const bool pauses = argc == 5 && std::strcmp(argv[4], "pause") == 0;
+  for (int i = 1; i < argc - (pauses ? 1 : 0); ++i) {
     char* end = nullptr;
     const unsigned long value = i <= 3 ? std::strtoul(argv[i], &end, 10) : 0;
     if (value == 0 || *end != '\0') {
       const bool is_help = std::strcmp(argv[i], "--help") == 0;
-      std::fprintf(is_help ? stdout : stderr, "usage: %s [FLOWS [WORKERS [SECONDS]]], default 50000 2 60\n", argv[0]);
+      std::fprintf(is_help ? stdout : stderr, "usage: %s [FLOWS [WORKERS [SECONDS [pause]]]], default 50000 2 60\n",
+                   argv[0]);
       return is_help ? 0 : 2;
     }
     numbers[i - 1] = value;
   }
-  return run(numbers[0], numbers[1], numbers[2]);
+  return pauses ? run<by_pause>(numbers[0], numbers[1], numbers[2]) : run<by_rate>(numbers[0], numbers[1], numbers[2]);
 }
