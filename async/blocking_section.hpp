@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/pool/participant.hpp"     // for participant
-#include "async/detail/pool/seat.hpp"            // for this_home
-#include "async/detail/wait/pool_functions.hpp"  // for enter_section
+#include "async/detail/base/own_section.hpp"  // for own_section
 
 namespace async::inline v0_1 {
 
@@ -32,18 +30,12 @@ namespace async::inline v0_1 {
 class blocking_section {
  public:
   [[nodiscard("the section ends with this object: give it a name")]]  //
-  blocking_section() noexcept
-      : home_(detail::this_home) {
-    if (home_ != nullptr && !home_->pool.enter_section(*home_)) home_ = nullptr;
-  }
-  ~blocking_section() {
-    if (home_ != nullptr) home_->pool.leave_section(*home_);
-  }
+  blocking_section() noexcept {}
   blocking_section(const blocking_section&) = delete;
   blocking_section& operator=(const blocking_section&) = delete;
 
  private:
-  detail::participant* home_;  // null: there is nothing to leave
+  const detail::own_section section_;
 };
 
 }  // namespace async::inline v0_1

@@ -54,9 +54,9 @@ class event_call {
 ///             inside set(), after its last access to the event.
 /// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
 /// Waiting     wait(), wait_for() and wait_until() spin for a few microseconds, then sleep. In a task of a pool whose
-///             workers are all busy, a stand-in thread runs queued tasks meanwhile, and the worker turns loops: hold no
-///             lock that these need. Do not call them in a callback of an event loop, such as a step of a flow: the
-///             loop stands still meanwhile.
+///             workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker turns loops:
+///             hold no lock that these need. After a shorter wait that finds nothing, other threads do both. Do not
+///             call them in a callback of an event loop, such as a step of a flow: the loop stands still meanwhile.
 /// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A thread whose
 ///             wait() or wait_for() has returned true may destroy the event, also in a coroutine that resumes inside
 ///             set(): calls of set() that it can have seen touch the event no more. What is_set(), a flow or a

@@ -8,8 +8,9 @@
 #include <thread>     // for thread
 #include <utility>    // for move, forward
 
-#include "async/detail/base/forks.hpp"  // for fork_member, forks, end_forked_child
-#include "async/event_loop.hpp"         // for event_loop
+#include "async/detail/base/forks.hpp"        // for fork_member, forks, end_forked_child
+#include "async/detail/base/own_section.hpp"  // for own_section
+#include "async/event_loop.hpp"               // for event_loop
 
 namespace steps::inline v0_1 {
 
@@ -66,6 +67,7 @@ class AsyncTool : async::detail::fork_member {
       std::terminate();
     }
     async::detail::forks.value.leave(*this);
+    const async::detail::own_section here;  // in a task of a pool
     loop_.stop();
     thread_.join();
   }

@@ -8,27 +8,39 @@
 
 namespace async::inline v0_1::detail {
 
-/// A look after the pool, taken by its threads now and then while their tasks sleep: lets the pool's other tasks and
-/// loops go on, since one of them may be what the task waits for. True: it has turned a loop. Null on all other
-/// threads.
-using pool_look = bool (*)() noexcept;
+/// What a task tells its pool, whose other tasks and loops have to go on, since one of them may be what the task waits
+/// for.
+enum class look_reason : unsigned char {
+  sleeps,  // it naps. True: it has turned a loop meanwhile
+  polls,   // it has not found what it waits for. False
+  blocks,  // it will not nap. True: another worker has its place, and goes_on has to follow
+  goes_on  // it blocks no more. False
+};
+/// A look after the pool by one of its threads. Null on all other threads.
+using pool_look = bool (*)(look_reason why) noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 
 /// Calls sleep(deadline), which returns true when it was woken, and false at the deadline (null: no limit). On a thread
-/// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. Returns what sleep() does.
+/// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. A sleep that is too short for
+/// a nap may be one of many, so there is a look behind it. Returns what sleep() does.
 template <class Sleep>
 bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
   if constexpr (!under_model) {
     constexpr std::chrono::microseconds first(250), longest(8000);
     if (look_after_pool != nullptr) {
       bool has_turned = false;
+      bool has_looked = false;
       for (std::chrono::microseconds nap = first;; nap = has_turned ? first : min_of(2 * nap, longest)) {
         const wait_clock::time_point now = wait_clock::now();
         if (deadline != nullptr && *deadline <= (has_turned ? now : now + nap)) break;
         const wait_clock::time_point next = has_turned ? wait_clock::time_point() : now + nap;  // none: no system call
         if (sleep(&next)) return true;
-        has_turned = look_after_pool();
+        has_turned = look_after_pool(look_reason::sleeps);
+        has_looked = true;
       }
+      const bool is_woken = sleep(deadline);
+      if (!is_woken && !has_looked) static_cast<void>(look_after_pool(look_reason::polls));
+      return is_woken;
     }
   }
   return sleep(deadline);

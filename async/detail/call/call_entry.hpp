@@ -87,9 +87,9 @@ class call_entry : public posted_job {
   /// In a task of any pool.
   static bool is_in_task() noexcept { return this_pool != nullptr; }
 
-  /// A task of the pool polls: makes sure that another thread can make the call meanwhile.
-  void poll_inside() noexcept {
-    if (stage_.is_queued() && current_loop == nullptr) pool_core::make_way_for_polled();
+  /// A task of any pool polls, or sleeps up to a limit without naps: makes sure that its pool can go on meanwhile.
+  void poll_inside() const noexcept {
+    if (!stage_.is_done() && current_loop == nullptr) pool_core::make_way_for_polled(pool_core::way::for_all);
   }
 
   /// Drops a reference. The last one frees the block.

@@ -82,7 +82,7 @@ class call_state_base : public library_state {
   void _M_complete_async() override { help(); }
   /// Always false. libstdc++ calls it in timed waits, before they sleep.
   bool _M_is_deferred_future() const override {
-    if (entry->is_inside()) entry->poll_inside();
+    if (call_entry::is_in_task()) entry->poll_inside();
     return false;
   }
 };

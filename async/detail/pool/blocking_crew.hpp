@@ -16,6 +16,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for later
 #include "async/detail/base/forks.hpp"           // for fork_member, end_forked_child
+#include "async/detail/base/own_section.hpp"     // for own_section
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
 #include "async/detail/pool/dropping.hpp"        // for dropping
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
@@ -182,8 +183,14 @@ ASYNCSTEPS_FUNCTION void blocking_crew::put(task call) {
 ASYNCSTEPS_FUNCTION void blocking_crew::wait_idle() {
   refuse_inside("async::blocking_pool: wait_idle() inside a call of the pool");
   if (is_left_behind()) return;
+  const auto is_done = [this] { return unfinished_ == 0; };
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_done()) return;
+  }
+  const own_section here;  // in a task of a threadpool
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return unfinished_ == 0; });
+  changed_.wait(lock, is_done);
 }
 
 ASYNCSTEPS_FUNCTION void blocking_crew::stop() {
@@ -404,6 +411,7 @@ ASYNCSTEPS_FUNCTION bool blocking_crew::replace() noexcept {
 
 ASYNCSTEPS_FUNCTION void blocking_crew::end_all(bool late_calls_run) noexcept {
   if (is_left_behind()) return;
+  const own_section here;  // in a task of a threadpool
   std::unique_lock lock(mutex_);
   late_calls_run_ = late_calls_run_ || late_calls_run;
   is_refusing_ = true;

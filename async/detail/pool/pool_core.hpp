@@ -11,6 +11,7 @@
 
 #include "async/detail/base/forks.hpp"            // for end_forked_child
 #include "async/detail/base/min_max.hpp"          // for max_of, min_of
+#include "async/detail/base/naps.hpp"             // for look_reason
 #include "async/detail/pool/backlog.hpp"          // for backlog
 #include "async/detail/pool/flow_watch.hpp"       // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"   // for idle_condition
@@ -291,17 +292,19 @@ class pool_core {
 
   /// By a task that polls for the result of another task: if no thread of the pool that has started this one is free,
   /// lets a stand-in run its tasks and, if loops wait, another worker take this one's place until the task ends or
-  /// waits. It does not turn a loop itself: a poll is not expected to run steps of others.
-  static void make_way_for_polled() noexcept;
+  /// waits. It does not turn a loop itself: a poll is not expected to run steps of others. for_all: loops may
+  /// begin to wait while the task sleeps.
+  enum class way : bool { for_what_waits, for_all };
+  static void make_way_for_polled(way how = way::for_what_waits) noexcept;
   /// The part of it that is for tasks.
   static void stand_in_for_poller() noexcept;
   /// By a task that sleeps in a call of this library, or waits in another pool: lets a worker of this pool turn a loop
   /// that no other thread turns, as in wait_until(). False: there is none, or the calling thread is no worker of this
   /// pool.
   bool turn_at_home() noexcept;
-  /// By a task that sleeps: both, for the pool that has started the thread; see sleep_in_naps(). In a turn of a loop
-  /// neither.
-  static bool look_after_own() noexcept;
+  /// What look_after_pool is on threads of pools, for the pool that has started the thread. In a turn of a loop sleeps
+  /// and polls do nothing.
+  static bool look_after_own(look_reason why) noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.
   guest& take_seat();

@@ -9,6 +9,7 @@
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/forks.hpp"            // for forked::note
 #include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/processors.hpp"       // for usable_concurrency
 #include "async/detail/pool/credit_turn.hpp"      // for no_credit
 #include "async/detail/pool/dropping.hpp"         // for dropping
@@ -110,7 +111,10 @@ ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {
 ASYNCSTEPS_FUNCTION void pool_core::wait_idle() {
   not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
   if (is_left_behind()) return;
-  idle_.wait([this] { return !quiescence_.has_starting() && is_idle(); });
+  const auto is_done = [this] { return !quiescence_.has_starting() && is_idle(); };
+  if (is_done()) return;
+  const own_section here;  // in a task of another pool
+  idle_.wait(is_done);
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::drop_instead(taken& t) noexcept {
@@ -180,6 +184,7 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
 ASYNCSTEPS_FUNCTION void pool_core::stop() {
   not_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return;
+  const own_section blocks;  // in a task of another pool
   const std::lock_guard once(stop_mutex_);
   shutdown_.begin();
   crew_.close(

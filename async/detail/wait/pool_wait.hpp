@@ -367,14 +367,16 @@ ASYNCSTEPS_FUNCTION void pool_core::stand_in_for_poller() noexcept {
   static_cast<void>(home.call_stand_in(*p, true));
 }
 
-ASYNCSTEPS_FUNCTION void pool_core::make_way_for_polled() noexcept {
+ASYNCSTEPS_FUNCTION void pool_core::make_way_for_polled(way how) noexcept {
   stand_in_for_poller();
   participant* const p = this_home;
   if (p == nullptr || !p->is_polling || p->polls_in_section || p->as_worker == nullptr) return;
   pool_core& home = p->pool;
-  if (home.idle() == 0 && (home.has_loops() || home.timers_.next() != pool_timers::never)) {
-    p->polls_in_section = home.enter_section(*p);
+  if (how == way::for_what_waits) {
+    const bool loops_wait = home.has_loops() || home.timers_.next() != pool_timers::never;
+    if (!loops_wait || home.idle() != 0) return;
   }
+  p->polls_in_section = home.enter_section(*p);
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::stop_polling(participant& p) noexcept {
@@ -400,10 +402,20 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
   return h != nullptr;
 }
 
-ASYNCSTEPS_FUNCTION bool pool_core::look_after_own() noexcept {
-  if (this_home == nullptr || current_loop != nullptr) return false;
-  stand_in_for_poller();
-  return this_home->pool.turn_at_home();
+ASYNCSTEPS_FUNCTION bool pool_core::look_after_own(look_reason why) noexcept {
+  participant* const p = this_home;
+  if (p == nullptr) return false;
+  if (why == look_reason::blocks) return p->pool.enter_section(*p);
+  if (why == look_reason::goes_on) {
+    p->pool.leave_section(*p);
+  } else if (current_loop == nullptr) {
+    if (why == look_reason::sleeps) {
+      stand_in_for_poller();
+      return p->pool.turn_at_home();
+    }
+    make_way_for_polled();
+  }
+  return false;
 }
 
 // --- blocking_section -----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "async/async.hpp"
@@ -21,6 +22,7 @@
 #include "support/futex_calls.hpp"
 #endif
 
+using async::detail::look_reason;
 using async::detail::sleep_in_naps;
 using async::detail::wait_clock;
 using steps::IAsyncSteps;
@@ -38,8 +40,12 @@ class looking {
 };
 
 constinit thread_local int turns_left = 0;
-bool turn() noexcept { return turns_left-- > 0; }
-bool find_nothing() noexcept { return false; }
+constinit thread_local int polls = 0;
+bool turn(look_reason) noexcept { return turns_left-- > 0; }
+bool find_nothing(look_reason why) noexcept {
+  if (why == look_reason::polls) ++polls;
+  return false;
+}
 
 /// A sleep that ends at once, `count` times by its limit, then by a wake-up. Notes the limits.
 class short_sleep {
@@ -99,6 +105,25 @@ TEST_CASE("naps: the limit ends the sleep, also while every look turns a loop") 
   }));
   CHECK(is_over);
   CHECK(wait_clock::now() >= limit);
+}
+
+TEST_CASE("naps: a look follows a sleep that was too short for one, and found nothing") {
+  const looking here(&find_nothing);
+  const auto asleep = [](bool is_woken) {
+    const wait_clock::time_point limit = wait_clock::now() + 100us;
+    polls = 0;
+    CHECK(sleep_in_naps(&limit, [is_woken](const wait_clock::time_point*) { return is_woken; }) == is_woken);
+    return polls;
+  };
+  CHECK(asleep(false) == 1);
+  CHECK(asleep(true) == 0);
+  const wait_clock::time_point limit = wait_clock::now() + 2ms;
+  polls = 0;
+  CHECK_FALSE(sleep_in_naps(&limit, [](const wait_clock::time_point* until) {
+    std::this_thread::sleep_until(*until);
+    return false;
+  }));
+  CHECK(polls == 0);
 }
 
 #if ASYNCSTEPS_ON_LINUX && !defined(__ANDROID__)

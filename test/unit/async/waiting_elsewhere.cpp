@@ -15,24 +15,12 @@
 
 #include "async/async.hpp"
 #include "steps/spawn.hpp"
-#include "support/held_workers.hpp"
+#include "support/ends_with_this_pool.hpp"
 #include "support/scale.hpp"
 
 using async::task_group;
 using async::threadpool;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// Whether the call ends while the pool keeps its threads. If not, the pool gets more, so that it ends.
-bool ends_with_this(threadpool& pool, async::future<void>& call) {
-  const bool has_ended = testing::is_ready_in_time(call);
-  if (!has_ended) pool.configurepool(4);
-  call.get();
-  return has_ended;
-}
-
-}  // namespace
 
 TEST_CASE("tasks of two pools of one thread wait for each other's tasks, back and forth") {
   threadpool a(1);
@@ -99,7 +87,7 @@ TEST_CASE("a worker that waits for a group of another pool turns the loops of it
     taken.get_future().wait();  // the thread of b has taken it
     group.wait();
   });
-  CHECK(ends_with_this(a, waits));
+  CHECK(testing::ends_with_this_pool(a, [&waits] { waits.get(); }));
 }
 
 TEST_CASE("a worker that blocks or polls in a group of another pool gets a stand-in, and turns its own loops") {
@@ -126,7 +114,7 @@ TEST_CASE("a worker that blocks or polls in a group of another pool gets a stand
     by_task.set_value();
     a.loop(0).post([&by_loop] { by_loop.set(); });
   });
-  CHECK(ends_with_this(a, waits));
+  CHECK(testing::ends_with_this_pool(a, [&waits] { waits.get(); }));
   a.wait_idle();
 }
 

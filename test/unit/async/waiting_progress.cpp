@@ -13,6 +13,7 @@
 
 #include "async/async.hpp"
 #include "steps/spawn.hpp"
+#include "support/ends_with_this_pool.hpp"
 #include "support/occupied.hpp"
 #include "support/scale.hpp"
 
@@ -20,21 +21,8 @@ using async::parallel_for;
 using async::parallel_invoke;
 using async::task_group;
 using async::threadpool;
+using testing::ends_with_this_pool;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// Whether call() returns while the pool keeps its threads. If not, the pool gets more, so that the call returns.
-template <class Call>
-bool ends_with_this_pool(threadpool& pool, Call call) {
-  std::future<void> end = std::async(std::launch::async, call);
-  const bool has_ended = end.wait_for(5s) == std::future_status::ready;
-  if (!has_ended) pool.configurepool(4);
-  end.get();
-  return has_ended;
-}
-
-}  // namespace
 
 TEST_CASE("tasks left by the first function do not hide the second one, whichever thread runs them") {
   threadpool paused(0);
