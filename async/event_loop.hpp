@@ -101,7 +101,8 @@ class event_loop {
   /// it.
   cycle_result iterate() { return core_->turn(); }
 
-  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error like iterate().
+  /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error like iterate(). In a task of a pool
+  /// it holds up the pool's thread: put it into a blocking_section there.
   void run() { core_->run_until((detail::loop_core::time_point::max)()); }
 
   /// The same until `duration` has passed, at least one turn.

@@ -51,8 +51,9 @@ struct threadpool_options {
   /// they may use threadpool::current(), loop(index), posts and configurepool(); wait_idle() and
   /// stop() throw as in a task. The stop hook of a thread returns before the start hook of its successor begins.
   unique_function<void(std::size_t)> on_thread_start{};
-  /// Called on each worker thread after its last task, with its index. A stand-in thread calls both hooks with the
-  /// index of the worker that it replaces.
+  /// Called on each worker thread after its last task, with its index. It may wait for the future of a task of the
+  /// pool, and for nothing else that the pool does: its threads may all have gone. A stand-in thread calls both hooks
+  /// with the index of the worker that it replaces.
   unique_function<void(std::size_t)> on_thread_stop{};
 
   /// Called on the worker with an exception that left a task of execute(), or one of the hooks above. Default: a
