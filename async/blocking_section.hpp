@@ -30,7 +30,7 @@ namespace async::inline v0_1 {
 class blocking_section {
  public:
   [[nodiscard("the section ends with this object: give it a name")]]  //
-  blocking_section() noexcept {}
+  blocking_section() noexcept = default;
   blocking_section(const blocking_section&) = delete;
   blocking_section& operator=(const blocking_section&) = delete;
 
