@@ -89,7 +89,7 @@ class call_entry : public posted_job {
 
   /// A task of any pool polls, or sleeps up to a limit without naps: makes sure that its pool can go on meanwhile.
   void poll_inside() const noexcept {
-    if (!stage_.is_done() && current_loop == nullptr) pool_core::make_way_for_polled(pool_core::way::for_all);
+    if (!stage_.is_done()) pool_core::make_way_for_polled(pool_core::way::for_all);
   }
 
   /// Drops a reference. The last one frees the block.

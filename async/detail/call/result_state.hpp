@@ -280,7 +280,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
 
 ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
   if (is_ready()) return true;
-  if (current_loop == nullptr) pool_core::make_way_for_polled();
+  pool_core::make_way_for_polled();
   return false;
 }
 

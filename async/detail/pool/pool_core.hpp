@@ -290,20 +290,17 @@ class pool_core {
   template <class Fits>
   job_deque::element take_below(participant& p, Fits fits) noexcept;
 
-  /// By a task that polls for the result of another task: if no thread of the pool that has started this one is free,
-  /// lets a stand-in run its tasks and, if loops wait, another worker take this one's place until the task ends or
-  /// waits. It does not turn a loop itself: a poll is not expected to run steps of others. for_all: loops may
-  /// begin to wait while the task sleeps.
+  /// By a task that polls: if no thread of the pool that has started this one is free, lets a stand-in run its tasks
+  /// and, if loops wait (for_all: or not), another worker take this one's place until the task ends or waits. It turns
+  /// no loop itself: a poll is not expected to run steps of others.
   enum class way : bool { for_what_waits, for_all };
   static void make_way_for_polled(way how = way::for_what_waits) noexcept;
   /// The part of it that is for tasks.
   static void stand_in_for_poller() noexcept;
   /// By a task that sleeps in a call of this library, or waits in another pool: lets a worker of this pool turn a loop
-  /// that no other thread turns, as in wait_until(). False: there is none, or the calling thread is no worker of this
-  /// pool.
+  /// as in wait_until(). False: there is none, or the calling thread is no worker of this pool.
   bool turn_at_home() noexcept;
-  /// What look_after_pool is on threads of pools, for the pool that has started the thread. In a turn of a loop sleeps
-  /// and polls do nothing.
+  /// What look_after_pool is on threads of pools. In a turn of a loop it has no other turns inside.
   static bool look_after_own(look_reason why) noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.
@@ -332,7 +329,11 @@ class pool_core {
     return !backlog_.empty() || crew_.any_of(0, [](const worker& w) noexcept { return !w.ready.empty(); }) ||
            priorities_.has_loops();
   }
-  /// The same for a worker with nothing to do, which leaves other workers what they are about to turn.
+  /// Whether loops may wait, and no worker is free for them.
+  bool loops_need_another() const noexcept {
+    return idle() == 0 && (has_loops() || timers_.next() != pool_timers::never);
+  }
+  /// As has_loops(), for a worker with nothing to do, which leaves other workers what they are about to turn.
   bool has_loops_to_take(const worker& w) const noexcept {
     brief_look look;
     return !backlog_.empty() || !w.ready.empty() || priorities_.has_loops() ||

@@ -270,6 +270,8 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
   if (w != nullptr) {
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
     w->made_from = w->own.position() > before ? w->own.position() : min_of(made_from, w->own.position());
+    if (w->is_polling) [[unlikely]]
+      stop_polling(*w);  // a task that naps around the turn begins again
   }
   sleepers_.notify_event();  // a flow's future may be what a task waits for
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
-#include <cstddef>  // for size_t
-#include <cstdint>  // for int64_t
-#include <limits>   // for numeric_limits
-#include <memory>   // for make_unique
-#include <mutex>    // for lock_guard
-#include <utility>  // for exchange, move
-#include <vector>   // for vector
+#include <chrono>    // for microseconds
+#include <cstddef>   // for size_t
+#include <cstdint>   // for int64_t
+#include <limits>    // for numeric_limits
+#include <memory>    // for make_unique
+#include <mutex>     // for lock_guard
+#include <optional>  // for optional
+#include <utility>   // for exchange, move
+#include <vector>    // for vector
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
+#include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/platform.hpp"         // for has_stack_room
 #include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit
 #include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
@@ -220,6 +222,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (worker_ != nullptr) owes_look_ = pool_.woke(*worker_) || owes_look_;
     part_.parking_slot.condition = nullptr;
     look_after_home();
+    if (!section_ && loops_need_another()) section_.emplace();
     if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
         pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
@@ -243,6 +246,11 @@ class pool_core::wait_role : sleepers::wait_condition {
            (worker_ != nullptr && pool_.has_loops_for(*worker_));
   }
 
+  /// In a turn of a loop the wait has no other turns inside.
+  bool loops_need_another() const noexcept {
+    return current_loop != nullptr && home_ != nullptr && home_->as_worker != nullptr && !ready_() &&
+           home_->pool.loops_need_another();
+  }
   /// For a worker of another pool, whose loops perhaps no other thread turns.
   void look_after_home() noexcept {
     if (home_ == nullptr || &home_->pool == &pool_ || current_loop != nullptr || ready_()) return;
@@ -316,6 +324,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   bool may_run_ = true;
   bool owes_look_ = false;  // it has covered a deadline or watched in a sleep since the last leave()
   std::chrono::microseconds nap_ = first_nap;
+  std::optional<own_section> section_;
 };
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
@@ -371,12 +380,8 @@ ASYNCSTEPS_FUNCTION void pool_core::make_way_for_polled(way how) noexcept {
   stand_in_for_poller();
   participant* const p = this_home;
   if (p == nullptr || !p->is_polling || p->polls_in_section || p->as_worker == nullptr) return;
-  pool_core& home = p->pool;
-  if (how == way::for_what_waits) {
-    const bool loops_wait = home.has_loops() || home.timers_.next() != pool_timers::never;
-    if (!loops_wait || home.idle() != 0) return;
-  }
-  p->polls_in_section = home.enter_section(*p);
+  if (how == way::for_what_waits && !p->pool.loops_need_another()) return;
+  p->polls_in_section = p->pool.enter_section(*p);
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::stop_polling(participant& p) noexcept {
@@ -408,11 +413,10 @@ ASYNCSTEPS_FUNCTION bool pool_core::look_after_own(look_reason why) noexcept {
   if (why == look_reason::blocks) return p->pool.enter_section(*p);
   if (why == look_reason::goes_on) {
     p->pool.leave_section(*p);
-  } else if (current_loop == nullptr) {
-    if (why == look_reason::sleeps) {
-      stand_in_for_poller();
-      return p->pool.turn_at_home();
-    }
+  } else if (why == look_reason::sleeps && current_loop == nullptr) {
+    stand_in_for_poller();
+    return p->pool.turn_at_home();
+  } else {
     make_way_for_polled();
   }
   return false;

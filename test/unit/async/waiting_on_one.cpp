@@ -177,19 +177,35 @@ const std::vector<std::pair<std::string, wait_function>> ends{
     {"a callback", [](threadpool& pool, awaited& what) { pool.loop(0).post([&what] { what.end(); }); }},
 };
 
-void check(const named_waits& waits) {
+/// Calls f() in a task of the pool, and waits for its end.
+using context = void (*)(threadpool& pool, const std::function<void()>& f);
+
+void in_task(threadpool& pool, const std::function<void()>& f) { pool.post(f).get(); }
+/// In a task for which a callback of a loop waits, which discouraged programs do.
+void in_turn(threadpool& pool, const std::function<void()>& f) {
+  std::promise<void> over;
+  pool.loop(0).post([&] {
+    async::task_group group(pool);
+    group.run(f);
+    static_cast<void>(group.wait());
+    over.set_value();
+  });
+  over.get_future().wait();
+}
+
+void check(const named_waits& waits, context run) {
   for (const auto& wait : waits) {
     for (const auto& end : ends) {
+      if (run == in_turn && end.first == "a callback") continue;  // of the same loop
       CAPTURE(wait.first);
       CAPTURE(end.first);
       threadpool pool(1);
       awaited what;
       CHECK(testing::ends_with_this_pool(pool, [&] {
-        pool.post([&] {
-              end.second(pool, what);
-              wait.second(pool, what);
-            })
-            .get();
+        run(pool, [&] {
+          end.second(pool, what);
+          wait.second(pool, what);
+        });
       }));
       pool.wait_idle();
     }
@@ -198,12 +214,23 @@ void check(const named_waits& waits) {
 
 }  // namespace
 
-TEST_CASE("a task that repeats short waits lets the pool's only worker be replaced") { check(short_waits); }
+TEST_CASE("a task that repeats short waits lets the pool's only worker be replaced") { check(short_waits, in_task); }
 
 TEST_CASE("a task that waits for the end of other threads lets the pool's only worker be replaced") {
-  check(long_waits);
+  check(long_waits, in_task);
 }
 
 TEST_CASE("a task that polls std::futures, of whatever origin, lets the pool's only worker be replaced") {
-  check(standard_waits);
+  check(standard_waits, in_task);
+}
+
+TEST_CASE("so does a task for which a callback of a loop waits, and a wait for a flow there") {
+  check(short_waits, in_turn);
+  check(long_waits, in_turn);
+  check(standard_waits, in_turn);
+  const named_waits waits{{"event::wait", [](threadpool&, awaited& what) { what.event.wait(); }},
+                          {"a flow's future", [](threadpool& pool, awaited& what) {
+                             steps::post(pool, [&what](steps::IAsyncSteps& asi) { asi.await(what.event); }).get();
+                           }}};
+  check(waits, in_turn);
 }
