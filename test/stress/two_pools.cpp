@@ -15,6 +15,7 @@
 #include "async/async.hpp"
 #include "steps/spawn.hpp"
 #include "support/scale.hpp"
+#include "support/timer_step.hpp"
 
 using async::threadpool;
 using namespace std::chrono_literals;
@@ -110,12 +111,7 @@ class waiting_tree {
   static void flow_of(threadpool& pool, F f) {
     steps::post(pool, [&](steps::IAsyncSteps& asi) {
       asi.relinquish();
-      asi.add(
-          [](steps::IAsyncSteps& timer) {
-            timer.setTimeout(50us);
-            timer.waitExternal();
-          },
-          [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+      testing::add_timer(asi, 50us);
       asi.await(pool, [&f] { f(); });
     }).get();
   }

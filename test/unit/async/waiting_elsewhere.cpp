@@ -17,6 +17,7 @@
 #include "steps/spawn.hpp"
 #include "support/ends_with_this_pool.hpp"
 #include "support/scale.hpp"
+#include "support/timer_step.hpp"
 
 using async::task_group;
 using async::threadpool;
@@ -76,12 +77,7 @@ TEST_CASE("a worker that waits for a group of another pool turns the loops of it
       taken.set_value();
       steps::post(a, [](steps::IAsyncSteps& asi) {
         asi.relinquish();
-        asi.add(
-            [](steps::IAsyncSteps& timer) {
-              timer.setTimeout(1ms);
-              timer.waitExternal();
-            },
-            [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+        testing::add_timer(asi, 1ms);
       }).get();
     });
     taken.get_future().wait();  // the thread of b has taken it

@@ -15,6 +15,7 @@
 #include "async/async.hpp"
 #include "steps/steps.hpp"
 #include "support/ends_with_this_pool.hpp"
+#include "support/timer_step.hpp"
 
 using async::threadpool;
 using namespace std::chrono_literals;
@@ -165,12 +166,7 @@ const std::vector<std::pair<std::string, wait_function>> ends{
      [](threadpool& pool, awaited& what) {
        static_cast<void>(steps::post(pool, [&what](steps::IAsyncSteps& asi) {
          asi.relinquish();
-         asi.add(
-             [](steps::IAsyncSteps& timer) {
-               timer.setTimeout(1ms);
-               timer.waitExternal();
-             },
-             [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+         testing::add_timer(asi, 1ms);
          asi.add([&what](steps::IAsyncSteps&) { what.end(); });
        }));
      }},

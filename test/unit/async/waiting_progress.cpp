@@ -16,6 +16,7 @@
 #include "support/ends_with_this_pool.hpp"
 #include "support/occupied.hpp"
 #include "support/scale.hpp"
+#include "support/timer_step.hpp"
 
 using async::parallel_for;
 using async::parallel_invoke;
@@ -121,12 +122,7 @@ TEST_CASE("a task that polls for a flow of its own pool does not keep the pool's
       pool.post([&] {
             auto flow = steps::post(pool, [](steps::IAsyncSteps& asi) {
               asi.relinquish();
-              asi.add(
-                  [](steps::IAsyncSteps& timer) {
-                    timer.setTimeout(1ms);
-                    timer.waitExternal();
-                  },
-                  [](steps::IAsyncSteps& timer, steps::ErrorCode) { timer.success(); });
+              testing::add_timer(asi, 1ms);
             });
             while (flow.wait_for(limit) != std::future_status::ready) {
             }
