@@ -10,7 +10,8 @@ class own_section {
  public:
   own_section() noexcept : is_begun_(look_after_pool != nullptr && look_after_pool(look_reason::blocks)) {}
   ~own_section() {
-    if (is_begun_) static_cast<void>(look_after_pool(look_reason::goes_on));
+    // None in a child of fork(), whose pool is the parent's.
+    if (is_begun_ && look_after_pool != nullptr) static_cast<void>(look_after_pool(look_reason::goes_on));
   }
   own_section(const own_section&) = delete;
   own_section& operator=(const own_section&) = delete;

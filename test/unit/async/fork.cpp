@@ -311,6 +311,26 @@ TEST_CASE("a future of a call in the parent's pool that is not ready throws in t
   CHECK(standard.get() == 5);
 }
 
+TEST_CASE("a child that is made in a blocking_section leaves the section, and may begin others") {
+  if (!can_fork_with_threads()) return;
+  threadpool pool(1);
+  async::future<int> code = pool.post([] {
+    auto begun = std::make_unique<async::blocking_section>();
+    const forked_ending e = in_forked_child([&begun] {
+      {
+        const async::blocking_section inner;
+      }
+      begun.reset();
+      {
+        const async::blocking_section later;
+      }
+      ::_exit(9);
+    });
+    return e.exit_code;
+  });
+  CHECK(code.get() == 9);
+}
+
 TEST_CASE("a child that a task makes may use new pools, and exit, inside the task") {
   if (!can_fork_with_threads()) return;
   threadpool pool(2);
