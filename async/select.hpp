@@ -6,6 +6,7 @@
 #include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
+#include "async/detail/base/naps.hpp"              // for tell_of_poll
 #include "async/detail/call/future_access.hpp"     // for is_own_future
 #include "async/detail/queue/queue_access.hpp"     // for any_queue, queue_access
 #include "async/detail/select/select_awaiter.hpp"  // for select_awaitable, awaited_case
@@ -143,6 +144,7 @@ std::size_t select(Cases&&... cases) {
         detail::require_thread();
         found = all.wait(detail::sleep_in_select);
       }
+      if (all.is_limit(found)) detail::tell_of_poll();
       all.finish(found, detail::thread_call());
       return found;
     }

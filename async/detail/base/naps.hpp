@@ -20,6 +20,13 @@ enum class look_reason : unsigned char {
 using pool_look = bool (*)(look_reason why) noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 
+/// After a timed wait that has ended in vain, perhaps too soon to sleep: it may be one of many.
+inline void tell_of_poll() noexcept {
+  if constexpr (!under_model) {
+    if (look_after_pool != nullptr) static_cast<void>(look_after_pool(look_reason::polls));
+  }
+}
+
 /// Calls sleep(deadline), which returns true when it was woken, and false at the deadline (null: no limit). On a thread
 /// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. A sleep that is too short for
 /// a nap may be one of many, so there is a look behind it. Returns what sleep() does.

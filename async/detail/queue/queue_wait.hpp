@@ -5,7 +5,7 @@
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for spin_before_sleep
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
-#include "async/detail/base/naps.hpp"           // for sleep_in_naps
+#include "async/detail/base/naps.hpp"           // for sleep_in_naps, tell_of_poll
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
 
@@ -53,7 +53,10 @@ template <class Attempt, class Hint>
 bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt attempt, Hint hint) {
   for (;;) {
     if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
-    if (until != nullptr && until->has_passed()) return false;
+    if (until != nullptr && until->has_passed()) {
+      tell_of_poll();
+      return false;
+    }
     if (is_worth_another_try(until, hint)) continue;
     event_count::announcement here(events);
     if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;

@@ -100,6 +100,12 @@ class selection {
     }
   }
 
+  /// Whether this case is a limit: nothing else has taken effect in its time.
+  static bool is_limit(std::size_t found) noexcept {
+    constexpr bool limits[]{(Cases::kind == case_kind::limit)...};
+    return found < sizeof...(Cases) && limits[found];
+  }
+
   /// Calls the handler of this case, by call(handler, values...).
   template <class Call>
   void finish(std::size_t found, Call call) {

@@ -65,6 +65,32 @@ const named_waits short_waits{
      }},
 };
 
+/// Waits without a sleep.
+const named_waits polls{
+    {"event::wait_for(0)",
+     [](threadpool&, awaited& what) {
+       while (!what.event.wait_for(0s)) {
+       }
+     }},
+    {"event::wait_for(2us), in a spin",
+     [](threadpool&, awaited& what) {
+       while (!what.event.wait_for(2us)) {
+       }
+     }},
+    {"queue::dequeue_for(0)",
+     [](threadpool&, awaited& what) {
+       int element = 0;
+       while (!what.queue.dequeue_for(element, 0s)) {
+       }
+       what.event.wait();
+     }},
+    {"select with after(0)",
+     [](threadpool&, awaited& what) {
+       while (async::select(async::on_set(what.event), async::after(0s)) != 0) {
+       }
+     }},
+};
+
 /// Waits for threads that need this pool.
 const named_waits long_waits{
     {"blocking_pool::wait_idle",
@@ -211,6 +237,11 @@ void check(const named_waits& waits, context run) {
 }  // namespace
 
 TEST_CASE("a task that repeats short waits lets the pool's only worker be replaced") { check(short_waits, in_task); }
+
+TEST_CASE("so does one whose waits are too short for a sleep") {
+  check(polls, in_task);
+  check(polls, in_turn);
+}
 
 TEST_CASE("a task that waits for the end of other threads lets the pool's only worker be replaced") {
   check(long_waits, in_task);
