@@ -428,7 +428,7 @@ class IAsyncSteps : public detail::step {
   /// The same; a key without value gets this one.
   template <class T>
   T& state(std::string_view key, std::type_identity_t<T> value) {
-    return detail::state_access::value<T>(state(), key, [&value]() -> T&& { return std::move(value); });
+    return detail::state_access::value<T>(state(), key, std::move(value));
   }
   /// The same with the type of `value`; a text given by pointer becomes a std::string.
   template <std::same_as<void> = void, class V>

@@ -220,19 +220,19 @@ struct state_access {
   static void share(State& s) noexcept {
     if (!s.shared().is_shared_) s.shared().is_shared_ = true;  // a branch that has branches finds it so
   }
-  /// The value of a key; one without value gets what make() returns.
-  template <class T, class Make>
-  static T& value(State& s, std::string_view name, Make make) {
-    std::any* found;
-    {
-      const State::lock together(s.shared());
-      found = &s.find(name);
-      if (!found->has_value()) found->emplace<T>(make());
+  /// The value of a key; one without value gets `value`, whose move may use the state if it is larger than a pointer.
+  template <class T>
+  static T& value(State& s, std::string_view name, T&& value) {
+    std::any made;
+    std::any* found = keep(s, name, made);
+    if (found == nullptr) {
+      made.emplace<T>(std::move(value));
+      found = keep(s, name, made);
     }
     return std::any_cast<T&>(*found);
   }
   /// The value of a key; one without value takes over that of `made`. Null: neither has a value.
-  static const std::any* keep(State& s, std::string_view name, std::any& made);
+  static std::any* keep(State& s, std::string_view name, std::any& made);
 
  private:
   static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept;
@@ -251,7 +251,7 @@ ASYNCSTEPS_FUNCTION void state_access::keep_info(State& s, std::string_view info
   s.info_.look(s.info_text_);
 }
 
-ASYNCSTEPS_FUNCTION const std::any* state_access::keep(State& s, std::string_view name, std::any& made) {
+ASYNCSTEPS_FUNCTION std::any* state_access::keep(State& s, std::string_view name, std::any& made) {
   const State::lock together(s.shared());
   std::any& found = s.find(name);
   if (!found.has_value()) found.swap(made);

@@ -34,6 +34,21 @@ void meet(std::atomic<int>& missing) {
   while (missing > 0) std::this_thread::yield();
 }
 
+/// A value that looks into the state whenever it is copied or moved.
+struct curious {
+  curious(IAsyncSteps& asi, int value) : of(&asi), number(value) {}
+  curious(const curious& other) : of(other.of), number(other.number) { look(); }
+  curious(curious&& other) : of(other.of), number(other.number) { look(); }
+  ~curious() = default;
+  curious& operator=(const curious&) = delete;
+  curious& operator=(curious&&) = delete;
+
+  void look() const { CHECK(of->state<int>("before") == 1); }
+
+  IAsyncSteps* of;
+  int number;
+};
+
 }  // namespace
 
 TEST_CASE("branches run at the same time on several workers, each on one loop") {
@@ -119,6 +134,21 @@ TEST_CASE("branches share state(), and look it up at the same time") {
                          });
                        }).get();
   CHECK(distinct == 4000);
+}
+
+TEST_CASE("a value may look into the state of branches while it is kept there") {
+  threadpool pool(2);
+  const int kept = steps::post<int>(pool, [](IAsyncSteps& asi) {
+                     asi.state()["before"] = 1;
+                     auto& branches = asi.parallel();
+                     for (int i = 0; i < 8; ++i) {
+                       branches.add([](IAsyncSteps& branch) {
+                         if (branch.state("kept", curious(branch, 7)).number != 7) branch.error("Lost");
+                       });
+                     }
+                     asi.add([](IAsyncSteps& step) { step.success(step.state<curious>("kept").number); });
+                   }).get();
+  CHECK(kept == 7);
 }
 
 TEST_CASE("the first error of a branch cancels the others on their loops; the handler runs once, after all") {
