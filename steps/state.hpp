@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <algorithm>    // for swap_ranges
 #include <any>          // for any
 #include <cstddef>      // for byte, size_t
 #include <cstring>      // for memmove
 #include <exception>    // for exception, exception_ptr
+#include <functional>   // for less
 #include <map>          // for map
 #include <string>       // for basic_string
 #include <string_view>  // for string_view
-#include <utility>      // for forward
+#include <utility>      // for exchange, forward, move
 #include <vector>       // for vector
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
@@ -92,8 +94,9 @@ class State {
   std::vector<std::string_view> async_stack() const;
 
   /// Has f(ErrorCode) called for an error that ends the root flow, unless it has a promise, and for exceptions of
-  /// cancel handlers. Replaces the default: the loop's on_unhandled(), which ends the program unless it has a hook. The
-  /// flow executes until f has returned: to execute it again, post that to its loop.
+  /// cancel handlers and of functions of onEnd(). error_info() and last_exception() of their flow or branch tell of it
+  /// meanwhile. Replaces the default: the loop's on_unhandled(), which ends the program unless it has a hook. The flow
+  /// executes until f has returned: to execute it again, post that to its loop.
   template <class F>
   void set_unhandled_error(F&& f) {
     shared().unhandled_.set(std::forward<F>(f));
@@ -196,9 +199,29 @@ struct state_access {
     return ::new (memory) State(f, root, buffer);
   }
   static void clear_info(State& s) noexcept { s.info_.look({}); }
-  /// Copies the text of a code; the returned code is valid until the next call.
-  static ErrorCode keep_code(State& s, ErrorCode code);
+  /// Copies the texts of an error, each of which may be a view of the other's last copy. The returned code is valid
+  /// until the next call.
+  static ErrorCode keep_texts(State& s, ErrorCode code, std::string_view info);
   static void keep_info(State& s, std::string_view info);
+  /// Calls f() while the State tells of this error, for a hook. A text that f sets stays.
+  template <class F>
+  static void show(State& s, std::string_view info, std::exception_ptr error, F f) {
+    struct turn_back {
+      State& state;
+      std::string_view shown;
+      std::string_view info;
+      bool own;
+      std::exception_ptr exception;
+      ~turn_back() {
+        state.exception_.swap(exception);
+        state.own_exception_ = own;
+        if (state.info_.data() == shown.data()) state.info_.look(info);
+      }
+    } const before{s, info, s.info_, std::exchange(s.own_exception_, false),
+                   std::exchange(s.exception_, std::move(error))};
+    s.info_.look(info);
+    f();
+  }
   /// Texts are kept in `buffer`, each cut to what fits into half of it.
   static void use_buffer(State& s, char* buffer, std::size_t size) noexcept {
     s.fixed_ = buffer;
@@ -235,14 +258,47 @@ struct state_access {
   static std::any* keep(State& s, std::string_view name, std::any& made);
 
  private:
+  static ErrorCode keep_in_buffer(State& s, std::string_view code, std::string_view info);
   static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept;
+  static bool lies_in(std::string_view where, std::string_view text) noexcept {
+    return !std::less<>()(text.data(), where.data()) && std::less<>()(text.data(), where.data() + where.size());
+  }
 };
 
 #if ASYNCSTEPS_DEFINED
-ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_code(State& s, ErrorCode code) {
-  if (s.fixed_ != nullptr) return copy(s.fixed_, s.room_, code.view()).data();
-  if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
+ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_texts(State& s, ErrorCode code, std::string_view info) {
+  if (code.is_lasting()) {
+    keep_info(s, info);
+    return code;
+  }
+  if (s.fixed_ != nullptr) return keep_in_buffer(s, code.view(), info);
+  if (lies_in(s.code_text_, info)) {
+    State::text fresh(code.view(), s.code_text_.get_allocator());
+    keep_info(s, info);
+    s.code_text_.swap(fresh);
+  } else {
+    if (code.c_str() != s.code_text_.c_str()) s.code_text_ = code.view();
+    keep_info(s, info);
+  }
   return s.code_text_.c_str();
+}
+
+/// The first half of the buffer is the code's.
+ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_in_buffer(State& s, std::string_view code, std::string_view info) {
+  char* const code_half = s.fixed_;
+  char* const info_half = s.fixed_ + s.room_;
+  const std::string_view old_code(code_half, s.room_);
+  const std::string_view old_info(info_half, s.room_);
+  if (lies_in(old_code, info) && lies_in(old_info, code)) {  // each where the other's copy comes
+    std::swap_ranges(code_half, info_half, info_half);
+    code = {code.data() - s.room_, code.size()};
+    info = {info.data() + s.room_, info.size()};
+  }
+  const bool info_first = lies_in(old_code, info);
+  if (info_first) keep_info(s, info);
+  const ErrorCode kept = copy(code_half, s.room_, code).data();
+  if (!info_first) keep_info(s, info);
+  return kept;
 }
 
 ASYNCSTEPS_FUNCTION void state_access::keep_info(State& s, std::string_view info) {

@@ -7,11 +7,12 @@
 #include <string_view>   // for string_view
 #include <system_error>  // for system_error, errc
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
-#include "async/errors.hpp"              // for stopped, queue_full, dropped_call
-#include "steps/detail/flow/arena.hpp"   // for clear_results
-#include "steps/detail/flow/flow.hpp"    // for flow, pending_error
-#include "steps/state.hpp"               // for State, state_access
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
+#include "async/detail/pool/pool_core.hpp"  // for unhandled
+#include "async/errors.hpp"                 // for stopped, queue_full, dropped_call
+#include "steps/detail/flow/arena.hpp"      // for clear_results
+#include "steps/detail/flow/flow.hpp"       // for flow, pending_error
+#include "steps/state.hpp"                  // for State, state_access
 
 /// The error of a flow and its text, and the conversion of exceptions of users to errors.
 namespace steps::inline v0_1::detail {
@@ -169,10 +170,7 @@ void report_exception(flow& f, bool to_hook) noexcept;
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
   try {
     State& s = state_of(f);
-    // The code first: the info may be a view of the text that the code's copy replaces; the code never is one of the
-    // info's text.
-    if (!code.is_lasting()) code = state_access::keep_code(s, code);
-    state_access::keep_info(s, info);
+    code = state_access::keep_texts(s, code, info);
     state_access::own_exception(s) = false;
   } catch (...) {
     if (f.state != nullptr) state_access::clear_info(*f.state);
@@ -205,16 +203,26 @@ void report_exception(flow& f, bool to_hook) noexcept;
   keep_exception(f, e, true);
 }
 
+/// False: the root flow has no State, and so no hook.
+inline bool may_have_hook(const flow& f) noexcept {
+  const flow* at = &f;
+  while (at->state == nullptr && at->root.parent_ != nullptr) at = at->root.parent_->flow_;
+  return at->state != nullptr;
+}
+
 ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
   const std::exception_ptr error = std::current_exception();
   try {
-    if (to_hook && f.state != nullptr) {
-      if (const auto& unhandled = state_access::unhandled(*f.state)) {
-        return convert_exceptions(
-            [&error] { std::rethrow_exception(error); },
-            [&unhandled](ErrorCode code, std::string_view, const std::exception*) { unhandled(code); });
+    if (to_hook && may_have_hook(f)) {
+      State& s = state_of(f);
+      if (const auto& unhandled = state_access::unhandled(s)) {
+        const auto call_hook = [&](ErrorCode code, std::string_view info, const std::exception*) {
+          state_access::show(s, info, error, [&] { unhandled(code); });
+        };
+        return convert_exceptions([&error] { std::rethrow_exception(error); }, call_hook);
       }
     }
+    if (f.pool != nullptr && !f.executes()) return f.pool->unhandled(error);  // it has no loop
     void* const block = async::detail::allocate_block(sizeof(late_report));
     auto* const report = ::new (block) late_report(*f.core, error);
     if (!f.core->push(*report)) report->deliver(*report, async::detail::delivery::dropped);

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/threadpool.hpp"
@@ -251,4 +253,24 @@ TEST_CASE("functions of onEnd() of a flow on a pool are called once, whatever en
   for (auto& end : ends) end.wait();
   CHECK(begun >= 200);
   CHECK(calls == begun);
+}
+
+TEST_CASE_TEMPLATE("an exception of onEnd() of a root on a pool that has no loop goes to the pool's hook", Flow,
+                   STEPS_FLOWS) {
+  for (const bool executes : {false, true}) {
+    CAPTURE(executes);
+    std::atomic<int> unhandled{0};
+    async::threadpool_options o;
+    o.on_unhandled = [&unhandled](std::exception_ptr) { ++unhandled; };
+    o.threads = 1;
+    async::threadpool pool(std::move(o));
+    auto flow = std::make_unique<Flow>(pool);
+    flow->onEnd([] { throw std::runtime_error("thrown"); });
+    flow->add([](IAsyncSteps&) {});
+    if (executes) flow->template promise<void>().get();
+    pool.wait_idle();
+    CHECK(unhandled == 0);
+    flow.reset();
+    CHECK(unhandled == 1);
+  }
 }

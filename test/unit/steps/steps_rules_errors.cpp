@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -299,4 +300,46 @@ TEST_CASE_TEMPLATE("rule 11: a handler replaces a code that is no literal by a l
   flow.execute();
   b.drain();
   CHECK(seen == lines{std::string(100, 'b')});
+}
+
+TEST_CASE_TEMPLATE("rule 11: a handler's code and info may be views of the texts of the error that it replaces", Flow,
+                   STEPS_FLOWS) {
+  struct replaced {
+    std::string code, info;
+  };
+  const auto replace = [](const std::string& code, const std::string& info, auto by) {
+    bench b;
+    Flow flow{b.loop};
+    replaced found;
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.add([&](IAsyncSteps& inner) { inner.error(code, info); },
+                  [&by](IAsyncSteps& inner, ErrorCode now) { by(inner, now); });
+        },
+        [&](IAsyncSteps& asi, ErrorCode now) {
+          found = {std::string(now.view()), asi.state().error_info().str()};
+          asi.success();
+        });
+    flow.execute();
+    b.drain();
+    return found;
+  };
+  const auto swapped = [](IAsyncSteps& asi, ErrorCode code) {
+    asi.errorNoThrow(asi.state().error_info().data(), code.view());
+  };
+  const auto explained = [](IAsyncSteps& asi, ErrorCode code) {
+    asi.errorNoThrow(std::string("DiskError"), code.view().substr(1));
+  };
+  const auto promoted = [](IAsyncSteps& asi, ErrorCode) { asi.errorNoThrow(asi.state().error_info().c_str(), "more"); };
+  for (const std::size_t length : {std::size_t{3}, std::size_t{40}}) {
+    const std::string code(length, 'c');
+    const std::string info = std::string(length, 'i') + "!";
+    CAPTURE(length);
+    CHECK(replace(code, info, swapped).code == info);
+    CHECK(replace(code, info, swapped).info == code);
+    CHECK(replace(code, info, explained).code == "DiskError");
+    CHECK(replace(code, info, explained).info == code.substr(1));
+    CHECK(replace(code, info, promoted).code == info);
+    CHECK(replace(code, info, promoted).info == "more");
+  }
 }

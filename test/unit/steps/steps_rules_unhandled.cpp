@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "support/child.hpp"
 #include "support/flows.hpp"
@@ -255,4 +256,55 @@ TEST_CASE_TEMPLATE("code that runs steps on its own calls the hooks of the state
   flow.state().unhandled_error("Unhandled");
   CHECK(seen == lines{"caught", "Unhandled"});
   CHECK(flow);
+}
+
+TEST_CASE_TEMPLATE("rule 14: the hook sees info and exception of a cancel handler or of onEnd(), also in a branch",
+                   Flow, STEPS_FLOWS) {
+  for (const bool at_end : {false, true}) {
+    for (const bool in_branch : {false, true}) {
+      CAPTURE(at_end);
+      CAPTURE(in_branch);
+      bench b;
+      lines seen;
+      Flow flow{b.loop};
+      IAsyncSteps* own = &flow;
+      flow.state().set_unhandled_error([&](ErrorCode code) {
+        std::string what = "?";
+        try {
+          std::rethrow_exception(own->state().last_exception());
+        } catch (const steps::Error& e) {
+          what = e.error_info();
+        }
+        seen.push_back(std::string(code.view()) + ", " + own->state().error_info().str() + ", " + what);
+      });
+      const auto fail = [&own, at_end](IAsyncSteps& asi) {
+        own = &asi;
+        const auto thrown = [] { throw steps::Error("Late", "socket 5"); };
+        if (at_end) {
+          asi.onEnd(thrown);
+        } else {
+          asi.setCancel([thrown](IAsyncSteps&) { thrown(); });
+        }
+        asi.error("Early", "of the flow");
+      };
+      flow.add(
+          [&](IAsyncSteps& asi) {
+            if (in_branch) {
+              asi.parallel().add(fail);
+            } else {
+              fail(asi);
+            }
+          },
+          [&](IAsyncSteps& asi, ErrorCode code) {
+            seen.push_back(std::string(code.view()) + ", " + asi.state().error_info().str());
+            asi.success();
+          });
+      flow.execute();
+      b.drain();
+      lines expected{"Late, socket 5, socket 5", "Early, of the flow"};
+      if (at_end && !in_branch) std::swap(expected[0], expected[1]);  // the step ends after its handler
+      CHECK(seen == expected);
+      CHECK(b.unhandled.empty());
+    }
+  }
 }
