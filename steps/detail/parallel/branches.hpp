@@ -69,9 +69,11 @@ struct group_step : Face {
   void start_on_own_loop() {
     flow& f = *this->flow_;
     make_scope<local_scope>(f, *this);
+    if (f.pool != nullptr && f.limit == nullptr) branches.first->burst = f.burst;  // it has no siblings
     for (flow* b = branches.first; b != nullptr; b = b->list_next) {
       b->core = f.core;
       b->pool = f.pool;
+      b->level = f.level;
       b->run = f.run;
       b->active.set_unseen();  // no other thread knows it
       if (b->has_no_verdict() && f.core->ready().try_reserve()) {

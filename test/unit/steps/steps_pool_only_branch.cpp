@@ -143,3 +143,26 @@ TEST_CASE("a flow is destroyed on a paused pool while the branches of its only b
   CHECK(inner.alive == 0);
   CHECK(held::live() == 0);
 }
+
+TEST_CASE("an only branch, and the branches of it, have turns as long as their flow's") {
+  threadpool pool(1);
+  for (const int inner : {0, 2}) {
+    CAPTURE(inner);
+    int before_task = 0;
+    std::atomic<int> iterations{0};
+    const auto count = [&iterations](IAsyncSteps& asi) {
+      asi.repeat(50, [&iterations](IAsyncSteps&) { ++iterations; });
+    };
+    steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.parallel().add([&](IAsyncSteps& only) {
+        pool.execute([&] { before_task = iterations; });
+        if (inner == 0) return count(only);
+        auto& branches = only.parallel();
+        for (int i = 0; i < inner; ++i) branches.add(count);
+      });
+    }).get();
+    pool.wait_idle();
+    CHECK(iterations == (inner == 0 ? 50 : 100));
+    CHECK(before_task % 50 == 0);
+  }
+}

@@ -411,3 +411,17 @@ TEST_CASE("a flow with a priority is cancelled before its start and after it, an
   CHECK(is_broken(unstarted));
   CHECK(!was_called);
 }
+
+TEST_CASE("rule 58: what is below an only branch has the priority of the flow") {
+  held_pool pool;
+  async::future<void> end = steps::post(pool.pool(), priority::low, [&](IAsyncSteps& asi) {
+    asi.parallel().add([&](IAsyncSteps& only) {
+      auto& inner = only.parallel();
+      for (int i = 0; i < 3; ++i) inner.add([&](IAsyncSteps&) { pool.note('b'); });
+      for (int i = 0; i < 10; ++i) pool.pool().execute([&] { pool.note('n'); });
+    });
+  });
+  const std::string log = pool.run();
+  end.get();
+  CHECK(log == times(10, "n") + "bbb");
+}
