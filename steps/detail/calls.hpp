@@ -21,13 +21,18 @@
 /// The functions of IAsyncSteps (`Face`) that take more than a line.
 namespace steps::inline v0_1::detail {
 
+/// True while branches may be added to a parallel() or race() step.
+inline bool is_built(const step& group) noexcept {
+  const flow& f = *group.flow_;
+  if (group.parent_ == &f.root) return !f.is_known_to_execute() && !f.has_remains();
+  return f.run_by == group.parent_ && f.is_open();
+}
+
 /// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is known.
 template <class Face>
 [[gnu::noinline]] step* branch_of(step& s) {
   flow& f = *s.flow_;
-  const bool building =
-      s.parent_ == &f.root ? !f.is_known_to_execute() && !f.has_remains() : f.run_by == s.parent_ && f.is_open();
-  if (building) [[likely]]
+  if (is_built(s)) [[likely]]
     return static_cast<group_step<Face>&>(s).add_branch();
   misuse_anywhere(f, "add() to a parallel() or race() step outside the function that has made it");
   return nullptr;
@@ -191,7 +196,7 @@ inline bool is_usable(const step& s) noexcept {
   const flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) return !f.is_known_to_execute();
   if (f.run_by == &s) return f.is_open();
-  if ((s.flags_ & record_flag::is_group) != 0 && f.run_by == s.parent_) return f.is_open();
+  if ((s.flags_ & record_flag::is_group) != 0) return is_built(s);
   return f.is_waiting() && f.cur == &s;
 }
 

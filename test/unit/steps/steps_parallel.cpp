@@ -261,3 +261,32 @@ TEST_CASE_TEMPLATE("a thousand parallels, one after the other, take the memory o
   CHECK(ran == 8000);
   CHECK(b.unhandled.empty());
 }
+
+TEST_CASE_TEMPLATE("what parallel() and race() return is true while branches may be added", Flow, STEPS_FLOWS) {
+  for (const bool races : {false, true}) {
+    CAPTURE(races);
+    bench b;
+    Flow flow{b.loop};
+    const auto make = [races](IAsyncSteps& asi) { return races ? &asi.race() : &asi.parallel(); };
+    IAsyncSteps* const outer = make(flow);
+    IAsyncSteps* inner = nullptr;
+    CHECK(bool(*outer));
+    IAsyncSteps* const nested = &outer->parallel();
+    CHECK(bool(*nested));
+    nested->add([](IAsyncSteps&) {});
+    outer->add([&](IAsyncSteps& asi) {
+      CHECK(!*outer);
+      inner = make(asi);
+      CHECK(bool(*inner));
+      inner->add([&](IAsyncSteps& branch) {
+        CHECK(!*inner);
+        CHECK(bool(branch));
+      });
+    });
+    flow.execute();
+    CHECK(!*outer);
+    b.drain();
+    CHECK(inner != nullptr);
+    CHECK(b.unhandled.empty());
+  }
+}
