@@ -27,7 +27,8 @@ namespace steps::inline v0_1 {
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
 /// Lifetime    The loop or pool outlives the flow's executions. A flow that is left over can only be destroyed.
-///             Destroying a flow that executes cancels it. On another thread than the loop's the destructor waits for
+///             Destroying a flow that executes cancels it; its handlers may still use the object, and get the new flow
+///             if another one is assigned to it. On another thread than the loop's the destructor waits for
 ///             that. A callback of the flow may destroy it, also one of a branch on another loop; so may any callback
 ///             of its loop, and the destructor of what its steps have captured. The memory stays until that callback
 ///             has returned and the branches on other loops have ended. A callback may also destroy flows of other
@@ -52,12 +53,14 @@ class AsyncSteps final : public IAsyncSteps {
   AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(std::exchange(other.flow_, nullptr)) {}
   AsyncSteps& operator=(AsyncSteps&& other) noexcept {
     if (this != &other) {
-      destroy();
-      flow_ = std::exchange(other.flow_, nullptr);
+      detail::flow* const before = std::exchange(flow_, std::exchange(other.flow_, nullptr));
+      if (before != nullptr) detail::pooled_flow::give_up(*before);
     }
     return *this;
   }
-  ~AsyncSteps() { destroy(); }
+  ~AsyncSteps() {
+    if (flow_ != nullptr) detail::pooled_flow::give_up(*flow_);
+  }
 
   static void operator delete(void* memory) { ::operator delete(memory); }
 
@@ -69,10 +72,6 @@ class AsyncSteps final : public IAsyncSteps {
     flow_ = f;
   }
 
-  [[gnu::always_inline]] void destroy() noexcept {
-    detail::flow* const f = std::exchange(flow_, nullptr);
-    if (f != nullptr) detail::pooled_flow::give_up(*f);
-  }
   static void delete_face(detail::step& face) noexcept { delete &static_cast<AsyncSteps&>(face); }
 
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};

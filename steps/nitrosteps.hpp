@@ -162,7 +162,7 @@ class NitroSteps final : public IAsyncSteps {
   }
 
   void destroy() noexcept {
-    if (!flow_->has_remains()) detail::destroy_built_steps(*flow_);
+    if (!flow_->has_remains()) detail::destroy_steps_with_root(*flow_);
     detail::destroy_flow(*flow_);
     flow_ = nullptr;
   }

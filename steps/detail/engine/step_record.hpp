@@ -6,7 +6,7 @@
 #include <cstring>      // for memcpy
 #include <string_view>  // for string_view
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for is_trivially_destructible_v
+#include <type_traits>  // for decay_t, is_trivially_copyable_v, is_trivially_destructible_v
 #include <utility>      // for exchange, forward, index_sequence
 
 #include "async/detail/base/config.hpp"      // for ASYNCSTEPS_FUNCTION
@@ -210,9 +210,13 @@ struct ops_of {
       type_name<Step>(), help(),    hands_over()};
 };
 
+/// Undoes append_step(): a constructor of the functors has ended the step by success(). The mistake is known then.
+/// `before`: the arena's top.
+void drop_added(flow& f, step& made, std::byte* before) noexcept;
+
 /// Adds a step of type Step to the level of `parent`: to its sub-steps while its function or handler runs, to the root
-/// before execute(). Null: a flow with fixed memory has no more, and the error has been marked. Throws std::bad_alloc
-/// and exceptions of the functors' constructors; nothing has changed then.
+/// before execute(). Null: a flow with fixed memory has no more, or see drop_added(); the error has been marked. Throws
+/// std::bad_alloc and exceptions of the functors' constructors; nothing has changed then.
 template <class Step, class... Args>
 Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   flow& f = *parent.flow_;
@@ -225,6 +229,7 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   }
   constexpr std::size_t size = round_up(sizeof(Step), granule);
   std::byte* const before = f.top;
+  step* const first = f.first;  // that of the level before the functors' constructors, which may add steps behind
   void* memory = nullptr;
   Step* made;
   try {
@@ -241,11 +246,26 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   made->ops_ = &ops_of<Step>::ops;
   made->flow_ = &f;
   made->parent_ = &parent;
-  if (f.first == nullptr) f.first = made;
+  if (first == nullptr) f.first = made;
+  if constexpr (!(std::is_trivially_copyable_v<std::decay_t<Args>> && ...)) {
+    if (f.has_succeeded()) [[unlikely]] {
+      drop_added(f, *made, before);
+      return nullptr;
+    }
+  }
   return made;
 }
 
 #if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void drop_added(flow& f, step& made, std::byte* before) noexcept {
+  f.first = nullptr;
+  const std::size_t size = made.size_;
+  if ((made.flags_ & record_flag::counted) != 0) ++f.limit->steps;
+  if (made.ops_->destroy != nullptr) made.ops_->destroy(made);
+  release_record(f, &made, size, before);
+  misuse(f, "add() after success()");
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void mismatch(flow& f, const pack_tag& wanted) noexcept {
   char want[160];
   char have[160];

@@ -67,7 +67,7 @@ struct pooled_flow {
     f.detach();
     return;
   }
-  if (!f.has_remains()) destroy_built_steps(f);
+  if (!f.has_remains()) destroy_steps_with_root(f);
   f.ops().release(f);
 }
 #endif

@@ -31,6 +31,21 @@ inline bool begin_anew(flow& f) noexcept {
   return true;
 }
 
+/// Calls destroy() on what belongs to a root that goes, or to its steps, which have destructors of users. Each use of
+/// the root by these is a mistake, as with objects of the last execution.
+template <class F>
+void destroy_with_root(flow& f, F destroy) noexcept {
+  f.finish();
+  const flow::interrupted before = f.enter_callback();
+  destroy();
+  static_cast<void>(f.leave_callback(before));
+}
+
+/// Destroys the steps of a root that goes without an execution.
+inline void destroy_steps_with_root(flow& f) noexcept {
+  destroy_with_root(f, [&f] { destroy_built_steps(f); });
+}
+
 /// True when something outside of its block belongs to the flow. For the thread that has the flow.
 inline bool has_extras(const flow& f) noexcept {
   const auto word = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
@@ -59,7 +74,11 @@ inline void destroy_flow(flow& f) noexcept {
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_extras(flow& f) noexcept {
   if (f.scopes != nullptr || f.chunks != nullptr) clear_remains(f);
-  destroy_state(f);
+  if (f.root.parent_ == nullptr) {
+    while (f.state != nullptr) destroy_with_root(f, [&f] { destroy_state(f); });  // a mistake has a text
+  } else {
+    destroy_state(f);
+  }
   detach_control_block(f);
 }
 #endif

@@ -322,3 +322,38 @@ TEST_CASE_TEMPLATE("rule 19: what then() adds to the future may destroy the flow
     b.drain();
   }
 }
+
+TEST_CASE_TEMPLATE("rule 17: handlers may use the root while it is destroyed", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  auto flow = std::make_unique<Flow>(b.loop);
+  Flow& root = *flow;
+  root.state()["n"] = 7;
+  root.add([&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) {
+      seen.push_back(std::to_string(root.template state<int>("n")) + (root ? " usable" : " executes"));
+    });
+    asi.waitExternal();
+  });
+  root.execute();
+  b.drain();
+  flow.reset();
+  CHECK(seen == lines{"7 executes"});
+}
+
+TEST_CASE("rule 17: handlers get the new flow while it is assigned to their root") {
+  bench b;
+  lines seen;
+  steps::AsyncSteps flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) { seen.push_back(flow.state().contains("new") ? "new" : "old"); });
+    asi.waitExternal();
+  });
+  flow.execute();
+  b.drain();
+  steps::AsyncSteps other{b.loop};
+  other.state()["new"] = 1;
+  flow = std::move(other);
+  CHECK(seen == lines{"new"});
+  CHECK(bool(flow));
+}

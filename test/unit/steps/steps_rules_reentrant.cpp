@@ -335,3 +335,107 @@ TEST_CASE_TEMPLATE("rule 17: a flow is cancelled as a cancel handler takes the p
   CHECK(!act);
   f.check({"cancel"});
 }
+
+namespace {
+
+/// A function whose copy does something to the flow.
+struct meddling {
+  explicit meddling(std::function<void()> f) : on_copy(std::move(f)) {}
+  meddling(const meddling& other) : on_copy(other.on_copy) {
+    if (on_copy) std::exchange(on_copy, nullptr)();
+  }
+  meddling(meddling&&) = default;
+  ~meddling() = default;
+  meddling& operator=(const meddling&) = delete;
+  meddling& operator=(meddling&&) = delete;
+  void operator()(IAsyncSteps&) const { ++*calls; }
+
+  std::function<void()> on_copy;
+  std::shared_ptr<int> calls = std::make_shared<int>(0);
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a function whose copy adds a step runs before that step", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    const meddling f([&] { asi.add([&](IAsyncSteps&) { seen.push_back("added by the copy"); }); });
+    asi.add(f);
+    asi.add([&](IAsyncSteps&) { seen.push_back("last"); });
+  });
+  const meddling at_root([&] { flow.add([&](IAsyncSteps&) { seen.push_back("added to the root"); }); });
+  flow.add(at_root);
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"added by the copy", "last", "added to the root"});
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("a function whose copy ends the step is not added: that is a mistake", Flow, STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  std::weak_ptr<int> kept;
+  flow.add([&](IAsyncSteps& asi) {
+    meddling f([&] { asi.success(); });
+    kept = f.calls;
+    asi.add(std::as_const(f));
+  });
+  flow.execute();
+  b.drain();
+  CHECK(b.unhandled == lines{"InternalError"});
+  CHECK(kept.expired());
+}
+
+namespace {
+
+/// Uses a root in its destructor.
+struct late_user {
+  late_user(IAsyncSteps& of, std::function<void(IAsyncSteps&)> f) : root(&of), use(std::move(f)) {}
+  late_user(late_user&& other) noexcept : root(std::exchange(other.root, nullptr)), use(std::move(other.use)) {}
+  late_user& operator=(late_user&&) = delete;
+  ~late_user() {
+    if (root == nullptr) return;
+    try {
+      use(*root);
+    } catch (const steps::Error&) {  // a mistake
+    }
+  }
+  IAsyncSteps* root;
+  std::function<void(IAsyncSteps&)> use;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 17: captures, objects and values use the root as it is destroyed, which starts nothing", Flow,
+                   STEPS_FLOWS) {
+  lines seen;
+  const auto note = [&](IAsyncSteps&) { seen.push_back("ran"); };
+  const std::function<void(IAsyncSteps&)> uses[]{
+      [](IAsyncSteps& root) { root.execute(); },    [](IAsyncSteps& root) { static_cast<void>(root.promise<void>()); },
+      [&](IAsyncSteps& root) { root.add(note); },   [&](IAsyncSteps& root) { root.parallel().add(note); },
+      [](IAsyncSteps& root) { root.cancel(); },     [](IAsyncSteps& root) { root.state()["key"] = 1; },
+      [](IAsyncSteps& root) { root.onEnd([] {}); },
+  };
+  for (const auto& use : uses) {
+    for (const bool executes : {false, true}) {
+      for (const int where : {0, 1, 2}) {
+        CAPTURE(executes);
+        CAPTURE(where);
+        bench b;
+        auto flow = std::make_unique<Flow>(b.loop);
+        if (where == 0) flow->template stack<late_user>(*flow, use);
+        if (where == 1) flow->state()["value"] = std::make_shared<late_user>(*flow, use);
+        flow->add(
+            [of = late_user(*flow, where == 2 ? use : [](IAsyncSteps&) {})](IAsyncSteps& asi) { asi.waitExternal(); });
+        if (executes) flow->execute();
+        b.drain();
+        flow.reset();
+        b.drain();
+        CHECK(seen.empty());
+        CHECK(b.unhandled.empty());
+      }
+    }
+  }
+}
