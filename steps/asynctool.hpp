@@ -29,8 +29,7 @@ namespace steps::inline v0_1 {
 /// Lifetime    The destructor waits for the callback that is running, and perhaps for others that are ready. It
 ///             destroys the rest without running them.
 /// Fork        In a child of fork(), a tool of the parent with a thread runs nothing and destroys nothing; callbacks
-/// that
-///             are handed in, and execute() of its flows, throw async::stopped_by_fork.
+///             that are handed in, and execute() of its flows, throw async::stopped_by_fork.
 /// Everything else is as with async::event_loop.
 class AsyncTool : async::detail::fork_member {
  public:

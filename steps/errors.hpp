@@ -24,7 +24,8 @@ class ASYNCSTEPS_SHARED ErrorCode {
  public:
   /// The empty code.
   constexpr ErrorCode() noexcept = default;
-  /// A literal, or another constant array that lives as long as the program.
+  /// A literal, or another constant array that lives as long as the program: a member of a constant object does not,
+  /// and is passed as a pointer, `&reply.code[0]`, or as a std::string.
   template <std::size_t N>
   constexpr ErrorCode(const char (&literal)[N]) noexcept  // NOLINT: implicit by contract
       : text_(literal), lasting_(true) {}

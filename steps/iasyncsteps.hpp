@@ -150,7 +150,9 @@ class IAsyncSteps : public detail::step {
   }
   /// The same for a std::future. One of this library (of async::async(), or made of an async::future) notifies the flow
   /// when it is ready. Others are polled: at once, after 50 us, then at growing intervals of at most 10 ms. A deferred
-  /// one is run on the loop.
+  /// one is run on the loop. To drop a future of std::async() or async::async() is to wait for its call: after a
+  /// timeout or cancel() the loop stands still until then. Calls that may take longer belong in await(pool, f,
+  /// arguments...).
   template <class T, class E = detail::no_handler>
   IAsyncSteps& await(std::future<T>&& f, E&& e = {}) {
     return add_wait<detail::await_step>(std::move(f), std::forward<E>(e));
@@ -384,8 +386,9 @@ class IAsyncSteps : public detail::step {
   /// Calls f() when the step has ended, in whatever way: by success, after its error handler, by a timeout or cancel().
   /// Several functions of a step are called newest first, in turn with the destructors of its stack() objects. The step
   /// does not wait for it. Those of a root are called when its next execution is built or executed, or the flow is
-  /// destroyed. An exception of f goes to on_unhandled(), which ends the program by default: in a later turn of the
-  /// loop, maybe after the flow's future is ready. In a flow with fixed memory onEnd() throws Error for lack of room.
+  /// destroyed. An exception of f goes to the hook of state().set_unhandled_error(), else to on_unhandled(), which ends
+  /// the program by default: in a later turn of the loop, maybe after the flow's future is ready. So the f of a root
+  /// may throw only while the loop or pool lives. In a flow with fixed memory onEnd() throws Error for lack of room.
   ///
   /// Use it to give back what no destructor does. Do not use it to raise errors (setCancel() and error handlers see the
   /// step).
@@ -447,7 +450,9 @@ class IAsyncSteps : public detail::step {
     if (core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
     return core->loop();
   }
-  /// True while steps may be added here: in a step that runs or waits, in the root of a flow that does not execute.
+  /// True in a step function or handler that may still add steps, while its step waits (for success() and error()
+  /// only), in what parallel() or race() has returned while branches may be added, and in the root of a flow that does
+  /// not execute.
   explicit operator bool() const noexcept { return detail::is_usable(*this); }
   /// The opposite.
   bool operator!() const noexcept { return !detail::is_usable(*this); }
