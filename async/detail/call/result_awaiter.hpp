@@ -4,7 +4,7 @@
 #include <utility>    // for move
 
 #include "async/detail/call/future_access.hpp"  // for future_access
-#include "async/detail/future/result_word.hpp"  // for continuation
+#include "async/detail/future/result_word.hpp"  // for continuation, forget_action
 
 namespace async::inline v0_1::detail {
 
@@ -15,7 +15,7 @@ class [[nodiscard]] result_awaiter : continuation {
  public:
   explicit result_awaiter(Future f) noexcept : continuation(&arrived), future_(std::move(f)) {}
   ~result_awaiter() {
-    if (is_listed_) future_access::state(future_)->word.remove(*this);
+    if (is_listed_ && !future_access::state(future_)->word.remove(*this)) forget_action(*this);
   }
   result_awaiter(const result_awaiter&) = delete;
   result_awaiter& operator=(const result_awaiter&) = delete;

@@ -3,8 +3,9 @@
 #include <cstdint>  // for uintptr_t
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"  // for atomic, cell
+#include "async/detail/base/atomics.hpp"  // for atomic, cell, under_model
 #include "async/detail/base/backoff.hpp"  // for backoff
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 
 namespace async::inline v0_1::detail {
 
@@ -21,19 +22,58 @@ struct alignas(8) continuation {
   cell<continuation*> ahead{nullptr};  // the other way, of the first one itself; null: not linked back yet
 };
 
+/// A list of actions that this thread runs. What they call may destroy a coroutine whose action is still in the list.
+struct action_walk {
+  continuation* left;
+  action_walk* outer;
+};
+ASYNCSTEPS_SHARED inline constinit thread_local action_walk* action_walks = nullptr;
+
 /// Runs a list of actions, and those that they return.
+void run_several(continuation* list) noexcept;
 inline void run_all(continuation* list) noexcept {
   while (list != nullptr) {
-    continuation& first = *list;
-    list = first.next.get();
+    if (list->next.get() != nullptr) [[unlikely]]
+      return run_several(list);
+    list = list->run(*list);
+  }
+}
+
+/// Takes an action that is going to be destroyed out of the lists that this thread runs.
+void forget_action(const continuation& c) noexcept;
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void run_several(continuation* list) noexcept {
+  action_walk here{list, nullptr};
+  if constexpr (!under_model) here.outer = std::exchange(action_walks, &here);
+  while (here.left != nullptr) {
+    continuation& first = *here.left;
+    here.left = first.next.get();
     continuation* more = first.run(first);
     while (more != nullptr) {
       continuation* const rest = more->next.get();
-      more->next.set(list);
-      list = std::exchange(more, rest);
+      more->next.set(here.left);
+      here.left = std::exchange(more, rest);
+    }
+  }
+  if constexpr (!under_model) action_walks = here.outer;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void forget_action(const continuation& c) noexcept {
+  for (action_walk* walk = action_walks; walk != nullptr; walk = walk->outer) {
+    continuation* before = nullptr;
+    for (continuation* at = walk->left; at != nullptr; before = std::exchange(at, at->next.get())) {
+      if (at != &c) continue;
+      if (before == nullptr) {
+        walk->left = at->next.get();
+      } else {
+        before->next.set(at->next.get());
+      }
+      return;
     }
   }
 }
+#endif
 
 /// The state of a result: one word, [ first action | locked | ready | taken ].
 ///

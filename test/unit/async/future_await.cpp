@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -52,6 +53,12 @@ walker holds(async::future<int> future, std::shared_ptr<int> value, int& to) {
   to = *value + co_await std::move(future);
 }
 
+/// Destroys another coroutine when it has the value.
+walker destroys(async::shared_future<int> future, std::optional<walker>& other) {
+  co_await future;
+  other.reset();
+}
+
 }  // namespace
 
 TEST_CASE("co_await: a coroutine resumes with the value, in the call that makes the future ready") {
@@ -95,6 +102,38 @@ TEST_CASE("co_await: a coroutine that is destroyed while it waits is not resumed
   CHECK(value.use_count() == 1);
   promise.set_value(3);
   CHECK(sum == 0);
+}
+
+TEST_CASE("co_await: a coroutine, or a continuation, destroys others that await the same future") {
+  constexpr std::size_t count = 5;
+  for (std::size_t victim = 0; victim < count; ++victim) {
+    for (std::size_t second = 0; second < count; ++second) {
+      for (std::size_t by = 0; by < count; ++by) {
+        if (by == victim || by == second) continue;
+        CAPTURE(victim);
+        CAPTURE(second);
+        CAPTURE(by);
+        async::promise<int> promise;
+        const async::shared_future<int> future = promise.get_future().share();
+        std::optional<walker> others[count], also;
+        int sums[count]{};
+        const auto kill = [&] {
+          others[victim].reset();
+          others[second].reset();
+        };
+        for (std::size_t i = 0; i < count; ++i) {
+          if (i != by) others[i].emplace(add_shared(future, sums[i]));
+          if (i == by) static_cast<void>(future.then([kill](const async::shared_future<int>&) { kill(); }));
+          if (i == by) also.emplace(destroys(future, others[victim]));
+        }
+        promise.set_value(4);
+        for (std::size_t i = 0; i < count; ++i) {
+          if (i != victim && i != second && i != by) CHECK(sums[i] == 8);
+        }
+        CHECK(!others[victim].has_value());
+      }
+    }
+  }
 }
 
 TEST_CASE("co_await: of calls in a pool") {
