@@ -88,7 +88,7 @@ class event_loop {
   /// Runs `work` on the loop's thread soon, like immediate() without a handle. Also from the loop's own thread it goes
   /// through the inbox, so that posts of all threads keep their order. Throws like immediate().
   void post(task work) {
-    require(work);
+    require_callable(work);
     detail::callback::post(*core_, std::move(work));
   }
 
@@ -158,7 +158,7 @@ class event_loop {
   handle next_turn(task& work);
   handle after_delay(std::chrono::nanoseconds delay, task& work);
   handle immediate_between_turns(task&& work);
-  static void require(const task& work) {
+  static void require_callable(const task& work) {
     if (!work) detail::throw_bad_function_call();
   }
   detail::loop_core::time_point after(std::chrono::nanoseconds delay) const noexcept {
@@ -213,7 +213,7 @@ class event_loop::handle {
 inline event_loop::handle event_loop::immediate(task work) { return next_turn(work); }
 
 inline event_loop::handle event_loop::next_turn(task& work) {
-  require(work);
+  require_callable(work);
   if (detail::current_loop != core_) return immediate_between_turns(std::move(work));
   return core_->closing() ? handle() : handle(detail::callback::immediate(*core_, std::move(work)));
 }
@@ -231,7 +231,7 @@ inline event_loop::handle event_loop::deferred(std::chrono::nanoseconds delay, t
 
 inline event_loop::handle event_loop::after_delay(std::chrono::nanoseconds delay, task& work) {
   if (delay <= delay.zero()) return next_turn(work);
-  require(work);
+  require_callable(work);
   const detail::loop_entry entry(*core_, detail::loop_entry::who::owner);
   if (!entry) return handle(detail::callback::sent(*core_, after(delay), std::move(work)));
   if (core_->closing()) return {};

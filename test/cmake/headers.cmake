@@ -59,7 +59,7 @@ function(add_headers_layer)
   list(REMOVE_DUPLICATES standard)
   list(JOIN standard "\n" standard)
   list(JOIN all "\n" all)
-  # As <windows.h>, <objbase.h> and Qt define them.
+  # As <windows.h>, <objbase.h>, Qt, X11 and the <AssertMacros.h> of macOS define them.
   file(
     CONFIGURE
     OUTPUT ${folder}/macros.cpp
@@ -91,6 +91,28 @@ function(add_headers_layer)
 #define CreateEvent CreateEventW
 #define signals public
 #define slots
+#define Bool int
+#define Status int
+#define True 1
+#define False 0
+#define None 0L
+#define Success 0
+#define Always 2
+#define Above 0
+#define Below 1
+#define Complex 0
+#define Convex 2
+#define Unsorted 0
+#define CurrentTime 0L
+#define KeyPress 2
+#define Expose 12
+#define GrayScale 1
+#define ParentRelative 1L
+#define CursorShape 0
+#define FontChange 255
+#define require(a, b)
+#define check(a)
+#define verify(a)
 @all@
 int main() { std::printf("count: @count@ headers\n"); }
 ]]

@@ -30,11 +30,13 @@ std::__future_base::_Ptr<library_result>& result_of(library_state& state) noexce
 std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept;
 std::atomic_flag& retrieved_flag_of(library_state& state) noexcept;
 
-template <auto Result, auto Status, auto Retrieved>
+template <auto ResultMember, auto StatusMember, auto RetrievedMember>
 struct opened_state {
-  friend std::__future_base::_Ptr<library_result>& result_of(library_state& state) noexcept { return state.*Result; }
-  friend std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept { return state.*Status; }
-  friend std::atomic_flag& retrieved_flag_of(library_state& state) noexcept { return state.*Retrieved; }
+  friend std::__future_base::_Ptr<library_result>& result_of(library_state& state) noexcept {
+    return state.*ResultMember;
+  }
+  friend std::__atomic_futex_unsigned<>& status_of(library_state& state) noexcept { return state.*StatusMember; }
+  friend std::atomic_flag& retrieved_flag_of(library_state& state) noexcept { return state.*RetrievedMember; }
 };
 // A declaration, since a file that includes this header may also import it.
 extern template struct opened_state<&library_state::_M_result, &library_state::_M_status, &library_state::_M_retrieved>;

@@ -126,7 +126,7 @@ class worker_state : public subscription {
   /// So after each connection, until no job is left, the worker looks whether there are other jobs than those that the
   /// server says are under way, while it delivers none for ack_wait. Then it makes the consumer anew, which delivers
   /// all. Jobs that the server has yet to deliver tell nothing as long as this worker has no room for them.
-  void check() {
+  void look_for_jobs() {
     {
       const std::lock_guard here(lock_);
       if (!is_in_doubt_ || !is_ready_) return;
@@ -273,7 +273,7 @@ class worker_state : public subscription {
     for (std::string& each : late) bridge_->send({.subject = std::move(each), .data = "+WPI"});
     end_fetches([now](const fetch& f) { return now - f.since > 2 * fetch_time; });
     refill();
-    check();
+    look_for_jobs();
     later([](worker_state& w) { w.tick(); }, pause());
   }
   std::chrono::nanoseconds pause() const {
@@ -321,7 +321,7 @@ class worker_state : public subscription {
   bool has_ended_ = false;
   std::string failure_;
 
-  // For check():
+  // For look_for_jobs():
   struct observation {
     std::uint64_t left = 0;  // jobs in the stream
     std::uint64_t delivered = 0;
