@@ -38,6 +38,7 @@ template <class T>
 struct state_allocator {
   using value_type = T;
 
+  state_allocator() noexcept = default;  // the strings of libstdc++'s old ABI need it
   explicit state_allocator(fixed_buffer* from) noexcept : buffer(from) {}
   template <class U>
   state_allocator(const state_allocator<U>& other) noexcept : buffer(other.buffer) {}  // NOLINT: rebinding
@@ -58,7 +59,7 @@ struct state_allocator {
   }
   friend bool operator==(const state_allocator& a, const state_allocator& b) noexcept { return a.buffer == b.buffer; }
 
-  fixed_buffer* buffer;
+  fixed_buffer* buffer = nullptr;
 };
 
 }  // namespace detail

@@ -140,6 +140,15 @@ int main() { std::printf("count: @count@ headers\n"); }
   # The headers are compiled as the user's own code also when they come from an installed package.
   set_target_properties(headers.all PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
   register_test(headers.all headers 60 headers.all)
+  # With the strings of libstdc++'s old ABI and without char8_t, which would not link with the others.
+  if(NOT CMAKE_CROSSCOMPILING)
+    file(CONFIGURE OUTPUT ${folder}/old_strings.cpp CONTENT "@all@\n" @ONLY)
+    add_library(asyncsteps_headers_old_strings OBJECT ${folder}/old_strings.cpp)
+    target_link_libraries(asyncsteps_headers_old_strings PRIVATE asyncsteps::steps asyncsteps_test_flags
+                                                                 ${ASYNCSTEPS_TEST_NATS})
+    target_compile_options(asyncsteps_headers_old_strings PRIVATE -O0 -D_GLIBCXX_USE_CXX11_ABI=0 -fno-char8_t)
+    set_target_properties(asyncsteps_headers_old_strings PROPERTIES NO_SYSTEM_FROM_IMPORTED ON)
+  endif()
   # What the headers define apart from templates, as a user may optimise it: g++ then warns of more.
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CROSSCOMPILING)
     file(CONFIGURE OUTPUT headers_optimised.cpp CONTENT

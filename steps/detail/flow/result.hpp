@@ -58,11 +58,17 @@ struct stored {
 };
 template <class T>
   requires(std::is_same_v<std::remove_const_t<T>, char> || std::is_same_v<std::remove_const_t<T>, wchar_t> ||
-           std::is_same_v<std::remove_const_t<T>, char8_t> || std::is_same_v<std::remove_const_t<T>, char16_t> ||
-           std::is_same_v<std::remove_const_t<T>, char32_t>)
+           std::is_same_v<std::remove_const_t<T>, char16_t> || std::is_same_v<std::remove_const_t<T>, char32_t>)
 struct stored<T*> {
   using type = std::basic_string<std::remove_const_t<T>>;
 };
+#if defined(__cpp_char8_t)
+template <class T>
+  requires std::is_same_v<std::remove_const_t<T>, char8_t>
+struct stored<T*> {
+  using type = std::basic_string<char8_t>;
+};
+#endif
 template <class T>
 using stored_t = typename stored<std::decay_t<T>>::type;
 
