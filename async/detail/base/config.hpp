@@ -7,6 +7,9 @@
 #if __cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L)
 #error "asyncsteps needs C++20: g++ 11, clang 14 or newer, with -std=c++20"
 #endif
+#if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
+#error "asyncsteps needs exceptions: build without -fno-exceptions"
+#endif
 
 /// Version of the library, also the version of the CMake package and of the pkg-config files. The inline namespaces,
 /// such as async::v0_1, name the minor version: libraries compiled with different versions share a process, each with
