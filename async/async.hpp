@@ -66,9 +66,11 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
 ///             called at once, on the calling thread.
 /// Fork        a child of fork() has a shared pool of its own. A future of a call that the parent has not made throws
 ///             stopped_by_fork there.
-/// Exceptions  get() throws what `f` throws. async() throws what copying throws, and std::bad_alloc; nothing has been
-///             called then. A call that ends its thread with pthread_exit() breaks its promise, and the pool starts
-///             another thread. If the destructor of a future runs such a call on the waiting thread: std::terminate.
+/// Exceptions  get() throws what `f` throws. async() throws what copying throws, std::bad_alloc, and std::system_error
+///             (resource_unavailable_try_again) while the shared pool, which the first call makes, cannot start its
+///             threads; nothing has been called then, and a later call tries again. A call that ends its thread with
+///             pthread_exit() breaks its promise, and the pool starts another thread. If the destructor of a future
+///             runs such a call on the waiting thread: std::terminate.
 /// Ownership   `f` and `args` are copied or moved before async returns; pass std::ref for a reference.
 template <class F, class... Args>
   requires async_callable<F, Args...>
@@ -78,7 +80,7 @@ async(F&& f, Args&&... args) {
   return detail::post_call(std::forward<F>(f), std::forward<Args>(args)...);
 }
 
-/// The same with a launch policy: std::launch::async, alone or with deferred, calls `f` on the pool;
+/// The same with a launch policy: std::launch::async, alone or with deferred, calls `f` on the pool, or throws;
 /// std::launch::deferred calls it in the first get() or wait() of the future, on the waiting thread. Throws
 /// std::system_error (invalid_argument) for a policy with neither.
 template <class F, class... Args>

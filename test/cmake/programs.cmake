@@ -64,6 +64,7 @@ set(asyncsteps_not_on_windows
     "unit.threadpool_end: ends copies of itself, made with fork()"
     "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
     "unit.waiting_stack: chooses the sizes of stacks by pthreads"
+    "fault.async: stands in for pthread_create(), which the C++ runtime has inside"
     "fault.blocking_pool: stands in for pthread_create(), which the C++ runtime has inside"
     "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
     "example.embedding: shows the loop inside poll()"
@@ -74,6 +75,7 @@ set(asyncsteps_not_on_musl
     "unit.naps: stands in for syscall(), which a static program has inside"
     "unit.stand_ins: stands in for pthread_create(), which a static program has inside"
     "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
+    "fault.async: stands in for pthread_create(), which a static program has inside"
     "fault.blocking_pool: stands in for pthread_create(), which a static program has inside"
     "fault.threadpool: stands in for pthread_create(), which a static program has inside")
 
