@@ -343,6 +343,21 @@ TEST_CASE("quicksort of millions of numbers without cut-off, on a stack of one m
   }
 }
 
+TEST_CASE("a loop, a group, a parallel_invoke and a call on a stack of 64 KiB") {
+  threadpool pool(2);
+  std::atomic<unsigned> calls{0};
+  const auto count = [&calls] { calls.fetch_add(1, std::memory_order_relaxed); };
+  on_stack_of(64 * kibibyte, [&] {
+    async::parallel_for(pool, 0, 100'000, [&](int) { count(); });
+    task_group group(pool);
+    for (unsigned i = 0; i < 1'000; ++i) group.run(count);
+    group.wait();
+    parallel_invoke(pool, count, count, count);
+    pool.post(count).get();
+  });
+  CHECK(calls == 101'004);
+}
+
 TEST_CASE("a reduction of ten million numbers one by one, on a stack of 256 KiB") {
   const std::uint64_t count = smaller_when_slow(10'000'000, 200'000);
   for (const std::size_t threads : {0U, 1U, 2U, 4U}) {
