@@ -103,7 +103,9 @@ struct posted_future<F, Args...> {
 ///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its
 ///             own flow, and flows and callbacks bound to the same loop(i), but no others. No loop is tied to a thread:
 ///             a thread_local object may be another one in the next callback or step.
-/// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows.
+/// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows. A task
+///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
+///             called inside the pool's own task. One of the shared pool may.
 /// Fork        in a child of fork(), a pool of the parent throws stopped_by_fork, a `stopped`, where work is handed in.
 ///             wait_idle(), stop() and the destructor return at once there, and leave the memory as it is.
 /// Example     test/example/pool.cpp
