@@ -25,6 +25,7 @@ namespace detail {
 
 template <class R>
 struct result_wait;
+struct completion_access;
 
 /// How a wait has ended, until its flow learns of it: results, an error or an exception, in the same memory. So a block
 /// for small results takes one cache line.
@@ -182,6 +183,7 @@ class completion {
   friend class IAsyncSteps;
   template <class R>
   friend struct detail::result_wait;
+  friend detail::completion_access;
   using block = detail::result_block<detail::stored_t<T>...>;
 
   explicit completion(block& b) noexcept : block_(&b) {}
@@ -201,5 +203,22 @@ class completion {
 
   block* block_ = nullptr;
 };
+
+namespace detail {
+
+/// What a token does on behalf of other parts of the library.
+struct completion_access {
+  /// Ends the wait by end(), which uses the token; an exception from it is the step's error.
+  template <class... T, class End>
+  static void end(const completion<T...>& done, const End& end) noexcept {
+    try {
+      end();
+    } catch (...) {
+      done.fail();
+    }
+  }
+};
+
+}  // namespace detail
 
 }  // namespace steps::inline v0_1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>  // for boost: 1.74 forgets to include it
+#include <exception>  // for exception_ptr, rethrow_exception, boost: 1.74 forgets to include it
 #include <utility>    // for declval, forward, move, boost: 1.74 forgets to include it
 
 #include <boost/asio/bind_executor.hpp>
@@ -16,9 +16,10 @@
 #include <memory>       // for shared_ptr
 #include <mutex>        // for mutex, lock_guard
 #include <string>       // for string, to_string
-#include <type_traits>  // for decay_t, is_same_v
+#include <type_traits>  // for decay_t, is_convertible_v, is_same_v
 
 #include "async/event_loop.hpp"                  // for event_loop
+#include "steps/completion.hpp"                  // for completion_access
 #include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
 #include "steps/interop/detail/abort_scope.hpp"  // for on_abort
 
@@ -127,6 +128,16 @@ class asio_handler {
       done_.error(error.message(), std::string(error.category().name()) + ":" + std::to_string(error.value()));
     }
   }
+  template <class E, class... A>
+    requires(!PassesCode && sizeof...(A) == sizeof...(T) && std::is_convertible_v<E, std::exception_ptr>)
+  void operator()(E&& error, A&&... results) const {
+    wait_->has_ended = true;
+    steps::detail::completion_access::end(done_, [&] {
+      const std::exception_ptr thrown = std::forward<E>(error);
+      if (thrown != nullptr) std::rethrow_exception(thrown);
+      done_.success(std::forward<A>(results)...);
+    });
+  }
 
 #if BOOST_ASIO_VERSION >= 101900
   using cancellation_slot_type = boost::asio::cancellation_slot;
@@ -144,7 +155,7 @@ class asio_handler {
   steps::completion<T...> done_;
 };
 
-/// The handler for a signature, whose results go to the step: with the error_code, or without.
+/// The handler for a signature, whose results go to the step: with the error_code or exception, or without.
 template <bool PassesCode, class Signature>
 struct asio_results;
 template <bool PassesCode, class... A>
@@ -156,6 +167,10 @@ template <class... A>
 struct asio_results<false, void(boost::system::error_code, A...)> : asio_results<false, void(A...)> {};
 template <class... A>
 struct asio_results<false, void(const boost::system::error_code&, A...)> : asio_results<false, void(A...)> {};
+template <class... A>
+struct asio_results<false, void(std::exception_ptr, A...)> : asio_results<false, void(A...)> {};
+template <class... A>
+struct asio_results<false, void(const std::exception_ptr&, A...)> : asio_results<false, void(A...)> {};
 
 }  // namespace detail
 
@@ -183,7 +198,9 @@ struct [[nodiscard]] asio_token_of {
 ///
 /// Error       an error_code is the step's error: its message() is the code ("End of file"), its category and value the
 ///             info ("asio.misc:2"). It is the code of the exception that Asio would throw. Partial results are
-///             dropped. asio_token(...).with_error_code() passes the error_code and all results on instead.
+///             dropped. An operation that ends with a std::exception_ptr, as those of co_spawn() do, fails the step as
+///             if the step's function had thrown the exception. asio_token(...).with_error_code() passes the error_code
+///             or std::exception_ptr and all results on instead.
 /// Cancel      when the step ends by a timeout, an error or cancel(), the operation is cancelled on the object's
 ///             executor. From Boost 1.77 on, which has cancellation slots, only this operation; before, all operations
 ///             of the object. There a composed operation (async_read, async_read_until) goes on while it finds data,

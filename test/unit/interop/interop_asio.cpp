@@ -104,6 +104,77 @@ TEST_CASE("an error_code is the step's error, with the code of the exception tha
   CHECK(seen == lines{"End of file", "asio.misc:2"});
 }
 
+namespace {
+
+/// An operation that hands `results` over to the handler of `Signature`, in a turn of its own.
+template <class Signature, class Token, class... A>
+void hand_over(asio::io_context& io, Token token, A... results) {
+  asio::async_initiate<Token, Signature>(
+      [&io, results...](auto handler) {
+        asio::post(io, [handler = std::move(handler), results...]() mutable { handler(results...); });
+      },
+      token);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("an operation's exception is the step's error", Flow, STEPS_FLOWS) {
+  asio::io_context io;
+  asio_loop loop{io};
+  asio::steady_timer timer(io);
+  const auto thrown = std::make_exception_ptr(std::runtime_error("failed"));
+  lines seen;
+  Flow flow{loop};
+  const auto note = [&seen](IAsyncSteps& asi, ErrorCode code) {
+    seen.emplace_back(code);
+    try {
+      std::rethrow_exception(asi.state().last_exception());
+    } catch (const std::runtime_error& e) {
+      seen.emplace_back(e.what());
+    }
+    asi.success();
+  };
+  const auto lost = [&seen](IAsyncSteps&) { seen.emplace_back("lost"); };
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.add([&](IAsyncSteps& step) { hand_over<void(std::exception_ptr)>(io, asio_token(step, timer), thrown); });
+        asi.add(lost);
+      },
+      note);
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.add([&](IAsyncSteps& step) {
+          hand_over<void(const std::exception_ptr&, int)>(io, asio_token(step, timer), thrown, 1);
+        });
+        asi.add(lost);
+      },
+      note);
+  flow.execute();
+  io.run();
+  CHECK(seen == lines{"failed", "failed", "failed", "failed"});
+}
+
+TEST_CASE("an operation without an exception hands its results over, and with_error_code() the exception as well") {
+  asio::io_context io;
+  asio_loop loop{io};
+  asio::steady_timer timer(io);
+  const auto thrown = std::make_exception_ptr(std::runtime_error("failed"));
+  int got = 0;
+  steps::AsyncSteps flow{loop};
+  flow.add([&](IAsyncSteps& asi) {
+        hand_over<void(std::exception_ptr)>(io, asio_token(asi, timer), std::exception_ptr());
+      })
+      .add([&](IAsyncSteps& asi) { hand_over<void(std::exception_ptr, int)>(io, asio_token(asi, timer), nullptr, 7); })
+      .add([&](IAsyncSteps&, int value) { got += value; })
+      .add([&](IAsyncSteps& asi) {
+        hand_over<void(std::exception_ptr, int)>(io, asio_token(asi, timer).with_error_code(), thrown, 8);
+      })
+      .add([&](IAsyncSteps&, std::exception_ptr error, int value) { got += error == thrown ? value : 0; });
+  flow.execute();
+  io.run();
+  CHECK(got == 15);
+}
+
 TEST_CASE("operations without an error_code or without results are steps, too") {
   asio::io_context io;
   asio_loop loop{io};
