@@ -115,24 +115,23 @@ class asio_handler {
 
   template <class... A>
   void operator()(A&&... results) const {
-    wait_->has_ended = true;
-    done_.success(std::forward<A>(results)...);
+    end([&] { done_.success(std::forward<A>(results)...); });
   }
   template <class E, class... A>
     requires(!PassesCode && std::is_same_v<std::decay_t<E>, boost::system::error_code>)  // lvalues as well
   void operator()(E&& error, A&&... results) const {
-    wait_->has_ended = true;
-    if (!error) {
-      done_.success(std::forward<A>(results)...);
-    } else {
-      done_.error(error.message(), std::string(error.category().name()) + ":" + std::to_string(error.value()));
-    }
+    end([&] {
+      if (!error) {
+        done_.success(std::forward<A>(results)...);
+      } else {
+        done_.error(error.message(), std::string(error.category().name()) + ":" + std::to_string(error.value()));
+      }
+    });
   }
   template <class E, class... A>
     requires(!PassesCode && sizeof...(A) == sizeof...(T) && std::is_convertible_v<E, std::exception_ptr>)
   void operator()(E&& error, A&&... results) const {
-    wait_->has_ended = true;
-    steps::detail::completion_access::end(done_, [&] {
+    end([&] {
       const std::exception_ptr thrown = std::forward<E>(error);
       if (thrown != nullptr) std::rethrow_exception(thrown);
       done_.success(std::forward<A>(results)...);
@@ -151,6 +150,12 @@ class asio_handler {
 #endif
 
  private:
+  template <class End>
+  void end(const End& tell) const noexcept {
+    wait_->has_ended = true;
+    steps::detail::completion_access::end(done_, tell);
+  }
+
   std::shared_ptr<asio_wait<Object>> wait_;
   steps::completion<T...> done_;
 };
@@ -213,7 +218,8 @@ struct [[nodiscard]] asio_token_of {
 ///             std::shared_ptr, as `keep_alive`, which the operation holds. The object may be a std::shared_ptr, too.
 ///             An object in stack() is right if the loop runs inside the io_context, this has one thread, and the
 ///             operation is not composed.
-/// Exceptions  std::bad_alloc, and what the operation's start throws.
+/// Exceptions  std::bad_alloc, and what the operation's start throws. An exception while results are handed to the step
+///             is the step's error.
 /// Memory      two blocks, besides Asio's.
 template <class T>
 asio_token_of<T*> asio_token(IAsyncSteps& asi, T& object, std::shared_ptr<const void> keep_alive = {}) noexcept {

@@ -175,6 +175,27 @@ TEST_CASE("an operation without an exception hands its results over, and with_er
   CHECK(got == 15);
 }
 
+TEST_CASE("an exception while results are stored is the step's error") {
+  struct refuses {
+    operator int() const { throw std::runtime_error("no value"); }
+  };
+  asio::io_context io;
+  asio_loop loop{io};
+  asio::steady_timer timer(io);
+  lines seen;
+  steps::AsyncSteps flow{loop};
+  flow.add([&](IAsyncSteps& asi) { hand_over<void(int)>(io, asio_token(asi, timer), refuses()); }, noting(seen));
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        hand_over<void(boost::system::error_code, int)>(io, asio_token(asi, timer), boost::system::error_code(),
+                                                        refuses());
+      },
+      noting(seen));
+  flow.execute();
+  io.run();
+  CHECK(seen == lines{"no value", "", "no value", ""});
+}
+
 TEST_CASE("operations without an error_code or without results are steps, too") {
   asio::io_context io;
   asio_loop loop{io};
