@@ -13,7 +13,8 @@
 #if BOOST_ASIO_VERSION >= 101900
 #include <boost/asio/cancellation_signal.hpp>
 #endif
-#include <memory>       // for shared_ptr
+#include <future>       // for future_errc, future_error
+#include <memory>       // for shared_ptr, weak_ptr
 #include <mutex>        // for mutex, lock_guard
 #include <string>       // for string, to_string
 #include <type_traits>  // for decay_t, is_convertible_v, is_same_v
@@ -34,7 +35,26 @@ namespace interop {
 
 namespace detail {
 
-/// State that an operation shares with the step that waits for it. Only the object's executor touches what changes.
+/// Ends the step's wait, at the latest with its own end.
+template <class... T>
+struct asio_end {
+  explicit asio_end(steps::completion<T...> d) noexcept : done(std::move(d)) {}
+  asio_end(const asio_end&) = delete;
+  asio_end& operator=(const asio_end&) = delete;
+  ~asio_end() {
+    if (done) end([] { throw std::future_error(std::future_errc::broken_promise); });
+  }
+  template <class End>
+  void end(const End& tell) const noexcept {
+    steps::detail::completion_access::end(done, tell);
+  }
+
+  const steps::completion<T...> done;
+};
+
+/// What the handlers of an operation hold; it goes with the last of them, on whatever thread. The step that waits only
+/// has a weak reference: object and executor may not outlive the io_context, which destroys the handlers that are left.
+/// Only the object's executor touches what changes.
 template <class Object>
 struct asio_wait {
   using executor_type = std::decay_t<decltype(std::declval<Object&>()->get_executor())>;
@@ -107,24 +127,30 @@ class asio_part_executor {
 };
 #endif
 
+/// The same for results of types T. Object and executor go before the wait ends.
+template <class Object, class... T>
+struct asio_wait_for : asio_end<T...>, asio_wait<Object> {
+  asio_wait_for(steps::completion<T...> d, Object o, std::shared_ptr<const void> k)
+      : asio_end<T...>(std::move(d)), asio_wait<Object>(std::move(o), std::move(k)) {}
+};
+
 template <class Object, bool PassesCode, class... T>
 class asio_handler {
  public:
-  asio_handler(std::shared_ptr<asio_wait<Object>> w, steps::completion<T...> d) noexcept
-      : wait_(std::move(w)), done_(std::move(d)) {}
+  explicit asio_handler(std::shared_ptr<asio_wait_for<Object, T...>> w) noexcept : wait_(std::move(w)) {}
 
   template <class... A>
   void operator()(A&&... results) const {
-    end([&] { done_.success(std::forward<A>(results)...); });
+    end([&] { wait_->done.success(std::forward<A>(results)...); });
   }
   template <class E, class... A>
     requires(!PassesCode && std::is_same_v<std::decay_t<E>, boost::system::error_code>)  // lvalues as well
   void operator()(E&& error, A&&... results) const {
     end([&] {
       if (!error) {
-        done_.success(std::forward<A>(results)...);
+        wait_->done.success(std::forward<A>(results)...);
       } else {
-        done_.error(error.message(), std::string(error.category().name()) + ":" + std::to_string(error.value()));
+        wait_->done.error(error.message(), std::string(error.category().name()) + ":" + std::to_string(error.value()));
       }
     });
   }
@@ -134,7 +160,7 @@ class asio_handler {
     end([&] {
       const std::exception_ptr thrown = std::forward<E>(error);
       if (thrown != nullptr) std::rethrow_exception(thrown);
-      done_.success(std::forward<A>(results)...);
+      wait_->done.success(std::forward<A>(results)...);
     });
   }
 
@@ -153,11 +179,10 @@ class asio_handler {
   template <class End>
   void end(const End& tell) const noexcept {
     wait_->has_ended = true;
-    steps::detail::completion_access::end(done_, tell);
+    wait_->end(tell);
   }
 
-  std::shared_ptr<asio_wait<Object>> wait_;
-  steps::completion<T...> done_;
+  std::shared_ptr<asio_wait_for<Object, T...>> wait_;
 };
 
 /// The handler for a signature, whose results go to the step: with the error_code or exception, or without.
@@ -205,7 +230,8 @@ struct [[nodiscard]] asio_token_of {
 ///             info ("asio.misc:2"). It is the code of the exception that Asio would throw. Partial results are
 ///             dropped. An operation that ends with a std::exception_ptr, as those of co_spawn() do, fails the step as
 ///             if the step's function had thrown the exception. asio_token(...).with_error_code() passes the error_code
-///             or std::exception_ptr and all results on instead.
+///             or std::exception_ptr and all results on instead. An operation that is destroyed before its end, as
+///             with its io_context, is the error BrokenPromise.
 /// Cancel      when the step ends by a timeout, an error or cancel(), the operation is cancelled on the object's
 ///             executor. From Boost 1.77 on, which has cancellation slots, only this operation; before, all operations
 ///             of the object. There a composed operation (async_read, async_read_until) goes on while it finds data,
@@ -218,6 +244,8 @@ struct [[nodiscard]] asio_token_of {
 ///             std::shared_ptr, as `keep_alive`, which the operation holds. The object may be a std::shared_ptr, too.
 ///             An object in stack() is right if the loop runs inside the io_context, this has one thread, and the
 ///             operation is not composed.
+///             The io_context may end before the step, but not while another thread ends the step by a timeout, an
+///             error or cancel().
 /// Exceptions  std::bad_alloc, and what the operation's start throws. An exception while results are handed to the step
 ///             is the step's error.
 /// Memory      two blocks, besides Asio's.
@@ -320,14 +348,18 @@ class async_result<steps::interop::asio_token_of<Object, PassesCode>, Signature>
   template <class Initiation, class... T, class... Args>
   static void initiate(Initiation&& start, token_type& token,
                        steps::interop::detail::asio_handler<Object, PassesCode, T...>*, Args&&... args) {
-    using wait = steps::interop::detail::asio_wait<Object>;
-    auto shared = std::make_shared<wait>(std::move(token.object), std::move(token.keep_alive));
-    auto done = token.asi.template completion<T...>();
-    steps::detail::on_abort(token.asi,
-                            [shared] { boost::asio::dispatch(shared->executor, [shared] { shared->give_up(); }); });
-    std::forward<Initiation>(start)(
-        steps::interop::detail::asio_handler<Object, PassesCode, T...>(std::move(shared), std::move(done)),
-        std::forward<Args>(args)...);
+    using wait = steps::interop::detail::asio_wait_for<Object, T...>;
+    auto shared = std::make_shared<wait>(token.asi.template completion<T...>(), std::move(token.object),
+                                         std::move(token.keep_alive));
+    steps::detail::on_abort(token.asi, [weak = std::weak_ptr<wait>(shared)] {
+      const std::shared_ptr<wait> running = weak.lock();
+      if (running == nullptr) return;  // the operation has ended, perhaps with its io_context
+      boost::asio::dispatch(running->executor, [weak] {
+        if (const auto still_running = weak.lock()) still_running->give_up();
+      });
+    });
+    std::forward<Initiation>(start)(steps::interop::detail::asio_handler<Object, PassesCode, T...>(std::move(shared)),
+                                    std::forward<Args>(args)...);
   }
 };
 
