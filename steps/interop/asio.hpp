@@ -276,11 +276,11 @@ asio_token_of<std::shared_ptr<T>> asio_token(IAsyncSteps& asi, std::shared_ptr<T
 ///             guard then.
 /// Exceptions  std::bad_alloc. An exception that leaves a turn comes out of io_context::run(); the next run() goes on
 ///             with the loop. std::terminate() is called when there is no memory for the handler that another thread's
-///             post needs.
+///             post needs, or that the loop needs to go on after an exception.
 /// Lifetime    ends before the io_context's.
 class asio_loop : public async::event_loop {
  public:
-  /// A loop inside `io`. Throws std::bad_alloc.
+  /// A loop inside `io`. Throws std::bad_alloc. Boost 1.74 crashes when there is no memory for a strand.
   explicit asio_loop(boost::asio::io_context& io) : asio_loop(std::make_shared<driver>(io)) {}
   ~asio_loop() {
     const std::lock_guard lock(driver_->mutex);
@@ -292,17 +292,32 @@ class asio_loop : public async::event_loop {
   struct driver : std::enable_shared_from_this<driver> {
     explicit driver(boost::asio::io_context& io) : strand(boost::asio::make_strand(io)), timer(io) {}
 
-    /// By any thread.
-    void wake() noexcept {
+    /// By any thread. Throws std::bad_alloc.
+    void post_turn() {
       boost::asio::post(strand, [self = shared_from_this()] { self->turn(); });
+    }
+    /// By any thread, of which none can be told that there is no memory.
+    void wake() noexcept { post_turn(); }
+    void start(async::event_loop& l) {
+      const std::lock_guard lock(mutex);
+      post_turn();
+      loop = &l;
     }
     /// On the strand.
     void turn() {
       const std::lock_guard lock(mutex);
       if (loop == nullptr) return;
-      const async::event_loop::cycle_result next = loop->iterate();   // if it throws, it wakes
+      const async::event_loop::cycle_result next = loop->iterate();  // if it throws, it wakes
+      try {
+        arrange_turn(next);
+      } catch (...) {
+        wake();
+        throw;
+      }
+    }
+    void arrange_turn(async::event_loop::cycle_result next) {
       if (!next.have_work) return static_cast<void>(timer.cancel());  // it would keep the io_context running
-      if (next.delay == next.delay.zero()) return wake();
+      if (next.delay == next.delay.zero()) return post_turn();
       timer.expires_after(next.delay);
       timer.async_wait(
           boost::asio::bind_executor(strand, [self = shared_from_this()](const boost::system::error_code& replaced) {
@@ -317,8 +332,7 @@ class asio_loop : public async::event_loop {
   };
 
   explicit asio_loop(std::shared_ptr<driver> d) : event_loop(async::task([d] { d->wake(); })), driver_(std::move(d)) {
-    driver_->loop = this;
-    driver_->wake();
+    driver_->start(*this);
   }
 
   const std::shared_ptr<driver> driver_;
