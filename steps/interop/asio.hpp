@@ -247,7 +247,7 @@ struct [[nodiscard]] asio_token_of {
 ///             The io_context may end before the step, but not while another thread ends the step by a timeout, an
 ///             error or cancel().
 /// Exceptions  std::bad_alloc, and what the operation's start throws. An exception while results are handed to the step
-///             is the step's error.
+///             is the step's error. std::terminate() is called when there is no memory for the cancel of an operation.
 /// Memory      two blocks, besides Asio's.
 template <class T>
 asio_token_of<T*> asio_token(IAsyncSteps& asi, T& object, std::shared_ptr<const void> keep_alive = {}) noexcept {
