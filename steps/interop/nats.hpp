@@ -101,8 +101,8 @@ class bus {
 
   /// Serves a subject: each request becomes a task f(std::string) of the pool, whose result is the answer (nothing:
   /// an empty one), or a flow f(IAsyncSteps&, std::string), which begins with that step and whose last result is the
-  /// answer, a std::string. Errors go to the caller. Several threads call f at the same time. The subject may end with
-  /// a wildcard.
+  /// answer, a std::string. Errors go to the caller, one with an empty or blank code as InternalError. Several threads
+  /// call f at the same time. The subject may end with a wildcard.
   ///
   /// Each request goes to one member of a group, whichever machines these are on; with an empty group everyone gets it.
   /// When serve_options::limit requests are under way, or the pool has a bounded queue that is full and blocks, further

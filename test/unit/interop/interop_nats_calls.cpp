@@ -144,6 +144,20 @@ TEST_CASE("errors of the other side are errors of the step") {
   CHECK(outcome(b.pool, b.bus, "flow", "not a text").starts_with("InternalError: "));
 }
 
+TEST_CASE("an error without a text is an error of the step") {
+  bench b;
+  auto task = b.bus.serve("task", "g", b.pool, [](const std::string& text) -> std::string {
+    if (text == "Error") throw steps::Error("", "info");
+    if (text == "blank info") throw steps::Error("NotFound", "\n");
+    throw std::runtime_error(text);
+  });
+  auto flow = b.bus.serve("flow", "g", b.pool, [](IAsyncSteps& asi, const std::string&) { asi.error(""); });
+  CHECK(outcome(b.pool, b.bus, "task", "Error") == "InternalError: info");
+  CHECK(outcome(b.pool, b.bus, "task", "blank info") == "NotFound: ");
+  for (const char* text : {"", " ", "\n", "\r\n\t"}) CHECK(outcome(b.pool, b.bus, "task", text) == "InternalError: ");
+  CHECK(outcome(b.pool, b.bus, "flow", "") == "InternalError: ");
+}
+
 TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {
   bench b;
   async::event release;

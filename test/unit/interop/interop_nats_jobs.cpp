@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
+#include <nats/nats.h>
 
 #include <algorithm>
 #include <atomic>
@@ -136,6 +137,29 @@ TEST_CASE("a flow that fails runs again, after pauses; then its job is a dead le
   REQUIRE(runs.size() == 3);
   CHECK(runs[1] - runs[0] >= 20ms);
   CHECK(runs[2] - runs[1] >= 40ms);
+}
+
+TEST_CASE("a dead letter has an error code without an error's text") {
+  bench b;
+  natsConnection* other = nullptr;
+  REQUIRE(natsConnection_ConnectTo(&other, b.server.url().c_str()) == NATS_OK);
+  natsSubscription* letters = nullptr;
+  REQUIRE(natsConnection_SubscribeSync(&letters, other, "work.dead") == NATS_OK);
+  REQUIRE(natsConnection_Flush(other) == NATS_OK);
+  const auto header_of_next = [&](const char* key) {
+    natsMsg* letter = nullptr;
+    const char* value = nullptr;
+    if (natsSubscription_NextMsg(&letter, letters, 30'000) != NATS_OK) return std::string("no letter");
+    std::string found = natsMsgHeader_Get(letter, key, &value) == NATS_OK ? value : "no header";
+    natsMsg_Destroy(letter);
+    return found;
+  };
+  auto worker =
+      b.jobs.work(b.pool, {.retry = {.attempts = 1}}, [](IAsyncSteps& asi, const nats::job&) { asi.error(""); });
+  b.publish("no text");
+  CHECK(header_of_next("Nats-Service-Error-Code") == "InternalError");
+  natsSubscription_Destroy(letters);
+  natsConnection_Destroy(other);
 }
 
 TEST_CASE("GiveUp makes a dead letter at once; without a subject for them a job is dropped") {

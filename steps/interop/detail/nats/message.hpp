@@ -2,10 +2,14 @@
 #pragma once
 #include <nats/nats.h>
 
-#include <cstddef>  // for size_t
-#include <cstdlib>  // for atoi
-#include <memory>   // for unique_ptr
-#include <string>   // for string
+#include <algorithm>    // for all_of
+#include <cstddef>      // for size_t
+#include <cstdlib>      // for atoi
+#include <memory>       // for unique_ptr
+#include <string>       // for string
+#include <string_view>  // for string_view
+
+#include "steps/errors.hpp"  // for errors
 
 namespace steps::inline v0_1::interop::nats::detail {
 
@@ -56,6 +60,15 @@ struct parcel {
 inline constexpr const char* error_code_header = "Nats-Service-Error-Code";
 inline constexpr const char* error_info_header = "Nats-Service-Error";
 
+/// Without anything that is seen: a header of it is lost, or the client reads the next one as its value.
+inline bool is_blank(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
+}
+/// A text as the code of an error, which tells an error from an answer.
+inline std::string error_code_of(std::string_view text) {
+  return std::string(is_blank(text) ? steps::errors::InternalError.view() : text);
+}
+
 /// A text as the value of a header, which is a line.
 inline std::string line_of(std::string text) {
   for (char& c : text) {
@@ -78,7 +91,7 @@ inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply
   if (!p.id.empty()) s = natsMsgHeader_Set(made, "Nats-Msg-Id", line_of(p.id).c_str());
   if (s == NATS_OK && !p.error_code.empty()) {
     s = natsMsgHeader_Set(made, error_code_header, line_of(p.error_code).c_str());
-    if (s == NATS_OK && !p.error_info.empty())
+    if (s == NATS_OK && !is_blank(p.error_info))
       s = natsMsgHeader_Set(made, error_info_header, line_of(p.error_info).c_str());
   }
   return s == NATS_OK ? natsConnection_PublishMsg(to, made) : s;

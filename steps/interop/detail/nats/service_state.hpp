@@ -15,7 +15,7 @@
 #include "async/threadpool.hpp"                        // for threadpool
 #include "steps/errors.hpp"                            // for Error, ErrorCode, errors
 #include "steps/interop/detail/nats/bridge.hpp"        // for bridge
-#include "steps/interop/detail/nats/message.hpp"       // for message, parcel
+#include "steps/interop/detail/nats/message.hpp"       // for message, parcel, error_code_of
 #include "steps/interop/detail/nats/subscription.hpp"  // for subscription
 #include "steps/interop/nats_options.hpp"              // for serve_options
 #include "steps/spawn.hpp"                             // for post
@@ -46,7 +46,7 @@ class service_state : public subscription {
     }
     void answer(std::string text) { send({.subject = std::exchange(reply_, {}), .data = std::move(text)}); }
     void fail(const std::string& code, const std::string& info) noexcept try {
-      send({.subject = std::exchange(reply_, {}), .error_code = code, .error_info = info});
+      send({.subject = std::exchange(reply_, {}), .error_code = error_code_of(code), .error_info = info});
     } catch (const std::exception&) {  // no memory, no answer: the caller's time limit expires
     }
 

@@ -15,6 +15,7 @@
 #include "steps/interop/detail/nats/bridge.hpp"        // for bridge
 #include "steps/interop/detail/nats/job_state.hpp"     // for job_state
 #include "steps/interop/detail/nats/json.hpp"          // for json_of
+#include "steps/interop/detail/nats/message.hpp"       // for error_code_of
 #include "steps/interop/detail/nats/stream.hpp"        // for ask_server
 #include "steps/interop/detail/nats/worker_state.hpp"  // for worker_state
 #include "steps/interop/nats_options.hpp"              // for jobs_options, work_options
@@ -65,7 +66,7 @@ class worker_of final : public worker_state {
   }
   static void has_failed(job_state& j, ErrorCode code, std::string_view info) {
     j.has_failed = true;
-    j.error_code = code.view();
+    j.error_code = error_code_of(code.view());
     j.error_info = info;
   }
 
