@@ -158,6 +158,14 @@ TEST_CASE("an error without a text is an error of the step") {
   CHECK(outcome(b.pool, b.bus, "flow", "") == "InternalError: ");
 }
 
+TEST_CASE("lengths that the client would count in an int are refused") {
+  constexpr std::size_t gib = std::size_t{1} << 30;
+  CHECK(nats::detail::is_size(1'000'000));
+  for (const std::size_t n : {2 * gib, 2 * gib + 5, 4 * gib - 1, 4 * gib, 4 * gib + 5}) {
+    CHECK_FALSE(nats::detail::is_size(n));
+  }
+}
+
 TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {
   bench b;
   async::event release;

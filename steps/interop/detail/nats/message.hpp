@@ -77,8 +77,12 @@ inline std::string line_of(std::string text) {
   return text;
 }
 
+/// The length of data as the client takes it, which counts the headers in the same int. No server takes as much.
+inline bool is_size(std::size_t bytes) noexcept { return bytes <= std::size_t{1} << 30; }
+
 /// Hands a parcel to the client, which writes it into its buffer.
 inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply) {
+  if (!is_size(p.data.size())) return NATS_MAX_PAYLOAD;
   const int size = static_cast<int>(p.data.size());
   if (p.id.empty() && p.error_code.empty()) {
     if (*reply == '\0') return natsConnection_Publish(to, p.subject.c_str(), p.data.data(), size);
