@@ -94,15 +94,17 @@ class bus {
     });
   }
 
-  /// Sends a message without an answer, at most once; without a connection it is dropped. Returns at once.
+  /// Sends a message without an answer, at most once; without a connection it is dropped, as is one with too much data
+  /// or a subject with blanks. Returns at once.
   void send(std::string subject, std::string text) {
     if (detail::is_subject(subject)) bridge_->send({.subject = std::move(subject), .data = std::move(text)});
   }
 
   /// Serves a subject: each request becomes a task f(std::string) of the pool, whose result is the answer (nothing:
   /// an empty one), or a flow f(IAsyncSteps&, std::string), which begins with that step and whose last result is the
-  /// answer, a std::string. Errors go to the caller, one with an empty or blank code as InternalError. Several threads
-  /// call f at the same time. The subject may end with a wildcard.
+  /// answer, a std::string. Errors go to the caller, one with an empty or blank code as InternalError; long codes and
+  /// infos are cut. An answer with too much data is the caller's InvalidRequest. Several threads call f at the same
+  /// time. The subject may end with a wildcard.
   ///
   /// Each request goes to one member of a group, whichever machines these are on; with an empty group everyone gets it.
   /// When serve_options::limit requests are under way, or the pool has a bounded queue that is full and blocks, further

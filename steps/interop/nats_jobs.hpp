@@ -95,7 +95,8 @@ class [[nodiscard]] worker {
 ///             on until the server has confirmed that.
 /// Errors      of a flow: the job is delivered again, by the Retry of the options. After the last delivery, and after
 ///             GiveUp, it is stored under jobs_options::dead_letter, with its error in the headers
-///             Nats-Service-Error-Code and Nats-Service-Error. A job that kills its workers is counted, too.
+///             Nats-Service-Error-Code and Nats-Service-Error; long texts are cut. One that has too much data for
+///             these headers is delivered again, for ever. A job that kills its workers is counted, too.
 /// Reconnect   work and steps of publish() go on, also when the server has been restarted.
 /// Threads     any. No thread of a pool ever waits for the network. A worker has a thread of the client.
 /// Exceptions  std::bad_alloc.

@@ -158,12 +158,56 @@ TEST_CASE("an error without a text is an error of the step") {
   CHECK(outcome(b.pool, b.bus, "flow", "") == "InternalError: ");
 }
 
+TEST_CASE("an answer with too much data is the caller's InvalidRequest; long texts of errors are cut") {
+  bench b;
+  const std::string large(2'000'000, 'x');
+  auto answers =
+      b.bus.serve("answers", "g", b.pool, [&](const std::string& text) { return text.empty() ? large : text; });
+  auto infos = b.bus.serve("infos", "g", b.pool,
+                           [&](const std::string&) -> std::string { throw steps::Error("NotFound", large); });
+  auto codes =
+      b.bus.serve("codes", "g", b.pool, [&](const std::string&) -> std::string { throw std::runtime_error(large); });
+  auto blanks = b.bus.serve("blanks", "g", b.pool, [&](const std::string&) -> std::string {
+    throw std::runtime_error(std::string(2'000, ' ') + "x");
+  });
+  const std::string refused = "InvalidRequest: the answer has too much data";
+  CHECK(outcome(b.pool, b.bus, "answers", "") == refused);
+  std::vector<async::future<std::string>> many;  // not written by the threads that make them
+  for (int i = 0; i < 20; ++i) {
+    many.push_back(steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) {
+      asi.setTimeout(30s);
+      b.bus.call(asi, "answers", "");
+    }));
+  }
+  for (auto& each : many) CHECK_THROWS_WITH(each.get(), "InvalidRequest");
+  CHECK(outcome(b.pool, b.bus, "answers", "after it") == "after it");
+  CHECK(outcome(b.pool, b.bus, "infos", "").starts_with("NotFound: xxxx"));
+  CHECK(outcome(b.pool, b.bus, "codes", "").starts_with("xxxx"));
+  CHECK(outcome(b.pool, b.bus, "blanks", "") == "InternalError: ");
+}
+
+TEST_CASE("a message with too much data is dropped, and nobody gets another one for it") {
+  bench b;
+  std::atomic<int> arrived{0};
+  auto service = b.bus.serve("serve", "g", b.pool, [&](const std::string&) { ++arrived; });
+  b.bus.send("serve", std::string(2'000'000, 'x'));
+  CHECK(outcome(b.pool, b.bus, "serve", "x") == "");
+  CHECK(arrived == 1);
+}
+
 TEST_CASE("lengths that the client would count in an int are refused") {
   constexpr std::size_t gib = std::size_t{1} << 30;
   CHECK(nats::detail::is_size(1'000'000));
   for (const std::size_t n : {2 * gib, 2 * gib + 5, 4 * gib - 1, 4 * gib, 4 * gib + 5}) {
     CHECK_FALSE(nats::detail::is_size(n));
   }
+}
+
+TEST_CASE("texts for headers are lines, and are cut between characters") {
+  CHECK(nats::detail::line_of("a\nb", 3) == "a b");
+  CHECK(nats::detail::line_of("abcd", 3) == "abc");
+  CHECK(nats::detail::line_of("ab\xC3\xA4", 3) == "ab");
+  CHECK(nats::detail::line_of("ab\xC3\xA4", 4) == "ab\xC3\xA4");
 }
 
 TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {

@@ -139,7 +139,7 @@ TEST_CASE("a flow that fails runs again, after pauses; then its job is a dead le
   CHECK(runs[2] - runs[1] >= 40ms);
 }
 
-TEST_CASE("a dead letter has an error code without an error's text") {
+TEST_CASE("a dead letter has an error code without an error's text, and the beginning of a long info") {
   bench b;
   natsConnection* other = nullptr;
   REQUIRE(natsConnection_ConnectTo(&other, b.server.url().c_str()) == NATS_OK);
@@ -154,10 +154,16 @@ TEST_CASE("a dead letter has an error code without an error's text") {
     natsMsg_Destroy(letter);
     return found;
   };
-  auto worker =
-      b.jobs.work(b.pool, {.retry = {.attempts = 1}}, [](IAsyncSteps& asi, const nats::job&) { asi.error(""); });
+  auto worker = b.jobs.work(b.pool, {.retry = {.attempts = 1}}, [](IAsyncSteps& asi, const nats::job& j) {
+    if (j.data() == "no text") asi.error("");
+    asi.error("Failed", std::string(2'000'000, 'x'));
+  });
   b.publish("no text");
   CHECK(header_of_next("Nats-Service-Error-Code") == "InternalError");
+  b.publish("long");
+  CHECK(header_of_next("Nats-Service-Error").starts_with("xxxx"));
+  b.publish(std::string(1'048'576 - 300, 'd'));  // leaves room for little
+  CHECK(header_of_next("Nats-Service-Error").starts_with("xxxx"));
   natsSubscription_Destroy(letters);
   natsConnection_Destroy(other);
 }

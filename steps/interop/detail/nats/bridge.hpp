@@ -320,6 +320,11 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   }
   void not_sent(const parcel& p, natsStatus s) {
     const bool is_lost = s == NATS_CONNECTION_CLOSED;
+    if (p.is_answer && !is_lost) {
+      send({.subject = p.subject,
+            .error_code = std::string(steps::errors::InvalidRequest.view()),
+            .error_info = s == NATS_MAX_PAYLOAD ? "the answer has too much data" : natsStatus_GetText(s)});
+    }
     fail(p, is_lost ? steps::errors::ConnectError : steps::errors::InvalidRequest, natsStatus_GetText(s));
   }
   void fail(const parcel& p, ErrorCode code, const std::string& info) {

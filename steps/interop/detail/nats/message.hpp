@@ -2,8 +2,9 @@
 #pragma once
 #include <nats/nats.h>
 
-#include <algorithm>    // for all_of
+#include <algorithm>    // for all_of, max, min
 #include <cstddef>      // for size_t
+#include <cstdint>      // for int64_t
 #include <cstdlib>      // for atoi
 #include <memory>       // for unique_ptr
 #include <string>       // for string
@@ -54,6 +55,7 @@ struct parcel {
   std::string error_code{};  // of an answer that is an error
   std::string error_info{};
   unsigned long long call = 0;  // the wait that the answer ends
+  bool is_answer = false;       // somebody waits for it, and learns when it cannot be sent
 };
 
 /// The headers of errors are those of NATS services in other languages.
@@ -69,8 +71,13 @@ inline std::string error_code_of(std::string_view text) {
   return std::string(is_blank(text) ? steps::errors::InternalError.view() : text);
 }
 
-/// A text as the value of a header, which is a line.
-inline std::string line_of(std::string text) {
+/// A text as the value of a header, which is a line: its first bytes, up to the end of a character of UTF-8.
+inline std::string line_of(std::string_view whole, std::size_t most = std::string::npos) {
+  if (whole.size() > most) {
+    while (most != 0 && (static_cast<unsigned char>(whole[most]) & 0xC0) == 0x80) --most;
+    whole = whole.substr(0, most);
+  }
+  std::string text(whole);
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }
@@ -79,6 +86,16 @@ inline std::string line_of(std::string text) {
 
 /// The length of data as the client takes it, which counts the headers in the same int. No server takes as much.
 inline bool is_size(std::size_t bytes) noexcept { return bytes <= std::size_t{1} << 30; }
+
+/// Bytes of an error's code and info. Longer ones are cut, so that the error arrives.
+inline constexpr std::size_t most_code = 1'024;
+inline constexpr std::size_t most_info = 16'384;
+/// The bytes that a message has left for the info of an error, and the server takes.
+inline std::size_t room_for_info(natsConnection* to, const parcel& p) {
+  const std::size_t others = p.data.size() + p.id.size() + (std::min)(p.error_code.size(), most_code) + 128;
+  const auto most = static_cast<std::size_t>((std::max)(natsConnection_GetMaxPayload(to), std::int64_t{0}));
+  return (std::min)(most - (std::min)(most, others), most_info);
+}
 
 /// Hands a parcel to the client, which writes it into its buffer.
 inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply) {
@@ -94,9 +111,9 @@ inline natsStatus publish(natsConnection* to, const parcel& p, const char* reply
   const message whole(made);
   if (!p.id.empty()) s = natsMsgHeader_Set(made, "Nats-Msg-Id", line_of(p.id).c_str());
   if (s == NATS_OK && !p.error_code.empty()) {
-    s = natsMsgHeader_Set(made, error_code_header, line_of(p.error_code).c_str());
-    if (s == NATS_OK && !is_blank(p.error_info))
-      s = natsMsgHeader_Set(made, error_info_header, line_of(p.error_info).c_str());
+    s = natsMsgHeader_Set(made, error_code_header, error_code_of(line_of(p.error_code, most_code)).c_str());
+    const std::string info = line_of(p.error_info, room_for_info(to, p));
+    if (s == NATS_OK && !is_blank(info)) s = natsMsgHeader_Set(made, error_info_header, info.c_str());
   }
   return s == NATS_OK ? natsConnection_PublishMsg(to, made) : s;
 }

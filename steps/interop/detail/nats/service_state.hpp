@@ -44,9 +44,14 @@ class service_state : public subscription {
       if (!reply_.empty()) fail("Stopped", "the handler has not ended");
       service_->leave();
     }
-    void answer(std::string text) { send({.subject = std::exchange(reply_, {}), .data = std::move(text)}); }
+    void answer(std::string text) {
+      send({.subject = std::exchange(reply_, {}), .data = std::move(text), .is_answer = true});
+    }
     void fail(const std::string& code, const std::string& info) noexcept try {
-      send({.subject = std::exchange(reply_, {}), .error_code = error_code_of(code), .error_info = info});
+      send({.subject = std::exchange(reply_, {}),
+            .error_code = error_code_of(code),
+            .error_info = info,
+            .is_answer = true});
     } catch (const std::exception&) {  // no memory, no answer: the caller's time limit expires
     }
 
