@@ -9,7 +9,7 @@
 #include "async/threadpool.hpp"                         // for threadpool
 #include "steps/iasyncsteps.hpp"                        // for IAsyncSteps
 #include "steps/interop/detail/nats/bridge.hpp"         // for bridge
-#include "steps/interop/detail/nats/request.hpp"        // for request, is_subject
+#include "steps/interop/detail/nats/request.hpp"        // for request, check_interest, is_subject
 #include "steps/interop/detail/nats/service_state.hpp"  // for service_state, service_of
 #include "steps/interop/nats_options.hpp"               // for options, serve_options
 
@@ -36,7 +36,8 @@ class [[nodiscard]] service {
   /// Takes no further requests: the server hands them to the other members of the group. Those that have arrived are
   /// answered. Returns at once.
   void stop() { state_->stop(); }
-  /// Set when all requests have been answered after stop(), or after the end of the bus.
+  /// Set when all requests have been answered after stop(), or after the end of the bus; also when the client refuses
+  /// the subject, such as one with two dots in a row, which it does once there is a connection.
   async::event& stopped() noexcept { return state_->stopped(); }
 
  private:
@@ -110,12 +111,15 @@ class bus {
   /// When serve_options::limit requests are under way, or the pool has a bounded queue that is full and blocks, further
   /// requests wait in the client, and other services of this process go on. A pool that rejects makes the callers'
   /// error QueueFull. The pool outlives the service.
+  ///
+  /// Throws Error: InvalidRequest for an empty subject, or a subject or group with blanks.
   template <class F>
   service serve(std::string subject, std::string group, async::threadpool& pool, F&& f, const serve_options& o = {}) {
     using function = std::decay_t<F>;
     static_assert(
         std::is_invocable_v<function&, IAsyncSteps&, std::string> || std::is_invocable_v<function&, std::string>,
         "what serves is called as f(IAsyncSteps&, std::string), a flow, or as f(std::string), a task");
+    detail::check_interest(subject, group);
     auto state = std::make_shared<detail::service_of<function>>(bridge_, std::move(subject), std::move(group), pool,
                                                                 std::forward<F>(f), o);
     bridge_->add(state);

@@ -210,6 +210,23 @@ TEST_CASE("texts for headers are lines, and are cut between characters") {
   CHECK(nats::detail::line_of("ab\xC3\xA4", 4) == "ab\xC3\xA4");
 }
 
+TEST_CASE("serve() refuses subjects and groups with blanks; a service that the client refuses has stopped") {
+  bench b;
+  const auto echo = [](const std::string& text) { return text; };
+  for (const char* bad : {"a b", "a\r\nb", "a\t", " "}) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve(bad, "", b.pool, echo)), "InvalidRequest", steps::Error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve("a", bad, b.pool, echo)), "InvalidRequest", steps::Error);
+  }
+  CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve("", "", b.pool, echo)), "InvalidRequest", steps::Error);
+  for (const char* bad : {"a..b", ".a", "a."}) {
+    auto service = b.bus.serve(bad, "g", b.pool, echo);
+    CHECK(service.stopped().wait_for(30s));
+  }
+  auto good = b.bus.serve("a.b", "g.h", b.pool, echo);
+  CHECK(outcome(b.pool, b.bus, "a.b", "served") == "served");
+  CHECK_FALSE(good.stopped().is_set());
+}
+
 TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {
   bench b;
   async::event release;

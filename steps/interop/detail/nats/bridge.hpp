@@ -350,7 +350,9 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     connected_.set();
   }
   void begin(subscription& s) {
-    if (s.begin(link_->get(), waker_, weak_from_this()) == NATS_OK) s.connected();
+    if (s.begin(link_->get(), waker_, weak_from_this()) == NATS_OK) return s.connected();
+    // Refused, unless the connection has ended. The replies, which are no service, have another try with the next one.
+    if (&s != replies_.get() && !natsConnection_IsClosed(link_->get())) s.remove();
   }
   void lose() {
     connected_.reset();

@@ -6,7 +6,7 @@
 #include <string_view>  // for string_view
 #include <utility>      // for move
 
-#include "steps/errors.hpp"                          // for errors
+#include "steps/errors.hpp"                          // for Error, errors
 #include "steps/iasyncsteps.hpp"                     // for IAsyncSteps
 #include "steps/interop/detail/abort_scope.hpp"      // for on_abort
 #include "steps/interop/detail/nats/bridge.hpp"      // for bridge
@@ -22,6 +22,12 @@ inline bool is_subject(std::string_view text) noexcept {
     if (static_cast<unsigned char>(c) <= ' ' || c == '\x7F') return false;
   }
   return true;
+}
+
+/// A subject, and a group of those that serve it: empty, or as a subject.
+inline void check_interest(std::string_view subject, std::string_view group) {
+  if (is_subject(subject) && (group.empty() || is_subject(group))) return;
+  throw Error(steps::errors::InvalidRequest, "a NATS subject is not empty, and it and its group have no blanks");
 }
 
 /// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
