@@ -82,7 +82,7 @@ class bus {
 
   /// Set while there is a connection: connected().wait_for(5s), asi.await(connected()).
   async::event& connected() noexcept { return bridge_->connected(); }
-  /// The reason why the last attempt to connect, or the last connection, has failed.
+  /// The reason why the last attempt to connect, or the last connection, has failed; empty: there is a connection.
   std::string failure() const { return bridge_->failure(); }
 
   /// Adds a step that sends a request to one of those that serve the subject, and passes the answer on, a std::string.

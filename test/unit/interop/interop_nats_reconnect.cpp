@@ -55,6 +55,7 @@ TEST_CASE("a bus connects when a server comes, and says why there is no connecti
   CHECK_FALSE(bus.connected().is_set());
   server->restart();
   REQUIRE(bus.connected().wait_for(30s));
+  CHECK(bus.failure() == "");
   CHECK(code_of(call(pool, bus, "")) == "NoResponders");
 }
 

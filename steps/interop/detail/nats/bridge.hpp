@@ -121,7 +121,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     const std::lock_guard here(lock_);
     return inbox_ + std::to_string(++uniques_) + '.';
   }
-  /// The reason why there is no connection.
+  /// The reason why there is no connection; empty: there is one.
   std::string failure() {
     const std::lock_guard here(lock_);
     return failure_;
@@ -347,6 +347,10 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     }
     pauses_ = steps::detail::pauses(options_.reconnect);
     for (const auto& s : subscriptions_) begin(*s);
+    {
+      const std::lock_guard here(lock_);
+      failure_.clear();
+    }
     connected_.set();
   }
   void begin(subscription& s) {
