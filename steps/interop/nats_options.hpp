@@ -32,7 +32,7 @@ struct options {
 struct serve_options {
   /// Requests under way on this machine. Further ones wait in the client's memory.
   std::size_t limit = 1'000;
-  /// Requests that wait. Those that find no place are dropped: their callers' time limits expire.
+  /// Requests that wait, one at least. Those that find no place are dropped: their callers' time limits expire.
   std::size_t backlog = 65'536;
 };
 

@@ -227,6 +227,28 @@ TEST_CASE("serve() refuses subjects and groups with blanks; a service that the c
   CHECK_FALSE(good.stopped().is_set());
 }
 
+TEST_CASE("a backlog is a number of messages, also 0 and beyond an int") {
+  bench b;
+  for (const std::size_t backlog : {std::size_t{0}, std::size_t{1} << 32}) {
+    async::event release;
+    std::atomic<int> arrived{0};
+    auto service = b.bus.serve("serve", "g", b.pool,
+                               [&](IAsyncSteps& asi, const std::string&) {
+                                 ++arrived;
+                                 asi.await(release);
+                                 asi.successStep(std::string());
+                               },
+                               {.limit = 1, .backlog = backlog});
+    settle(b.pool, b.bus);
+    for (int i = 0; i < 20; ++i) b.bus.send("serve", "");
+    settle(b.pool, b.bus);  // all have come
+    release.set();
+    service.stop();
+    service.stopped().wait();
+    CHECK((arrived == 20) == (backlog != 0));
+  }
+}
+
 TEST_CASE("an answer that does not come is a Timeout; one that comes late does nothing") {
   bench b;
   async::event release;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <algorithm>           // for clamp
+#include <climits>             // for INT_MAX
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <exception>           // for exception
@@ -26,7 +28,8 @@ namespace steps::inline v0_1::interop::nats::detail {
 class service_state : public subscription {
  public:
   service_state(std::shared_ptr<bridge> b, std::string subject, std::string group, const serve_options& o)
-      : subscription(std::move(subject), std::move(group), static_cast<int>(o.backlog)),
+      : subscription(std::move(subject), std::move(group),
+                     static_cast<int>(std::clamp<std::size_t>(o.backlog, 1, INT_MAX))),
         bridge_(std::move(b)),
         limit_(o.limit) {}
 
