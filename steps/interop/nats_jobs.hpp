@@ -12,6 +12,7 @@
 #include "steps/interop/detail/nats/bridge.hpp"     // for bridge
 #include "steps/interop/detail/nats/job_state.hpp"  // for job_state
 #include "steps/interop/detail/nats/json.hpp"       // for number_at, is_true_at
+#include "steps/interop/detail/nats/message.hpp"    // for is_blank, parcel
 #include "steps/interop/detail/nats/stream.hpp"     // for make_stream, ask_server, stream_is_another
 #include "steps/interop/detail/nats/worker_of.hpp"  // for worker_of, worker_state, acknowledge_job
 #include "steps/interop/nats.hpp"                   // for bus
@@ -117,7 +118,7 @@ class jobs {
   /// Adds a step that ends when the server has stored the job; it passes `stored` on. NoResponders: there is no such
   /// stream. JetStreamError: it is full, or the server refuses for another reason. InvalidRequest: too much data.
   IAsyncSteps& publish(IAsyncSteps& asi, std::string data, publish_options o = {}) {
-    if (o.id.empty()) o.id = bridge_->unique();
+    if (detail::is_blank(o.id)) o.id = bridge_->unique();
     detail::parcel p{.subject = options_.subject, .data = std::move(data), .id = std::move(o.id)};
     return asi.add([to = bridge_, p = std::move(p), waits = o.waits](IAsyncSteps& step) {
       detail::ask_server(step, to, p, waits);

@@ -50,7 +50,7 @@ struct jobs_options {
 
 /// How a job is published.
 struct publish_options {
-  /// The job's key, under which the server and handlers recognise it; empty: a new one.
+  /// The job's key, under which the server and handlers recognise it; empty or blank: a new one.
   std::string id{};
   /// True: without a connection, or when the answer is lost, the step goes on trying, with the same id, until the
   /// server has stored the job or a time limit expires. False: it fails with ConnectError or CommError.

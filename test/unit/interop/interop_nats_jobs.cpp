@@ -168,6 +168,20 @@ TEST_CASE("a dead letter has an error code without an error's text, and the begi
   natsConnection_Destroy(other);
 }
 
+TEST_CASE("a blank id is none") {
+  bench b;
+  tally ids;
+  std::atomic<int> runs{0};
+  CHECK(b.publish("first", {.id = " "}).sequence == 1);
+  CHECK_FALSE(b.publish("second", {.id = "\n"}).is_duplicate);
+  auto worker = b.jobs.work(b.pool, {}, [&](IAsyncSteps&, const nats::job& j) {
+    ids.add(j.id());
+    ++runs;
+  });
+  while (runs < 2) std::this_thread::yield();
+  CHECK(ids.size() == 2);
+}
+
 TEST_CASE("GiveUp makes a dead letter at once; without a subject for them a job is dropped") {
   bench b;
   std::atomic<int> runs{0};
