@@ -13,6 +13,7 @@
 #include "steps/interop/detail/nats/job_state.hpp"  // for job_state
 #include "steps/interop/detail/nats/json.hpp"       // for number_at, is_true_at
 #include "steps/interop/detail/nats/message.hpp"    // for is_blank, parcel
+#include "steps/interop/detail/nats/request.hpp"    // for check_names
 #include "steps/interop/detail/nats/stream.hpp"     // for make_stream, ask_server, stream_is_another
 #include "steps/interop/detail/nats/worker_of.hpp"  // for worker_of, worker_state, acknowledge_job
 #include "steps/interop/nats.hpp"                   // for bus
@@ -130,11 +131,13 @@ class jobs {
   }
   /// Runs a flow f(IAsyncSteps&, job) on the pool for each job, at most work_options::limit at a time on this machine.
   /// Its results are dropped. It may take as long as it likes; limit it by setTimeout().
+  /// Throws Error: InvalidRequest for an empty name of the stream or consumer, or one with blanks.
   template <class F>
   worker work(async::threadpool& pool, work_options o, F&& f) {
     using function = std::decay_t<F>;
     static_assert(std::is_invocable_v<function&, IAsyncSteps&, job>,
                   "the flow of a job begins as f(IAsyncSteps&, job)");
+    detail::check_names(options_.stream, o.consumer);
     auto state =
         std::make_shared<detail::worker_of<job, function>>(bridge_, options_, pool, std::move(o), std::forward<F>(f));
     bridge_->add(state);

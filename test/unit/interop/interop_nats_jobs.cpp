@@ -182,6 +182,16 @@ TEST_CASE("a blank id is none") {
   CHECK(ids.size() == 2);
 }
 
+TEST_CASE("work() refuses names with blanks") {
+  bench b;
+  const auto none = [](IAsyncSteps&, const nats::job&) {};
+  nats::jobs bad(b.bus, {.stream = "A B", .subject = "work"});
+  CHECK_THROWS_WITH_AS(static_cast<void>(bad.work(b.pool, {}, none)), "InvalidRequest", steps::Error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(b.jobs.work(b.pool, {.consumer = "a\n"}, none)), "InvalidRequest",
+                       steps::Error);
+  CHECK(b.publish("as before").sequence == 1);
+}
+
 TEST_CASE("GiveUp makes a dead letter at once; without a subject for them a job is dropped") {
   bench b;
   std::atomic<int> runs{0};

@@ -30,6 +30,12 @@ inline void check_interest(std::string_view subject, std::string_view group) {
   throw Error(steps::errors::InvalidRequest, "a NATS subject is not empty, and it and its group have no blanks");
 }
 
+/// Names that become parts of subjects.
+inline void check_names(std::string_view stream, std::string_view consumer) {
+  if (is_subject(stream) && is_subject(consumer)) return;
+  throw Error(steps::errors::InvalidRequest, "the names of a stream and a consumer are not empty and have no blanks");
+}
+
 /// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
 inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel p) {
   if (!is_subject(p.subject)) asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty and has no blanks");
