@@ -221,7 +221,8 @@ class trigger {
 struct withdrawable {};
 
 /// An awaiter that begins an operation with Self::start(trigger<R>), or start(trigger<R>, Tie&), when the coroutine has
-/// suspended. The awaiter may be gone before start() has returned: start() must not write to it.
+/// suspended. The awaiter may be gone before start() has returned: start() must not write to it. When start() throws,
+/// nothing has begun, and the coroutine does not wait.
 template <class Self, class R, class Tie = nothing>
 class operation_awaiter : withdrawable {
  public:
@@ -246,10 +247,15 @@ class operation_awaiter : withdrawable {
         o.release();
       }
     } const guard{mine};
-    if constexpr (std::is_same_v<Tie, nothing>) {
-      static_cast<Self&>(*this).start(trigger<R>(mine));
-    } else {
-      static_cast<Self&>(*this).start(trigger<R>(mine), mine.tie);
+    try {
+      if constexpr (std::is_same_v<Tie, nothing>) {
+        static_cast<Self&>(*this).start(trigger<R>(mine));
+      } else {
+        static_cast<Self&>(*this).start(trigger<R>(mine), mine.tie);
+      }
+    } catch (...) {
+      withdraw();  // nothing has begun
+      throw;
     }
     // Unless it has fired above, this object may be gone.
     return !mine.fired_at_start;

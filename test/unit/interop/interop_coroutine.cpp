@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
@@ -230,13 +231,20 @@ TEST_CASE("execute() awaits a flow: its value, its error, its cancel; the flow m
   CHECK_THROWS_WITH_AS(end.get(), "InternalError", steps::Error);
 }
 
-TEST_CASE("execute() of a flow that executes is an InternalError where it is awaited") {
+TEST_CASE("execute() of a flow that executes is an InternalError where it is awaited, and leaves the flow alone") {
   bench b;
   steps::AsyncSteps flow{b.loop};
-  flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  bool cancelled = false;
+  flow.add([&cancelled](IAsyncSteps& asi) { asi.setCancel([&cancelled] { cancelled = true; }); });
   flow.execute();
+  b.drain();
   const auto work = [](IAsyncSteps& root) -> task<> { co_await execute(root); };
   CHECK_THROWS_AS(start(work(flow)).get(), steps::Error);
+  b.drain();
+  CHECK_FALSE(cancelled);
+  flow.cancel();
+  b.drain();
+  CHECK(cancelled);
 }
 
 TEST_CASE("execute() from another thread resumes the coroutine on the flow's loop") {
