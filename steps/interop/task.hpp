@@ -8,6 +8,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/call/future_access.hpp"    // for is_own_future
+#include "steps/errors.hpp"                       // for Error, InternalError
 #include "steps/interop/detail/future_block.hpp"  // for await_future
 #include "steps/interop/detail/operation.hpp"     // for operation_awaiter, hosted_promise
 #include "steps/interop/detail/queue_block.hpp"   // for step_queue_awaiter
@@ -36,6 +37,10 @@ struct detached {
     [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
   };
 };
+
+[[noreturn]] inline void refuse_task() {
+  throw Error(errors::InternalError, "a task that has been moved from or awaited");
+}
 
 template <class A>
 decltype(auto) awaiter_of(A&& awaitable) {
@@ -216,7 +221,8 @@ struct task_promise<void> final : task_promise_base {
 ///
 /// Threads     as each co_await says. A coroutine that is a step always runs on its flow's loop.
 /// Exceptions  an exception that leaves the coroutine is thrown where it is awaited. The call throws std::bad_alloc
-///             when there is no memory for the frame.
+///             when there is no memory for the frame. A task that has been moved from or awaited is an Error
+///             (InternalError) where it is awaited, in the future of start(), and at the step of co().
 /// Memory      frames of up to 512 bytes are recycled blocks. A loop may await any number of tasks that end without a
 ///             wait: the stack does not grow. Tasks that await each other in a chain may take stack for each level, as
 ///             function calls do.
@@ -239,8 +245,11 @@ class [[nodiscard]] task {
   }
 
   /// Runs the coroutine, once, and gives its value or throws its exception: `co_await f(x)`, or
-  /// `co_await std::move(kept)`.
-  auto operator co_await() && noexcept { return awaiter{coroutine_}; }
+  /// `co_await std::move(kept)`. Throws Error (InternalError) where it has been moved from or awaited.
+  auto operator co_await() && {
+    if (!can_begin()) detail::refuse_task();
+    return awaiter{coroutine_};
+  }
 
  private:
   friend promise_type;
@@ -265,6 +274,9 @@ class [[nodiscard]] task {
   };
 
   explicit task(std::coroutine_handle<promise_type> c) noexcept : coroutine_(c) {}
+
+  /// True until it is awaited, unless it was moved from.
+  bool can_begin() const noexcept { return coroutine_ && !coroutine_.promise().continuation; }
 
   std::coroutine_handle<promise_type> coroutine_;
 };

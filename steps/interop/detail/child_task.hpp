@@ -54,6 +54,8 @@ class child_task {
 #endif
   }
 
+  /// True until the task has begun, unless it was moved from or awaited.
+  bool can_begin() const noexcept { return work_.can_begin(); }
   /// True until the task has ended, unless it was moved from.
   bool has_coroutine() const noexcept { return static_cast<bool>(work_.coroutine_); }
   std::coroutine_handle<promise> coroutine() const noexcept { return work_.coroutine_; }

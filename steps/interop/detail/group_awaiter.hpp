@@ -71,7 +71,7 @@ class group_awaiter : withdrawable {
     bool complete = !std::exchange(began_, true);
     self().each([&](auto& child) {
       any = true;
-      complete = complete && child.has_coroutine();
+      complete = complete && child.can_begin();
     });
     if (!any && Self::is_race) refuse("when_any() of no tasks would never end");
     if (!complete) refuse("when_all() or when_any() of a task that has been moved from or awaited");

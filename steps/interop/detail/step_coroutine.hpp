@@ -42,7 +42,9 @@ inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<>
 /// A coroutine with its step, as a stack() object of the step.
 template <class T>
 struct step_frame {
-  step_frame(IAsyncSteps& asi, task<T>&& t) noexcept : home(asi), coroutine(std::move(t)) {
+  /// Throws Error for a task that cannot begin.
+  step_frame(IAsyncSteps& asi, task<T>&& t) : home(asi), coroutine(std::move(t)) {
+    if (!coroutine.can_begin()) refuse_task();
     auto& promise = coroutine.coroutine_.promise();
     promise.home = &home;
     home.next = coroutine.coroutine_;

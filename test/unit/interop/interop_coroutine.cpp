@@ -74,6 +74,44 @@ TEST_CASE("a task that is never awaited, or moved, destroys its parameters once"
   CHECK(local::live() == 0);
 }
 
+TEST_CASE("a task that is awaited twice, or has been moved from, is an InternalError where it is awaited") {
+  const auto text = []() -> task<std::string> { co_return "text"; };
+  const auto refused = [](task<std::string> t) -> task<std::string> {
+    try {
+      co_await std::move(t);
+    } catch (const steps::Error& e) {
+      co_return e.error_info();
+    }
+    co_return "";
+  };
+  const auto twice = [&]() -> task<std::string> {
+    task<std::string> t = text();
+    co_await std::move(t);
+    co_return co_await refused(std::move(t));
+  };
+  const std::string why = "a task that has been moved from or awaited";
+  CHECK(start(twice()).get() == why);
+  task<std::string> from = text();
+  const task<std::string> to = std::move(from);
+  CHECK(start(refused(std::move(from))).get() == why);  // NOLINT(bugprone-use-after-move)
+  CHECK_THROWS_WITH_AS(start(std::move(from)).get(), "InternalError", steps::Error);
+}
+
+TEST_CASE("a task that waits is not awaited by another coroutine") {
+  bench b;
+  const auto wait = [](async::event_loop& loop) -> task<int> {
+    co_await sleep_for(loop, 1ms);
+    co_return 3;
+  };
+  const auto await = [](task<int>& shared) -> task<int> { co_return co_await std::move(shared); };
+  task<int> shared = wait(b.loop);
+  std::future<int> first = start(await(shared));
+  std::future<int> second = start(await(shared));
+  CHECK_THROWS_WITH_AS(second.get(), "InternalError", steps::Error);
+  b.pass(2ms);
+  CHECK(first.get() == 3);
+}
+
 TEST_CASE("exceptions pass from task to task") {
   const auto thrower = []() -> task<int> {
     throw std::runtime_error("text");

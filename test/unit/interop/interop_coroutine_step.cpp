@@ -341,3 +341,34 @@ TEST_CASE("a coroutine that gives way by relinquish() may end, and a wait after 
         lines{"InternalError: a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())", "end"});
   CHECK(b.unhandled.empty());
 }
+
+TEST_CASE_TEMPLATE("a function of co() that gives away a task that it has not is the step's error", Flow, STEPS_FLOWS) {
+  for (const bool awaited : {false, true}) {
+    bench b;
+    lines seen;
+    std::string info;
+    int runs = 0;
+    const auto work = [&runs]() -> task<> {
+      ++runs;
+      co_return;
+    };
+    task<> kept = work();
+    if (awaited) {
+      const auto first = [](task<>& t) -> task<> { co_await std::move(t); };
+      steps::interop::start(first(kept)).get();
+    } else {
+      const task<> taken = std::move(kept);
+    }
+    Flow flow{b.loop};
+    flow.add(co([&kept](IAsyncSteps&) { return std::move(kept); }), [&](IAsyncSteps& asi, ErrorCode code) {
+      seen.emplace_back(code.view());
+      info = asi.state().error_info();
+      asi.success();
+    });
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"InternalError"});
+    CHECK(info == "a task that has been moved from or awaited");
+    CHECK(runs == (awaited ? 1 : 0));
+  }
+}
