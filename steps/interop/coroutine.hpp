@@ -97,7 +97,8 @@ auto sleep_for(async::event_loop& loop, std::chrono::duration<Rep, Period> delay
 }
 
 /// Calls f(arguments...) as a task of the pool, with copies of both as std::async makes them, and resumes the coroutine
-/// there with its value or exception. It is pool.post() without a future. Throws async::stopped, async::queue_full,
+/// there with its value or exception; where f returns an rvalue reference, with a value made of it. It is pool.post()
+/// without a future. Throws async::stopped, async::queue_full,
 /// std::bad_alloc. When the coroutine is destroyed meanwhile, the call goes on and its result is dropped.
 template <steps::detail::pool_of_calls Pool, class F, class... A>
   requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
@@ -105,7 +106,7 @@ auto post(Pool& pool, F&& f, A&&... arguments) {
   static_assert(detail::is_destroyed_once<F>(),
                 "g++ 12 destroys a lambda with such captures twice when it is made inside a co_await expression: give "
                 "post() arguments in place of captures, or name the lambda before and pass it without std::move()");
-  using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>;
+  using result = detail::passed_t<std::invoke_result_t<std::decay_t<F>, std::decay_t<A>...>>;
   return detail::call_awaiter<Pool, result, std::decay_t<F>, std::decay_t<A>...>(pool, std::forward<F>(f),
                                                                                  std::forward<A>(arguments)...);
 }

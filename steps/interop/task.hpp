@@ -58,8 +58,7 @@ template <class A>
 using awaited_t = decltype(std::declval<awaiter_t<A>>().await_resume());
 /// The same for a value that is stored.
 template <class A>
-using kept_t =
-    std::conditional_t<std::is_rvalue_reference_v<awaited_t<A>>, std::remove_cvref_t<awaited_t<A>>, awaited_t<A>>;
+using kept_t = passed_t<awaited_t<A>>;
 
 /// Awaits an awaitable of another library on behalf of a coroutine that may be destroyed meanwhile.
 template <class R, class A>

@@ -135,6 +135,10 @@ using outcome_t =
                        std::conditional_t<std::is_lvalue_reference_v<R>,
                                           std::reference_wrapper<std::remove_reference_t<R>>, std::remove_cvref_t<R>>>;
 
+/// The type in which a stored value is passed on: in place of an rvalue reference, a value.
+template <class R>
+using passed_t = std::conditional_t<std::is_rvalue_reference_v<R>, std::remove_cvref_t<R>, R>;
+
 template <class R>
 struct operation : operation_base {
   using operation_base::operation_base;

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "async/threadpool.hpp"
@@ -186,6 +187,17 @@ TEST_CASE("post() passes references, nothing, and exceptions") {
     co_await post(p, [] { throw std::invalid_argument("bad"); });
   };
   CHECK_THROWS_AS(start(failing(pool)).get(), std::invalid_argument);
+}
+
+TEST_CASE("post() of a function that returns an rvalue reference gives a value") {
+  async::threadpool pool(1);
+  std::string kept(64, 'x');
+  const auto work = [](async::threadpool& p, std::string& text) -> task<std::string> {
+    const auto give = [&text]() -> std::string&& { return std::move(text); };
+    static_assert(std::is_same_v<decltype(post(p, give).await_resume()), std::string>);
+    co_return co_await post(p, give);
+  };
+  CHECK(start(work(pool, kept)).get() == std::string(64, 'x'));
 }
 
 TEST_CASE("function and arguments of post() have gone when the coroutine resumes") {
