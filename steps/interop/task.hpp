@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <concepts>     // for convertible_to
 #include <coroutine>    // for coroutine_handle, suspend_always
 #include <exception>    // for exception_ptr, current_exception, terminate
 #include <future>       // for future
@@ -160,11 +161,20 @@ struct task_promise_base : hosted_promise {
     static_assert(!is_future<std::remove_cvref_t<A>>,
                   "a std::future cannot tell when it is ready: co_await when_ready(loop, std::move(future)), or "
                   "post(pool, f) in place of pool.post(f)");
-    if constexpr (requires { std::remove_cvref_t<A>::is_task; }) {
+    using type = std::remove_cvref_t<A>;
+    constexpr bool is_taken = std::is_same_v<A, type>;
+    if constexpr (requires { type::is_task; }) {
+      static_assert(is_taken, "co_await takes the task away: write co_await std::move(task)");
       return std::forward<A>(awaitable).operator co_await();
-    } else if constexpr (requires { std::remove_cvref_t<A>::is_queue_awaitable; }) {
+    } else if constexpr (requires { type::is_queue_awaitable; }) {
+      static_assert(is_taken,
+                    "pop(), push() and on_set() are awaited once: write co_await queue.pop() or, of one that is "
+                    "kept, co_await std::move(kept)");
       return step_queue_awaiter<typename std::remove_cvref_t<A>::call>(std::forward<A>(awaitable).take_call());
-    } else if constexpr (requires { std::remove_cvref_t<A>::is_select_awaitable; }) {
+    } else if constexpr (requires { type::is_select_awaitable; }) {
+      static_assert(is_taken,
+                    "a selection is awaited once: write co_await async::selection(...) or, of one that is kept, "
+                    "co_await std::move(kept)");
       using awaiter = typename std::remove_cvref_t<A>::template awaiter<step_select_awaiter>;
       return awaiter(std::forward<A>(awaitable).take_cases());
     } else if constexpr (async::detail::is_own_future<std::remove_cvref_t<A>>) {
@@ -187,8 +197,10 @@ struct task_promise_base : hosted_promise {
 template <class T>
 struct task_promise final : task_promise_base {
   task<T> get_return_object() noexcept;
-  template <class U>
+  template <class U = T>
   void return_value(U&& result) {
+    static_assert(std::convertible_to<U&&, T>,
+                  "co_return takes what converts to the task's type without a cast: name the type, co_return T(...)");
     value.emplace(std::forward<U>(result));
   }
   T get() {
@@ -229,6 +241,8 @@ struct task_promise<void> final : task_promise_base {
 ///             the tasks that it awaits. That happens on the thread that would resume it.
 template <class T>
 class [[nodiscard]] task {
+  static_assert(!std::is_reference_v<T>, "task<T> gives a value: return a pointer in place of a reference");
+
  public:
   static constexpr bool is_task = true;          ///< marks it among awaitables
   using promise_type = detail::task_promise<T>;  ///< for the compiler

@@ -113,6 +113,24 @@ TEST_CASE("a task that waits is not awaited by another coroutine") {
   CHECK(first.get() == 3);
 }
 
+TEST_CASE("co_return takes braces, and what converts to the task's type") {
+  struct point {
+    int x;
+    std::string name;
+  };
+  const auto aggregate = []() -> task<point> { co_return {1, "x"}; };
+  const auto pair = []() -> task<std::pair<int, std::string>> { co_return {2, "y"}; };
+  const auto empty = []() -> task<std::string> { co_return {}; };
+  const auto constant = []() -> task<const int> { co_return 4; };
+  const auto converted = []() -> task<std::optional<std::string>> { co_return "z"; };
+  CHECK(start(aggregate()).get().name == "x");
+  CHECK(start(pair()).get().second == "y");
+  CHECK(start(empty()).get().empty());
+  CHECK(start(converted()).get() == "z");
+  const auto all = [&]() -> task<int> { co_return co_await constant(); };
+  CHECK(start(all()).get() == 4);
+}
+
 TEST_CASE("exceptions pass from task to task") {
   const auto thrower = []() -> task<int> {
     throw std::runtime_error("text");
