@@ -88,24 +88,28 @@ class foreign_awaiter final : public operation_awaiter<foreign_awaiter<A>, kept_
   foreign_awaiter(A&& awaitable, bool hosted) noexcept : awaitable_(static_cast<A&&>(awaitable)), hosted_(hosted) {}
 
   bool await_ready() {
-    if (hosted_) return false;
-    return direct_.emplace(static_cast<A&&>(awaitable_)).awaiter.await_ready();
+    if (hosted_ && !may_ask_twice) return false;
+    const bool is_ready = direct_.emplace(static_cast<A&&>(awaitable_)).awaiter.await_ready();
+    if (hosted_ && !is_ready) direct_.reset();
+    return is_ready;
   }
+  /// A bool where that is enough: a handle to resume takes stack each time where calls are not optimised.
   template <class P>
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<P> coroutine) {
+  auto await_suspend(std::coroutine_handle<P> coroutine) {
     using suspended = decltype(direct_->awaiter.await_suspend(coroutine));
-    if (hosted_) return base::await_suspend(coroutine) ? std::coroutine_handle<>(std::noop_coroutine()) : coroutine;
     if constexpr (std::is_void_v<suspended>) {
+      if (hosted_) return base::await_suspend(coroutine);
       direct_->awaiter.await_suspend(coroutine);
-      return std::noop_coroutine();
+      return true;
     } else if constexpr (std::is_same_v<suspended, bool>) {
-      return direct_->awaiter.await_suspend(coroutine) ? std::coroutine_handle<>(std::noop_coroutine()) : coroutine;
+      return hosted_ ? base::await_suspend(coroutine) : direct_->awaiter.await_suspend(coroutine);
     } else {
-      return direct_->awaiter.await_suspend(coroutine);
+      if (!hosted_) return std::coroutine_handle<>(direct_->awaiter.await_suspend(coroutine));
+      return base::await_suspend(coroutine) ? std::coroutine_handle<>(std::noop_coroutine()) : coroutine;
     }
   }
   kept_t<A> await_resume() {
-    if (hosted_) return base::await_resume();
+    if (!direct_.has_value()) return base::await_resume();
     return direct_->awaiter.await_resume();
   }
   void start(trigger<kept_t<A>> end) { wait_for<kept_t<A>, A>(static_cast<A&&>(awaitable_), std::move(end)); }
@@ -115,9 +119,13 @@ class foreign_awaiter final : public operation_awaiter<foreign_awaiter<A>, kept_
     explicit direct(A&& awaitable) : awaiter(awaiter_of(static_cast<A&&>(awaitable))) {}
     awaiter_t<A> awaiter;
   };
+  /// An awaiter that tells its state and keeps it: it is asked in the frame, and again where it has been moved to.
+  static constexpr bool may_ask_twice =
+      std::is_same_v<awaiter_t<A>, A&&> && requires(const std::remove_cvref_t<A>& awaiter) { awaiter.await_ready(); };
+
   A&& awaitable_;  // lives until the full expression with co_await ends, or the coroutine's frame
   const bool hosted_;
-  std::optional<direct> direct_;
+  std::optional<direct> direct_;  // none where another coroutine awaits
 };
 
 /// An awaiter that stays where it is: g++ 12 copies one that await_transform() returns by reference.

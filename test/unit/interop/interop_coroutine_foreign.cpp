@@ -143,3 +143,48 @@ TEST_CASE("a task that is a step awaits awaitables of other libraries in every f
   CHECK(other.resume_all([&b] { b.drain(); }) == 7);
   other.check();
 }
+
+TEST_CASE("a million awaitables of other libraries that do not wait need no deeper stack") {
+  const auto ready = [](std::string& text) -> task<std::size_t> {
+    std::size_t sum = 0;
+    for (int i = 0; i < 1'000'000; ++i) sum += (co_await reference_to{&text}).size();
+    co_return sum;
+  };
+  const auto refused = []() -> task<std::size_t> {
+    std::size_t sum = 0;
+    for (int i = 0; i < 1'000'000; ++i) sum += static_cast<std::size_t>(co_await if_asked{nullptr, false});
+    co_return sum;
+  };
+  std::string text = "x";
+  CHECK(start(ready(text)).get() == 1'000'000);
+  CHECK(start(refused()).get() == 10'000'000);
+  bench b;
+  std::size_t sum = 0;
+  steps::AsyncSteps flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> { sum = co_await ready(text) + co_await refused(); }));
+  flow.execute();
+  b.drain();
+  CHECK(sum == 11'000'000);
+}
+
+TEST_CASE("in a step, what is ready is taken where it is") {
+  bench b;
+  const void* place = nullptr;
+  const void* taken_at = nullptr;
+  struct stays {
+    const void** taken_at;
+    bool await_ready() const noexcept { return true; }
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<> handle) const noexcept { return handle; }
+    void await_resume() const noexcept { *taken_at = this; }
+  };
+  steps::AsyncSteps flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    stays kept{&taken_at};
+    place = &kept;
+    co_await std::move(kept);
+  }));
+  flow.execute();
+  b.drain();
+  CHECK(taken_at == place);
+  CHECK(place != nullptr);
+}
