@@ -170,8 +170,10 @@ async::future<T> start(task<T> work) {
 ///             another one after each co_await. An awaited operation may end on any thread.
 /// Awaitables  those of this header; tasks, and several at once by when_all() and when_any() of when_all.hpp; pop() and
 ///             push() of queues: the step takes the element in its turn, so that none is lost when it is cancelled or
-///             times out before. Awaitables of other libraries are moved out of the frame and awaited on its behalf.
-///             When the step ends they stay until they resume, so they must not refer to the frame.
+///             times out before. Awaitables of other libraries that are rvalues are moved out of the frame and
+///             awaited on its behalf. When the step ends they stay until they resume, so they must not refer to the
+///             frame; one that is awaited by name is not moved, and must outlive the operation, so it must not be a
+///             local variable of the coroutine.
 /// Memory      as task, and two steps and one stack() object.
 template <class F>
 auto co(F&& f) {
