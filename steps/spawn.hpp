@@ -156,7 +156,7 @@ class posted_flow final : public owned_flow<T, F> {
       begin(*f, delivery::dropped);
     } else if (place.here) {
       place.visit([f] { start_here(*f); });
-    } else if (!place.core().push(*f)) {
+    } else if (!place.send(*f)) {
       begin(*f, delivery::dropped);
     }
     return false;

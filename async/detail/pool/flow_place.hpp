@@ -37,6 +37,10 @@ class pool_core::flow_place {
     if (has_it_) loop_.slot.level = wanted;
   }
 
+  /// Hands the loop a flow's start. False: it takes none any more, or the pool is ending and this is no thread of it,
+  /// which makes the call for a thread that will wait for the flow: so might the thread that closes the loops.
+  bool send(message& start) noexcept { return pool_.is_inside() && core().push(start); }
+
   /// Calls f() in a turn of the loop. Only if `here`.
   template <class F>
   void visit(F f) {

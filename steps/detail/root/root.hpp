@@ -89,7 +89,7 @@ class start_task {
         }
       });
     } else if (flow* const f = take(core)) {
-      const bool sent = core.push(*f);
+      const bool sent = place.send(*f);
       bind();
       if (!sent) begin(*f, async::detail::delivery::dropped);
     }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "async/async.hpp"
+#include "steps/steps.hpp"
 #include "support/child.hpp"
 #include "support/scale.hpp"
 
@@ -38,6 +39,27 @@ struct late_poster {
     threadpool::shared().execute([] { std::fputs(", executed", stderr); });
   }
 };
+
+/// Waits for flows of the shared pool in a worker's thread, as that ends.
+struct late_flows {
+  ~late_flows() {
+    if (!is_used) return;
+    const auto tell = [](const char* name, async::future<int> end) {
+      try {
+        end.get();
+        std::fprintf(stderr, "%s ran; ", name);
+      } catch (const std::future_error&) {
+        std::fprintf(stderr, "%s broken; ", name);
+      }
+    };
+    tell("post", steps::post<int>(threadpool::shared(), [](steps::IAsyncSteps& asi) { asi.success(1); }));
+    steps::AsyncSteps owned{threadpool::shared()};
+    owned.add([](steps::IAsyncSteps& asi) { asi.success(1); });
+    tell("owned", owned.promise<int>());
+  }
+  bool is_used = false;
+};
+thread_local late_flows late_flows_of_thread;
 
 }  // namespace
 
@@ -98,4 +120,13 @@ TEST_CASE("a task of the shared pool may call exit") {
     never.get_future().wait();
   });
   CHECK(e.exit_code == 5);
+}
+
+TEST_CASE("a flow that a worker posts to the shared pool as its thread ends is cancelled, and nobody waits for ever") {
+  const ending e = in_child([] {
+    threadpool::shared().post([] { late_flows_of_thread.is_used = true; }).get();
+    std::exit(0);
+  });
+  CHECK(e.exit_code == 0);
+  CHECK(says(e, "post broken; owned broken; "));
 }
