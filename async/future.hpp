@@ -129,6 +129,7 @@ class future : public detail::future_base<T> {
 
   /// Awaits the result in a coroutine, which resumes on the thread that makes it ready. A coroutine that is destroyed
   /// while it waits, by a thread other than the one that makes the future ready, must be destroyed before it is ready.
+  /// A coroutine that makes the next result ready takes stack for each link of such a chain.
   auto operator co_await() && noexcept { return detail::result_awaiter<future>(std::move(*this)); }
   /// Refused: co_await takes the future away.
   template <class U = T>
