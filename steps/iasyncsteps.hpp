@@ -10,7 +10,7 @@
 #include <memory>            // for unique_ptr
 #include <new>               // for destroying_delete_t
 #include <string_view>       // for string_view
-#include <type_traits>       // for decay_t
+#include <type_traits>       // for decay_t, is_void_v
 #include <utility>           // for forward
 #include <vector>            // for vector
 
@@ -406,8 +406,13 @@ class IAsyncSteps : public detail::step {
   /// Makes the step wait, and returns the token that ends the wait from any thread; with sub-steps there is no wait.
   template <class... T>
   steps::completion<T...> completion() {
+    static_assert((!std::is_void_v<T> && ...), "a wait without results is completion<>()");
     using token = steps::completion<T...>;
-    return token(detail::make_wait<typename token::block>(*this));
+    if constexpr ((std::is_void_v<T> || ...)) {
+      return token();
+    } else {
+      return token(detail::make_wait<typename token::block>(*this));
+    }
   }
 
   /// Makes an object that lives as long as the step; on a root beyond its execution, until the next one is built or

@@ -52,6 +52,9 @@
 /// - A root is false while it executes, also a NitroSteps, which is always true there: in a step ask its own `asi`.
 /// - `bool ok = asi;` and the same of handles need a static_cast<bool>; `if (asi)` does not.
 /// - error_info() is a view that converts to std::string; LoopLabel has view() instead of a conversion to const char*.
+/// - The constants of futoin::errors are of type ErrorCode: to make or extend a std::string, write
+/// errors::Timeout.c_str().
+/// - Instead of forward declarations, such as `namespace futoin { class IAsyncSteps; }`, include this header.
 /// - Nested names of the API's own machinery are not there. Instead of ExecPass, ErrorPass, CancelPass and
 ///   ExecHandler take any callable by a template parameter, or a std::function; instead of CallbackPass an async::task,
 ///   of IAsyncTool::Callback an ri::AsyncTool::Callback. Instead of IAsyncTool::milliseconds write

@@ -3,7 +3,7 @@
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint16_t, uint32_t
 #include <cstring>      // for memcpy
-#include <iterator>     // for begin, end
+#include <iterator>     // for begin, end, iterator_traits
 #include <new>          // for bad_alloc
 #include <optional>     // for optional
 #include <string>       // for string
@@ -169,6 +169,15 @@ struct each {
     c[i];
   };
 
+  /// Views number their elements by a signed type.
+  static constexpr auto to_index(std::size_t i) noexcept {
+    if constexpr (requires { typename container::size_type; }) {
+      return i;
+    } else {
+      return static_cast<typename std::iterator_traits<typename arguments::iterator>::difference_type>(i);
+    }
+  }
+
   bool next(flow& f) {
     if constexpr (numbered) {
       if (all().size() == 0) clear_results(f);
@@ -188,7 +197,7 @@ struct each {
       call_function<Face>(f, asi, function, wanted(), (*at)->first, (*at)->second);
     } else if constexpr (numbered) {
       const std::size_t i = index++;
-      call_function<Face>(f, asi, function, wanted(), index_for<F>(i), all()[i]);
+      call_function<Face>(f, asi, function, wanted(), index_for<F>(i), all()[to_index(i)]);
     } else {
       call_function<Face>(f, asi, function, wanted(), index_for<F>(index++), **at);
     }

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -22,6 +24,22 @@ using testing::bench;
 using testing::counted;
 using testing::lines;
 using namespace std::chrono_literals;
+
+namespace {
+
+/// As a view of the standard library, it numbers its elements by a signed type.
+class numbers {
+ public:
+  const int* begin() const noexcept { return std::begin(elements_); }
+  const int* end() const noexcept { return std::end(elements_); }
+  std::size_t size() const noexcept { return std::size(elements_); }
+  const int& operator[](std::ptrdiff_t i) const noexcept { return elements_[i]; }
+
+ private:
+  int elements_[2]{1, 2};
+};
+
+}  // namespace
 
 TEST_CASE_TEMPLATE("rule 22: bodies are steps: sub-steps, and results from one iteration to the next", Flow,
                    STEPS_FLOWS) {
@@ -93,9 +111,10 @@ TEST_CASE_TEMPLATE("rule 22: a body may take its index as any integral type, whi
   flow.repeat(3, function);
   flow.forEach(std::vector<int>{1, 2}, [&](IAsyncSteps&, int i, int v) { sum += 10 * i + v; });
   flow.forEach(std::list<int>{1, 2}, [&](IAsyncSteps&, char i, int v) { sum += 10 * i + v; });
+  flow.forEach(numbers(), [&](IAsyncSteps&, int i, int v) { sum += 10 * i + v; });
   flow.execute();
   b.drain();
-  CHECK(sum == 4 * 3 + 2 * 13);
+  CHECK(sum == 4 * 3 + 3 * 13);
 }
 
 TEST_CASE_TEMPLATE("rule 22: forEach keeps an rvalue, copies an lvalue, borrows a std::ref", Flow, STEPS_FLOWS) {
