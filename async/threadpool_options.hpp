@@ -56,8 +56,9 @@ struct threadpool_options {
   /// with the index of the worker that it replaces.
   unique_function<void(std::size_t)> on_thread_stop{};
 
-  /// Called on the worker with an exception that left a task of execute(), or one of the hooks above. Default: a
-  /// message on stderr and std::terminate. Must not throw (std::terminate).
+  /// Called on the worker with an exception that left a task of execute(), or one of the hooks above; and, on the
+  /// thread that destroys a flow of the pool which does not execute, with one of a function of its onEnd(). Default:
+  /// a message on stderr and std::terminate. Must not throw (std::terminate).
   unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 

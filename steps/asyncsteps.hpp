@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>  // for uint16_t
 #include <new>      // for operator delete
-#include <utility>  // for exchange
+#include <utility>  // for exchange, swap
 
 #include "async/event_loop.hpp"               // for event_loop
 #include "async/priority.hpp"                 // for priority
@@ -27,14 +28,14 @@ namespace steps::inline v0_1 {
 ///
 /// Threads     one at a time, which need not be the loop's; cancel(): any.
 /// Lifetime    The loop or pool outlives the flow's executions. A flow that is left over can only be destroyed.
-///             Destroying a flow that executes cancels it; its handlers may still use the object, and get the new flow
-///             if another one is assigned to it. On another thread than the loop's the destructor waits for
-///             that. A callback of the flow may destroy it, also one of a branch on another loop; so may any callback
-///             of its loop, and the destructor of what its steps have captured. The memory stays until that callback
-///             has returned and the branches on other loops have ended. A callback may also destroy flows of other
-///             loops, whatever happens there at the same time: while it waits, its own loop goes on to end flows that
-///             others destroy. Only flows whose callbacks destroy each other wait for ever, as threads that join each
-///             other do.
+///             Destroying a flow that executes cancels it; its handlers may still use the object, but neither move from
+///             it nor assign to it. While another flow is assigned to it they get that one. On another thread than the
+///             loop's the destructor waits for that. A callback of the flow may destroy it, also one of a branch on
+///             another loop; so may any callback of its loop, and the destructor of what its steps have captured. The
+///             memory stays until that callback has returned and the branches on other loops have ended. A callback may
+///             also destroy flows of other loops, whatever happens there at the same time: while it waits, its own loop
+///             goes on to end flows that others destroy. Only flows whose callbacks destroy each other wait for ever,
+///             as threads that join each other do.
 /// Memory      a recycled block of 440 bytes, which holds three or four steps; further ones in chunks of 504 bytes,
 ///             what an executing flow adds first in one of 192. A chunk that has become empty stays for the next steps,
 ///             until the flow waits or ends. On a pool the block has 568 bytes, and a loop of its own takes 384 more,
@@ -50,16 +51,19 @@ class AsyncSteps final : public IAsyncSteps {
   /// branches before or after other tasks and flows, as async::priority says.
   AsyncSteps(async::threadpool& pool, async::priority wanted) : AsyncSteps(pool) { flow_->level = wanted; }
   /// Takes the flow over, also while it executes. `other` can only be destroyed or assigned to.
-  AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(std::exchange(other.flow_, nullptr)) {}
+  AsyncSteps(AsyncSteps&& other) noexcept : AsyncSteps(other.take()) {}
   AsyncSteps& operator=(AsyncSteps&& other) noexcept {
     if (this != &other) {
-      detail::flow* const before = std::exchange(flow_, std::exchange(other.flow_, nullptr));
+      detail::flow* before = other.take();
+      if (!is_ending()) std::swap(before, flow_);
       if (before != nullptr) detail::pooled_flow::give_up(*before);
     }
     return *this;
   }
   ~AsyncSteps() {
-    if (flow_ != nullptr) detail::pooled_flow::give_up(*flow_);
+    if (flow_ == nullptr) return;
+    flags_ |= ending;
+    detail::pooled_flow::give_up(*flow_);
   }
 
   static void operator delete(void* memory) { ::operator delete(memory); }
@@ -71,6 +75,11 @@ class AsyncSteps final : public IAsyncSteps {
     parent_ = nullptr;
     flow_ = f;
   }
+
+  /// In the destructor, whose handlers may use the object. Its flow stays, and it takes no other.
+  static constexpr std::uint16_t ending = detail::record_flag::begun;
+  bool is_ending() const noexcept { return (flags_ & ending) != 0; }
+  detail::flow* take() noexcept { return is_ending() ? nullptr : std::exchange(flow_, nullptr); }
 
   static void delete_face(detail::step& face) noexcept { delete &static_cast<AsyncSteps&>(face); }
 

@@ -73,7 +73,8 @@ struct state_allocator {
 ///
 /// Threads     the flow's only; before execute() the builder's. The branches of parallel() share the values and hooks;
 ///             each has its own error_info() and last_exception(). On a pool branches run at the same time. They may
-///             look up and make values; they guard what a value holds (sync()), and set no hooks.
+///             look up and make values; they guard what a value holds (sync()), and set no hooks, which they may call
+///             at the same time.
 /// Lifetime    values live as long as the root flow, over several executions; references to them stay valid.
 /// Exceptions  std::bad_alloc where a value, key or hook needs memory.
 class State {
@@ -204,6 +205,15 @@ struct state_access {
   /// until the next call.
   static ErrorCode keep_texts(State& s, ErrorCode code, std::string_view info);
   static void keep_info(State& s, std::string_view info);
+  /// Destroys values and hooks, whose destructors may use the State.
+  static void clear(State& s) noexcept {
+    while (!s.values_.empty()) {
+      State::values gone(s.values_.get_allocator());
+      gone.swap(s.values_);
+    }
+    s.unhandled_.destroy();
+    s.trace_.destroy();
+  }
   /// Calls f() while the State tells of this error, for a hook. A text that f sets stays.
   template <class F>
   static void show(State& s, std::string_view info, std::exception_ptr error, F f) {

@@ -38,8 +38,10 @@ class pool_core::flow_place {
   }
 
   /// Hands the loop a flow's start. False: it takes none any more, or the pool is ending and this is no thread of it,
-  /// which makes the call for a thread that will wait for the flow: so might the thread that closes the loops.
-  bool send(message& start) noexcept { return pool_.is_inside() && core().push(start); }
+  /// which may wait for the flow, while the thread that closes the loops waits for this one.
+  bool send(message& start) noexcept {
+    return (pool_.is_inside() || !pool_.shutdown_.has_begun()) && core().push(start);
+  }
 
   /// Calls f() in a turn of the loop. Only if `here`.
   template <class F>

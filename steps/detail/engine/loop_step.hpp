@@ -171,10 +171,11 @@ struct each {
 
   /// Views number their elements by a signed type.
   static constexpr auto to_index(std::size_t i) noexcept {
-    if constexpr (requires { typename container::size_type; }) {
+    using traits = std::iterator_traits<typename arguments::iterator>;
+    if constexpr (requires { typename container::size_type; } || !requires { typename traits::difference_type; }) {
       return i;
     } else {
-      return static_cast<typename std::iterator_traits<typename arguments::iterator>::difference_type>(i);
+      return static_cast<typename traits::difference_type>(i);
     }
   }
 

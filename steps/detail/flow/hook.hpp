@@ -25,7 +25,10 @@ class hook {
   hook() noexcept = default;
   hook(const hook&) = delete;
   hook& operator=(const hook&) = delete;
-  ~hook() { destroy_held(std::exchange(current_, {})); }
+  ~hook() { destroy(); }
+
+  /// Destroys the callable. No call of it is on its way.
+  void destroy() noexcept { destroy_held(std::exchange(current_, {})); }
 
   template <class F>
   void set(F&& f) {

@@ -162,6 +162,7 @@ void report_exception(flow& f, bool to_hook) noexcept;
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_own_state(flow& f) noexcept {
+  state_access::clear(*f.state);
   State* const s = std::exchange(f.state, nullptr);
   std::destroy_at(s);
   if (may_allocate(f)) async::detail::free_block(s, sizeof(State));

@@ -357,3 +357,32 @@ TEST_CASE("rule 17: handlers get the new flow while it is assigned to their root
   CHECK(seen == lines{"new"});
   CHECK(bool(flow));
 }
+
+TEST_CASE("rule 17: a root that is destroyed gives its flow to nobody, and takes no other") {
+  for (const bool assigns : {false, true}) {
+    CAPTURE(assigns);
+    bench b;
+    const auto held = std::make_shared<int>(0);
+    auto flow = std::make_unique<steps::AsyncSteps>(b.loop);
+    steps::AsyncSteps& root = *flow;
+    std::unique_ptr<steps::AsyncSteps> taken;
+    root.add([&](IAsyncSteps& asi) {
+      asi.setCancel([&](IAsyncSteps&) {
+        if (assigns) {
+          steps::AsyncSteps other{b.loop};
+          other.add([h = held](IAsyncSteps&) {});
+          root = std::move(other);
+        } else {
+          taken = std::make_unique<steps::AsyncSteps>(std::move(root));
+        }
+      });
+      asi.waitExternal();
+    });
+    root.execute();
+    b.drain();
+    flow.reset();
+    taken.reset();
+    CHECK(b.unhandled.empty());
+    CHECK(held.use_count() == 1);
+  }
+}

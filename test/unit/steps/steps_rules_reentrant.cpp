@@ -420,13 +420,16 @@ TEST_CASE_TEMPLATE("rule 17: captures, objects and values use the root as it is 
   };
   for (const auto& use : uses) {
     for (const bool executes : {false, true}) {
-      for (const int where : {0, 1, 2}) {
+      for (const int where : {0, 1, 2, 3}) {
         CAPTURE(executes);
         CAPTURE(where);
         bench b;
         auto flow = std::make_unique<Flow>(b.loop);
         if (where == 0) flow->template stack<late_user>(*flow, use);
         if (where == 1) flow->state()["value"] = std::make_shared<late_user>(*flow, use);
+        if (where == 3) {
+          flow->state().set_unhandled_error([of = std::make_shared<late_user>(*flow, use)](steps::ErrorCode) {});
+        }
         flow->add(
             [of = late_user(*flow, where == 2 ? use : [](IAsyncSteps&) {})](IAsyncSteps& asi) { asi.waitExternal(); });
         if (executes) flow->execute();

@@ -354,9 +354,10 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     connected_.set();
   }
   void begin(subscription& s) {
-    if (s.begin(link_->get(), waker_, weak_from_this()) == NATS_OK) return s.connected();
-    // Refused, unless the connection has ended. The replies, which are no service, have another try with the next one.
-    if (&s != replies_.get() && !natsConnection_IsClosed(link_->get())) s.remove();
+    const natsStatus status = s.begin(link_->get(), waker_, weak_from_this());
+    if (status == NATS_OK) return s.connected();
+    // Anything else, such as a lack of memory, may be over with the next connection.
+    if (status == NATS_INVALID_ARG || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_QUEUE_NAME) s.remove();
   }
   void lose() {
     connected_.reset();
