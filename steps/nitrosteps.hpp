@@ -187,7 +187,7 @@ class NitroSteps final : public IAsyncSteps {
   }
   static void delete_face(detail::step& face) noexcept { delete &static_cast<NitroSteps&>(face); }
 
-  static constexpr detail::flow_ops flow_functions{&detail::end_root, &release};
+  static constexpr detail::flow_ops flow_functions{&detail::end_root, &release, nullptr, &detail::report_to_pool};
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 
   template <template <std::uint32_t> class Limit>

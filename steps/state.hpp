@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for swap_ranges
 #include <any>          // for any
 #include <cstddef>      // for byte, size_t
+#include <cstdint>      // for uintptr_t
 #include <cstring>      // for memmove
 #include <exception>    // for exception, exception_ptr
-#include <functional>   // for less
 #include <map>          // for map
 #include <string>       // for basic_string
 #include <string_view>  // for string_view
-#include <utility>      // for exchange, forward, move
+#include <utility>      // for exchange, forward, move, swap
 #include <vector>       // for vector
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
@@ -272,7 +271,8 @@ struct state_access {
   static ErrorCode keep_in_buffer(State& s, std::string_view code, std::string_view info);
   static std::string_view copy(char* to, std::size_t room, std::string_view text) noexcept;
   static bool lies_in(std::string_view where, std::string_view text) noexcept {
-    return !std::less<>()(text.data(), where.data()) && std::less<>()(text.data(), where.data() + where.size());
+    return reinterpret_cast<std::uintptr_t>(text.data()) - reinterpret_cast<std::uintptr_t>(where.data()) <
+           where.size();
   }
 };
 
@@ -301,7 +301,7 @@ ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_in_buffer(State& s, std::string
   const std::string_view old_code(code_half, s.room_);
   const std::string_view old_info(info_half, s.room_);
   if (lies_in(old_code, info) && lies_in(old_info, code)) {  // each where the other's copy comes
-    std::swap_ranges(code_half, info_half, info_half);
+    for (std::size_t i = 0; i != s.room_; ++i) std::swap(code_half[i], info_half[i]);
     code = {code.data() - s.room_, code.size()};
     info = {info.data() + s.room_, info.size()};
   }

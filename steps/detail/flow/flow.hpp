@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>      // for byte, max_align_t, size_t
 #include <cstdint>      // for uint8_t, uint32_t, uintptr_t
+#include <exception>    // for exception_ptr
 #include <string_view>  // for string_view
 
 #include "async/detail/base/atomics.hpp"             // for atomic
@@ -119,9 +120,13 @@ struct chunk {
 /// How a flow's memory is released and what happens at its end; one static table for each kind of flow. It is the table
 /// of the flow's root, too, which has no functions of a step.
 struct flow_ops : step_ops {
-  constexpr flow_ops(void (*at_end)(flow&), void (*to_release)(flow&) noexcept,
-                     void (*at_message)(flow&) = nullptr) noexcept
-      : step_ops{nullptr, nullptr, nullptr, {}}, end(at_end), release(to_release), on_message(at_message) {}
+  constexpr flow_ops(void (*at_end)(flow&), void (*to_release)(flow&) noexcept, void (*at_message)(flow&) = nullptr,
+                     void (*to_report)(flow&, const std::exception_ptr&) noexcept = nullptr) noexcept
+      : step_ops{nullptr, nullptr, nullptr, {}},
+        end(at_end),
+        release(to_release),
+        on_message(at_message),
+        report(to_report) {}
 
   /// All steps have ended, by the pending error if the verdict is error. Calls end_execution() or releases the flow.
   void (*end)(flow& f);
@@ -129,6 +134,8 @@ struct flow_ops : step_ops {
   void (*release)(flow& f) noexcept;
   /// Branches on other loops only: a message to the branch has arrived; see end_message.
   void (*on_message)(flow& f);
+  /// Roots only: tells the flow's pool of an exception while the flow does not execute.
+  void (*report)(flow& f, const std::exception_ptr& error) noexcept;
 };
 
 /// The layout of a branch of a flow with fixed memory: flow, arena, results, state, texts.

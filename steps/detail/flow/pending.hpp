@@ -7,12 +7,11 @@
 #include <string_view>   // for string_view
 #include <system_error>  // for system_error, errc
 
-#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
-#include "async/detail/pool/pool_core.hpp"  // for unhandled
-#include "async/errors.hpp"                 // for stopped, queue_full, dropped_call
-#include "steps/detail/flow/arena.hpp"      // for clear_results
-#include "steps/detail/flow/flow.hpp"       // for flow, pending_error
-#include "steps/state.hpp"                  // for State, state_access
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
+#include "async/errors.hpp"              // for stopped, queue_full, dropped_call
+#include "steps/detail/flow/arena.hpp"   // for clear_results
+#include "steps/detail/flow/flow.hpp"    // for flow, pending_error
+#include "steps/state.hpp"               // for State, state_access
 
 /// The error of a flow and its text, and the conversion of exceptions of users to errors.
 namespace steps::inline v0_1::detail {
@@ -223,7 +222,7 @@ ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
         return convert_exceptions([&error] { std::rethrow_exception(error); }, call_hook);
       }
     }
-    if (f.pool != nullptr && !f.executes()) return f.pool->unhandled(error);  // it has no loop
+    if (f.pool != nullptr && !f.executes()) return f.ops().report(f, error);  // it has no loop
     void* const block = async::detail::allocate_block(sizeof(late_report));
     auto* const report = ::new (block) late_report(*f.core, error);
     if (!f.core->push(*report)) report->deliver(*report, async::detail::delivery::dropped);

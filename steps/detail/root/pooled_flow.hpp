@@ -56,8 +56,8 @@ struct pooled_flow {
     release_control_block(*within);
   }
   template <std::size_t Size>
-  static constexpr flow_ops ops{&end_root, &release<Size>};
-  static constexpr flow_ops queued_ops{&end_root, &release_queued};
+  static constexpr flow_ops ops{&end_root, &release<Size>, nullptr, &report_to_pool};
+  static constexpr flow_ops queued_ops{&end_root, &release_queued, nullptr, &report_to_pool};
 };
 
 #if ASYNCSTEPS_DEFINED

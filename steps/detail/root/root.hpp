@@ -154,6 +154,9 @@ void execute_rare(flow& f);
 /// The same. The code here is the fast path: on the owner of the loop, for a flow without history.
 void execute(flow& f);
 
+/// flow_ops::report().
+void report_to_pool(flow& f, const std::exception_ptr& error) noexcept;
+
 /// Cancels a flow on its loop's thread. The flow has been cancelled when this returns.
 void cancel_on_loop(flow& f) noexcept;
 
@@ -273,6 +276,8 @@ ASYNCSTEPS_FUNCTION void queue_start(flow& f) {
     throw;
   }
 }
+
+ASYNCSTEPS_FUNCTION void report_to_pool(flow& f, const std::exception_ptr& error) noexcept { f.pool->unhandled(error); }
 
 ASYNCSTEPS_FUNCTION void cancel_on_loop(flow& f) noexcept {
   if (!f.is_known_to_execute()) return;  // it may not have been handed to the loop yet
