@@ -30,7 +30,7 @@ struct options {
 
 /// How a bus serves requests.
 struct serve_options {
-  /// Requests under way on this machine. Further ones wait in the client's memory.
+  /// Requests under way on this machine, one at least. Further ones wait in the client's memory.
   std::size_t limit = 1'000;
   /// Requests that wait, one at least. Those that find no place are dropped: their callers' time limits expire.
   std::size_t backlog = 65'536;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>           // for clamp
+#include <algorithm>           // for clamp, max
 #include <climits>             // for INT_MAX
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
@@ -31,7 +31,7 @@ class service_state : public subscription {
       : subscription(std::move(subject), std::move(group),
                      static_cast<int>(std::clamp<std::size_t>(o.backlog, 1, INT_MAX))),
         bridge_(std::move(b)),
-        limit_(o.limit) {}
+        limit_(std::max<std::size_t>(o.limit, 1)) {}
 
   void stop() { bridge_->remove(shared_from_this()); }
   async::event& stopped() noexcept { return stopped_; }
