@@ -6,7 +6,6 @@
 #include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
-#include "async/detail/base/naps.hpp"              // for tell_of_poll
 #include "async/detail/call/future_access.hpp"     // for is_own_future
 #include "async/detail/queue/queue_access.hpp"     // for any_queue, queue_access
 #include "async/detail/select/select_awaiter.hpp"  // for select_awaitable, awaited_case
@@ -139,12 +138,11 @@ std::size_t select(Cases&&... cases) {
   if constexpr (are_cases) {
     if constexpr (detail::are_plain<Cases...>) {
       detail::selection<Cases...> all(cases...);
-      std::size_t found = all.try_all();
+      std::size_t found = all.tell_if_limit(all.try_all());
       if (found == all.pending) {
         detail::require_thread();
         found = all.wait(detail::sleep_in_select);
       }
-      if (all.is_limit(found)) detail::tell_of_poll();
       all.finish(found, detail::thread_call());
       return found;
     }

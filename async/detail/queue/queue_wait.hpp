@@ -51,10 +51,11 @@ template <class Hint>
 /// seq_cst operation before it calls `events.wake()`.
 template <class Attempt, class Hint>
 bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt attempt, Hint hint) {
+  bool has_slept = false;
   for (;;) {
     if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
     if (until != nullptr && until->has_passed()) {
-      tell_of_poll();
+      if (!has_slept) tell_of_poll();
       return false;
     }
     if (is_worth_another_try(until, hint)) continue;
@@ -62,6 +63,7 @@ bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt att
     if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
     const auto sleep = [&here](const wait_clock::time_point* deadline) noexcept { return here.sleep(deadline); };
     static_cast<void>(sleep_in_naps(until != nullptr ? until->time() : nullptr, sleep));
+    has_slept = true;
   }
 }
 

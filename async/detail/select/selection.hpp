@@ -6,6 +6,7 @@
 #include <utility>      // for index_sequence, index_sequence_for
 
 #include "async/detail/base/atomics.hpp"          // for wait_clock
+#include "async/detail/base/naps.hpp"             // for tell_of_poll
 #include "async/detail/queue/queue_result.hpp"    // for queue_result
 #include "async/detail/queue/queue_wait.hpp"      // for is_worth_another_try
 #include "async/detail/select/select_waiter.hpp"  // for select_block, select_thread, select_waiter
@@ -89,21 +90,22 @@ class selection {
   std::size_t wait(Sleep sleep) {
     std::size_t found = pending;
     while (is_worth_another_try(nullptr, [this] { return has_hint(); })) {
-      if ((found = try_all()) != pending) return found;
+      if ((found = try_all()) != pending) return tell_if_limit(found);
     }
     const listing here(*this);
-    for (;;) {
+    for (bool has_slept = false;; has_slept = true) {
       list_all(here.block.watches);
-      if ((found = try_all(&here.block.watches)) != pending) return found;
+      if ((found = try_all(&here.block.watches)) != pending) return has_slept ? found : tell_if_limit(found);
       sleep(here.block.parker, deadline());
       if ((found = try_all(&here.block.watches)) != pending) return found;
     }
   }
 
-  /// Whether this case is a limit: nothing else has taken effect in its time.
-  static bool is_limit(std::size_t found) noexcept {
+  /// For a thread that has not slept: if this case is a limit, nothing else has taken effect in its time.
+  static std::size_t tell_if_limit(std::size_t found) noexcept {
     constexpr bool limits[]{(Cases::kind == case_kind::limit)...};
-    return found < sizeof...(Cases) && limits[found];
+    if (found < sizeof...(Cases) && limits[found]) tell_of_poll();
+    return found;
   }
 
   /// Calls the handler of this case, by call(handler, values...).
