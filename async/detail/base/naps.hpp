@@ -20,7 +20,7 @@ enum class look_reason : unsigned char {
 using pool_look = bool (*)(look_reason why) noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 
-/// After a timed wait that has ended in vain, perhaps too soon to sleep: it may be one of many.
+/// After a timed wait that has ended in vain and without a nap: it may be one of many.
 inline void tell_of_poll() noexcept {
   if constexpr (!under_model) {
     if (look_after_pool != nullptr) static_cast<void>(look_after_pool(look_reason::polls));
@@ -46,7 +46,7 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
         has_looked = true;
       }
       const bool is_woken = sleep(deadline);
-      if (!is_woken && !has_looked) static_cast<void>(look_after_pool(look_reason::polls));
+      if (!is_woken && !has_looked) tell_of_poll();
       return is_woken;
     }
   }

@@ -6,7 +6,7 @@
 
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"            // for max_of, min_of
-#include "async/detail/base/naps.hpp"               // for look_after_pool
+#include "async/detail/base/naps.hpp"               // for tell_of_poll
 #include "async/detail/loop/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
@@ -141,9 +141,7 @@ inline bool destroy_root(flow& f) noexcept {
     microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
     while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
       deliver_urgent_messages();
-      if (async::detail::look_after_pool != nullptr) {
-        static_cast<void>(async::detail::look_after_pool(async::detail::look_reason::polls));
-      }
+      async::detail::tell_of_poll();
       if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
       pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
     }
