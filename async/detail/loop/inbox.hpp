@@ -2,8 +2,9 @@
 #pragma once
 #include <cstdint>  // for uintptr_t, uint32_t, uint8_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, cell, yield_thread
-#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_ASSERT
+#include "async/detail/base/atomics.hpp"   // for atomic, cell, yield_thread
+#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASSERT
+#include "async/detail/base/platform.hpp"  // for prefetch_for_write
 
 namespace async::inline v0_1::detail {
 
@@ -102,6 +103,12 @@ class inbox {
 
   /// Whether there are messages to take, as far as this thread can know. Relaxed: take() receives them.
   bool has_messages() const noexcept { return head_.load(std::memory_order_relaxed) > asleep_embedded; }
+
+  /// Asks for the memory of the newest message. By any thread.
+  void prefetch() const noexcept {
+    const std::uintptr_t head = head_.load(std::memory_order_relaxed);  // relaxed: only prefetched
+    if (head > asleep_embedded) prefetch_for_write(reinterpret_cast<const void*>(head));
+  }
 
   /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. take()
   /// ends the announcement. `embedded`: the loop is woken by its embedder's callback, not by its parker.

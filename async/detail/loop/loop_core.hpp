@@ -159,6 +159,9 @@ class loop_core {
     for (const char* line = first; line != first + sizeof(*this); line += cache_line) prefetch_for_write(line);
   }
 
+  /// Asks for the memory of the newest message. By any thread.
+  void prefetch_message() const noexcept { inbox_.prefetch(); }
+
   /// Makes the calling thread the owner, between turns.
   void adopt() noexcept { owner_.leave(owner_.enter(thread_token())); }
   /// Leaves the loop without an owner until the next adopt() or turn. By the owner, between turns.

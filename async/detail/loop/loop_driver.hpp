@@ -72,8 +72,8 @@ class loop_driver {
       if (core.timers_.has_fresh()) core.settle_timers();
       return core.timers_.next_deadline();
     }
-    /// The first timer, for a prefetch; null: there is none, or it is not known without a search.
-    const void* first_timer() const noexcept { return scope_.core.timers_.first(); }
+    /// The runnable that has run last, for a prefetch: it may have gone. Null: none has run.
+    const void* last_run() const noexcept { return scope_.core.ready_.last(); }
 
     // --- the end: by a thread that has stopped all workers ---
 

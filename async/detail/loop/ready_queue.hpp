@@ -114,6 +114,9 @@ class ready_queue {
     return r;
   }
 
+  /// The one that was popped last, which may have gone; null: none was, or it was a gap.
+  const runnable* last() const noexcept { return ring_ != nullptr ? ring_[(head_ - 1) & mask()] : nullptr; }
+
   /// Drops all that is queued, the rest of the batch included, and touches nothing of it.
   void forget() noexcept {
     head_ = tail_;

@@ -174,10 +174,6 @@ class timer_queue {
     for (const std::size_t index : {waiting, fresh, due, firing}) unlink_all(index);
   }
 
-  /// The timer that fires next, if it is known without a search: of a queue without wheels. Else null.
-  const timer_link* first() const noexcept {
-    return wheels_ == nullptr && !is_empty(waiting) ? head_of(waiting).next : nullptr;
-  }
   /// Whether fire() would fire a timer.
   bool any_due() const noexcept { return (summary_ & (bit_of(due) | bit_of(firing))) != 0; }
   /// Whether no timer waits for time to pass.

@@ -56,16 +56,18 @@ struct alignas(cache_line) pool_loop : event_loop {
 
   loop_core& core() const noexcept { return driver.core(); }
 
+  /// Asks for the memory of the loop itself.
+  void prefetch() const noexcept { prefetch_for_write(this); }
   /// By the thread that has the loop, at the end of a turn.
-  void set_first_timer(const void* t) noexcept { first_timer_.store(t, std::memory_order_relaxed); }
-  /// Asks for the memory of a flow that waits for a timer: the timer lies in the flow's arena, behind the flow. By any
-  /// thread.
-  void prefetch_flow() const noexcept {
-    constexpr int lines_before = 4;
-    const auto* const timer = static_cast<const char*>(first_timer_.load(std::memory_order_relaxed));
-    if (timer == nullptr) return;
-    for (int line = -lines_before; line != 2; ++line)
-      prefetch_for_write(timer + line * static_cast<std::ptrdiff_t>(cache_line));
+  void set_last_run(const void* flow) noexcept { last_run_.store(flow, std::memory_order_relaxed); }
+  /// Asks for the memory of what the next turn runs: the newest message, and the flow that has run last, whose steps
+  /// and timer lie behind it. By any thread.
+  void prefetch_work() const noexcept {
+    core().prefetch_message();
+    constexpr int lines = 7;
+    const auto* const flow = static_cast<const char*>(last_run_.load(std::memory_order_relaxed));
+    if (flow == nullptr) return;
+    for (int line = 0; line != lines; ++line) prefetch_for_write(flow + line * static_cast<std::ptrdiff_t>(cache_line));
   }
 
   pool_core& pool;
@@ -79,7 +81,7 @@ struct alignas(cache_line) pool_loop : event_loop {
 
  private:
   // relaxed, always: only prefetched
-  atomic<const void*> first_timer_{nullptr};
+  atomic<const void*> last_run_{nullptr};
 };
 
 }  // namespace async::inline v0_1::detail

@@ -66,9 +66,10 @@ ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
 /// Asks for the memory of the loops that this worker turns next: with many flows, little of it is in the cache.
 ASYNCSTEPS_FUNCTION void pool_core::fetch_ahead(worker& w) noexcept {
   if (w.ready.empty()) return;
-  if (const loop_slot* const s = w.ready.look(2)) prefetch_for_write(s->loop);
-  if (const loop_slot* const s = w.ready.look(1)) s->loop->core().prefetch();
-  if (const loop_slot* const s = w.ready.look(0)) s->loop->prefetch_flow();
+  if (const loop_slot* const s = w.ready.look(4)) prefetch_for_write(s);
+  if (const loop_slot* const s = w.ready.look(3)) s->loop->prefetch();
+  if (const loop_slot* const s = w.ready.look(2)) s->loop->core().prefetch();
+  if (const loop_slot* const s = w.ready.look(1)) s->loop->prefetch_work();
 }
 
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
@@ -238,7 +239,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::settle(worker* w, pool_loop& h, loop_driver:
   end_if_left_behind();
   if (in.has_work()) return true;
   const pool_timers::time_point deadline = in.next_deadline();
-  h.set_first_timer(in.first_timer());
+  h.set_last_run(in.last_run());
   if (deadline < h.slot.at()) {
     timers_.arm(h.slot, deadline);
   } else if (deadline == pool_timers::never && h.is_for_flows && !h.is_spare && h.driver.vacate(loops_unhandled_)) {

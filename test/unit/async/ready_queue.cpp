@@ -49,6 +49,23 @@ TEST_CASE("runnables come out in the order pushed, and may be pushed again") {
   }
 }
 
+TEST_CASE("the runnable that was popped last is known until it is pushed over") {
+  ready_queue queue;
+  CHECK(queue.last() == nullptr);
+  entry a(1), b(2);
+  queue.reserve(1);
+  for (entry* const each : {&a, &b, &a}) {
+    queue.push(*each);
+    CHECK(queue.pop() == each);
+    CHECK(queue.last() == each);
+  }
+  queue.reserve(1);  // more room
+  queue.push(a);
+  queue.push(b);
+  CHECK(queue.pop() == &a);
+  CHECK(queue.last() == &a);
+}
+
 TEST_CASE("an erased runnable does not come out, and erasing it twice returns false") {
   ready_queue queue;
   entry a(1), b(2), c(3);

@@ -252,17 +252,6 @@ TEST_CASE("take_due hands over timers that are due instead of firing them") {
   CHECK(fired.empty());
 }
 
-TEST_CASE("the first timer is known while there are no wheels") {
-  list fired;
-  timer_queue timers(start);
-  timer early(fired, 1), late(fired, 2);
-  timers.arm(late, start + 2s);
-  timers.arm(early, start + 1s);
-  CHECK(timers.first() == &early);
-  timers.make_wheels();
-  CHECK(timers.first() == nullptr);
-}
-
 TEST_CASE("clear hands over each timer once") {
   list fired;
   timer_queue timers(start);
