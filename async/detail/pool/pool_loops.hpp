@@ -330,7 +330,8 @@ ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
 /// By a worker that has announced its sleep and found no work: brings `deadline` forward to the time at which it has to
 /// look at timers and other workers' loops.
 ASYNCSTEPS_FUNCTION void pool_core::limit_sleep(worker& w, wait_clock::time_point& deadline) noexcept {
-  w.covers = timers_.cover(are_others_awake(0) && timers_.last_fired_by() != &w);
+  if (timers_.last_fired_by() == &w) timers_.forget_last();
+  w.covers = timers_.cover(timers_.last_fired_by() != nullptr && are_others_awake(0));
   deadline = min_of(deadline, w.covers);
   if (w.watches) deadline = min_of(deadline, wait_clock::now() + loop_watch::interval);
 }

@@ -99,8 +99,10 @@ class basic_pool_timers {
     }
     return count == most;
   }
-  /// Relaxed: a hint.
+  /// The worker that has fired timers last and is awake, so that it may fire the next. Null: none. Relaxed: a hint.
   const void* last_fired_by() const noexcept { return last_fired_by_.load(std::memory_order_relaxed); }
+  /// That worker is about to sleep.
+  void forget_last() noexcept { last_fired_by_.store(nullptr, std::memory_order_relaxed); }
 
   // --- which sleeper looks, see deadline_cover -----------------------------------------------------------------------
 
