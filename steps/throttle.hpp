@@ -6,6 +6,7 @@
 #include <mutex>        // for lock_guard
 #include <string_view>  // for string_view
 
+#include "async/detail/base/durations.hpp"     // for later
 #include "async/detail/base/spin_lock.hpp"     // for spin_lock
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
 #include "async/detail/loop/loop_core.hpp"     // for current_loop, loop_core
@@ -152,9 +153,8 @@ class Throttle final : public ISync {
   void renew(time_point now) noexcept {
     if (now < end_) return;
     count_ = 0;
-    const bool is_next = now - period_ < end_;
-    const time_point start = is_next ? end_ : now;
-    end_ = period_ > (time_point::max)() - start ? (time_point::max)() : start + period_;
+    const bool is_next = now < async::detail::later(end_, period_);
+    end_ = async::detail::later(is_next ? end_ : now, period_);
   }
   /// Unlinks the first flow that waits, to be granted; null: there is none, or no entry is left.
   detail::sync_waiter* admit() noexcept {

@@ -220,6 +220,28 @@ TEST_CASE_TEMPLATE("a throttle that lets no flow in arms no timer, whatever its 
   }
 }
 
+TEST_CASE_TEMPLATE("a throttle begins its periods at any time of the clock", Flow, STEPS_FLOWS) {
+  using time_point = async::manual_clock::time_point;
+  for (const time_point start : {time_point(0s), time_point(-1h), (time_point::min)(), (time_point::max)() - 1h}) {
+    async::manual_clock clock(start);
+    async::event_loop loop(clock);
+    Throttle throttle(1, 1s);
+    std::vector<std::unique_ptr<Flow>> flows;
+    int entered = 0;
+    for (int i = 0; i < 3; ++i) {
+      flows.push_back(std::make_unique<Flow>(loop));
+      flows.back()->sync(throttle, [&entered](IAsyncSteps&) { ++entered; });
+      flows.back()->execute();
+    }
+    for (int second = 0; second < 3; ++second) {
+      while (loop.iterate().delay == 0ns && entered != second + 1) {
+      }
+      CHECK(entered == second + 1);
+      clock.advance(1s + 1ms);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 18: flows that end in the turn that lets them in pass their entry on, within the period", Flow,
                    STEPS_FLOWS) {
   constexpr unsigned count = 4;  // that wait
