@@ -68,7 +68,8 @@ struct Retry {
   }
 
   /// The same, after errors for which predicate(ErrorCode) is true. It is called on the flow's loop after each failed
-  /// attempt but the last. An exception of the predicate takes the error's place, without another attempt.
+  /// attempt but the last. An exception of the predicate takes the error's place, without another attempt, and goes to
+  /// the handlers around, not to that of the retry().
   template <class F>
   constexpr auto when(F&& predicate) const {
     static_assert(std::is_invocable_r_v<bool, std::decay_t<F>&, ErrorCode>,

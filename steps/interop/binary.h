@@ -135,8 +135,9 @@ static inline void futoin_reset_binval(FutoInBinaryValue* v) {
  *
  * Those that a function of a step gets are lent to it until it returns. It may hand them on to success(). Those that it
  * hands to success() belong to the flow: what has a cleanup is taken over, and other strings and arrays are copied, so
- * that buffers of the caller may go. A custom object without a cleanup has to outlive its use. An object of C++ that C
- * has no type for is lent only: to hand it on is an error. */
+ * that buffers of the caller may go. A value with the type and pointers of one that is lent is that one, handed on: do
+ * not take another reference for it, which nobody would give back. A custom object without a cleanup has to outlive its
+ * use. An object of C++ that C has no type for is lent only: to hand it on is an error. */
 ASYNCSTEPS_EXTENSION_ struct FutoInArgs_ {
   union {
     struct {

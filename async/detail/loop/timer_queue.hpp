@@ -119,6 +119,11 @@ class timer_queue {
     }
   }
 
+  /// Whether the deadline of a timer has come at `now`. Call after settle().
+  bool is_due(const timer_node& node, time_point now) const noexcept {
+    return node.when <= since_origin(now) >> tick_shift;
+  }
+
   /// Makes all timers up to `now` ready for fire(). A time before the last one counts as the last one.
   [[gnu::noinline]] void collect(time_point now) noexcept {
     settle(now);

@@ -50,10 +50,19 @@ class pauses {
   double jitter_;
 };
 
+/// Lets the time limits that have been set in this turn count from here on, instead of from its end.
+inline void settle_limits(const flow& f) noexcept {
+  if (f.core->timers().has_fresh()) f.core->timers().settle(f.core->now());
+}
+
 /// True when a time limit is in force that has passed. In an error handler these are limits of steps around.
 inline bool limit_has_passed(const flow& f) noexcept {
+  async::detail::loop_core::time_point now;
+  bool has_looked = false;
   for (const scope* s = f.scopes; s != nullptr; s = s->outer) {
-    if (s->ops == &timeout_scope::ops && !static_cast<const timeout_scope*>(s)->armed()) return true;
+    if (s->ops != &timeout_scope::ops) continue;
+    if (!std::exchange(has_looked, true)) f.core->timers().settle(now = f.core->now());
+    if (static_cast<const timeout_scope*>(s)->has_passed(now)) return true;
   }
   return false;
 }
@@ -78,6 +87,7 @@ struct retry_step final : Face {
     s.flags_ = static_cast<std::uint16_t>((s.flags_ | record_flag::begun) & ~record_flag::again);
     discard_results(f);
     if (self.attempts == 0) return misuse(f, "retry() with Retry::attempts of 0");
+    if (self.failed == 0) settle_limits(f);  // the attempts may all be made in this turn
     const auto time = std::exchange(self.until_next, std::chrono::nanoseconds(0));
     if (time > time.zero()) {
       self.timer.start(s, time);

@@ -25,9 +25,23 @@ constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexc
 struct timeout_scope : scope, async::detail::timer_node {
   timeout_scope() noexcept : timer_node(&expired) {}
 
+  /// The limit is another one.
+  void rearm_after(nanoseconds limit) noexcept {
+    fire = &expired;
+    holder->flow_->core->timers().rearm_after(*this, limit);
+  }
+  /// Whether the limit has passed at `now`, even if the loop has not noticed. After settle() of the loop's timers.
+  bool has_passed(async::detail::loop_core::time_point now) const noexcept {
+    return !armed() || fire == &raise_timeout || holder->flow_->core->timers().is_due(*this, now);
+  }
+
+  static void expired(timer_node& node) {
+    node.fire = &raise_timeout;
+    raise_timeout(node);
+  }
   /// Raises Timeout at the innermost active step of the owner's subtree. While another error is under way there, the
   /// timer waits: a handler inside the subtree may recover from that error.
-  static void expired(timer_node& node) {
+  static void raise_timeout(timer_node& node) {
     auto& self = static_cast<timeout_scope&>(node);
     flow& f = *self.holder->flow_;
     if (f.core->closing()) return;
@@ -66,7 +80,7 @@ inline void set_timeout(step& s, nanoseconds limit) {
   f.mark_wait();
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops != &timeout_scope::ops) continue;
-    return timers.rearm_after(static_cast<timeout_scope&>(*old), limit);
+    return static_cast<timeout_scope&>(*old).rearm_after(limit);
   }
   limit_claim place;
   if (!place.take(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),

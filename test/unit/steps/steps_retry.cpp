@@ -215,6 +215,50 @@ TEST_CASE_TEMPLATE("rule 48: on() and when() say which errors are retried", Flow
   CHECK(attempts_of(exact(1), "Busy") == 1);
 }
 
+TEST_CASE_TEMPLATE(
+    "rule 48: no attempt begins after the limit of a step around, also when no turn of the loop has come", Flow,
+    STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  const stopwatch time(b);
+  Flow flow{b.loop};
+  const auto end = testing::noting_code(seen);  // recovers
+  SUBCASE("a limit that is set in the turn of the attempts") {
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setTimeout(50ms);
+      asi.retry(
+          {.attempts = Retry::unlimited, .delay = 0ms},
+          [&](IAsyncSteps& attempt) {
+            seen.push_back("attempt at " + time());
+            b.clock.advance(30ms);
+            attempt.error("Busy");
+          },
+          end);
+    });
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"attempt at 0", "attempt at 30", "Busy"});
+  }
+  SUBCASE("a limit that comes due together with that of the attempt") {
+    flow.add([&](IAsyncSteps& asi) {
+      asi.setTimeout(1s);
+      asi.retry(
+          {.attempts = 10, .delay = 0ms},
+          [&](IAsyncSteps& attempt) {
+            seen.push_back("attempt at " + time());
+            attempt.setTimeout(10ms);
+          },
+          end);
+    });
+    flow.execute();
+    b.drain();
+    b.clock.advance(1h);
+    b.drain();
+    CHECK(seen == lines{"attempt at 0", "Timeout"});
+  }
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE_TEMPLATE("rule 48: a predicate may throw, fail, cancel or destroy the flow", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
