@@ -2,34 +2,42 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/base/atomics.hpp"          // for atomic, wait_on_word, wake_one, wait_clock
-#include "async/detail/base/reference_count.hpp"  // for reference_count
+#include "async/detail/base/atomics.hpp"  // for atomic, wait_on_word, wake_one, wait_clock, yield_thread
 
 namespace steps::inline v0_1::detail {
 
 /// Handshake between the thread that destroys a flow and the one that ends it: when the flow belongs to the destroyer,
-/// and which of them frees the handshake. The ending thread may still use it when the destroyer has gone.
+/// and when the handshake itself does, which lies on the destroyer's stack.
 ///
-/// Threads     wait_until(): the destroyer. finish(): the thread that ends the flow, once. drop(): both, once each.
+/// Threads     wait_until(), wait_until_left(): the destroyer. finish(): the thread that ends the flow, once.
 class destroy_handshake {
  public:
-  /// Waits until `deadline`, or a little less. True: the flow belongs to the destroyer.
+  destroy_handshake() = default;
+  destroy_handshake(const destroy_handshake&) = delete;
+  destroy_handshake& operator=(const destroy_handshake&) = delete;
+
+  /// Waits until `deadline`, or a little less. True: the flow belongs to the destroyer; wait_until_left() follows.
   bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
-    async::detail::wait_on_word(done_, 0, &deadline);
-    return done_.load(std::memory_order_acquire) != 0;  // [E8] acquire, pairs with [E7]
+    async::detail::wait_on_word(state_, active, &deadline);
+    return state_.load(std::memory_order_acquire) != active;  // [E8] acquire, pairs with [E7]
   }
-  /// The flow has ended and belongs to the destroyer. drop() follows.
+  /// Waits for the end of finish(), which is a system call away.
+  void wait_until_left() const noexcept {
+    // [E24] acquire, pairs with [E23]: the other thread does not touch the handshake any more
+    while (state_.load(std::memory_order_acquire) != left) async::detail::yield_thread();
+  }
+  /// The flow has ended and belongs to the destroyer.
   void finish() noexcept {
     // [E7] release, pairs with [E8]: what was done to the flow
-    done_.store(1, std::memory_order_release);
-    async::detail::wake_one(done_);
+    state_.store(ended, std::memory_order_release);
+    async::detail::wake_one(state_);
+    state_.store(left, std::memory_order_release);  // [E23] release, pairs with [E24]: the last access
   }
-  /// The caller no longer uses the handshake. True: it was the second to say so, and frees it.
-  bool drop() noexcept { return references_.drop(); }
 
  private:
-  async::detail::atomic<std::uint32_t> done_{0};
-  async::detail::reference_count references_{2};
+  static constexpr std::uint32_t active = 0, ended = 1, left = 2;
+
+  async::detail::atomic<std::uint32_t> state_{active};
 };
 
 }  // namespace steps::inline v0_1::detail

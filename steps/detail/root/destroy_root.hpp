@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for microseconds
-#include <memory>   // for destroy_at
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
@@ -22,7 +21,8 @@ inline void help_branches(flow& f) noexcept {
 }
 
 /// Request of a destroyer to the loop of another thread: cancel the flow and say when it has ended. While the flow
-/// waits for branches on other loops, the request takes the place of the flow's promise.
+/// waits for branches on other loops, the request takes the place of the flow's promise. It lies on the destroyer's
+/// stack, so that a destructor needs no memory.
 class destroy_request final : public end_message, public promise_base {
  public:
   explicit destroy_request(flow& f) noexcept : end_message(&arrived), flow_(f) {}
@@ -34,12 +34,11 @@ class destroy_request final : public end_message, public promise_base {
     if (!flow_.executes()) return finish();
     promise_ = std::exchange(flow_.promise, this);
   }
-  /// The destroyer waits until `deadline`. True: the flow belongs to it.
-  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
-  void release() noexcept {
-    if (!word_.drop()) return;
-    std::destroy_at(this);
-    async::detail::free_block(this, sizeof(destroy_request));
+  /// The destroyer waits until `deadline`. True: the flow belongs to it, and the request, which no thread uses.
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
+    if (!word_.wait_until(deadline)) return false;
+    word_.wait_until_left();
+    return true;
   }
 
  private:
@@ -52,12 +51,11 @@ class destroy_request final : public end_message, public promise_base {
   void finish() noexcept {
     detach_control_block(flow_);  // messages that are still to come have lost their target
     word_.finish();
-    release();
   }
 
   flow& flow_;  // the loop thread's until finish()
   promise_base* promise_ = nullptr;
-  destroy_handshake word_;  // the other reference is the message's, then the flow's
+  destroy_handshake word_;
 };
 
 /// Carries out the request when no thread is in the loop.
@@ -132,24 +130,22 @@ inline bool destroy_root(flow& f) noexcept {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_on_other_thread(flow& f) noexcept {
   using std::chrono::microseconds;
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
-  auto* const wait = ::new (async::detail::allocate_block(sizeof(destroy_request))) destroy_request(f);
-  if (loop.push(*wait)) {
+  destroy_request wait(f);
+  if (loop.push(wait)) {
     // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
     constexpr microseconds shortest(50);
     constexpr microseconds longest(5'000);
     const bool is_host = async::detail::worker_loop != nullptr;
     microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
-    while (!wait->wait_until(async::detail::wait_clock::now() + pause)) {
+    while (!wait.wait_until(async::detail::wait_clock::now() + pause)) {
       deliver_urgent_messages();
       async::detail::tell_of_poll();
-      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, *wait);
+      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, wait);
       pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
     }
   } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
     wait_for_cancel(f);
-    wait->release();
   }
-  wait->release();
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_executing(flow& f, bool executes) noexcept {
