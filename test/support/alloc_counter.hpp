@@ -5,7 +5,7 @@
 #include <cstdlib>  // for malloc, free, posix_memalign
 #include <limits>   // for numeric_limits
 #include <memory>   // for align
-#include <new>      // for bad_alloc, align_val_t
+#include <new>      // for bad_alloc, align_val_t, get_new_handler
 
 #include "async/detail/base/block_cache.hpp"  // for slabs_are_off
 
@@ -84,9 +84,11 @@ inline bool is_default(std::size_t alignment) noexcept { return alignment <= ali
 inline void* allocate(std::size_t size, std::size_t alignment) {
   calls.fetch_add(1, std::memory_order_relaxed);
   ++calls_of_thread;
-  if (must_fail()) {
+  while (must_fail()) {
     failures.fetch_add(1, std::memory_order_relaxed);
-    throw std::bad_alloc();
+    const std::new_handler make_room = std::get_new_handler();
+    if (make_room == nullptr) throw std::bad_alloc();
+    make_room();
   }
   if (size == 0) size = 1;
   void* const memory = is_default(alignment) ? std::malloc(size) : allocate_aligned(size, alignment);

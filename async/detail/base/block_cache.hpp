@@ -287,7 +287,14 @@ struct block_allocator {
       }
       if (fresh == nullptr) {
         fresh = new magazine;
-        return_magazine(home, room, index);
+        room = cache.spare[index];  // a new_handler may have freed blocks meanwhile
+        if (room != nullptr && room->count != magazine_size) {
+          const std::lock_guard lock(home.mutex);
+          push(home.empty, fresh);
+          fresh = room;
+        } else {
+          return_magazine(home, room, index);
+        }
       }
       room = fresh;
     }

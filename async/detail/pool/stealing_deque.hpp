@@ -78,14 +78,14 @@ class stealing_deque {
   /// Owner: makes the next push() one that does not throw. Throws std::bad_alloc.
   void make_room() {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    if (bottom >= limit_) find_room(bottom);
+    if (bottom >= limit_) find_room();
   }
 
   /// Owner: adds `item` at the bottom.
   [[gnu::always_inline]] void push(T* item, Tag* tag = nullptr) {
-    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+    std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
     if (bottom >= limit_) [[unlikely]]
-      find_room(bottom);
+      bottom = find_room();
     own_slot(bottom).put(item, tag);
     // [D2] release, pairs with [D4]: publishes the slot, what it points to and a new ring
     bottom_.store(bottom + 1, std::memory_order_release);
@@ -390,16 +390,23 @@ class stealing_deque {
     guard_.compare_exchange_strong(guard, guard | ready, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  /// Owner: makes room for an element at `bottom`.
-  [[gnu::noinline]] void find_room(std::int64_t bottom) {
-    // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it;
-    // not modelled: no load of the model reads what is stored later
-    const std::int64_t top = top_.load(std::memory_order_acquire);
-    ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
-    if (bottom - top > static_cast<std::int64_t>(r->mask)) r = grow(r, top, bottom);
-    limit_ = top + static_cast<std::int64_t>(r->mask) + 1;
-    // relaxed: a hint for others
-    if (r->mask >= (under_model ? 2 : 4095)) is_trimmable_.store(true, std::memory_order_relaxed);
+  /// Owner: makes room for an element at the bottom, and returns its place.
+  [[gnu::noinline]] std::int64_t find_room() {
+    for (;;) {
+      const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+      // [D1] acquire, pairs with [D5]: a slot is written again only after the steal that emptied it has read it;
+      // not modelled: no load of the model reads what is stored later
+      const std::int64_t top = top_.load(std::memory_order_acquire);
+      ring* const r = ring_.load(std::memory_order_relaxed);  // relaxed: only the owner writes it
+      if (bottom - top > static_cast<std::int64_t>(r->mask)) {
+        grow(r);
+        continue;
+      }
+      limit_ = top + static_cast<std::int64_t>(r->mask) + 1;
+      // relaxed: a hint for others
+      if (r->mask >= (under_model ? 2 : 4095)) is_trimmable_.store(true, std::memory_order_relaxed);
+      return bottom;
+    }
   }
 
   void use(const ring& r) noexcept {
@@ -407,16 +414,20 @@ class stealing_deque {
     own_mask_ = r.mask;
   }
 
-  ring* grow(ring* old, std::int64_t top, std::int64_t bottom) {
+  /// Operator new may lead to a push() of this thread, by a new_handler for example: what was read before it is read
+  /// again.
+  void grow(ring* old) {
     ring* const wider = new ring(2 * (old->mask + 1), old);
-    for (std::int64_t i = top; i != bottom; ++i) {
+    if (ring_.load(std::memory_order_relaxed) != old) return delete wider;  // relaxed, both: only the owner writes them
+    const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);
+    // relaxed: an element that has been stolen meanwhile is copied in vain
+    for (std::int64_t i = top_.load(std::memory_order_relaxed); i != bottom; ++i) {
       const element moved = old->slot(i).get();
       wider->slot(i).put(moved.item, moved.tag);
     }
     // [D9] release, pairs with [D10], [D11] and [D14]: publishes the wider ring
     ring_.store(wider, std::memory_order_release);
     use(*wider);
-    return wider;
   }
 
   alignas(no_sharing) atomic<std::int64_t> top_{0};     // written by thieves and by the owner for its last element
