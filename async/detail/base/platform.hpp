@@ -488,8 +488,10 @@ inline pthread_key_t thread_end_key() noexcept {
   }();
   return made;
 }
-/// Before the emulation makes its own key, at the first use of a thread_local.
-[[gnu::constructor(101)]] static void make_thread_end_key() { static_cast<void>(thread_end_key()); }
+/// Before the emulation makes its own key, at the first use of a thread_local. By the section of
+/// [[gnu::constructor(101)]], since g++ forgets that priority in a precompiled header.
+static void make_thread_end_key() { static_cast<void>(thread_end_key()); }
+[[gnu::used, gnu::section(".ctors.65434")]] static void (*const make_thread_end_key_first)() = &make_thread_end_key;
 
 /// Makes a Keeper, whose destructor runs when the thread ends, newest first, and finds all thread-local variables as
 /// they were. Not in the main thread, which takes the process along. Without memory there is none.
