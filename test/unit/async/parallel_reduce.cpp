@@ -84,8 +84,6 @@ TEST_CASE("the parts are put together in their order, whatever the size, the gra
     for (const std::size_t size : {0U, 1U, 2U, 3U, 7U, 100U, 5'000U}) {
       for (const std::size_t grain : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1'000'000},
                                       (std::numeric_limits<std::size_t>::max)()}) {
-        CAPTURE(size);
-        CAPTURE(grain);
         const std::string all = parallel_reduce(
             pool, std::size_t{0}, size, std::string{},
             [](std::string so_far, std::size_t i) {
@@ -181,7 +179,6 @@ TEST_CASE("on the shared pool: numbers, iterators and ranges") {
 TEST_CASE("a body of three parameters takes runs of neighbours in, which begin and end at whole grains") {
   everywhere([](threadpool& pool) {
     for (const std::size_t grain : {0U, 1U, 10U, 10'000U}) {
-      CAPTURE(grain);
       std::atomic<bool> is_wrong{false};
       const std::string all = parallel_reduce(
           pool, std::size_t{0}, std::size_t{1'234}, std::string{},
