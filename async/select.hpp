@@ -167,8 +167,8 @@ std::size_t select(Cases&&... cases) {
 ///             queue.pop(): hold no lock there that the coroutine needs. As a step (steps::interop::co) on its flow's
 ///             loop.
 /// Time        after() counts from the wait on, by the clock of a loop: of a step, the flow's. Another coroutine uses
-///             the event loop whose callback it is in, or else, as in a pool, a loop of threadpool::shared(). It
-///             resumes in a turn of that loop.
+///             the event loop whose callback it is in, or else, as in a pool, a loop of threadpool::shared(), which
+///             rests while that pool is paused. It resumes in a turn of that loop.
 /// Fairness    first come, first served, as select().
 /// Destruction a coroutine that is destroyed while it waits leaves all queues in constant time and takes no element
 ///             along; wake-ups that it has not used go to other waiters. Destroy it on the thread that would resume it,

@@ -342,6 +342,7 @@ class pool_core {
 
   /// The event loop of a wanted worker. Throws std::out_of_range.
   event_loop& loop(std::size_t index) const;
+  event_loop& first_loop() const noexcept;  ///< the first worker's, wanted or not
 
   /// A thread of the pool enters or leaves a blocking_section. False: it has not entered, and does not leave.
   bool enter_section(participant& home) noexcept;
@@ -354,8 +355,7 @@ class pool_core {
   threadpool_stats stats() const noexcept;
   void wait_idle();
 
-  /// Drops the tasks that have not begun, and then does what stop() does. Returns how many tasks and flows the pool has
-  /// dropped.
+  /// Drops the tasks that have not begun, then does what stop() does. Returns how many tasks and flows were dropped.
   std::size_t stop_and_discard();
 
   /// Runs every accepted task, ends the threads, cancels the flows that are left. Later calls wait for the first.

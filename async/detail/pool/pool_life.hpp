@@ -106,6 +106,8 @@ ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {
   return crew_.loop(index);
 }
 
+ASYNCSTEPS_FUNCTION event_loop& pool_core::first_loop() const noexcept { return crew_.loop(0); }
+
 // --- the end ------------------------------------------------------------------------------------------------------
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_idle() {

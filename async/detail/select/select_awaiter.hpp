@@ -69,7 +69,7 @@ struct no_alarm {
 /// resumes on any thread, and may outlive the pool of that thread.
 inline event_loop& loop_of_limits() {
   event_loop* const current = event_loop::current();
-  return current != nullptr && this_pool == nullptr ? *current : threadpool::shared().loop(0);
+  return current != nullptr && this_pool == nullptr ? *current : threadpool::shared().core().first_loop();
 }
 
 /// A coroutine that resumes on the thread that wakes it.

@@ -276,6 +276,26 @@ TEST_CASE("after() uses a loop of the shared pool where there is no other") {
   CHECK(which.get() == 1);
 }
 
+TEST_CASE("while the shared pool is paused, after() waits, and the queue does not") {
+  async::threadpool& shared = async::threadpool::shared();
+  const std::size_t size = shared.size();
+  async::queue<int> q;
+  const auto wait = [&q](std::chrono::milliseconds limit, async::promise<std::size_t> to) -> unowned {
+    const std::size_t found = co_await selection(on_pop(q, [](int) {}), after(limit));
+    to.set_value(found);
+  };
+  shared.configurepool(0);
+  async::promise<std::size_t> first, second;
+  async::future<std::size_t> element = first.get_future(), time = second.get_future();
+  wait(1h, std::move(first));
+  wait(1ms, std::move(second));
+  CHECK(time.wait_for(20ms) == std::future_status::timeout);
+  q.enqueue(1);
+  CHECK(element.get() == 0);
+  shared.configurepool(size);
+  CHECK(time.get() == 1);
+}
+
 TEST_CASE("a coroutine whose loop ends while it waits gets broken_promise") {
   async::queue<int> q;
   std::vector<walker> all;
