@@ -223,7 +223,7 @@ struct state_access {
       bool own;
       std::exception_ptr exception;
       ~turn_back() {
-        state.exception_.swap(exception);
+        std::swap(state.exception_, exception);
         state.own_exception_ = own;
         if (state.info_.data() == shown.data()) state.info_.look(info);
       }
