@@ -5,9 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "async/event.hpp"
@@ -26,8 +24,9 @@ void let_wait(Flow& flow, int branches, async::event& waits, std::atomic<int>& c
     asi.setCancel([&cancelled] { ++cancelled; });
     waits.set();
   };
-  if (branches == 0) flow.add(step);
-  if (branches != 0) {
+  if (branches == 0) {
+    flow.add(step);
+  } else {
     IAsyncSteps& all = flow.parallel();
     for (int i = 1; i < branches; ++i) {
       all.add([&cancelled](IAsyncSteps& asi) { asi.setCancel([&cancelled] { ++cancelled; }); });

@@ -286,15 +286,8 @@ struct block_allocator {
         if (fresh != nullptr && room != nullptr) push(home.full[index], room);
       }
       if (fresh == nullptr) {
-        fresh = new magazine;
-        room = cache.spare[index];  // a new_handler may have freed blocks meanwhile
-        if (room != nullptr && room->count != magazine_size) {
-          const std::lock_guard lock(home.mutex);
-          push(home.empty, fresh);
-          fresh = room;
-        } else {
-          return_magazine(home, room, index);
-        }
+        return_magazine(home, new magazine, index);
+        return free_slow(block, index);  // anew: a new_handler may have freed blocks meanwhile
       }
       room = fresh;
     }

@@ -106,8 +106,7 @@ class inbox {
 
   /// Asks for the memory of the newest message. By any thread.
   void prefetch() const noexcept {
-    const std::uintptr_t head = head_.load(std::memory_order_relaxed);  // relaxed: only prefetched
-    if (head > asleep_embedded) prefetch_for_write(reinterpret_cast<const void*>(head));
+    prefetch_for_write(to_message(head_.load(std::memory_order_relaxed)));  // relaxed: only prefetched
   }
 
   /// Announces that the owner is about to sleep: the next push owes it a wake-up. False: there are messages. take()

@@ -56,8 +56,6 @@ struct alignas(cache_line) pool_loop : event_loop {
 
   loop_core& core() const noexcept { return driver.core(); }
 
-  /// Asks for the memory of the loop itself.
-  void prefetch() const noexcept { prefetch_for_write(this); }
   /// By the thread that has the loop, at the end of a turn.
   void set_last_run(const void* flow) noexcept { last_run_.store(flow, std::memory_order_relaxed); }
   /// Asks for the memory of what the next turn runs: the newest message, and the flow that has run last, whose steps

@@ -67,7 +67,7 @@ ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::fetch_ahead(worker& w) noexcept {
   if (w.ready.empty()) return;
   if (const loop_slot* const s = w.ready.look(4)) prefetch_for_write(s);
-  if (const loop_slot* const s = w.ready.look(3)) s->loop->prefetch();
+  if (const loop_slot* const s = w.ready.look(3)) prefetch_for_write(s->loop);
   if (const loop_slot* const s = w.ready.look(2)) s->loop->core().prefetch();
   if (const loop_slot* const s = w.ready.look(1)) s->loop->prefetch_work();
 }

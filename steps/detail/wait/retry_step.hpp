@@ -56,13 +56,10 @@ inline void settle_limits(const flow& f) noexcept {
 }
 
 /// True when a time limit is in force that has passed. In an error handler these are limits of steps around.
-inline bool limit_has_passed(const flow& f) noexcept {
-  async::detail::loop_core::time_point now;
-  bool has_looked = false;
+inline bool limit_has_passed(const flow& f, async::detail::loop_core::time_point now) noexcept {
+  f.core->timers().settle(now);
   for (const scope* s = f.scopes; s != nullptr; s = s->outer) {
-    if (s->ops != &timeout_scope::ops) continue;
-    if (!std::exchange(has_looked, true)) f.core->timers().settle(now = f.core->now());
-    if (static_cast<const timeout_scope*>(s)->has_passed(now)) return true;
+    if (s->ops == &timeout_scope::ops && static_cast<const timeout_scope*>(s)->has_passed(now)) return true;
   }
   return false;
 }
@@ -104,21 +101,22 @@ struct retry_step final : Face {
   void fail(ErrorCode code) {
     timer.stop();  // of a pause that an error from outside has ended
     flow& f = *this->flow_;
-    if (!is_worth_another(f, code)) {
+    const auto now = f.core->now();
+    if (!is_worth_another(f, code, now)) {
       if constexpr (!std::is_same_v<E, no_handler>) handler(static_cast<Face&>(*this), code);
       return;
     }
     if (f.first != nullptr || !f.has_no_verdict()) return;  // the filter has used the flow
-    const auto now = f.core->now().time_since_epoch().count();
-    until_next = pause.next(static_cast<std::uint64_t>(now) ^ reinterpret_cast<std::uintptr_t>(this));
+    until_next =
+        pause.next(static_cast<std::uint64_t>(now.time_since_epoch().count()) ^ reinterpret_cast<std::uintptr_t>(this));
     this->flags_ |= record_flag::again | record_flag::handler;
     f.mark_success();  // of this attempt: the step runs again
   }
 
-  bool is_worth_another(const flow& f, ErrorCode code) {
+  bool is_worth_another(const flow& f, ErrorCode code, async::detail::loop_core::time_point now) {
     if (++failed >= attempts) return false;
     if (code == errors::LoopBreak || code == errors::LoopCont) return false;
-    return !limit_has_passed(f) && filter(code);
+    return !limit_has_passed(f, now) && filter(code);
   }
 
   const std::size_t attempts;

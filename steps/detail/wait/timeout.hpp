@@ -41,7 +41,7 @@ struct timeout_scope : scope, async::detail::timer_node {
   }
   /// Raises Timeout at the innermost active step of the owner's subtree. While another error is under way there, the
   /// timer waits: a handler inside the subtree may recover from that error.
-  static void raise_timeout(timer_node& node) {
+  ASYNCSTEPS_SHARED static void raise_timeout(timer_node& node) {
     auto& self = static_cast<timeout_scope&>(node);
     flow& f = *self.holder->flow_;
     if (f.core->closing()) return;
