@@ -190,9 +190,10 @@ class NitroSteps final : public IAsyncSteps {
   static constexpr detail::flow_ops flow_functions{&detail::end_root, &release, nullptr, &detail::report_to_pool};
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 
+  /// The size of an array, which must not be 0. Of 64 bits, so that no product of limits looks like a small one.
   template <template <std::uint32_t> class Limit>
-  static constexpr std::size_t room(std::size_t each = 1) noexcept {
-    return async::detail::max_of(std::size_t{1}, values::template of<Limit> * each);  // no array is empty
+  static constexpr std::uint64_t room(std::uint64_t each = 1) noexcept {
+    return values::may_allocate ? 1 : async::detail::max_of(std::uint64_t{1}, values::template of<Limit> * each);
   }
 
   /// Memory for what a flow with MayAllocate has in blocks.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -341,7 +342,8 @@ TEST_CASE("misuse by C is an error of the step") {
           p->api->success(p, nullptr);
         }) == "InternalError");
   CHECK(attempt([](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
-          if (b->api->stack(b, std::size_t{1} << 40, nullptr) != nullptr) std::abort();
+          constexpr std::size_t half_of_all = (std::numeric_limits<std::size_t>::max)() / 2 + 1;
+          if (b->api->stack(b, half_of_all, nullptr) != nullptr) std::abort();
         }) == "InternalError");
   CHECK(attempt([](FutoInAsyncSteps* b, void*, const FutoInArgs*) { b->api->add(b, nullptr, nullptr, nullptr); }) ==
         "InternalError");
