@@ -220,7 +220,7 @@ class IAsyncSteps : public detail::step {
   /// The cases are those of async::select(), in async/select.hpp; their order is their priority. The step keeps copies
   /// of the item of on_push() and of a shared_future. A future that is moved into on_ready() is the step's; one that
   /// has a name, and each queue, outlives the flow. The time of after() counts from the step's first wait on, by the
-  /// clock of the flow's loop.
+  /// clock of the flow's loop. With after() alone the step is a pause: asi.select(async::after(10ms)).
   ///
   /// An element leaves its queue only when its case takes effect: a flow that ends before, by a timeout or cancel(),
   /// takes none. QueueClosed: all queues are closed and drained, and no future has a state.
@@ -340,8 +340,12 @@ class IAsyncSteps : public detail::step {
 
   /// Ends the step with an error, by an exception for the engine to catch. Sub-steps are dropped.
   [[noreturn]] void error(ErrorCode code, std::string_view info = {}) {
-    errorNoThrow(code, info);
-    throw detail::unwinding(code, info);
+    throw[&] {
+      detail::unwinding thrown(code, info);  // first: the texts may be views of those that are replaced
+      errorNoThrow(code, info);
+      return thrown;
+    }
+    ();
   }
   /// The same without an exception, and without the cost of throwing. Return from the function after it. A success()
   /// after it changes nothing.

@@ -160,9 +160,10 @@ async::future<T> start(task<T> work) {
 /// Use it for logic with several waits in a row. Do not use it for a step without waits.
 ///
 /// Cancel      when the step ends by a timeout, an error or cancel(), the coroutine is destroyed where it waits, after
-///             its cancel handlers and before the error handler. Timers are disarmed, flows that it awaits are
-///             cancelled, results of pool calls are dropped, locals are destroyed. Nothing of the coroutine runs any
-///             more, and nothing is thrown into it. A step that is cancelled from inside itself runs to its next wait.
+///             its cancel handlers, before its stack() objects and before the error handler. Timers are disarmed, flows
+///             that it awaits are cancelled, results of pool calls are dropped, locals are destroyed. Nothing of the
+///             coroutine runs any more, and nothing is thrown into it. A step that is cancelled from inside itself runs
+///             to its next wait.
 /// asi         the step's, valid as long as the coroutine. state(), setTimeout(), setCancel(), stack(), error(),
 ///             success() and stop_token_of() may be used before and after waits. completion() may not: use co_await.
 ///             Adding steps is InternalError: give them to a flow and co_await execute(flow).

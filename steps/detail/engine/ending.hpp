@@ -89,10 +89,18 @@ inline void destroy_added_steps(flow& f) noexcept {
   if (step* const first = std::exchange(f.first, nullptr)) destroy_steps(f, reinterpret_cast<std::byte*>(first), f.top);
 }
 
+/// Destroys the coroutine of a step that has not succeeded.
+inline void destroy_coroutine(flow& f, const step& owner) noexcept {
+  for (scope* s = f.scopes; s != nullptr && s->holder == &owner; s = s->outer) {
+    if (s->ops != nullptr && s->ops->what == scope_ops::kind::coroutine) std::exchange(s->ops, nullptr)->leave(*s);
+  }
+}
+
 /// Ends a step that has not succeeded, and destroys its siblings to come. Returns its parent.
 inline step* abandon_level(flow& f, step& s) noexcept {
   step* const parent = s.parent_;
   std::byte* const next = reinterpret_cast<std::byte*>(&s) + s.size_;
+  destroy_coroutine(f, s);
   leave_scopes(f, s);
   destroy_step(f, s);
   destroy_steps(f, next, parent->sub_end_);

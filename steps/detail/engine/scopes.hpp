@@ -64,6 +64,10 @@ struct cancel_scope : scope {
   F function;
 };
 
+/// Whether an object of stack<T>() is the coroutine of its step.
+template <class T>
+inline constexpr bool is_coroutine = false;
+
 /// An object of stack<T>().
 template <class T>
 struct object_scope : scope {
@@ -75,7 +79,8 @@ struct object_scope : scope {
     if (f.limit != nullptr) ++f.limit->stack_allocs;
     std::destroy_at(&static_cast<object_scope&>(self).object);
   }
-  static constexpr scope_ops ops{scope_ops::kind::lasting, nullptr, &left};
+  static constexpr scope_ops ops{is_coroutine<T> ? scope_ops::kind::coroutine : scope_ops::kind::lasting, nullptr,
+                                 &left};
 
   T object;
 };

@@ -94,8 +94,9 @@ struct step : record {
 /// A scope is an object that ends with its step: a timer, a cancel handler, an object of stack<T>(), a lock.
 struct scope_ops {
   /// The order in which the scopes of a step end after an error or cancel (FTN12 2.1): leave_first, then cancel
-  /// handlers newest first, then the error handler runs, then lasting.
-  enum class kind : std::uint8_t { leave_first, cancel, lasting } what;
+  /// handlers newest first, then the error handler runs, then the coroutine, whose locals may refer to other scopes,
+  /// then lasting.
+  enum class kind : std::uint8_t { leave_first, cancel, coroutine, lasting } what;
   /// Kind `cancel` only: the step is in error or cancelled. May throw. leave() follows.
   void (*cancel)(struct scope& self);
   /// The step has ended, by success, error or cancel.

@@ -24,7 +24,7 @@ template <class T>
 using child_value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 /// The error of a branch whose task has ended by an exception, which its child_task keeps.
-inline constexpr const char* task_failed = "steps::interop: a task has failed";
+inline constexpr char task_failed[] = "steps::interop: a task has failed";
 
 /// The number of tasks that have ended so far.
 class ended_tasks {

@@ -65,6 +65,15 @@ struct step_frame {
   task<T> coroutine;
 };
 
+}  // namespace steps::inline v0_1::interop::detail
+
+namespace steps::inline v0_1::detail {
+template <class T>
+inline constexpr bool is_coroutine<interop::detail::step_frame<T>> = true;
+}  // namespace steps::inline v0_1::detail
+
+namespace steps::inline v0_1::interop::detail {
+
 template <class T>
 struct task_value;
 template <class T>

@@ -198,6 +198,21 @@ TEST_CASE_TEMPLATE("rule 44: the first exception cancels the others, and is thro
   CHECK(b.unhandled.empty());
 }
 
+TEST_CASE("rule 44: an exception is thrown into the coroutine of a flow that keeps no texts of errors") {
+  using small = steps::NitroSteps<steps::nitro::BranchBytes<500>, steps::nitro::MaxErrorText<0>>;
+  bench b;
+  const auto got = result_of<small, std::string>(b, [&](IAsyncSteps& asi) -> task<std::string> {
+    try {
+      co_await when_all(fail_after(asi.tool(), 1ms, "Broken"), pause(asi.tool(), 1h));
+    } catch (const std::exception& e) {
+      co_return e.what();
+    }
+    co_return "nothing";
+  });
+  CHECK(got == "Broken");
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE_TEMPLATE("rule 44: an exception that is not caught is the step's error, as of any coroutine", Flow,
                    STEPS_FLOWS) {
   bench b;

@@ -172,6 +172,51 @@ TEST_CASE_TEMPLATE("a timeout destroys a coroutine where it waits: after cancel 
   CHECK(seen == lines{"cancel 8", "frame", "Timeout", "next"});
 }
 
+TEST_CASE_TEMPLATE("locals of a coroutine may refer to its stack() objects, in whatever way the step ends", Flow,
+                   STEPS_FLOWS) {
+  enum class end { success, exception, error, timeout, cancel };
+  struct noted {
+    noted(lines& l, const char* n) : to(l), name(n) {}
+    noted(const noted&) = delete;
+    noted& operator=(const noted&) = delete;
+    ~noted() { to.push_back(name + " ends"); }
+    lines& to;
+    const std::string name;
+  };
+  struct referring {
+    noted& object;
+    ~referring() { object.to.push_back("local of " + object.name); }
+  };
+  for (const end how : {end::success, end::exception, end::error, end::timeout, end::cancel}) {
+    CAPTURE(static_cast<int>(how));
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add(co([&](IAsyncSteps& asi) -> task<> {
+               if (how == end::timeout) asi.setTimeout(5ms);
+               const referring first{asi.stack<noted>(seen, "a")};
+               asi.setCancel([&] { seen.emplace_back("cancel"); });
+               co_await sleep_for(asi.tool(), 1ms);
+               const referring second{asi.stack<noted>(seen, "b")};
+               if (how == end::exception) throw std::runtime_error("mine");
+               if (how == end::error) asi.error("mine");
+               if (how != end::success) co_await sleep_for(asi.tool(), 1h);
+             }),
+             noting_code(seen));
+    flow.execute();
+    b.pass(3ms);
+    if (how == end::cancel) flow.cancel();
+    b.pass(20ms);
+    lines expected{"local of b", "local of a", "b ends", "a ends"};
+    if (how == end::timeout || how == end::cancel) expected.insert(expected.begin(), "cancel");
+    if (how == end::exception || how == end::error) expected.insert(expected.begin() + 2, "cancel");
+    if (how == end::timeout) expected.emplace_back("Timeout");
+    if (how == end::exception || how == end::error) expected.emplace_back("mine");
+    CHECK(seen == expected);
+    CHECK(b.unhandled.empty());
+  }
+}
+
 TEST_CASE_TEMPLATE("a timeout may be set after a wait, and recovered from around the step", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;

@@ -101,6 +101,41 @@ TEST_CASE_TEMPLATE("rule 9: an exception becomes a code: Error's own, what() of 
   CHECK(seen == lines{"Code/Error", "something/exception", "InternalError/int 42"});
 }
 
+TEST_CASE_TEMPLATE("rule 9: a handler's error may be made of the texts of the one that it handles", Flow, STEPS_FLOWS) {
+  for (const bool is_long : {false, true}) {  // longer than what lies in the objects themselves
+    bench b;
+    const std::string more(is_long ? 100 : 0, 'x');
+    const std::string code = "NoSuchFile" + more, info = "the disk" + more;
+    lines seen;
+    Flow flow{b.loop};
+    const auto inner = [&](IAsyncSteps& asi) { asi.error(code, info); };
+    const auto wrap = [](IAsyncSteps& asi, ErrorCode old) {
+      const auto because = asi.state().error_info();
+      const std::string first(1, std::string_view(because).front());
+      asi.error(first + old.c_str(), old.view());
+    };
+    const auto swap = [](IAsyncSteps& asi, ErrorCode old) {
+      const std::string_view info_as_code = asi.state().error_info();
+      asi.error(info_as_code.data(), old.view());
+    };
+    const auto note = [&](IAsyncSteps& asi, ErrorCode last) {
+      seen.push_back(std::string(last) + "/" + std::string(asi.state().error_info()));
+      try {
+        std::rethrow_exception(asi.state().last_exception());
+      } catch (const steps::Error& e) {
+        seen.push_back(std::string(e.what()) + "/" + e.error_info());
+      }
+      asi.success();
+    };
+    flow.add([&](IAsyncSteps& asi) { asi.add(inner, wrap); }, note);
+    flow.add([&](IAsyncSteps& asi) { asi.add(inner, swap); }, note);
+    flow.execute();
+    b.drain();
+    const std::string wrapped = "t" + code + "/" + code, swapped = info + "/" + code;
+    CHECK(seen == lines{wrapped, wrapped, swapped, swapped});
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 9: a recovery clears error_info and keeps last_exception", Flow, STEPS_FLOWS) {
   for (const bool adds : {false, true}) {
     bench b;
