@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for microseconds
+#include <new>      // for bad_alloc
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
@@ -58,8 +59,32 @@ class destroy_request final : public end_message, public promise_base {
   destroy_handshake word_;
 };
 
+/// The same, but only to cancel the flow, which the destroyer may not own: it waits until the loop has taken the
+/// request.
+class cancel_request final : public end_message {
+ public:
+  explicit cancel_request(flow& f) noexcept : end_message(&arrived), flow_(f) {}
+
+  void carry_out() noexcept {
+    cancel_on_loop(flow_);
+    word_.finish();
+  }
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
+    if (!word_.wait_until(deadline)) return false;
+    word_.wait_until_left();
+    return true;
+  }
+
+ private:
+  static void arrived(end_message& m) { static_cast<cancel_request&>(m).carry_out(); }
+
+  flow& flow_;
+  destroy_handshake word_;
+};
+
 /// Carries out the request when no thread is in the loop.
-inline void carry_out_if_undriven(async::detail::loop_core& core, flow& f, destroy_request& wait) noexcept {
+template <class Request>
+void carry_out_if_undriven(async::detail::loop_core& core, flow& f, Request& wait) noexcept {
   const loop_entry here(core);
   if (!here) return;
   if (core.retract(wait)) wait.carry_out();
@@ -69,6 +94,9 @@ inline void carry_out_if_undriven(async::detail::loop_core& core, flow& f, destr
 /// Cancels the flow and waits until it is idle and no other thread reaches it. For any thread. Waits for a callback of
 /// the flow that runs on another thread, which may itself wait for flows on a loop that this thread is in.
 void destroy_on_other_thread(flow& f) noexcept;
+
+/// cancel() without memory: then it waits until the flow's loop has taken the request.
+void cancel_in_destructor(flow& f) noexcept;
 
 /// A turn on this thread of a flow that may be a branch on a loop of its own, or within one. Its callbacks may destroy
 /// the root that the branch belongs to, whose loop another thread may be in.
@@ -127,24 +155,40 @@ inline bool destroy_root(flow& f) noexcept {
 }
 
 #if ASYNCSTEPS_DEFINED
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_on_other_thread(flow& f) noexcept {
+/// Waits for a request that has been pushed to the flow's loop.
+template <class Request>
+void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexcept {
   using std::chrono::microseconds;
+  // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
+  constexpr microseconds shortest(50);
+  constexpr microseconds longest(5'000);
+  const bool is_host = async::detail::worker_loop != nullptr;
+  microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
+  while (!wait.wait_until(async::detail::wait_clock::now() + pause)) {
+    deliver_urgent_messages();
+    async::detail::tell_of_poll();
+    if (is_host || pause == longest) carry_out_if_undriven(loop, f, wait);
+    pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_on_other_thread(flow& f) noexcept {
   const async::detail::loop_ref loop(*f.core);  // which may go as soon as the flow has ended
   destroy_request wait(f);
   if (loop.push(wait)) {
-    // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
-    constexpr microseconds shortest(50);
-    constexpr microseconds longest(5'000);
-    const bool is_host = async::detail::worker_loop != nullptr;
-    microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
-    while (!wait.wait_until(async::detail::wait_clock::now() + pause)) {
-      deliver_urgent_messages();
-      async::detail::tell_of_poll();
-      if (is_host || pause == longest) carry_out_if_undriven(*loop.get(), f, wait);
-      pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
-    }
+    wait_for_loop(*loop.get(), f, wait);
   } else {  // the loop has cancelled its flows, or is about to drop the message that would start this one
     wait_for_cancel(f);
+  }
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void cancel_in_destructor(flow& f) noexcept {
+  try {
+    cancel(f);
+  } catch (const std::bad_alloc&) {
+    const async::detail::loop_ref loop(*f.core);
+    cancel_request wait(f);
+    if (loop.push(wait)) wait_for_loop(*loop.get(), f, wait);  // else the loop has cancelled its flows
   }
 }
 
@@ -165,7 +209,7 @@ inline bool destroy_root(flow& f) noexcept {
     if (is_in_turn) return false;  // the branches that the flow waits for may wait for this callback
   }
   if (is_in_branch_of(f)) {
-    on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
+    cancel_in_destructor(f);
     return false;
   }
   destroy_on_other_thread(f);

@@ -12,6 +12,7 @@
 #include "async/detail/base/invoke.hpp"          // for invoke
 #include "async/event_loop.hpp"                  // for event_loop
 #include "async/threadpool.hpp"                  // for threadpool
+#include "steps/detail/root/destroy_root.hpp"    // for cancel_in_destructor
 #include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
 #include "steps/interop/detail/future_wait.hpp"  // for future_wait
 #include "steps/interop/detail/operation.hpp"    // for operation_awaiter, trigger
@@ -136,8 +137,7 @@ class flow_end final : public steps::detail::promise_base {
         if (steps::detail::has_results(f, wanted::tag)) {
           value.emplace(std::get<0>(steps::detail::take_results<wanted>(f)));
         } else {
-          steps::detail::set_error(f, errors::InternalError,
-                                   "execute(): the last step has not passed a result of the awaited type");
+          steps::detail::set_mismatch(f, wanted::tag, "execute() in a coroutine");
         }
       }
     });
@@ -176,7 +176,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
   ~flow_awaiter() {
     if (!this->waits()) return;
     this->withdraw();
-    root_.cancel();
+    steps::detail::cancel_in_destructor(*root_.flow_);
   }
   void resume_on(async::detail::loop_ref& loop) const noexcept {
     // Not inside the flow's end. A flow of a pool gets its loop later.
@@ -187,6 +187,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     constexpr std::string_view mistake = "execute() in a coroutine takes the root of a flow that does not execute";
     if (!steps::detail::is_root_call(root_, mistake)) throw Error(errors::InternalError, mistake);
     if (f.is_known_to_execute()) throw Error(errors::InternalError, mistake);
+    if (!steps::detail::begin_anew(f)) throw Error(errors::InternalError, steps::detail::info_of(f));
     std::optional<async::detail::pool_core::stay> until_the_end;  // the coroutine may resume before execute() returns
     if (f.pool != nullptr) until_the_end.emplace(*f.pool);
     flow_end<T>& promise = flow_end<T>::make(std::move(end));

@@ -315,6 +315,37 @@ TEST_CASE("execute() of a flow that executes is an InternalError where it is awa
   CHECK(cancelled);
 }
 
+TEST_CASE("execute() of a flow whose last execution is being destroyed is an InternalError where it is awaited") {
+  struct executing {
+    explicit executing(IAsyncSteps& f, std::string& t) : flow(f), to(t) {}
+    executing(const executing&) = delete;
+    executing& operator=(const executing&) = delete;
+    ~executing() {
+      start([](IAsyncSteps& its, std::string& seen) -> task<> {
+        try {
+          co_await execute(its);
+        } catch (const steps::Error& e) {
+          seen = e.what();
+        }
+      }(flow, to));
+    }
+    IAsyncSteps& flow;
+    std::string& to;
+  };
+  std::string seen;
+  {
+    async::event_loop loop;
+    steps::AsyncSteps flow{loop};
+    flow.stack<executing>(flow, seen);
+    flow.add([](IAsyncSteps&) {});
+    flow.execute();
+    while (loop.iterate().have_work) {
+    }
+    CHECK(seen.empty());
+  }
+  CHECK(seen == "InternalError");
+}
+
 TEST_CASE("execute() from another thread resumes the coroutine on the flow's loop") {
   steps::AsyncTool tool;
   const auto work = [](async::event_loop& loop) -> task<int> {
