@@ -8,13 +8,14 @@
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
-#include "async/detail/call/future_access.hpp"    // for is_own_future
-#include "steps/errors.hpp"                       // for Error, InternalError
-#include "steps/interop/detail/future_block.hpp"  // for await_future
-#include "steps/interop/detail/operation.hpp"     // for operation_awaiter, hosted_promise
-#include "steps/interop/detail/queue_block.hpp"   // for step_queue_awaiter
-#include "steps/interop/detail/select_block.hpp"  // for step_select_awaiter
-#include "steps/interop/detail/task_state.hpp"    // for task_state
+#include "async/detail/call/future_access.hpp"         // for is_own_future
+#include "steps/errors.hpp"                            // for Error, InternalError
+#include "steps/interop/detail/future_block.hpp"       // for await_future
+#include "steps/interop/detail/operation.hpp"          // for operation_awaiter, hosted_promise
+#include "steps/interop/detail/queue_block.hpp"        // for step_queue_awaiter
+#include "steps/interop/detail/refused_awaitable.hpp"  // for is_no_refused_awaitable
+#include "steps/interop/detail/select_block.hpp"       // for step_select_awaiter
+#include "steps/interop/detail/task_state.hpp"         // for task_state
 
 namespace steps::inline v0_1::interop {
 
@@ -190,6 +191,7 @@ struct task_promise_base : hosted_promise {
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else {
+      static_assert(is_no_refused_awaitable<type>);
       static_assert(std::is_lvalue_reference_v<A> || std::is_move_constructible_v<A>,
                     "an awaitable of another library is moved out of the coroutine, which may be destroyed while it "
                     "waits: it must be movable");

@@ -34,6 +34,8 @@ inline std::size_t print_types(char* to, std::size_t room, const pack_tag* tag) 
 
 /// Misuse: the results do not fit the parameters of the step that is running.
 void mismatch(flow& f, const pack_tag& wanted) noexcept;
+/// The error of a flow whose last step has not passed what `taker` takes.
+void set_mismatch(flow& f, const pack_tag& wanted, const char* taker) noexcept;
 
 /// Moves the results out for a step that takes the types of Wanted. The flow has such results.
 template <class Wanted>
@@ -266,14 +268,27 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   misuse(f, "add() after success()");
 }
 
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void mismatch(flow& f, const pack_tag& wanted) noexcept {
-  char want[160];
-  char have[160];
-  print_types(want, sizeof want, &wanted);
-  print_types(have, sizeof have, f.tag);
+/// What a mismatch is, in words.
+struct mismatch_text {
+  mismatch_text(const flow& f, const pack_tag& wanted, const char* taker, const char* giver) noexcept {
+    char want[160];
+    char have[160];
+    print_types(want, sizeof want, &wanted);
+    print_types(have, sizeof have, f.tag);
+    length = std::snprintf(text, sizeof text, "%s takes %s, %s passed %s", taker, want, giver, have);
+  }
+  std::string_view view() const noexcept { return {text, static_cast<std::size_t>(length)}; }
+
   char text[400];
-  const int length = std::snprintf(text, sizeof text, "the step takes %s, the step before it passed %s", want, have);
-  misuse(f, std::string_view(text, static_cast<std::size_t>(length)));
+  int length;
+};
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void mismatch(flow& f, const pack_tag& wanted) noexcept {
+  misuse(f, mismatch_text(f, wanted, "the step", "the step before it").view());
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void set_mismatch(flow& f, const pack_tag& wanted, const char* taker) noexcept {
+  set_error(f, errors::InternalError, mismatch_text(f, wanted, taker, "the last step").view());
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results_before(flow& f) {

@@ -27,7 +27,7 @@ class flow_result : public async::detail::result<T>, public promise_base {
           this->value.set(std::get<0>(take_results<wanted>(f)));
           has_value = true;
         } else {
-          set_error(f, errors::InternalError, "promise(): the last step has not passed a result of the future's type");
+          set_mismatch(f, wanted::tag, "the flow's future");
         }
       });
     }

@@ -146,6 +146,27 @@ TEST_CASE_TEMPLATE("rule 4: a mismatch names the wanted and the given type, and 
   CHECK(b.unhandled.empty());
 }
 
+TEST_CASE_TEMPLATE("rule 4: a future of another type than the last result gets an error that names both", Flow,
+                   STEPS_FLOWS) {
+  for (const bool passes : {true, false}) {
+    bench b;
+    Flow flow{b.loop};
+    flow.add([passes](IAsyncSteps& asi) {
+      if (passes) asi.success(2.5);
+    });
+    auto end = flow.template promise<int>();
+    b.drain();
+    std::string info;
+    try {
+      end.get();
+    } catch (const steps::Error& e) {
+      CHECK(e.code() == steps::errors::InternalError);
+      info = e.error_info();
+    }
+    CHECK(info == std::string("the flow's future takes (int), the last step passed ") + (passes ? "(double)" : "()"));
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 5: each misuse is InternalError with an info, at the step that did it", Flow, STEPS_FLOWS) {
   const std::vector<std::pair<const char*, void (*)(IAsyncSteps&)>> misuses = {
       {"success() with sub-steps",
