@@ -48,7 +48,8 @@ class event_call {
 /// Order       what a thread has done before set() is visible to those whose waits it ends, and what it has done before
 ///             reset() to those who see that the event is not set. set() ends every wait that began before it, even if
 ///             reset() follows at once.
-/// Threads     any thread may call any member at any time, except construction and destruction.
+/// Threads     any thread may call any member at any time, except construction and destruction. A signal handler may
+///             not: let a thread wait for the signal in sigwait() and call set().
 /// Progress    is_set() and reset() are wait-free. set() is lock-free while no flow and no coroutine waits, else it
 ///             takes a short lock; it makes a system call only to wake threads that sleep.
 /// Coroutines  those of no flow resume inside set(), after its last access to the event, one after the other. Do not

@@ -143,7 +143,8 @@ class completion {
   }
 
   /// Ends the wait with results for the next step. Returns true for the first call only, and only while the step waits.
-  /// A timeout or cancel may still come before it on the loop.
+  /// A timeout or cancel may still come before it on the loop. A call that throws leaves the wait to later ones; one
+  /// beside it may have returned false.
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");

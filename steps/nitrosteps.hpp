@@ -118,8 +118,8 @@ struct limit_values<std::tuple<Default...>, Given...> {
 ///
 /// An exceeded limit is InternalError with the limit's name in the info, at the step that exceeded it. Some memory lies
 /// outside the object by its nature. Recycled blocks hold the shared state of promise() and of completion(), requests
-/// of other threads, and the waiter of a contended sync() and of a queue. The standard library allocates for large
-/// std::any values and for thrown exceptions.
+/// of other threads, a wait for a lock, a queue, an event or a future, and hooks of State with more captures than four
+/// pointers. The standard library allocates for large std::any values and for thrown exceptions.
 ///
 /// Threads     as AsyncSteps.
 /// Lifetime    as AsyncSteps; it cannot be moved. A flow made by `new` may be deleted by a callback of its own, or by

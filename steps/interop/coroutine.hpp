@@ -30,7 +30,9 @@
 ///
 /// Compilers: g++ 11 and 12 destroy some temporaries of a co_await expression twice: those made without a constructor,
 /// such as a lambda with captures or point{"x", 1}, unless they are trivial. Name the object in a line before, or give
-/// post() arguments in place of captures. post() refuses such lambdas; the other functions cannot detect them.
+/// post() arguments in place of captures. post() refuses such lambdas; the other functions cannot detect them. g++ 12
+/// evaluates a co_await behind `&&`, `||` or `?` in the condition of a loop or switch even where that says not to:
+/// `while (i < n && co_await q.push(i))` enqueues one element too many. Move the condition into the loop.
 namespace steps::inline v0_1::interop {
 
 namespace detail {
@@ -136,7 +138,8 @@ auto execute(IAsyncSteps& root) noexcept {
 }
 
 /// Starts a coroutine on this thread, where it runs until its first wait. The future gets its value or exception.
-/// Nothing stops it, not even cancel() of the future: give it a std::stop_token, or make it a step.
+/// Nothing stops it, not even cancel() of the future: give it a std::stop_token, or make it a step. Throws
+/// std::bad_alloc, and then the coroutine does not begin.
 template <class T>
 async::future<T> start(task<T> work) {
   async::promise<T> promise;

@@ -195,8 +195,9 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public grou
 ///             guard what they share. In a coroutine that is no step: a flow on the pool whose thread this is or, on a
 ///             thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this flow's loop. While
 ///             it waits on a pool it must not be destroyed.
-/// Exceptions  that of the first task that failed. std::bad_alloc, before any task has begun or for the result.
-///             Error (InternalError): a task has no coroutine, or this thread has no pool and no loop.
+/// Exceptions  that of the first task that failed. std::bad_alloc, before any task has begun or for the result; in a
+///             step, the former is the step's error, and the coroutine ends. Error (InternalError): a task has no
+///             coroutine, or this thread has no pool and no loop.
 /// Memory      for each task a block as for a branch of parallel(), recycled. In a NitroSteps: MaxParallel branches;
 ///             more of them are InternalError at the step.
 template <class... A>
@@ -224,8 +225,9 @@ void when_all(const std::vector<task<T>>&) {
 ///
 ///   auto [index, answer] = co_await steps::interop::when_any(ask(near), ask(far));
 ///
-/// Use it to ask several sources for the same, or for a wait that something else may end. The value is a std::variant,
-/// whose alternatives are those of the tasks, in their order.
+/// Use it to ask several sources for the same. Do not use it for a time limit: a failure of the task would be dropped
+/// until the time is up; timeout() of timeout.hpp passes it on. The value is a std::variant, whose alternatives are
+/// those of the tasks, in their order.
 ///
 /// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
 /// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "steps/interop/coroutine.hpp"
 #include "steps/interop/futoin.hpp"
+#include "steps/interop/timeout.hpp"
 #include "steps/steps.hpp"
 
 using namespace std::chrono_literals;
@@ -135,6 +137,30 @@ bool retry_interval_semaphore() {
   return attempts == 3 && rounds == 4;
 }
 
+/// timeout of tokio and Go, in a step and in a coroutine.
+bool time_limits() {
+  using steps::interop::task;
+  steps::AsyncTool tool;
+  steps::AsyncSteps flow{tool};
+  int late = 0;
+  const auto note_timeout = [&late](IAsyncSteps& asi, steps::ErrorCode code) {
+    if (code == steps::errors::Timeout) ++late;
+    asi.success();
+  };
+  flow.add(
+      [](IAsyncSteps& asi) {
+        asi.setTimeout(1ms);
+        asi.add([](IAsyncSteps& inner) { inner.waitExternal(); });
+      },
+      note_timeout);
+  const auto endless = [](async::event_loop& loop) -> task<> { co_await steps::interop::sleep_for(loop, 1h); };
+  flow.add(steps::interop::co(
+               [&endless](IAsyncSteps& asi) -> task<> { co_await steps::interop::timeout(1ms, endless(asi.tool())); }),
+           note_timeout);
+  flow.promise().get();
+  return late == 2;
+}
+
 bool futoin_names() {
   futoin::ri::AsyncTool tool;
   futoin::ri::AsyncSteps flow{tool};
@@ -166,6 +192,7 @@ int main() {
               {"PPL cancellation_token", cancellation_token},
               {"tokio, Go", tokio_and_go},
               {"retry, interval, Semaphore", retry_interval_semaphore},
+              {"timeout", time_limits},
               {"FutoIn C++", futoin_names},
               {"FutoIn C++, new code", futoin_new_code}};
   int wrong = 0;
