@@ -72,6 +72,7 @@ set(asyncsteps_not_on_windows
 
 # Tests that are not built for musl, linked statically, and why.
 set(asyncsteps_not_on_musl
+    "unit.blocking_section: stands in for pthread_create(), which a static program has inside"
     "unit.naps: stands in for syscall(), which a static program has inside"
     "unit.stand_ins: stands in for pthread_create(), which a static program has inside"
     "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
