@@ -131,7 +131,10 @@ bool retry_interval_semaphore() {
   });
   flow.every({.period = 1ms, .missed = steps::MissedTicks::burst}, [&](IAsyncSteps& asi, const steps::Tick& tick) {
     if (tick.number == 4) asi.breakLoop();
-    asi.sync(permits, [&rounds](IAsyncSteps&) { ++rounds; });
+    asi.sync(permits, steps::interop::co([&rounds](IAsyncSteps& step) -> steps::interop::task<> {
+               co_await steps::interop::sleep_for(step.tool(), 1us);
+               ++rounds;
+             }));
   });
   flow.promise().get();
   return attempts == 3 && rounds == 4;
