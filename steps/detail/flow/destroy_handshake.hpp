@@ -6,32 +6,29 @@
 
 namespace steps::inline v0_1::detail {
 
-/// Handshake between the thread that destroys a flow and the one that ends it: when the flow belongs to the destroyer,
-/// and when the handshake itself does, which lies on the destroyer's stack.
+/// Handshake between the thread that destroys or cancels a flow and the one that does that for it: when that has been
+/// done, and when the handshake, which lies on the stack of the first, is not used any more.
 ///
-/// Threads     wait_until(), wait_until_left(): the destroyer. finish(): the thread that ends the flow, once.
+/// Threads     wait_until(): the thread that waits. finish(): the other one, once.
 class destroy_handshake {
  public:
   destroy_handshake() = default;
   destroy_handshake(const destroy_handshake&) = delete;
   destroy_handshake& operator=(const destroy_handshake&) = delete;
 
-  /// Waits until `deadline`, or a little less. True: the flow belongs to the destroyer; wait_until_left() follows.
+  /// Waits until `deadline`, or a little less. True: it has been done, and finish() has ended.
   bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
     async::detail::wait_on_word(state_, active, &deadline);
-    return state_.load(std::memory_order_acquire) != active;  // [E8] acquire, pairs with [E7]
-  }
-  /// Waits for the end of finish(), which is a system call away.
-  void wait_until_left() const noexcept {
-    // [E24] acquire, pairs with [E23]: the other thread does not touch the handshake any more
+    if (state_.load(std::memory_order_relaxed) == active) return false;  // relaxed: the loop below acquires
+    // [E8] acquire, pairs with [E7]: the other thread is a system call away from its last access
     while (state_.load(std::memory_order_acquire) != left) async::detail::yield_thread();
+    return true;
   }
-  /// The flow has ended and belongs to the destroyer.
+  /// It has been done.
   void finish() noexcept {
-    // [E7] release, pairs with [E8]: what was done to the flow
-    state_.store(ended, std::memory_order_release);
+    state_.store(ended, std::memory_order_relaxed);  // relaxed: only wakes; [E7] publishes
     async::detail::wake_one(state_);
-    state_.store(left, std::memory_order_release);  // [E23] release, pairs with [E24]: the last access
+    state_.store(left, std::memory_order_release);  // [E7] release, pairs with [E8]: what was done; the last access
   }
 
  private:

@@ -36,11 +36,7 @@ class destroy_request final : public end_message, public promise_base {
     promise_ = std::exchange(flow_.promise, this);
   }
   /// The destroyer waits until `deadline`. True: the flow belongs to it, and the request, which no thread uses.
-  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
-    if (!word_.wait_until(deadline)) return false;
-    word_.wait_until_left();
-    return true;
-  }
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
 
  private:
   static void arrived(end_message& m) { static_cast<destroy_request&>(m).carry_out(); }
@@ -69,11 +65,7 @@ class cancel_request final : public end_message {
     cancel_on_loop(flow_);
     word_.finish();
   }
-  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept {
-    if (!word_.wait_until(deadline)) return false;
-    word_.wait_until_left();
-    return true;
-  }
+  bool wait_until(async::detail::wait_clock::time_point deadline) noexcept { return word_.wait_until(deadline); }
 
  private:
   static void arrived(end_message& m) { static_cast<cancel_request&>(m).carry_out(); }
