@@ -112,16 +112,22 @@ TEST_CASE("a flow is assigned over one that executes, without memory") {
 
 TEST_CASE("a branch on another loop destroys the flow that it belongs to, without memory") {
   async::threadpool pool(2);
-  async::event gone;
+  async::event waits, gone;
   std::atomic<int> cancelled{0};
   std::optional<steps::AsyncSteps> flow(std::in_place, pool);
   IAsyncSteps& all = flow->parallel();
-  all.add([&cancelled](IAsyncSteps& asi) { asi.setCancel([&cancelled] { ++cancelled; }); });
   all.add([&](IAsyncSteps& asi) {
-    asi.onEnd([&gone] { gone.set(); });
-    const no_memory here;
-    const taken_blocks all_recycled;
-    flow.reset();
+    asi.setCancel([&cancelled] { ++cancelled; });
+    waits.set();
+  });
+  all.add([&](IAsyncSteps& branch) {
+    branch.await(waits);
+    branch.add([&](IAsyncSteps& asi) {
+      asi.onEnd([&gone] { gone.set(); });
+      const no_memory here;
+      const taken_blocks all_recycled;
+      flow.reset();
+    });
   });
   flow->execute();
   gone.wait();
