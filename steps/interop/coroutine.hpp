@@ -169,7 +169,10 @@ async::future<T> start(task<T> work) {
 ///             to its next wait.
 /// asi         the step's, valid as long as the coroutine. state(), setTimeout(), setCancel(), stack(), error(),
 ///             success() and stop_token_of() may be used before and after waits. completion() may not: use co_await.
-///             Adding steps is InternalError: give them to a flow and co_await execute(flow).
+///             Adding steps is InternalError: give them to a flow and co_await execute(flow). An exception of the
+///             coroutine, and error(), destroy its locals before the cancel handlers run: these may refer to stack()
+///             objects, and to what outlives the coroutine. Locals that are destroyed with a coroutine that waits do
+///             not call stack() and onEnd().
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
 ///             another one after each co_await. An awaited operation may end on any thread.
 /// Awaitables  those of this header; tasks, and several at once by when_all() and when_any() of when_all.hpp; pop() and

@@ -17,8 +17,13 @@ namespace steps::inline v0_1::detail {
 
 // --- scopes ---
 
+/// Destroys the coroutine of a step that has ended.
+void destroy_coroutine(flow& f, const step& owner) noexcept;
+
 /// Leaves all scopes of a step that has ended.
 inline void leave_scopes(flow& f, const step& owner) noexcept {
+  if ((owner.flags_ & record_flag::coroutine) != 0) [[unlikely]]
+    destroy_coroutine(f, owner);
   while (f.scopes != nullptr && f.scopes->holder == &owner) {
     scope& s = *f.scopes;
     f.scopes = s.outer;
@@ -89,18 +94,10 @@ inline void destroy_added_steps(flow& f) noexcept {
   if (step* const first = std::exchange(f.first, nullptr)) destroy_steps(f, reinterpret_cast<std::byte*>(first), f.top);
 }
 
-/// Destroys the coroutine of a step that has not succeeded.
-inline void destroy_coroutine(flow& f, const step& owner) noexcept {
-  for (scope* s = f.scopes; s != nullptr && s->holder == &owner; s = s->outer) {
-    if (s->ops != nullptr && s->ops->what == scope_ops::kind::coroutine) std::exchange(s->ops, nullptr)->leave(*s);
-  }
-}
-
 /// Ends a step that has not succeeded, and destroys its siblings to come. Returns its parent.
 inline step* abandon_level(flow& f, step& s) noexcept {
   step* const parent = s.parent_;
   std::byte* const next = reinterpret_cast<std::byte*>(&s) + s.size_;
-  destroy_coroutine(f, s);
   leave_scopes(f, s);
   destroy_step(f, s);
   destroy_steps(f, next, parent->sub_end_);
@@ -218,6 +215,12 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
 step* unwind_error(flow& f, step* s);
 
 #if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_coroutine(flow& f, const step& owner) noexcept {
+  for (scope* s = f.scopes; s != nullptr && s->holder == &owner; s = s->outer) {
+    if (s->ops != nullptr && s->ops->what == scope_ops::kind::coroutine) std::exchange(s->ops, nullptr)->leave(*s);
+  }
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void run_cancel_handlers(flow& f, const step& owner, scope* newest) noexcept {
   for (scope* s = newest; s != nullptr && s->holder == &owner; s = s->outer) {
     if (s->ops != nullptr && s->ops->what == scope_ops::kind::leave_first) std::exchange(s->ops, nullptr)->leave(*s);

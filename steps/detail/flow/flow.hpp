@@ -64,6 +64,7 @@ inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
 inline constexpr std::uint16_t handles = 1024;  // its error handler is running
 inline constexpr std::uint16_t resumes = 2048;  // it runs again when its only sub-step has ended, and keeps its scopes
 inline constexpr std::uint16_t bursts = 4096;   // BranchTurns::burst
+inline constexpr std::uint16_t coroutine = 8192;  // one of its scopes is its coroutine
 }  // namespace record_flag
 
 struct jump : record {
@@ -95,7 +96,7 @@ struct step : record {
 struct scope_ops {
   /// The order in which the scopes of a step end after an error or cancel (FTN12 2.1): leave_first, then cancel
   /// handlers newest first, then the error handler runs, then the coroutine, whose locals may refer to other scopes,
-  /// then lasting.
+  /// then lasting. After a success: the coroutine, then all others.
   enum class kind : std::uint8_t { leave_first, cancel, coroutine, lasting } what;
   /// Kind `cancel` only: the step is in error or cancelled. May throw. leave() follows.
   void (*cancel)(struct scope& self);

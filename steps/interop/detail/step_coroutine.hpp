@@ -89,7 +89,7 @@ class coroutine_runner {
 
   void operator()(IAsyncSteps& asi) {
     if (frame_ == nullptr) {
-      asi.flags_ |= steps::detail::record_flag::begun;
+      asi.flags_ |= steps::detail::record_flag::begun | steps::detail::record_flag::coroutine;
       frame_ = &asi.stack<step_frame<value>>(
           asi, std::apply([&](P&... p) { return async::detail::invoke(*function_, asi, std::move(p)...); }, results_));
     }

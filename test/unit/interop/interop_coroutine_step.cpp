@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "steps/interop/coroutine.hpp"
 #include "support/flows.hpp"
@@ -174,7 +175,7 @@ TEST_CASE_TEMPLATE("a timeout destroys a coroutine where it waits: after cancel 
 
 TEST_CASE_TEMPLATE("locals of a coroutine may refer to its stack() objects, in whatever way the step ends", Flow,
                    STEPS_FLOWS) {
-  enum class end { success, exception, error, timeout, cancel };
+  enum class end { success, early_success, success_from_outside, exception, error, timeout, cancel };
   struct noted {
     noted(lines& l, const char* n) : to(l), name(n) {}
     noted(const noted&) = delete;
@@ -187,12 +188,15 @@ TEST_CASE_TEMPLATE("locals of a coroutine may refer to its stack() objects, in w
     noted& object;
     ~referring() { object.to.push_back("local of " + object.name); }
   };
-  for (const end how : {end::success, end::exception, end::error, end::timeout, end::cancel}) {
+  for (const end how : {end::success, end::early_success, end::success_from_outside, end::exception, end::error,
+                        end::timeout, end::cancel}) {
     CAPTURE(static_cast<int>(how));
     bench b;
     lines seen;
+    IAsyncSteps* step = nullptr;
     Flow flow{b.loop};
     flow.add(co([&](IAsyncSteps& asi) -> task<> {
+               step = &asi;
                if (how == end::timeout) asi.setTimeout(5ms);
                const referring first{asi.stack<noted>(seen, "a")};
                asi.setCancel([&] { seen.emplace_back("cancel"); });
@@ -200,12 +204,14 @@ TEST_CASE_TEMPLATE("locals of a coroutine may refer to its stack() objects, in w
                const referring second{asi.stack<noted>(seen, "b")};
                if (how == end::exception) throw std::runtime_error("mine");
                if (how == end::error) asi.error("mine");
+               if (how == end::early_success) asi.success();
                if (how != end::success) co_await sleep_for(asi.tool(), 1h);
              }),
              noting_code(seen));
     flow.execute();
     b.pass(3ms);
     if (how == end::cancel) flow.cancel();
+    if (how == end::success_from_outside) step->success();
     b.pass(20ms);
     lines expected{"local of b", "local of a", "b ends", "a ends"};
     if (how == end::timeout || how == end::cancel) expected.insert(expected.begin(), "cancel");
@@ -215,6 +221,30 @@ TEST_CASE_TEMPLATE("locals of a coroutine may refer to its stack() objects, in w
     CHECK(seen == expected);
     CHECK(b.unhandled.empty());
   }
+}
+
+TEST_CASE_TEMPLATE("a parameter of a coroutine may refer to its stack() objects", Flow, STEPS_FLOWS) {
+  struct using_text {
+    std::string* text = nullptr;
+    std::string* to = nullptr;
+    using_text(std::string& last) : to(&last) {}
+    using_text(using_text&& other) noexcept : text(std::exchange(other.text, nullptr)), to(other.to) {}
+    using_text& operator=(using_text&&) = delete;
+    ~using_text() {
+      if (text != nullptr) *to = *text;
+    }
+  };
+  bench b;
+  std::string last;
+  const auto body = [](IAsyncSteps& asi, using_text guard) -> task<> {
+    guard.text = &asi.stack<std::string>(50U, 'z');
+    co_await sleep_for(asi.tool(), 1ms);
+  };
+  Flow flow{b.loop};
+  flow.add(co([&](IAsyncSteps& asi) { return body(asi, using_text(last)); }));
+  flow.execute();
+  b.pass(5ms);
+  CHECK(last == std::string(50, 'z'));
 }
 
 TEST_CASE_TEMPLATE("a timeout may be set after a wait, and recovered from around the step", Flow, STEPS_FLOWS) {
