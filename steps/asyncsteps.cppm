@@ -17,7 +17,6 @@ module;
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/stop_token.hpp"
 #include "steps/interop/task.hpp"
-#include "steps/interop/timeout.hpp"
 #include "steps/interop/when_all.hpp"
 #include "steps/steps.hpp"
 
@@ -185,7 +184,6 @@ using steps::interop::schedule;
 using steps::interop::sleep_for;
 using steps::interop::start;
 using steps::interop::task;
-using steps::interop::timeout;
 using steps::interop::when_all;
 using steps::interop::when_any;
 using steps::interop::when_any_result;

@@ -15,7 +15,6 @@
 #include "async/async.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/futoin.hpp"
-#include "steps/interop/timeout.hpp"
 #include "steps/steps.hpp"
 
 using namespace std::chrono_literals;
@@ -140,9 +139,8 @@ bool retry_interval_semaphore() {
   return attempts == 3 && rounds == 4;
 }
 
-/// timeout of tokio and Go, in a step and in a coroutine.
+/// timeout of tokio and Go, in a step and in one that is a coroutine.
 bool time_limits() {
-  using steps::interop::task;
   steps::AsyncTool tool;
   steps::AsyncSteps flow{tool};
   int late = 0;
@@ -156,9 +154,10 @@ bool time_limits() {
         asi.add([](IAsyncSteps& inner) { inner.waitExternal(); });
       },
       note_timeout);
-  const auto endless = [](async::event_loop& loop) -> task<> { co_await steps::interop::sleep_for(loop, 1h); };
-  flow.add(steps::interop::co(
-               [&endless](IAsyncSteps& asi) -> task<> { co_await steps::interop::timeout(1ms, endless(asi.tool())); }),
+  flow.add(steps::interop::co([](IAsyncSteps& asi) -> steps::interop::task<> {
+             asi.setTimeout(1ms);
+             co_await steps::interop::sleep_for(asi.tool(), 1h);
+           }),
            note_timeout);
   flow.promise().get();
   return late == 2;
