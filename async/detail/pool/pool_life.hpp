@@ -30,7 +30,7 @@ ASYNCSTEPS_FUNCTION pool_core::pool_core(threadpool_options options, threadpool&
       hooks_(std::move(options)),
       registered_(*this, [](pool_core& self) noexcept { self.leave_behind(); }),
       crew_(
-          *this, sleepers_, quiescence_, timers_, [](worker& w) { w.pool.run_worker(w); }, setting_of_loops(),
+          *this, sleepers_, quiescence_, idle_, timers_, [](worker& w) { w.pool.run_worker(w); }, setting_of_loops(),
           [](worker& w) { w.own_loop.core().set_unhandled(w.pool.loops_unhandled_); }) {
   struct to_pool final : unhandled_hook {
     explicit to_pool(pool_core& p) noexcept : pool(p) {}

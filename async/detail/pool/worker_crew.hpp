@@ -12,6 +12,7 @@
 #include "async/detail/base/atomics.hpp"         // for atomic
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/min_max.hpp"         // for max_of, min_of
+#include "async/detail/pool/idle_condition.hpp"  // for idle_condition
 #include "async/detail/pool/pool_worker.hpp"     // for worker
 #include "async/detail/pool/published_list.hpp"  // for published_list
 #include "async/detail/pool/quiescence.hpp"      // for quiescence
@@ -37,8 +38,8 @@ class worker_crew {
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop has `setting`.
-  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, const pool_timers& timers, void (*body)(worker&),
-              const loop_setting& setting, void (*prepare)(worker&));
+  worker_crew(pool_core& pool, sleepers& all, quiescence& counts, idle_condition& idle, const pool_timers& timers,
+              void (*body)(worker&), const loop_setting& setting, void (*prepare)(worker&));
   ~worker_crew();
   worker_crew(const worker_crew&) = delete;
   worker_crew& operator=(const worker_crew&) = delete;
@@ -119,6 +120,7 @@ class worker_crew {
   pool_core& pool_;
   sleepers& sleepers_;
   quiescence& quiescence_;
+  idle_condition& idle_;
   const pool_timers& timers_;
   void (*const body_)(worker&);
   const loop_setting setting_;
@@ -136,12 +138,13 @@ class worker_crew {
 };
 
 #if ASYNCSTEPS_DEFINED
-ASYNCSTEPS_FUNCTION worker_crew::worker_crew(pool_core& pool, sleepers& all, quiescence& counts,
+ASYNCSTEPS_FUNCTION worker_crew::worker_crew(pool_core& pool, sleepers& all, quiescence& counts, idle_condition& idle,
                                              const pool_timers& timers, void (*body)(worker&),
                                              const loop_setting& setting, void (*prepare)(worker&))
     : pool_(pool),
       sleepers_(all),
       quiescence_(counts),
+      idle_(idle),
       timers_(timers),
       body_(body),
       setting_(setting),
@@ -310,7 +313,10 @@ ASYNCSTEPS_FUNCTION void worker_crew::make_workers(std::size_t count) {
 struct worker_crew::successor {
   worker_crew& crew;
   worker& self;
-  ~successor() { crew.replace(self); }
+  ~successor() {
+    crew.replace(self);
+    crew.idle_.notify();  // the pool may be idle without this thread
+  }
 };
 
 ASYNCSTEPS_FUNCTION void worker_crew::start(worker& w) {

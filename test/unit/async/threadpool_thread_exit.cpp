@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "async/blocking_pool.hpp"
@@ -71,6 +73,37 @@ TEST_CASE("hooks are called for each thread that ends and for its successor, wit
   }
   CHECK(started == 11);
   CHECK(stopped == 11);
+}
+
+TEST_CASE("a thread that ends when fewer are wanted is the last that keeps its pool from being idle") {
+  for (const bool stops : {false, true}) {
+    CAPTURE(stops);
+    thread_local std::size_t index = 0;
+    std::atomic<int> inside{0};
+    std::atomic<bool> may_look{false}, may_end{false};
+    async::threadpool_options options;
+    options.threads = 2;
+    options.on_thread_start = [](std::size_t i) { index = i; };
+    options.on_thread_stop = [](std::size_t) { std::this_thread::sleep_for(20ms); };
+    threadpool pool(std::move(options));
+    for (int i = 0; i < 2; ++i) {
+      pool.execute([&] {
+        ++inside;
+        while (!may_look) std::this_thread::yield();
+        if (index == 0) return;
+        while (!may_end) std::this_thread::sleep_for(1ms);
+        end_thread();
+      });
+    }
+    while (inside != 2) std::this_thread::yield();
+    pool.configurepool(1);  // the second worker is to end
+    may_look = true;
+    std::thread waiter([&] { stops ? static_cast<void>(pool.stop()) : pool.wait_idle(); });
+    std::this_thread::sleep_for(20ms);  // so that it waits
+    may_end = true;
+    waiter.join();
+    CHECK(pool.size() == (stops ? 0U : 1U));
+  }
 }
 
 TEST_CASE("a group's task that ends its thread cancels the group, and wait throws a broken promise") {
