@@ -117,7 +117,8 @@ class task_group {
   }
 
   /// Skips tasks that have not started, including those of groups, loops and parallel_invokes made inside this group's
-  /// tasks: they are destroyed without being called. Lasts until wait() returns.
+  /// tasks: they are destroyed without being called. Lasts until wait() returns. A call that is made while another
+  /// thread's wait() returns may count for that one, for the next one, or for both.
   void cancel() noexcept {
     scope_.cancel();  // first: a wait() that sees the state clears the scope, too
     state_.cancel();

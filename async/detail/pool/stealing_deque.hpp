@@ -178,9 +178,9 @@ class stealing_deque {
   template <class Fits>
   element steal_if(Fits fits) noexcept {
     for (;;) {
-      // [D7] acquire, pairs with [D8] and [D5]: guard_ and bottom_ are not older than top_; not modelled: the model's
-      // seq_cst loads of these are never that old
-      std::int64_t top = top_.load(std::memory_order_acquire);
+      // [D7] seq_cst, pairs with [D8] and [D5]: guard_ and bottom_ are not older than top_, also in the order of all
+      // seq_cst operations; not modelled: the model's seq_cst loads of these are never that old
+      std::int64_t top = top_.load(std::memory_order_seq_cst);
       // [D15] seq_cst, pairs with [D18], [D19] and [D20]: the guard is as low as it was when top_ was moved here, and
       // what was popped above it before it was ready is gone from bottom_, too
       const std::int64_t guard = guard_.load(std::memory_order_seq_cst);

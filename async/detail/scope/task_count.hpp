@@ -41,7 +41,11 @@ class task_count {
     return state_.fetch_or(sleeper, std::memory_order_acquire) < one_task;
   }
 
-  void cancel() noexcept { state_.fetch_or(cancelled, std::memory_order_relaxed); }
+  /// After the scope of the tasks has been cancelled.
+  void cancel() noexcept {
+    // [T9] release, pairs with [T10]: the scope is cancelled; not modelled: the model orders such changes by time
+    state_.fetch_or(cancelled, std::memory_order_release);
+  }
   bool is_cancelled() const noexcept { return (state_.load(std::memory_order_relaxed) & cancelled) != 0; }
 
  protected:
@@ -52,9 +56,11 @@ class task_count {
   bool is_clear() const noexcept {
     return state_.load(std::memory_order_acquire) == 0;  // [T6] acquire, pairs with [T1]: a failure was kept before
   }
-  /// Takes the cancellation back; true: there was one. For the next tasks.
+  /// Takes the cancellation back; true: there was one, and that of the scope can be taken back, too. For the next
+  /// tasks.
   bool clear() noexcept {
-    return (state_.fetch_and(~(cancelled | sleeper), std::memory_order_relaxed) & cancelled) != 0;
+    // [T10] acquire, pairs with [T9]
+    return (state_.fetch_and(~(cancelled | sleeper), std::memory_order_acquire) & cancelled) != 0;
   }
 
  private:
