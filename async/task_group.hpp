@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>       // for milliseconds
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate, uncaught_exceptions
 #include <memory>       // for destroy_at
-#include <new>          // for placement new
+#include <new>          // for placement new, bad_alloc
+#include <optional>     // for optional
+#include <thread>       // for sleep_for
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 
@@ -305,10 +308,15 @@ class task_group {
 
   /// Runs the newest tasks of this thread's deque first, as long as they belong to the group.
   void help() {
-    const detail::working_visit here(*pool_);
+    std::optional<detail::working_visit> here;
+    try {
+      here.emplace(*pool_);
+    } catch (const std::bad_alloc&) {
+      return wait_for_others();
+    }
     const detail::work_in_wait others;
     const detail::wait_in_turn allowed;
-    detail::participant& part = here.part();
+    detail::participant& part = here->part();
     {
       const detail::credit_turn turn(part);
       while (part.own.is_newest_of(&scope_) && detail::has_stack_room()) {
@@ -319,6 +327,11 @@ class task_group {
     }
     if (state_.is_done()) return;
     pool_->wait_until(part, detail::wait_scope(scope_), [this] { return state_.announce_sleep(); });
+  }
+
+  /// Without memory for this thread's place in the pool: looks now and then whether other threads have run all tasks.
+  [[gnu::noinline]] void wait_for_others() {
+    while (!state_.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   bool collect() {
