@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>     // for milliseconds
 #include <exception>  // for exception_ptr
+#include <new>        // for bad_alloc
+#include <thread>     // for sleep_for
 #include <utility>    // for exchange
 
 #include "async/detail/call/call_stage.hpp"        // for call_stage
@@ -77,12 +80,17 @@ class call_entry : public posted_job {
     pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
   }
   /// In a task of another pool: waits until ready() as that pool's threads wait. `future_state`: see shared_state_of().
+  /// Without memory for that it looks now and then: the future's destructor may be waiting.
   template <class Ready>
   static void wait_elsewhere(const void* future_state, Ready ready) {
     pool_core& pool = *this_pool;
-    const visit here(pool);
-    const pool_watch watcher(pool, future_state);
-    pool.wait_until(here.part(), wait_scope(), ready);
+    try {
+      const visit here(pool);
+      const pool_watch watcher(pool, future_state);
+      pool.wait_until(here.part(), wait_scope(), ready);
+    } catch (const std::bad_alloc&) {
+      while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   /// In a task of any pool.
   static bool is_in_task() noexcept { return this_pool != nullptr; }
