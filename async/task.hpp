@@ -80,8 +80,9 @@ class task {
   task(task&& other) noexcept { take(other); }
   task& operator=(task&& other) noexcept {
     if (this != &other) {
+      task taken(std::move(other));  // first: the callable may own `other`
       reset();
-      take(other);
+      take(taken);
     }
     return *this;
   }

@@ -309,10 +309,12 @@ class task_group {
   /// Runs the newest tasks of this thread's deque first, as long as they belong to the group.
   void help() {
     std::optional<detail::working_visit> here;
-    try {
-      here.emplace(*pool_);
-    } catch (const std::bad_alloc&) {
-      return wait_for_others();
+    while (!here.has_value()) {
+      try {
+        here.emplace(*pool_);
+      } catch (const std::bad_alloc&) {  // no memory for this thread's place in the pool
+        if (is_done_soon()) return;
+      }
     }
     const detail::work_in_wait others;
     const detail::wait_in_turn allowed;
@@ -329,9 +331,10 @@ class task_group {
     pool_->wait_until(part, detail::wait_scope(scope_), [this] { return state_.announce_sleep(); });
   }
 
-  /// Without memory for this thread's place in the pool: looks now and then whether other threads have run all tasks.
-  [[gnu::noinline]] void wait_for_others() {
-    while (!state_.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  /// Whether other threads have run all tasks, after a pause if they have not.
+  [[gnu::noinline]] bool is_done_soon() {
+    if (!state_.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return state_.is_done();
   }
 
   bool collect() {

@@ -52,18 +52,23 @@ template <class Hint>
 template <class Attempt, class Hint>
 bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt attempt, Hint hint) {
   bool has_slept = false;
-  for (;;) {
-    if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
-    if (until != nullptr && until->has_passed()) {
-      if (!has_slept) tell_of_poll();
-      return false;
+  try {
+    for (;;) {
+      if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
+      if (until != nullptr && until->has_passed()) {
+        if (!has_slept) tell_of_poll();
+        return false;
+      }
+      if (is_worth_another_try(until, hint)) continue;
+      event_count::announcement here(events);
+      if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
+      const auto sleep = [&here](const wait_clock::time_point* deadline) noexcept { return here.sleep(deadline); };
+      static_cast<void>(sleep_in_naps(until != nullptr ? until->time() : nullptr, sleep));
+      has_slept = true;
     }
-    if (is_worth_another_try(until, hint)) continue;
-    event_count::announcement here(events);
-    if (const queue_result r = attempt(); r != queue_result::blocked) return r == queue_result::done;
-    const auto sleep = [&here](const wait_clock::time_point* deadline) noexcept { return here.sleep(deadline); };
-    static_cast<void>(sleep_in_naps(until != nullptr ? until->time() : nullptr, sleep));
-    has_slept = true;
+  } catch (...) {  // of an element's copy: what this thread was woken for is left to the next
+    events.wake(1);
+    throw;
   }
 }
 

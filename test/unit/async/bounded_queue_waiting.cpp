@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ratio>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -360,4 +361,36 @@ TEST_CASE("elements under way when the queue is closed still come out") {
   slow.release();
   consumer.join();
   CHECK(value == 1);
+}
+
+TEST_CASE("a producer whose element's copy throws when there is room leaves the room to the next one") {
+  struct fragile {
+    explicit fragile(bool throws) : throws_when_copied(throws) {}
+    fragile(const fragile& other) : throws_when_copied(other.throws_when_copied) {
+      if (throws_when_copied) throw std::runtime_error("copy");
+    }
+    fragile(fragile&&) noexcept = default;
+    fragile& operator=(fragile&&) noexcept = default;
+    bool throws_when_copied;
+  };
+  async::bounded_queue<fragile> queue(1);
+  CHECK(queue.enqueue(fragile(false)));
+  const fragile bad(true), good(false);
+  std::atomic<int> thrown{0};
+  std::thread first([&] {
+    try {
+      queue.blocking_enqueue(bad);
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it is the first to wait
+  std::thread second([&] { CHECK(queue.blocking_enqueue(good)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fragile out(false);
+  CHECK(queue.dequeue(out));
+  CHECK(queue.dequeue_for(out, std::chrono::seconds(20)));
+  second.join();
+  first.join();
+  CHECK(thrown == 1);
 }

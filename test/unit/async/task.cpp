@@ -180,3 +180,18 @@ TEST_CASE("only callables without arguments make a task") {
   static_assert(!std::is_constructible_v<async::task, int>);
   static_assert(std::is_same_v<decltype(async::task{}), async::task>);
 }
+
+TEST_CASE("a task may be assigned from one that its own callable owns") {
+  struct link {
+    async::task next;
+  };
+  int called = 0;
+  auto owned = std::make_shared<link>();
+  owned->next = [&called] { called += 10; };
+  link* const at = owned.get();
+  async::task t([owned = std::move(owned), &called] { ++called; });
+  t();
+  t = std::move(at->next);
+  t();
+  CHECK(called == 11);
+}
