@@ -79,11 +79,9 @@ class task {
 
   task(task&& other) noexcept { take(other); }
   task& operator=(task&& other) noexcept {
-    if (this != &other) {
-      task taken(std::move(other));  // first: the callable may own `other`
-      reset();
-      take(taken);
-    }
+    task taken(std::move(other));  // first: the callable may own `other`
+    reset();
+    take(taken);
     return *this;
   }
   task(const task&) = delete;

@@ -339,14 +339,7 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Ends the step with an error, by an exception for the engine to catch. Sub-steps are dropped.
-  [[noreturn]] void error(ErrorCode code, std::string_view info = {}) {
-    throw[&] {
-      detail::unwinding thrown(code, info);  // first: the texts may be views of those that are replaced
-      errorNoThrow(code, info);
-      return thrown;
-    }
-    ();
-  }
+  [[noreturn]] void error(ErrorCode code, std::string_view info = {}) { throw raised(code, info); }
   /// The same without an exception, and without the cost of throwing. Return from the function after it. A success()
   /// after it changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
@@ -503,6 +496,11 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps() = default;
 
  private:
+  detail::unwinding raised(ErrorCode code, std::string_view info) {
+    detail::unwinding thrown(code, info);  // first: the texts may be views of those that are replaced
+    errorNoThrow(code, info);
+    return thrown;
+  }
   [[gnu::always_inline]] detail::step* level() {
     return flow_->run_by == this && flow_->is_open() ? this : level_outside();
   }

@@ -190,7 +190,8 @@ class NitroSteps final : public IAsyncSteps {
   static constexpr detail::flow_ops flow_functions{&detail::end_root, &release, nullptr, &detail::report_to_pool};
   static constexpr detail::step_ops face_functions{nullptr, nullptr, &delete_face, {}};
 
-  /// The size of an array, which must not be 0. Of 64 bits, so that no product of limits looks like a small one.
+  /// The size of an array: at least 1. It has 64 bits: on a 32-bit machine a product too large for size_t must not wrap
+  /// around to a small size, and the compiler refuses it.
   template <template <std::uint32_t> class Limit>
   static constexpr std::uint64_t room(std::uint64_t each = 1) noexcept {
     return values::may_allocate ? 1 : async::detail::max_of(std::uint64_t{1}, values::template of<Limit> * each);

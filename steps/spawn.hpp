@@ -211,7 +211,7 @@ class flow_for_loop final : public owned_flow<T, F> {
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. The future throws an error of the flow: Error, or the exception that caused it.
-/// Cancel      cancel() of the future drops a flow that has not started, and returns true: the body is destroyed
+/// Cancel      cancel() of the future drops a flow that has not started, and returns true. Its body is destroyed
 /// without
 ///             a call, so what must happen in any case belongs to a captured object, not into onEnd(). One that has
 ///             started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken promise

@@ -27,19 +27,17 @@ void on_stack_of(std::size_t bytes, Body body) {
   if (::pthread_attr_init(&attributes) != 0) throw std::bad_alloc();
   pthread_t thread;
   const std::size_t size = std::max(bytes * stack_factor, static_cast<std::size_t>(PTHREAD_STACK_MIN));
-  const bool has_started =
-      ::pthread_attr_setstacksize(&attributes, size) == 0 && ::pthread_create(
-                                                                 &thread, &attributes,
-                                                                 [](void* argument) -> void* {
-                                                                   auto* const made = static_cast<call*>(argument);
-                                                                   try {
-                                                                     made->body();
-                                                                   } catch (...) {
-                                                                     made->error = std::current_exception();
-                                                                   }
-                                                                   return nullptr;
-                                                                 },
-                                                                 &of_thread) == 0;
+  const auto run = [](void* argument) -> void* {
+    auto* const made = static_cast<call*>(argument);
+    try {
+      made->body();
+    } catch (...) {
+      made->error = std::current_exception();
+    }
+    return nullptr;
+  };
+  const bool has_started = ::pthread_attr_setstacksize(&attributes, size) == 0 &&
+                           ::pthread_create(&thread, &attributes, run, &of_thread) == 0;
   ::pthread_attr_destroy(&attributes);
   if (!has_started) throw std::bad_alloc();
   ::pthread_join(thread, nullptr);

@@ -11,6 +11,11 @@
 
 namespace async::inline v0_1::detail {
 
+template <class T>
+inline constexpr bool is_duration = false;
+template <class Rep, class Period>
+inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
+
 /// `count` times the ratio, rounded up, for to_nanoseconds().
 template <class Ratio, std::integral Rep>
 constexpr std::chrono::nanoseconds of_fractions(Rep count) noexcept {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
 #include <future>       // for future
 #include <type_traits>  // for is_lvalue_reference_v, is_same_v, remove_cvref_t, remove_reference_t
 
+#include "async/detail/base/durations.hpp"      // for is_duration
 #include "async/detail/select/select_case.hpp"  // for is_select_case
 #include "async/event.hpp"                      // for event
 #include "async/future.hpp"                     // for future
@@ -19,18 +19,13 @@ template <class T>
 inline constexpr bool is_future<std::future<T>> = true;
 
 template <class T>
-inline constexpr bool is_duration = false;
-template <class Rep, class Period>
-inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
-
-template <class T>
 inline constexpr bool are_futures = false;
 template <class T>
   requires(requires { typename T::value_type; })
 inline constexpr bool are_futures<T> = is_future<typename T::value_type>;
 
 template <class T>
-concept never_awaited = is_duration<T> || async::detail::is_select_case<T> || are_futures<T>;
+concept never_awaited = async::detail::is_duration<T> || async::detail::is_select_case<T> || are_futures<T>;
 
 template <class What>
 concept refused_by_await = (std::is_lvalue_reference_v<What> && is_future<std::remove_reference_t<What>>) ||
@@ -40,7 +35,8 @@ template <class What>
 struct refusal {
   using type = std::remove_cvref_t<What>;
   static constexpr bool ok = true;
-  static_assert(!is_duration<type>, "a pause is a select() with a time only: write select(async::after(duration))");
+  static_assert(!async::detail::is_duration<type>,
+                "a pause is a select() with a time only: write select(async::after(duration))");
   static_assert(!async::detail::is_select_case<type>, "a case is for select(): write select(case)");
   static_assert(!are_futures<type>, "await() takes one future: write await(async::when_all(std::move(futures)))");
   static_assert(!is_future<std::remove_reference_t<What>>,

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
 #include <type_traits>  // for is_convertible_v, is_same_v
 
-#include "async/fwd.hpp"  // for blocking_pool, event_loop, threadpool
-#include "steps/fwd.hpp"  // for ISync
+#include "async/detail/base/durations.hpp"  // for is_duration
+#include "async/fwd.hpp"                    // for blocking_pool, event_loop, threadpool
+#include "steps/fwd.hpp"                    // for ISync
 
 /// What co_await in a task refuses, and what to write in its place.
 namespace steps::inline v0_1::interop::detail {
-
-template <class A>
-inline constexpr bool is_duration = false;
-template <class Rep, class Period>
-inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
 
 template <class A>
 concept is_queue = requires(A& queue) { decltype(queue.pop())::is_queue_awaitable; };
@@ -30,7 +25,8 @@ inline constexpr bool is_no_refused_awaitable = [] {
   static_assert(!runs_coroutines<A>,
                 "a coroutine goes to a pool or loop by co_await schedule(pool), and waits for a "
                 "call there by co_await post(pool, f)");
-  static_assert(!is_duration<A>, "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
+  static_assert(!async::detail::is_duration<A>,
+                "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
   static_assert(
       !std::is_convertible_v<A*, ISync*>,
       "a coroutine has a lock, a permit or a limit as a step has it: asi.sync(lock, co(f)), or flow.sync(lock, "
