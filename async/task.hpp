@@ -79,9 +79,10 @@ class task {
 
   task(task&& other) noexcept { take(other); }
   task& operator=(task&& other) noexcept {
-    task taken(std::move(other));  // first: the callable may own `other`
-    reset();
-    take(taken);
+    if (this != &other) {
+      const task old(std::move(*this));  // destroyed last: its callable may own `other`
+      take(other);
+    }
     return *this;
   }
   task(const task&) = delete;
