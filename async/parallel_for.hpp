@@ -36,7 +36,7 @@ struct loop_piece {
       for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<I>(i)));
     } else {
       I it = index_at(first, from, step);
-      for (std::uint64_t i = 0; i != count; ++i, ++it) {
+      for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++it)) {
         if constexpr (std::invocable<F&, std::iter_reference_t<I>>) {
           static_cast<void>(detail::invoke(f, *it));
         } else {

@@ -71,7 +71,7 @@ struct reduce_piece {
     T& sum = value.get();
     if constexpr (single_fold<Body, I, T> || in_place_fold<Body, I, T>) {
       I at = index_at(first, from, 1);
-      for (std::uint64_t i = 0; i != count; ++i, ++at) {
+      for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++at)) {
         if constexpr (std::integral<I>) {
           take(sum, at);
         } else if constexpr (std::invocable<Body&, T, std::iter_reference_t<I>> ||

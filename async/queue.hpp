@@ -166,7 +166,7 @@ class queue {
     requires std::is_assignable_v<decltype(*std::declval<Out&>()), T&&>
   std::size_t bulk_dequeue(Out out, std::size_t max) {
     std::size_t taken = 0;
-    const auto put = [&out](T& value) noexcept(noexcept(*out = std::move(value), ++out)) {
+    const auto put = [&out](T& value) noexcept(noexcept(*out = std::move(value))&& noexcept(++out)) {
       *out = std::move(value);
       ++out;
     };

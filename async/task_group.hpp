@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for milliseconds
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
-#include <exception>    // for exception_ptr, terminate, uncaught_exceptions
+#include <exception>    // for exception_ptr, terminate
 #include <memory>       // for destroy_at
 #include <new>          // for placement new, bad_alloc
 #include <optional>     // for optional
-#include <thread>       // for sleep_for
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, move, exchange
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
 #include "async/detail/base/invoke.hpp"            // for invoke
 #include "async/detail/base/min_max.hpp"           // for max_of
+#include "async/detail/base/naps.hpp"              // for wait_without_memory
+#include "async/detail/base/own_exceptions.hpp"    // for own_exceptions
 #include "async/detail/fork/join_state.hpp"        // for join_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/pool/credit_turn.hpp"       // for credit_turn, settle_credit
@@ -102,7 +102,8 @@ class task_group {
     }
   }
 
-  /// Calls `f` as a task of this group on the calling thread, then waits like wait().
+  /// Calls `f` as a task of this group on the calling thread, then waits like wait(). Throws std::bad_alloc, without a
+  /// call or a wait.
   template <task_function F>
   bool run_and_wait(F&& f) {
     const detail::working_visit here(*pool_);
@@ -309,14 +310,11 @@ class task_group {
   /// Runs the newest tasks of this thread's deque first, as long as they belong to the group.
   void help() {
     std::optional<detail::working_visit> here;
-    while (!here.has_value()) {
-      try {
-        here.emplace(*pool_);
-      } catch (const std::bad_alloc&) {  // no memory for this thread's place in the pool
-        if (is_done_soon()) return;
-      }
+    if (!enters(here)) {
+      detail::wait_without_memory([&] { return state_.is_done() || enters(here); });
+      if (!here.has_value()) return;
     }
-    const detail::work_in_wait others;
+    const detail::own_exceptions others;
     const detail::wait_in_turn allowed;
     detail::participant& part = here->part();
     {
@@ -331,10 +329,14 @@ class task_group {
     pool_->wait_until(part, detail::wait_scope(scope_), [this] { return state_.announce_sleep(); });
   }
 
-  /// Whether other threads have run all tasks, after a pause if they have not.
-  [[gnu::noinline]] bool is_done_soon() {
-    if (!state_.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return state_.is_done();
+  /// False: no memory for this thread's place in the pool.
+  bool enters(std::optional<detail::working_visit>& here) {
+    try {
+      here.emplace(*pool_);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   bool collect() {
@@ -347,8 +349,7 @@ class task_group {
   }
 
   void abandon() noexcept {
-    const bool is_left_by_exception =
-        std::uncaught_exceptions() > detail::max_of(detail::exceptions_outside, exceptions_before_);
+    const bool is_left_by_exception = detail::own_exceptions::count() > exceptions_before_;
     if (is_left_by_exception) cancel();
     try {
       wait();
@@ -363,8 +364,7 @@ class task_group {
   }
 
   detail::pool_core* const pool_;
-  const int exceptions_before_ =
-      std::uncaught_exceptions();  // not 0 in a task that a destructor's wait runs during unwinding
+  const int exceptions_before_ = detail::own_exceptions::count();
   detail::task_scope& scope_;
   detail::join_state<failure> state_;
 };

@@ -114,7 +114,7 @@ class threadpool {
   using stats_t = threadpool_stats;  ///< what stats() returns
 
   /// Starts `threads` workers; 0: paused. Throws std::system_error if a thread cannot start, after ending the others,
-  /// and std::length_error for more than 65535.
+  /// std::length_error for more than 65535, and std::bad_alloc.
   explicit threadpool(std::size_t threads = usable_concurrency());
   /// The same with all options.
   explicit threadpool(threadpool_options options);
@@ -177,7 +177,7 @@ class threadpool {
   /// Sets the number of workers. Returns without waiting for running tasks: surplus workers end after their current
   /// task or turn of a loop, and the others run what these have queued. 0 pauses the pool: tasks and loops wait, except
   /// one that a worker is just taking. Throws std::system_error if a thread cannot start: those that did start stay,
-  /// and size() counts them. Concurrent calls run one after the other. Throws stopped.
+  /// and size() counts them. Concurrent calls run one after the other. Throws stopped and std::bad_alloc.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
   /// The number of workers that was asked for.

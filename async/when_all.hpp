@@ -3,7 +3,7 @@
 #include <cstddef>      // for size_t
 #include <future>       // for future_error, future_errc
 #include <iterator>     // for input_iterator, iter_value_t
-#include <tuple>        // for tuple
+#include <tuple>        // for tuple, forward_as_tuple
 #include <type_traits>  // for decay_t, is_lvalue_reference_v
 #include <utility>      // for forward, move
 #include <vector>       // for vector
@@ -34,19 +34,21 @@ void require_states(const Sequence& all) {
     if (state_of(all, i) == nullptr) throw std::future_error(std::future_errc::no_state);
   }
 }
-template <class Sequence>
-future<Sequence> all_of(Sequence&& futures) {
+/// The sequence is made from `futures` when nothing can fail any more.
+template <class Sequence, class From>
+future<Sequence> all_of(From&& futures) {
   require_states(futures);
-  auto* const state = make_state<when_all_state<Sequence>>(std::move(futures));
+  auto* const state = make_state<when_all_state<Sequence>>(std::forward<From>(futures));
   future<Sequence> made = future_access::make<Sequence>(state);
   state->begin();
   return made;
 }
-template <class Sequence>
-future<when_any_result<Sequence>> any_of(Sequence&& futures) {
+/// The same.
+template <class Sequence, class From>
+future<when_any_result<Sequence>> any_of(From&& futures) {
   require_states(futures);
   using found = when_any_result<Sequence>;
-  auto* const state = make_state<when_any_state<found, Sequence>>(std::move(futures));
+  auto* const state = make_state<when_any_state<found, Sequence>>(std::forward<From>(futures));
   future<found> made = future_access::make<found>(state);
   state->begin();
   return made;
@@ -86,19 +88,19 @@ future<std::tuple<std::decay_t<F>...>> when_all(F&&... futures) {
   if constexpr (sizeof...(F) == 0) {
     return make_ready_future(std::tuple<>());
   } else if constexpr ((detail::is_given_away<F> && ...)) {
-    return detail::all_of(std::tuple<std::decay_t<F>...>(std::forward<F>(futures)...));
+    return detail::all_of<std::tuple<std::decay_t<F>...>>(std::forward_as_tuple(std::forward<F>(futures)...));
   }
 }
 /// The same for any number of futures of a type: a std::vector of them.
 template <class F>
   requires detail::is_unique_future<F>
 future<std::vector<F>> when_all(std::vector<F>&& futures) {
-  return detail::all_of(std::move(futures));
+  return detail::all_of<std::vector<F>>(std::move(futures));
 }
 template <class F>
   requires detail::is_shared_future<F>
 future<std::vector<F>> when_all(std::vector<F> futures) {
-  return detail::all_of(std::move(futures));
+  return detail::all_of<std::vector<F>>(std::move(futures));
 }
 /// Refused: when_all() takes the futures away.
 template <class F>
@@ -111,7 +113,7 @@ future<std::vector<F>> when_all(const std::vector<F>&) {
 template <std::input_iterator It>
   requires detail::is_own_future<std::iter_value_t<It>>
 future<std::vector<std::iter_value_t<It>>> when_all(It first, It last) {
-  return detail::all_of(detail::gathered(first, last));
+  return detail::all_of<std::vector<std::iter_value_t<It>>>(detail::gathered(first, last));
 }
 
 /// A future that is ready when one of these is: all of them, and the index of one that is ready.
@@ -127,19 +129,19 @@ future<when_any_result<std::tuple<std::decay_t<F>...>>> when_any(F&&... futures)
   if constexpr (sizeof...(F) == 0) {
     return make_ready_future(when_any_result<std::tuple<>>{static_cast<std::size_t>(-1), {}});
   } else if constexpr ((detail::is_given_away<F> && ...)) {
-    return detail::any_of(std::tuple<std::decay_t<F>...>(std::forward<F>(futures)...));
+    return detail::any_of<std::tuple<std::decay_t<F>...>>(std::forward_as_tuple(std::forward<F>(futures)...));
   }
 }
 /// The same for any number of futures of a type.
 template <class F>
   requires detail::is_unique_future<F>
 future<when_any_result<std::vector<F>>> when_any(std::vector<F>&& futures) {
-  return detail::any_of(std::move(futures));
+  return detail::any_of<std::vector<F>>(std::move(futures));
 }
 template <class F>
   requires detail::is_shared_future<F>
 future<when_any_result<std::vector<F>>> when_any(std::vector<F> futures) {
-  return detail::any_of(std::move(futures));
+  return detail::any_of<std::vector<F>>(std::move(futures));
 }
 /// Refused: when_any() takes the futures away.
 template <class F>
@@ -152,7 +154,7 @@ future<when_any_result<std::vector<F>>> when_any(const std::vector<F>&) {
 template <std::input_iterator It>
   requires detail::is_own_future<std::iter_value_t<It>>
 future<when_any_result<std::vector<std::iter_value_t<It>>>> when_any(It first, It last) {
-  return detail::any_of(detail::gathered(first, last));
+  return detail::any_of<std::vector<std::iter_value_t<It>>>(detail::gathered(first, last));
 }
 
 }  // namespace async::inline v0_1

@@ -43,3 +43,32 @@ TEST_CASE("a task that is dropped destroys a future of another pool's call, with
   CHECK(dropped == 1);
   CHECK(has_returned);
 }
+
+TEST_CASE("a dropped task destroys a future of its own pool's call, which runs, or waits behind it, without memory") {
+  async::threadpool& pool = async::threadpool::shared();
+  pool.configurepool(1);
+  std::atomic<bool> is_busy{false}, may_return{false}, has_returned{false}, was_called{false};
+  std::future<void> running = async::async([&] {
+    is_busy = true;
+    while (!may_return) std::this_thread::sleep_for(1ms);
+    has_returned = true;
+  });
+  while (!is_busy) std::this_thread::yield();
+  std::future<void> queued = async::async([&] { was_called = true; });
+  pool.execute([a = std::move(queued)] {});
+  pool.execute([a = std::move(running)] {});
+  std::thread later([&] {
+    std::this_thread::sleep_for(5ms);  // so that the destructor waits
+    may_return = true;
+  });
+  std::size_t dropped = 0;
+  std::thread([&] {  // which has had no place in the pool
+    const testing::no_memory here;
+    dropped = pool.stop(async::discard);
+  })
+      .join();
+  later.join();
+  CHECK(dropped == 3);
+  CHECK(has_returned);
+  CHECK_FALSE(was_called);
+}

@@ -119,3 +119,28 @@ TEST_CASE("a thread that ends makes the calls that no other can start for; stop(
   CHECK(pool->size() == 0);
   pool.reset();
 }
+
+TEST_CASE("stop(discard) needs no memory") {
+  blocking_pool pool({.max_threads = 1});
+  std::atomic<bool> is_busy{false}, may_end{false};
+  pool.execute([&] {
+    is_busy = true;
+    while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  while (!is_busy) std::this_thread::yield();
+  for (int i = 0; i != 100; ++i) pool.execute([held = large(), &may_end] { may_end = true; });
+  std::thread later([&] {
+    while (large::live() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    may_end = true;
+  });
+  std::size_t dropped = 0;
+  std::size_t again = 0;
+  {
+    const testing::no_memory here;
+    dropped = pool.stop(async::discard);
+    again = pool.stop(async::discard);
+  }
+  later.join();
+  CHECK(dropped == 100);
+  CHECK(again == 100);
+}

@@ -197,3 +197,34 @@ TEST_CASE("wait() of a group that has no memory for the thread's place in the po
 TEST_CASE("the destructor of a group that has no memory for the thread's place in the pool") {
   wait_without_memory(true);
 }
+
+TEST_CASE("parallel_invoke finds its call below others without memory, on a paused pool too") {
+  for (const std::size_t others : {1U, 2U, 500U}) {
+    for (const bool throws : {false, true}) {
+      threadpool pool(0);
+      std::atomic<std::size_t> others_ran{0};
+      bool ran = false;
+      const auto work = [&] {
+        async::parallel_invoke(
+            pool,
+            [&] {
+              for (std::size_t i = 0; i != others; ++i) pool.execute([&others_ran] { ++others_ran; });
+              testing::alloc::none_for_thread = true;
+              if (throws) throw 1;
+            },
+            [&] { ran = true; });
+      };
+      if (throws) {
+        CHECK_THROWS_AS(work(), int);
+      } else {
+        work();
+      }
+      testing::alloc::none_for_thread = false;
+      CHECK(ran == !throws);
+      CHECK(others_ran == 0);
+      pool.configurepool(1);
+      pool.wait_idle();
+      CHECK(others_ran == others);
+    }
+  }
+}

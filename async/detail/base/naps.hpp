@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for microseconds
+#include <chrono>  // for microseconds, milliseconds
+#include <thread>  // for sleep_for
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
@@ -51,6 +52,18 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
     }
   }
   return sleep(deadline);
+}
+
+/// Waits for ready() by a look every millisecond: for a wait that has no memory for more.
+template <class Ready>
+[[gnu::noinline, gnu::cold]] void wait_without_memory(Ready ready) {
+  const auto look = [&ready](const wait_clock::time_point*) {
+    if (ready()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ready();
+  };
+  while (!sleep_in_naps(nullptr, look)) {
+  }
 }
 
 }  // namespace async::inline v0_1::detail

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for milliseconds
 #include <exception>  // for exception_ptr
 #include <new>        // for bad_alloc
-#include <thread>     // for sleep_for
 #include <utility>    // for exchange
 
+#include "async/detail/base/naps.hpp"              // for wait_without_memory
 #include "async/detail/call/call_stage.hpp"        // for call_stage
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/pool/dropping.hpp"          // for dropping
@@ -68,16 +67,13 @@ class call_entry : public posted_job {
   /// runs the tasks that it creates.
   void wait_inside() {
     if (is_done()) return;
-    pool_core& pool = *pool_;
-    const visit here(pool);
-    participant& part = here.part();
-    if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
-      const work_in_wait others;
-      pool.run_here(&part, [this] { make(); });
-      if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
-      return;
+    try {
+      const visit here(*pool_);
+      make_or_wait(here.part());
+    } catch (const std::bad_alloc&) {  // no memory for this thread's place in the pool
+      if (stage_.take()) return make_here(nullptr);
+      wait_without_memory([this] { return is_done(); });
     }
-    pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
   }
   /// In a task of another pool: waits until ready() as that pool's threads wait. `future_state`: see shared_state_of().
   /// Without memory for that it looks now and then: the future's destructor may be waiting.
@@ -89,7 +85,7 @@ class call_entry : public posted_job {
       const pool_watch watcher(pool, future_state);
       pool.wait_until(here.part(), wait_scope(), ready);
     } catch (const std::bad_alloc&) {
-      while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      wait_without_memory(ready);
     }
   }
   /// In a task of any pool.
@@ -144,6 +140,20 @@ class call_entry : public posted_job {
     if (here.entry->stage_.take()) here.entry->make();
   }
 
+  void make_or_wait(participant& part) {
+    pool_core& pool = *pool_;
+    if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
+      make_here(&part);
+      if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
+    } else {
+      pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
+    }
+  }
+  /// The caller has taken it.
+  void make_here(participant* part) {
+    const own_exceptions others;
+    pool_->run_here(part, [this] { make(); });
+  }
   void make() {
     const struct end {
       call_entry& entry;

@@ -3,8 +3,9 @@
 #include <coroutine>  // for coroutine_handle
 #include <utility>    // for move
 
-#include "async/detail/call/future_access.hpp"  // for future_access
-#include "async/detail/future/result_word.hpp"  // for continuation, forget_action
+#include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
+#include "async/detail/call/future_access.hpp"   // for future_access
+#include "async/detail/future/result_word.hpp"   // for continuation, forget_action
 
 namespace async::inline v0_1::detail {
 
@@ -35,6 +36,7 @@ class [[nodiscard]] result_awaiter : continuation {
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
+    const own_exceptions of_coroutine;
     self.waiting_.resume();
     return nullptr;
   }

@@ -295,6 +295,11 @@ ASYNCSTEPS_FUNCTION bool result_state::wait_until(wait_clock::time_point deadlin
 
 ASYNCSTEPS_FUNCTION bool result_state::cancel() noexcept {
   if (of_call().drop == nullptr) return false;
+  add_reference();  // what it drops, or requests to stop, may own the caller's future
+  const struct end {
+    result_state& state;
+    ~end() { state.release(); }
+  } at_end{*this};
   if (word.take()) {
     abandon(broken_promise());
     return true;
@@ -370,7 +375,7 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool) {
   const visit here(pool);
   participant& part = here.part();
   if ((has_stack_room() || pool.size() == 0) && word.take()) {
-    const work_in_wait others;
+    const own_exceptions others;
     const wait_in_turn allowed;
     pool.run_here(&part, [this] { run(); });
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue

@@ -4,7 +4,7 @@
 #include <cstddef>  // for size_t
 #include <memory>   // for unique_ptr, make_unique
 #include <tuple>    // for tuple, apply
-#include <utility>  // for move
+#include <utility>  // for forward, move
 #include <vector>   // for vector
 
 #include "async/detail/base/atomics.hpp"          // for atomic
@@ -43,8 +43,9 @@ result_state* state_of(const std::tuple<Futures...>& all, std::size_t i) noexcep
 template <class Sequence>
 class when_all_state final : public result<Sequence>, private continuation {
  public:
-  explicit when_all_state(Sequence&& all) noexcept
-      : result<Sequence>(how), continuation(&arrived), all_(std::move(all)), count_(count_of(all_)) {
+  template <class From>
+  explicit when_all_state(From&& all) noexcept
+      : result<Sequence>(how), continuation(&arrived), all_(std::forward<From>(all)), count_(count_of(all_)) {
     this->word.take();
   }
   /// Uses the maker's reference.
@@ -80,8 +81,9 @@ template <class T, class Sequence>
 class when_any_state final : public result<T> {
  public:
   /// Throws std::bad_alloc; `all` is as before then.
-  explicit when_any_state(Sequence&& all)
-      : result<T>(how), actions_(std::make_unique<action[]>(count_of(all))), all_(std::move(all)) {
+  template <class From>
+  explicit when_any_state(From&& all)
+      : result<T>(how), actions_(std::make_unique<action[]>(count_of(all))), all_(std::forward<From>(all)) {
     this->word.take();
   }
   /// Uses the maker's reference.

@@ -135,6 +135,7 @@ class blocking_crew : fork_member {
   mutable std::mutex mutex_;            // guards what follows
   std::condition_variable changed_;     // no call, no discarder or no thread is left, or the crew has stopped
   std::deque<task> queue_;
+  std::deque<task> discarded_;  // of the first stop_and_discard(), which needs no memory
   std::size_t unfinished_ = 0;  // calls in the queue or running
   std::size_t coming_ = 0;
   std::size_t started_ = 0;
@@ -201,21 +202,24 @@ ASYNCSTEPS_FUNCTION void blocking_crew::stop() {
 ASYNCSTEPS_FUNCTION std::size_t blocking_crew::stop_and_discard() {
   refuse_inside("async::blocking_pool: stop() inside a call of the pool");
   if (is_left_behind()) return 0;
-  std::deque<task> calls;
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
-    is_refusing_ = discards_ = true;
-    calls.swap(queue_);
+    is_refusing_ = true;
+    is_first = !std::exchange(discards_, true);
+    if (is_first) discarded_.swap(queue_);
     ++discarding_;
   }
   blocking_crew* const outside = std::exchange(of_this_thread, this);  // calls that destructors post are dropped, too
   std::size_t count = 0;
-  for (task& call : calls) count += drop(call);
+  if (is_first) {
+    for (task& call : discarded_) count += drop(call);
+  }
   of_this_thread = outside;
   {
     const std::lock_guard lock(mutex_);
     dropped_ += count;
-    unfinished_ -= calls.size();
+    if (is_first) unfinished_ -= discarded_.size();
     --discarding_;
     changed_.notify_all();
   }

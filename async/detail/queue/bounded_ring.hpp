@@ -201,7 +201,7 @@ class bounded_ring {
         // [B6]
         if (head_.compare_exchange_strong(expected, h + ready, std::memory_order_seq_cst, std::memory_order_relaxed)) {
           Traits::claimed();
-          for (; taken != ready; ++taken, ++out) {
+          for (; taken != ready; ++taken, static_cast<void>(++out)) {
             slot& s = at(h + taken);
             *out = std::move(*s.value());
             set_free(s, h + taken);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/atomics.hpp"  // for under_model
-#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
+#include "async/detail/base/atomics.hpp"         // for under_model
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
 
 namespace async::inline v0_1::detail {
 
@@ -25,6 +26,7 @@ struct resume_list {
     last = &r;
   }
   [[gnu::noinline]] void run_all() noexcept {
+    const own_exceptions of_coroutines;
     while (first != nullptr) {
       resumption& next = *first;
       first = next.after;

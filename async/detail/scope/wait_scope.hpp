@@ -1,27 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>  // for uncaught_exceptions
-#include <utility>    // for exchange
-
-#include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope
 
 namespace async::inline v0_1::detail {
-
-/// The number of exceptions in flight on this thread that do not concern the task that it runs inside a wait.
-ASYNCSTEPS_SHARED inline constinit thread_local int exceptions_outside = 0;
-
-/// While it lives, the calling thread runs tasks inside a wait, perhaps in a destructor during unwinding.
-class work_in_wait {
- public:
-  work_in_wait() noexcept : before_(std::exchange(exceptions_outside, std::uncaught_exceptions())) {}
-  ~work_in_wait() { exceptions_outside = before_; }
-  work_in_wait(const work_in_wait&) = delete;
-  work_in_wait& operator=(const work_in_wait&) = delete;
-
- private:
-  const int before_;
-};
 
 /// The tasks that a waiting thread may run: those of a scope and of scopes inside it, or those that its current task
 /// has made.

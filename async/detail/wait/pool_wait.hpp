@@ -52,7 +52,19 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::take_within(participant& p, co
   return size() == 0 ? steal_below(p, fits) : job_deque::element{};
 }
 
+/// Steals the oldest jobs of the thread's own deque until one fits. Those before it become the newest.
+template <class Fits>
+[[gnu::noinline, gnu::cold]] job_deque::element take_oldest(job_deque& own, Fits fits) noexcept {
+  for (std::int64_t newer = 0; own.find((std::numeric_limits<std::int64_t>::max)(), fits, newer);) {
+    const job_deque::element oldest = own.steal();
+    if (!oldest || fits(oldest)) return oldest;
+    own.push(oldest.item, oldest.tag);  // there is room
+  }
+  return {};
+}
+
 /// Takes the newest job that fits from the thread's own deque. The jobs above it stay there.
+/// Without memory: the oldest job that fits.
 template <class Fits>
 job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   std::int64_t newer = 0;
@@ -61,7 +73,7 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   try {
     above.reserve(static_cast<std::size_t>(newer));
   } catch (...) {
-    return {};  // without memory the job stays where it is
+    return take_oldest(p.own, fits);
   }
   while (above.size() != static_cast<std::size_t>(newer)) {
     const job_deque::element e = p.own.pop();
@@ -318,7 +330,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const wait_scope& own_;
   const asked_condition& ready_;
   blocked_in_wait blocked_;
-  const work_in_wait others_;
+  const own_exceptions others_;
   const wait_in_turn allowed_;
   bool is_done_ = false;
   bool may_run_ = true;
@@ -399,7 +411,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
   pool_loop* h = take_any_loop(*w);
   if (h == nullptr && idle() == 0) h = steal_loop(*w);
   if (h != nullptr) {
-    const work_in_wait others;
+    const own_exceptions others;
     const wait_in_turn allowed;
     run_loop(w, *h);
   }

@@ -136,6 +136,56 @@ TEST_CASE("co_await: a coroutine, or a continuation, destroys others that await 
   }
 }
 
+TEST_CASE("co_await: an exception that resumes a coroutine does not leave its groups") {
+  struct failed {};
+  int ran = 0;
+  async::threadpool pool(0);
+  const auto use_group = [&pool, &ran](auto wait) -> walker {
+    async::task_group group(pool);
+    co_await wait();
+    for (int i = 0; i != 8; ++i) group.run([&ran] { ++ran; });
+  };
+  std::optional<walker> kept;
+  SUBCASE("of a future, by the end of its promise") {
+    CHECK_THROWS_AS(
+        [&] {
+          async::promise<void> promise;
+          kept.emplace(use_group([&promise] { return promise.get_future().then([](async::future<void>) {}); }));
+          throw failed();
+        }(),
+        failed);
+  }
+  SUBCASE("of a queue, by an enqueue in a destructor") {
+    async::queue<int> queue;
+    struct enqueues {
+      async::queue<int>& to;
+      ~enqueues() { to.enqueue(1); }
+    };
+    CHECK_THROWS_AS(
+        [&] {
+          kept.emplace(use_group([&queue] { return queue.pop(); }));
+          const enqueues at_end{queue};
+          throw failed();
+        }(),
+        failed);
+  }
+  SUBCASE("of an event, set in a destructor") {
+    async::event event;
+    struct sets {
+      async::event& to;
+      ~sets() { to.set(); }
+    };
+    CHECK_THROWS_AS(
+        [&] {
+          kept.emplace(use_group([&event] { return event.on_set(); }));
+          const sets at_end{event};
+          throw failed();
+        }(),
+        failed);
+  }
+  CHECK(ran == 8);
+}
+
 TEST_CASE("co_await: of calls in a pool") {
   async::threadpool pool(2);
   for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -324,6 +325,45 @@ TEST_CASE("cancel: of a continuation, f is not called, and continuations of it s
   CHECK(last.get());
   promise.set_value(1);
   CHECK_FALSE(was_called);
+}
+
+TEST_CASE("cancel: of a call whose captures own its future") {
+  struct owner : testing::live_count<owner> {
+    async::future<void> own;
+  };
+  const auto cancel_of = [](auto make) {
+    auto shared = std::make_shared<owner>();
+    owner& kept = *shared;
+    kept.own = make([shared](auto&&...) {});
+    shared.reset();
+    CHECK(owner::live() == 1);
+    CHECK(kept.own.cancel());
+    CHECK(owner::live() == 0);
+  };
+  async::threadpool pool(0);
+  async::promise<int> first;
+  async::promise<int> second;
+  cancel_of([&](auto f) { return pool.post(f); });
+  cancel_of([&](auto f) { return first.get_future().then(f); });
+  cancel_of([&](auto f) { return second.get_future().then(pool, f); });
+}
+
+TEST_CASE("cancel: of a running call whose reaction destroys the future") {
+  async::threadpool pool(1);
+  auto held = std::make_unique<async::future<void>>();
+  async::future<void>& kept = *held;
+  std::promise<void> has_begun;
+  std::promise<void> has_ended;
+  kept = pool.post([&](std::stop_token stop) {
+    const std::stop_callback drop(stop, [&held] { held.reset(); });
+    has_begun.set_value();
+    while (!stop.stop_requested()) std::this_thread::yield();
+    has_ended.set_value();
+  });
+  has_begun.get_future().wait();
+  CHECK_FALSE(kept.cancel());
+  has_ended.get_future().wait();
+  CHECK(held == nullptr);
 }
 
 TEST_CASE("cancel: a call and the thread that takes it agree") {

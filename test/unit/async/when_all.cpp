@@ -193,3 +193,13 @@ TEST_CASE("when_any: threads that make its futures ready at the same time") {
     for (std::thread& t : setters) t.join();
   }
 }
+
+TEST_CASE("when_all, when_any: a future without a state is refused, and the others are not taken") {
+  const auto refuses = [](auto combine) {
+    promised of(1);
+    CHECK_THROWS_AS(combine(of.futures[0], async::future<int>()), std::future_error);
+    CHECK(of.futures[0].valid());
+  };
+  refuses([](auto& a, auto&& b) { return async::when_all(std::move(a), std::move(b)); });
+  refuses([](auto& a, auto&& b) { return async::when_any(std::move(a), std::move(b)); });
+}
