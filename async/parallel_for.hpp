@@ -89,7 +89,7 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 }  // namespace detail
 
 /// Calls f(i) for each i of [first, last), in parallel. i is an integer, the element that an iterator points to, or the
-/// iterator itself if `f` takes that. A body with two parameters is called for runs of neighbours, f(first, last).
+/// iterator itself if `f` takes that. A body with two parameters is called for chunks, f(first, last).
 /// Returns when all calls are done. Does nothing unless first < last.
 ///
 /// Use it for loops whose calls do not depend on each other. Do not use it to run blocking calls in the background
@@ -98,7 +98,7 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 /// Returns     true if all calls were made; false if the loop was cancelled, see Cancel.
 /// Threads     the calling thread, of the pool or any other, and idle threads of the pool. All of them call the same
 ///             object `f` at the same time.
-/// Order       none. No two calls can rely on running at the same time. Each thread takes runs of neighbours.
+/// Order       none. No two calls can rely on running at the same time. Each thread takes chunks.
 /// Grain       the number of neighbours that a thread takes at a time. auto_grain takes few at first, then more, and
 ///             splits the rest when other threads want work, which suits calls of any length, even or uneven. When the
 ///             last loops of the same type took less than ten microseconds, the loop starts without waking threads.

@@ -93,11 +93,11 @@ struct posted_future<F, Args...> {
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and shared
 ///             states lie in recycled blocks.
 /// Waiting     a task that waits, by wait(), a task_group, a loop or a future of async::async, runs only tasks that it
-///             waits for and tasks that these have made (wait() of any other future: tasks that the task has posted).
-///             No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i) and steps
-///             of flows may, since a waiting worker also runs turns of event loops. While all workers wait, stand-in
-///             threads run queued tasks. A stand-in has the index of the worker that it replaces, and calls the hooks
-///             with it.
+///             waits for and tasks that these have spawned (wait() of any other future: tasks that the task has
+///             posted). No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i)
+///             and steps of flows may, since a waiting worker also runs turns of event loops. While all workers wait,
+///             stand-in threads run queued tasks. A stand-in has the index of the worker that it replaces, and calls
+///             the hooks with it.
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
 ///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its

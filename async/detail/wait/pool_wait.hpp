@@ -27,7 +27,7 @@
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
 /// A waiting thread runs only tasks that belong to its wait: those of the group, loop or call that it waits for, and
-/// tasks that these have made. So the depth of its stack follows the depth of the tree of tasks, never their number.
+/// tasks that these have spawned. So the depth of its stack follows the depth of the tree of tasks, never their number.
 /// And a lock that the thread holds over the wait is never requested by a task that has nothing to do with the wait.
 ///
 /// A sleeping wait cannot deadlock the pool. While tasks are queued, no worker is free, and workers sleep in waits, up
