@@ -207,13 +207,13 @@ class threadpool {
   /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
-    core_.known_if_inside();
+    core_.refuse_if_unknown_here();
     if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
     return awaited.get();
   }
   template <class T>
   T wait(std::future<T>& awaited) {
-    core_.known_if_inside();
+    core_.refuse_if_unknown_here();
     if (core_.is_inside() && !detail::wait_for_call(awaited)) {
       const detail::visit here(core_);
       core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });

@@ -84,9 +84,9 @@ class IAsyncSteps : public detail::step {
     return add_function(std::forward<F>(f), std::forward<E>(e), detail::record_flag::handler);
   }
 
-  /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch: add(), loop(),
-  /// repeat(), forEach(), every(), retry(), sync(), await(), select(). The step ends when all branches have. An error
-  /// in a branch cancels the others and goes to the handler. Branches pass no results, and share state().
+  /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch, see rule 25.
+  /// The step ends when all branches have. An error in a branch cancels the others and goes to the handler. Branches
+  /// pass no results, and share state().
   ///
   /// On a loop branches take turns as `turns` says. In an AsyncSteps on a pool each runs like a flow of its own, at the
   /// same time as the others. Without siblings it stays on its flow's loop; those of a NitroSteps stay there, too.

@@ -187,9 +187,7 @@ struct sync_step final : Face {
     if constexpr (!std::is_same_v<E, no_handler>) s.flags_ |= record_flag::handler;
     call_function<Face>(*s.flow_, self, self.function, typename wanted_results<F>::type());
   }
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
+  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
 
   ISync& object;
   sync_scope* place = nullptr;

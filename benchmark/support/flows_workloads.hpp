@@ -8,7 +8,6 @@
 #include <string>     // for string, to_string
 #include <vector>     // for vector
 
-#include "busy.hpp"            // for work_for_a_microsecond
 #include "harness.hpp"         // for plan, sample
 #include "machine.hpp"         // for wall_clock
 #include "pool_workloads.hpp"  // for measure_futures, measure_latency, run_inside, missing_tasks

@@ -5,7 +5,7 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
 #include <memory>   // for make_unique
-#include <string>   // for string, to_string
+#include <string>   // for string
 #include <tuple>    // for ignore
 
 #include "harness.hpp"  // for plan, sample

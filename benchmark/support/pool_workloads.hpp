@@ -4,13 +4,11 @@
 #include <array>      // for array
 #include <atomic>     // for atomic
 #include <chrono>     // for microseconds
-#include <cmath>      // for ceil
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
-#include <memory>     // for unique_ptr
+#include <memory>     // for make_unique
 #include <string>     // for string
 #include <thread>     // for sleep_for
-#include <utility>    // for move
 #include <vector>     // for vector
 
 #include "busy.hpp"            // for work_for_a_microsecond

@@ -6,7 +6,7 @@
 #include <concepts>   // for convertible_to
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
-#include <memory>     // for unique_ptr
+#include <memory>     // for make_unique
 #include <string>     // for string
 #include <vector>     // for vector
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>   // for milliseconds
 #include <cstddef>  // for size_t
-#include <string>   // for string, to_string
+#include <string>   // for to_string
 
 #include "harness.hpp"  // for sample
 #include "machine.hpp"  // for wall_clock

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <type_traits>  // for is_same_v
-#include <utility>      // for declval, forward, move
+#include <utility>  // for declval, forward, move
 
 #include "async/future.hpp"                  // for future
 #include "steps/detail/calls.hpp"            // for misuse, discard_results
-#include "steps/detail/engine/callable.hpp"  // for no_handler
+#include "steps/detail/engine/callable.hpp"  // for call_handler
 #include "steps/detail/result_wait.hpp"      // for result_wait
 #include "steps/detail/wait/future.hpp"      // for pass_on
 
@@ -35,9 +34,7 @@ struct future_step final : Face {
     }
     pass_on(static_cast<Face&>(s), self.future);
   }
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
+  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
 
   /// Ends the wait, on the thread that makes the future ready.
   struct teller {

@@ -141,7 +141,7 @@ REASON = re.compile(r"//\s*(for|exports)\s+([^:]*)")  # what follows a colon is 
 
 def include_reasons(project):
     """#include "x.hpp"  // for a, b: the header uses the names; // exports a, b: x.hpp has them, for this header's users."""
-    for path, source in project.headers.items():
+    for path, source in (project.headers | project.support).items():
         code = own_code(source)
         for number, (line, comment) in enumerate(zip(source.code, source.comments), 1):
             reason = REASON.search(comment) if INCLUDE_LINE.match(line) else None

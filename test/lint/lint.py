@@ -31,6 +31,7 @@ class Project:
         self.root = root
         self.paths = list_files(root)
         self.headers = {p: Source(root, p) for p in self.paths if re.match(r"(?:async|steps)/.*\.hpp$", p)}
+        self.support = {p: Source(root, p) for p in self.paths if re.match(r"(?:test|benchmark)/support/.*\.hpp$", p)}
         self.c_headers = {p: Source(root, p) for p in self.paths if re.match(r"(?:async|steps)/.*\.h$", p)}
 
     def read(self, path):

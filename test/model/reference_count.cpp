@@ -50,8 +50,6 @@ struct added : rl::test_suite<added, 3> {
     if (index == 0) {
       it.references.add();
       handed_over.store(1, std::memory_order_relaxed);
-      it.references.add();
-      it.references.undo_add();
     } else if (index == 2) {
       while (handed_over.load(std::memory_order_relaxed) == 0) async::detail::yield_thread();
     }

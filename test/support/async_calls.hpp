@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <array>          // for array
-#include <cstddef>        // for nullptr_t, size_t
-#include <cstdint>        // for uintptr_t
-#include <functional>     // for function, bind, ref
-#include <future>         // for future, packaged_task
-#include <memory>         // for unique_ptr, shared_ptr
-#include <numeric>        // for accumulate
-#include <optional>       // for optional
-#include <stdexcept>      // for runtime_error
-#include <string>         // for string
-#include <string_view>    // for string_view
-#include <thread>         // for yield
-#include <tuple>          // for tuple
-#include <type_traits>    // for is_same_v
-#include <unordered_map>  // for unordered_map
-#include <utility>        // for pair, move
-#include <vector>         // for vector
+#include <array>        // for array
+#include <cstddef>      // for nullptr_t, size_t
+#include <cstdint>      // for uintptr_t
+#include <functional>   // for function, bind, ref
+#include <future>       // for future, packaged_task
+#include <memory>       // for unique_ptr
+#include <numeric>      // for accumulate
+#include <optional>     // for optional
+#include <stdexcept>    // for runtime_error
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <thread>       // for yield
+#include <tuple>        // for tuple
+#include <utility>      // for pair, move
+#include <vector>       // for vector
 
 /// Calls of std::async, each as its arguments, and what they need. A program that has defined CALL(name, arguments...)
 /// writes ASYNCSTEPS_CALLS_OF_FUNCTIONS(CALL) and so on, and gets each call as text, to compile with whatever function

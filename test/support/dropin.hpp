@@ -3,13 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <exception>    // for exception
-#include <functional>   // for function
 #include <future>       // for async, future, launch
 #include <string>       // for string, to_string
 #include <type_traits>  // for is_same_v
 
 #include "async/async.hpp"          // for async
-#include "support/async_calls.hpp"  // for what calls use
+#include "support/async_calls.hpp"  // for explicit_number, colour
 
 /// Shared by tests that make calls of std::async with async::async as well. Each call is compiled in half a dozen
 /// ways: what need not know its types is not a template.

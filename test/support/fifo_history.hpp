@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>      // for min, sort, upper_bound
+#include <algorithm>      // for min, sort
 #include <chrono>         // for steady_clock
 #include <cstddef>        // for size_t
 #include <cstdint>        // for uint64_t

@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>    // for any_of
 #include <chrono>       // for steady_clock
-#include <cstddef>      // for size_t, ptrdiff_t
+#include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <functional>   // for hash
 #include <optional>     // for optional

@@ -2,10 +2,9 @@
 #pragma once
 #include <doctest/doctest.h>
 
-#include <chrono>    // for nanoseconds
-#include <optional>  // for optional
-#include <string>    // for string
-#include <vector>    // for vector
+#include <chrono>  // for nanoseconds
+#include <string>  // for string
+#include <vector>  // for vector
 
 #include "async/event_loop.hpp"    // for event_loop
 #include "async/manual_clock.hpp"  // for manual_clock

@@ -3,7 +3,7 @@
 #include <unistd.h>  // for _exit
 
 #include <atomic>  // for atomic
-#include <chrono>  // for literals
+#include <chrono>  // for chrono_literals
 #include <cstdio>  // for fputs
 #include <future>  // for future, promise
 #include <memory>  // for make_unique

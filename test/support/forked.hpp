@@ -13,7 +13,7 @@
 #include <utility>  // for exchange
 
 #include "support/child.hpp"  // for ending, keep_counts
-#include "support/scale.hpp"  // for sanitized, emulated
+#include "support/scale.hpp"  // for emulated
 
 namespace testing {
 

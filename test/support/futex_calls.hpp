@@ -6,7 +6,6 @@
 #include <unistd.h>       // for syscall
 
 #include <atomic>   // for atomic
-#include <cerrno>   // for errno
 #include <chrono>   // for steady_clock
 #include <cstdarg>  // for va_list
 #include <cstddef>  // for size_t

@@ -4,18 +4,15 @@
 
 #include <atomic>    // for atomic
 #include <chrono>    // for milliseconds
-#include <cstddef>   // for size_t
 #include <future>    // for future, promise
 #include <memory>    // for make_unique, unique_ptr
 #include <optional>  // for optional
 #include <thread>    // for this_thread, thread
-#include <utility>   // for move
 
-#include "async/event_loop.hpp"      // for event_loop
-#include "async/threadpool.hpp"      // for threadpool
-#include "steps/steps.hpp"           // for AsyncSteps, IAsyncSteps, Mutex, completion, post
-#include "support/flows.hpp"         // for roomy_nitro
-#include "support/held_workers.hpp"  // for held_workers, is_ready_in_time
+#include "async/event_loop.hpp"  // for event_loop
+#include "async/threadpool.hpp"  // for threadpool
+#include "steps/steps.hpp"       // for AsyncSteps, IAsyncSteps, Mutex, completion, post
+#include "support/flows.hpp"     // for roomy_nitro
 
 /// Flows that wait on one worker of a pool and go on while this worker is kept.
 namespace testing {

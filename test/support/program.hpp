@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uint64_t
-#include <string>   // for string
-#include <vector>   // for vector
+#include <string>  // for string
+#include <vector>  // for vector
 
 /// Trees of steps as plain data: what a flow does is read from here by the reference interpreter and by the adapter to
 /// the engine, so that both can be asked for a log of the same program.

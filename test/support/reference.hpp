@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>  // for find, min, min_element
-#include <cstddef>    // for size_t
 #include <iterator>   // for begin, end
-#include <memory>     // for unique_ptr, make_unique
-#include <optional>   // for optional
+#include <memory>     // for make_unique
 #include <string>     // for string, to_string
 #include <utility>    // for exchange, move
-#include <vector>     // for vector
 
 #include "program.hpp"
 #include "reference_state.hpp"

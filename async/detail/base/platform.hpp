@@ -111,15 +111,6 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-/// Asks for the line of `address`; never faults.
-[[gnu::always_inline]] inline void prefetch_for_read(const void* address) noexcept {
-#if defined(__GNUC__)
-  __builtin_prefetch(address, 0, 3);
-#else
-  static_cast<void>(address);
-#endif
-}
-
 // --- asymmetric fence --------------------------------------------------------------------------------------------
 //
 // A pair of sequentially consistent fences of which one side is (nearly) free:

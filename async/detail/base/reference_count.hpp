@@ -39,12 +39,6 @@ class reference_count {
     return count_.load(std::memory_order_acquire) == 1;
   }
 
-  /// Takes back a reference that no other thread has seen and that is not the last.
-  void undo_add() noexcept { count_.fetch_sub(1, std::memory_order_relaxed); }
-
-  /// Whether there are references besides the caller's, at this moment.
-  bool has_others() const noexcept { return count_.load(std::memory_order_relaxed) > 1; }
-
  private:
   atomic<std::uint32_t> count_;
 };

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for seconds
-#include <future>  // for future_status
+#include <chrono>   // for seconds
+#include <future>   // for future, future_status
+#include <utility>  // for forward
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_CALL_STATE
+#include "async/detail/base/config.hpp"      // for ASYNCSTEPS_CALL_STATE
+#include "async/detail/call/call_entry.hpp"  // for call_entry
+#include "async/detail/pool/pool_core.hpp"   // for pool_core
 
 /// The shared states of the futures of async::async, and of those that async::future converts to. They are std::futures
 /// with more behaviour: a wait inside a task makes the call that it waits for, or waits as threadpool::wait does; the
@@ -13,14 +16,24 @@
 /// one file of public parts serves other libraries. No other file names private parts of a standard library. With
 /// libstdc++, get() and wait() also help for the futures of async::future; elsewhere only threadpool::wait does.
 #if ASYNCSTEPS_CALL_STATE == 1
-#include "async/detail/call/call_state_libstdcxx.hpp"  // exports call_in_pool, wait_for_call
+#include "async/detail/call/call_state_libstdcxx.hpp"  // exports future_of_call, wait_for_call
 #elif ASYNCSTEPS_CALL_STATE == 2
-#include "async/detail/call/call_state_libcxx.hpp"  // exports call_in_pool, wait_for_call
+#include "async/detail/call/call_state_libcxx.hpp"  // exports future_of_call, wait_for_call
 #else
 #include "async/detail/call/call_state_portable.hpp"  // exports call_in_pool, wait_for_call
 #endif
 
 namespace async::inline v0_1::detail {
+
+#if ASYNCSTEPS_CALL_STATE != 0
+/// future_of_call() of a call that a pool makes. Throws what pool_core::submit() throws, too.
+template <class R, class... Parts>
+std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
+  return future_of_call<true, R>(
+      [&pool](call_entry& entry, const call_entry::operations& how) { entry.submit(pool, how); },
+      std::forward<Parts>(parts)...);
+}
+#endif
 
 /// True if get() does not wait for another thread; also if the future is deferred, so that get() runs it.
 template <class Future>

@@ -13,7 +13,6 @@
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/future/future_watch.hpp"    // for tell_watchers_of, shared_state_of
 #include "async/detail/future/unseen_by_tsan.hpp"  // for kept_state
-#include "async/detail/pool/pool_core.hpp"         // for pool_core
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 
 #if ASYNCSTEPS_CALL_STATE == 1
@@ -192,14 +191,6 @@ std::future<R> future_of_call(Submit submit, Parts&&... parts) {
   // future is broken, and its destructor waits for nothing.
   submit(*entry, state_type::how);
   return made;
-}
-
-/// The same for a call that a pool makes. Throws what pool_core::submit() throws, too.
-template <class R, class... Parts>
-std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
-  return future_of_call<true, R>(
-      [&pool](call_entry& entry, const call_entry::operations& how) { entry.submit(pool, how); },
-      std::forward<Parts>(parts)...);
 }
 
 /// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().

@@ -259,7 +259,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
   if (is_in_callback()) {
     throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
   }
-  if (pool_ != nullptr && this_pool == nullptr) pool_->known_if_inside();
+  if (pool_ != nullptr && this_pool == nullptr) pool_->refuse_if_unknown_here();
   wait_anywhere();
 }
 

@@ -60,7 +60,7 @@ class loop_core {
     nanoseconds delay;
   };
 
-  /// The largest number of runnables, and of timers, that run in one turn.
+  /// The largest numbers of messages, timers and runnables that run in one turn.
   static constexpr std::uint32_t turn_limit = 256;
 
   /// A loop with a thread, which sleeps in it. An empty `wake`: no other function is to be called. Throws

@@ -23,13 +23,8 @@ using job_deque = stealing_deque<job, task_scope>;
 ///
 /// It outlives the thread, since thieves may look at it at any time.
 struct alignas(no_sharing) participant {
-  participant(pool_core& owner, std::size_t number, worker* w, sleepers& s)
-      : pool(owner),
-        index(number),
-        as_worker(w),
-        stands_for(number),
-        random(static_cast<std::uint32_t>(number)),
-        all(s) {}
+  participant(pool_core& owner, std::size_t number, worker* w)
+      : pool(owner), index(number), as_worker(w), stands_for(number), random(static_cast<std::uint32_t>(number)) {}
   participant(const participant&) = delete;
   participant& operator=(const participant&) = delete;
 
@@ -60,13 +55,12 @@ struct alignas(no_sharing) participant {
   atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
-  sleepers& all;
-  sleepers::sleeper parking_slot;  // for the own thread's sleep
+  sleepers::sleeper parking_slot;   // for the own thread's sleep
 };
 
 /// The part of a thread that is no worker, for one thread at a time.
 struct guest : participant {
-  guest(pool_core& owner, std::size_t number, sleepers& s) : participant(owner, number, nullptr, s) {}
+  guest(pool_core& owner, std::size_t number) : participant(owner, number, nullptr) {}
 
   /// Claims it for the calling thread. False: another thread has it, or its jobs have not all been stolen yet.
   bool take() noexcept {
@@ -78,8 +72,8 @@ struct guest : participant {
     return false;
   }
   void take_new() noexcept {
-    is_taken_.store(true, std::memory_order_relaxed);
-  }  // relaxed: no other thread knows it yet
+    is_taken_.store(true, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
+  }
   void leave() noexcept {
     is_taken_.store(false, std::memory_order_release);  // [V2] release, pairs with [V1]; not modelled: see there
   }

@@ -95,7 +95,7 @@ class pool_core {
   }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
-  void known_if_inside() const { registered_.known_if_inside(); }
+  void refuse_if_unknown_here() const { registered_.refuse_if_unknown_here(); }
   threadpool& facade() const noexcept { return *facade_; }
   /// A thread that posts from outside may have to wait, or to run what it posts.
   bool is_bounded() const noexcept { return injector_.is_bounded(); }
@@ -151,7 +151,7 @@ class pool_core {
   /// Whether the calling thread may hand in tasks that it will wait for. False: it has to run them itself. Throws
   /// stopped when the pool takes no tasks from outside any more.
   bool accepts() const {
-    registered_.known_to_wake();
+    registered_.refuse_if_unwakeable();
     if (is_inside() || !shutdown_.has_begun()) return true;
     refuse_if_left_behind();
     if (!late_posts_run_) throw stopped();
@@ -411,7 +411,7 @@ class pool_core {
     if (p.as_worker == nullptr && shutdown_.is_over()) [[unlikely]]
       run_left_over();
   }
-  void not_inside_a_task(const char* what) const { registered_.not_inside_a_task(what); }
+  void refuse_inside_a_task(const char* what) const { registered_.refuse_inside_a_task(what); }
 
   template <class Box>
   static void run_boxed(job* j) {

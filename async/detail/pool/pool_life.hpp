@@ -88,7 +88,7 @@ ASYNCSTEPS_FUNCTION void pool_core::start() {
 
 ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
   refuse_if_left_behind();
-  registered_.known_to_wake();
+  registered_.refuse_if_unwakeable();
   struct notifier {
     pool_core& pool;
     ~notifier() { pool.idle_.notify(); }
@@ -99,7 +99,7 @@ ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
 
 ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {
   refuse_if_left_behind();
-  registered_.known_to_wake();
+  registered_.refuse_if_unwakeable();
   const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
   const bool is_own = own != nullptr && own->index == index;
   if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
@@ -111,7 +111,7 @@ ASYNCSTEPS_FUNCTION event_loop& pool_core::first_loop() const noexcept { return 
 // --- the end ------------------------------------------------------------------------------------------------------
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_idle() {
-  not_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
+  refuse_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
   if (is_left_behind()) return;
   const auto is_done = [this] { return !quiescence_.has_starting() && is_idle(); };
   if (is_done()) return;
@@ -168,7 +168,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
 }
 
 ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
-  not_inside_a_task("async::threadpool: stop() inside one of its tasks");
+  refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return 0;
   shutdown_.discard();
   task_scope::make_all_look();  // task_groups look again whether their tasks are to be called
@@ -184,7 +184,7 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::stop() {
-  not_inside_a_task("async::threadpool: stop() inside one of its tasks");
+  refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return;
   const own_section blocks;  // in a task of another pool
   const std::lock_guard once(stop_mutex_);

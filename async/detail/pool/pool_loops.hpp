@@ -320,9 +320,8 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
   if (!are_others_awake(1)) return;
   std::uint64_t turns = 0;
-  crew_.any_of(0, [&turns](const worker& other) noexcept {
+  crew_.for_each([&turns](const worker& other) noexcept {
     turns += other.turns.load(std::memory_order_relaxed);  // relaxed: a figure
-    return false;
   });
   if (std::exchange(w.turns_seen, turns) != turns) w.watches = watch_.begin();
 }
@@ -354,14 +353,11 @@ ASYNCSTEPS_FUNCTION void pool_core::pass_on() noexcept {
 
 // --- the end ------------------------------------------------------------------------------------------------------
 
-/// When all threads have ended: cancels the flows of all loops, runs the tasks that this posts,
-/// and closes the loops.
+/// When all threads have ended: cancels the flows of all loops, runs the tasks that this posts, and closes the
+/// loops.
 ASYNCSTEPS_FUNCTION void pool_core::end_loops() noexcept {
   const auto each = [this](auto f) {
-    crew_.any_of(0, [&f](worker& w) {
-      f(w.own_loop);
-      return false;
-    });
+    crew_.for_each([&f](worker& w) { f(w.own_loop); });
     flow_loops_.for_each(f);
   };
   const auto close = [](pool_loop& h) {

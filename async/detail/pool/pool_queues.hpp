@@ -17,7 +17,7 @@ namespace async::inline v0_1::detail {
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 
 ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
-  registered_.known_to_wake();
+  registered_.refuse_if_unwakeable();
   const bool is_from_inside = is_inside();
   if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
   const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };
@@ -32,7 +32,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
-  registered_.known_to_wake();
+  registered_.refuse_if_unwakeable();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
   if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
   sleepers_.notify();
@@ -86,15 +86,11 @@ ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priorit
 ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_any_loop(worker& w) noexcept {
   priority_queues::both* const others = priorities_.find();
   if (others == nullptr) return take_loop(w);
-  const auto oldest = [](priority_queues::level& l) noexcept {
-    const loop_slot* const s = l.loops.take(1);
-    return s != nullptr ? s->loop : nullptr;
-  };
   priority_queues::level* const first = w.order.first(*others);
-  pool_loop* h = first != nullptr ? oldest(*first) : nullptr;
+  pool_loop* h = first != nullptr ? first->take_loop() : nullptr;
   if (h == nullptr) h = take_loop(w);
-  if (h == nullptr) h = oldest(others->high);
-  if (h == nullptr) h = oldest(others->low);
+  if (h == nullptr) h = others->high.take_loop();
+  if (h == nullptr) h = others->low.take_loop();
   return h;
 }
 
@@ -102,19 +98,17 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {
   std::size_t freed = injector_.trim() + priorities_.trim();
   participant* const mine = own_part();
   if (mine != nullptr) freed += mine->own.trim();
-  crew_.any_of(0, [this, mine](worker& w) noexcept {
+  crew_.for_each([this, mine](worker& w) noexcept {
     if (&w != mine && w.own.is_trimmable()) {
       w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
       sleepers_.wake(w.parking_slot);
     }
-    return false;
   });
-  guests_.any_of(0, [mine, &freed](guest& g) noexcept {
+  guests_.for_each([mine, &freed](guest& g) noexcept {
     if (&g != mine && g.own.is_trimmable() && g.take()) {
       freed += g.own.trim();
       g.leave();
     }
-    return false;
   });
   return freed;
 }
@@ -124,10 +118,9 @@ ASYNCSTEPS_FUNCTION threadpool_stats pool_core::stats() const noexcept {
   crew_.count(all);
   all.wakes = sleepers_.wakes();
   all.queue_peak = max_of(injector_.peak(), priorities_.peak());
-  guests_.any_of(0, [&all](const guest& g) noexcept {
+  guests_.for_each([&all](const guest& g) noexcept {
     all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own
     all.steals += g.steals.load(std::memory_order_relaxed);
-    return false;
   });
   return all;
 }

@@ -20,7 +20,6 @@
 #include "async/detail/pool/pool_loop.hpp"        // for pool_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
 #include "async/detail/pool/run_queue.hpp"        // for run_queue
-#include "async/detail/pool/sleepers.hpp"         // for sleepers
 #include "async/detail/pool/spare_loops.hpp"      // for spare_loops
 #include "async/detail/pool/theft_habit.hpp"      // for theft_habit
 #include "async/task.hpp"                         // for task
@@ -107,8 +106,8 @@ class clock_look {
 /// object.
 struct worker : participant {
   /// Throws std::bad_alloc.
-  worker(pool_core& owner, std::size_t number, sleepers& s, const pool_timers& timers, const loop_setting& setting)
-      : participant(owner, number, this, s), own_loop(owner, own_slot, timers, *new lone_core(setting)) {}
+  worker(pool_core& owner, std::size_t number, const pool_timers& timers, const loop_setting& setting)
+      : participant(owner, number, this), own_loop(owner, own_slot, timers, *new lone_core(setting)) {}
 
   static constexpr std::uint8_t exit_request = 1;       // the crew asks the thread to end
   static constexpr std::uint8_t discard_request = 2;    // the pool discards its tasks

@@ -33,6 +33,11 @@ class priority_queues {
   struct level {
     explicit level(const injector& normal) : tasks(normal.capacity(), normal.when_full()) {}
     bool empty() const noexcept { return tasks.empty() && loops.empty(); }
+    /// The oldest loop; null: none.
+    pool_loop* take_loop() noexcept {
+      const loop_slot* const s = loops.take(1);
+      return s != nullptr ? s->loop : nullptr;
+    }
 
     injector tasks;
     backlog<loop_slot> loops;

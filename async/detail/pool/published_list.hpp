@@ -11,8 +11,8 @@ namespace async::inline v0_1::detail {
 /// A list of pointers that only grows: written under a lock, read by any thread without one. It does not own the
 /// objects.
 ///
-/// Threads     reserve_one() and add(): one at a time. any_of(): any.
-/// Progress    any_of() is wait-free.
+/// Threads     reserve_one() and add(): one at a time. any_of() and for_each(): any.
+/// Progress    any_of() and for_each() are wait-free, but for what they call.
 /// Lifetime    outgrown arrays stay until the end, since a thread may be reading one.
 template <class T, std::size_t First = 8>
 class published_list {
@@ -53,6 +53,14 @@ class published_list {
       if (f(*all->members[at].get())) return true;
     }
     return false;
+  }
+  /// Calls f(T&) for each object.
+  template <class F>
+  void for_each(F f) const {
+    any_of(0, [&f](T& one) {
+      f(one);
+      return false;
+    });
   }
 
  private:

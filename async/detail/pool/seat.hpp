@@ -41,16 +41,16 @@ class pool_registry : fork_member {
   struct entry {
     entry(pool_core& p, void (*f)(pool_core&) noexcept) noexcept : pool(p), leave_behind(f) {}
     /// Throws where the calling thread runs a task of the pool.
-    void not_inside_a_task(const char* what) const {
+    void refuse_inside_a_task(const char* what) const {
       if (this_pool == &pool) throw_would_deadlock(what);
-      known_if_inside();
+      refuse_if_unknown_here();
     }
     /// Throws where it does, but only the module knows that has made the pool, and that shares nothing with this one.
-    void known_if_inside() const {
+    void refuse_if_unknown_here() const {
       if (this_pool != &pool && current() == &pool) throw_would_deadlock(unknown_here);
     }
     /// Throws where this module cannot wake the pool's threads: no system call wakes, and the modules share nothing.
-    void known_to_wake() const {
+    void refuse_if_unwakeable() const {
       if constexpr (platform::wakes_only_own_module) {
         if (wake_table != platform::wake_table()) throw_would_deadlock(cannot_wake);
       }

@@ -94,6 +94,11 @@ class worker_crew {
   bool any_of(std::size_t first, F f) const {
     return all_.any_of(first, std::move(f));
   }
+  /// Calls f(worker&) for each.
+  template <class F>
+  void for_each(F f) const {
+    all_.for_each(std::move(f));
+  }
 
   /// Adds up the workers' counters.
   void count(threadpool_stats& all) const noexcept;
@@ -239,13 +244,12 @@ ASYNCSTEPS_FUNCTION pool_loop& worker_crew::loop(std::size_t index) const noexce
 }
 
 ASYNCSTEPS_FUNCTION void worker_crew::count(threadpool_stats& all) const noexcept {
-  any_of(0, [&all](const worker& w) noexcept {
+  for_each([&all](const worker& w) noexcept {
     all.tasks += w.ran.load(std::memory_order_relaxed);  // relaxed, all: each is a figure of its own
     all.steals += w.steals.load(std::memory_order_relaxed);
     all.parks += w.parks.load(std::memory_order_relaxed);
     all.turns += w.turns.load(std::memory_order_relaxed);
     all.moves += w.moves.load(std::memory_order_relaxed);
-    return false;
   });
 }
 
@@ -300,7 +304,7 @@ ASYNCSTEPS_FUNCTION void worker_crew::make_workers(std::size_t count) {
   while (members_.size() < count) {
     const std::size_t known = members_.size();
     members_.reserve(known + 1);
-    auto fresh = std::make_unique<worker>(pool_, known, sleepers_, timers_, setting_);
+    auto fresh = std::make_unique<worker>(pool_, known, timers_, setting_);
     prepare_(*fresh);
     fresh->requests.store(lasting_requests_, std::memory_order_relaxed);  // relaxed: no other thread knows it yet
     all_.reserve_one();

@@ -216,8 +216,8 @@ class pool_core::worker_role {
   bool run_one_of(priority_queues::level& from) {
     if (from.empty()) return false;
     const auto run_oldest_loop = [this, &from] {
-      const loop_slot* const s = from.loops.take(1);
-      return s != nullptr && run_loop(s->loop);
+      pool_loop* const oldest = from.take_loop();
+      return oldest != nullptr && run_loop(oldest);
     };
     const bool loops_first = worker_.order.are_loops_first();
     if (loops_first && run_oldest_loop()) return true;

@@ -121,7 +121,7 @@ class bounded_ring {
   }
 
   /// Hands the oldest element, as an rvalue, to `sink`. An exception of `sink` passes; the element is gone then. Polls:
-  /// the caller has nothing else to do where there is none.
+  /// the caller will try again at once, so a failed attempt may pause. False: its thread has other work.
   template <bool Polls = true, class Sink>
   queue_result take(Sink&& sink) {
     std::uint64_t h = head_.load(std::memory_order_relaxed);

@@ -225,7 +225,7 @@ class segment_store {
     if (trimmed_count_.load(std::memory_order_relaxed) == 0) return nullptr;  // relaxed, all such: hints
     // [G13] acquire, pairs with [G14]: the words; not modelled: see [G5]
     const std::uint32_t words = (next_index_.load(std::memory_order_acquire) - 1) / 64 + 1;
-    const std::uint32_t start = first_trimmed_.load(std::memory_order_relaxed);
+    const std::uint32_t start = last_trimmed_word_.load(std::memory_order_relaxed);
     for (std::uint32_t i = 0; i != words; ++i) {
       const std::uint32_t at = (start + i) % words;
       atomic<std::uint64_t>& word = trimmed(at * 64);
@@ -234,7 +234,7 @@ class segment_store {
         left = word.fetch_and(~bit, std::memory_order_acquire);  // [G10] acquire, pairs with [G9]
         if ((left & bit) != 0) {
           trimmed_count_.fetch_sub(1, std::memory_order_relaxed);
-          first_trimmed_.store(at, std::memory_order_relaxed);
+          last_trimmed_word_.store(at, std::memory_order_relaxed);
           const std::uint32_t index = at * 64 + static_cast<std::uint32_t>(std::countr_zero(bit));
           find(index).renew(index);
           return &find(index);
@@ -281,8 +281,7 @@ class segment_store {
 
   // --- the directory -------------------------------------------------------------------------------------------------
 
-  /// An unused index, with memory in a slab. Throws std::bad_alloc; no index is lost
-  /// then.
+  /// An unused index, with memory in a slab. Throws std::bad_alloc; no index is lost then.
   std::uint32_t new_index() {
     std::uint32_t index = next_index_.load(std::memory_order_relaxed);  // relaxed: only a number
     do {
@@ -362,7 +361,7 @@ class segment_store {
   alignas(no_sharing) atomic<std::uint64_t> free_{0};  // [ tag:32 | index:32 ], the top of the free list
   atomic<std::uint32_t> next_index_{1};                // 0 stands for no segment
   atomic<std::uint32_t> trimmed_count_{0};             // a hint
-  atomic<std::uint32_t> first_trimmed_{0};             // a hint: the slab that had the last one
+  atomic<std::uint32_t> last_trimmed_word_{0};         // a hint: the word that had the last one
   atomic<Segment*> inline_[inline_entries]{};
   slab inline_slabs_[inline_slabs]{};
   atomic<std::uint64_t> inline_trimmed_{0};

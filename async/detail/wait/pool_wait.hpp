@@ -356,7 +356,7 @@ ASYNCSTEPS_FUNCTION guest& pool_core::take_seat() {
   });
   if (found != nullptr) return *found;
   const std::lock_guard lock(guests_mutex_);
-  auto fresh = std::make_unique<guest>(*this, worker_crew::most_workers + guest_memory_.size(), sleepers_);
+  auto fresh = std::make_unique<guest>(*this, worker_crew::most_workers + guest_memory_.size());
   fresh->take_new();
   guests_.reserve_one();
   guest_memory_.push_back(std::move(fresh));

@@ -246,6 +246,10 @@ template <class E>
 inline constexpr bool is_handler_or_none = is_error_handler<E>;
 template <>
 inline constexpr bool is_handler_or_none<no_handler> = true;
+template <class Face, class E>
+void call_handler(E& handler, Face& asi, ErrorCode code) {
+  if constexpr (!std::is_same_v<E, no_handler>) handler(asi, code);
+}
 /// The record_flag of a step with that handler.
 template <class E>
 inline constexpr std::uint16_t flag_of = record_flag::handler;

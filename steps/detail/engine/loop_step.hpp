@@ -154,7 +154,6 @@ struct element_arguments<C> {
 /// may fill the container.
 template <class C, class F>
 struct each {
-  static constexpr bool borrows = !std::is_same_v<std::unwrap_reference_t<C>, C>;
   using container = std::remove_reference_t<std::unwrap_reference_t<C>>;
   using arguments = element_arguments<container>;
 

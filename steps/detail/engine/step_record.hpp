@@ -163,9 +163,7 @@ struct function_step final : Face {
     auto& self = static_cast<function_step&>(s);
     call_function<Face>(*s.flow_, self, self.function, typename wanted_results<F>::type());
   }
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
+  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
 
   [[no_unique_address]] F function;
   [[no_unique_address]] E handler;

@@ -204,22 +204,19 @@ struct group_step : Face {
 
 /// A step of parallel(). Face, E: the type of `asi`, the error handler or no_handler.
 template <class Face, class E>
-struct parallel_step final : group_step<Face> {
+struct parallel_step : group_step<Face> {
   template <class H>
   explicit parallel_step(H&& h) : handler(std::forward<H>(h)) {}
 
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
+  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
 
   [[no_unique_address]] E handler;
 };
 
 /// A step of race().
 template <class Face, class E>
-struct race_step final : group_step<Face> {
-  template <class H>
-  explicit race_step(H&& h) : handler(std::forward<H>(h)) {}
+struct race_step final : parallel_step<Face, E> {
+  using parallel_step<Face, E>::parallel_step;
 
   static void run(step& s) {
     for (flow* b = static_cast<race_step&>(s).branches.first; b != nullptr; b = b->list_next) {
@@ -227,12 +224,6 @@ struct race_step final : group_step<Face> {
     }
     group_step<Face>::run(s);
   }
-
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
-
-  [[no_unique_address]] E handler;
 };
 
 }  // namespace steps::inline v0_1::detail

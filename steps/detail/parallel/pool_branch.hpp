@@ -121,7 +121,8 @@ inline bool begins_by_message(flow& b) {
   return true;
 }
 
-/// The other request.
+/// The message in the branch has arrived, and asks the branch to end: cancels it, unless it has ended, and counts the
+/// request down.
 inline void ends_by_message(branch_join& join, flow& b) {
   if (!branch_state(b.active.of_branch()).has_ended()) {
     const branch_turn here(b);

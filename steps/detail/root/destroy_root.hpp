@@ -154,12 +154,12 @@ void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexc
   // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
   constexpr microseconds shortest(50);
   constexpr microseconds longest(5'000);
-  const bool is_host = async::detail::worker_loop != nullptr;
-  microseconds pause = is_host ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
+  const bool is_worker = async::detail::worker_loop != nullptr;
+  microseconds pause = is_worker ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
   while (!wait.wait_until(async::detail::wait_clock::now() + pause)) {
     deliver_urgent_messages();
     async::detail::tell_of_poll();
-    if (is_host || pause == longest) carry_out_if_undriven(loop, f, wait);
+    if (is_worker || pause == longest) carry_out_if_undriven(loop, f, wait);
     pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <optional>     // for optional
-#include <type_traits>  // for is_same_v
-#include <utility>      // for forward
+#include <optional>  // for optional
+#include <utility>   // for forward
 
 #include "async/event.hpp"                      // for event, event_call
+#include "steps/detail/engine/callable.hpp"     // for call_handler
 #include "steps/detail/engine/step_record.hpp"  // for discard_results
 #include "steps/detail/wait/queue_wait.hpp"     // for attempt_or_wait, queue_line
 
@@ -26,7 +26,7 @@ struct event_step final : Face {
   }
   void fail(ErrorCode code) {
     line.leave();
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+    call_handler<Face>(handler, *this, code);
   }
 
   async::event& event;

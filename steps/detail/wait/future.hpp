@@ -9,6 +9,7 @@
 #include "async/detail/call/call_state.hpp"      // for is_ready
 #include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
+#include "steps/detail/wait/run_again.hpp"       // for run_again
 #include "steps/detail/wait/wait_block.hpp"      // for wait_block
 
 /// std::future as a step, by await().
@@ -28,7 +29,7 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     auto& self = static_cast<watch_block&>(m);
     if (how == async::detail::delivery::on_loop && self.waiting != nullptr) {
       self.expects_notice = false;
-      look_again(*self.waiting);
+      run_again(*self.waiting);
     }
     self.release();
   }
@@ -36,10 +37,6 @@ struct watch_block final : wait_block, async::detail::future_watcher {
     auto& self = static_cast<watch_block&>(b);
     std::destroy_at(&self);
     async::detail::free_block(&self, sizeof(watch_block));
-  }
-  static void look_again(step& s) {
-    flow& f = *s.flow_;
-    if (f.is_waiting() && f.cur == &s) wake(f, verdict::rerun);
   }
 
   bool expects_notice = true;  // the loop thread's: it has not been notified, as far as the loop knows
@@ -71,7 +68,7 @@ struct watch_scope : scope, async::detail::timer_node {
   }
   static void due(timer_node& node) {
     step& s = *static_cast<watch_scope&>(node).holder;
-    if (!s.flow_->core->closing()) watch_block::look_again(s);
+    if (!s.flow_->core->closing()) run_again(s);
   }
   static void left(scope& base) noexcept {
     auto& self = static_cast<watch_scope&>(base);
@@ -118,9 +115,7 @@ struct await_step final : Face {
     }
     pass_on(static_cast<Face&>(s), self.future);
   }
-  void fail(ErrorCode code) {
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
-  }
+  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
 
   bool is_ready_after_all(flow& f, step& s) {
     if (watch == nullptr) {

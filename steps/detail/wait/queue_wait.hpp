@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>       // for destroy_at
-#include <tuple>        // for tuple, apply
-#include <type_traits>  // for is_same_v
-#include <utility>      // for exchange, forward, move
+#include <memory>   // for destroy_at
+#include <tuple>    // for tuple, apply
+#include <utility>  // for exchange, forward, move
 
 #include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/queue/queue_access.hpp"  // for queue_access, queue_result
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
+#include "steps/detail/engine/callable.hpp"     // for call_handler
 #include "steps/detail/engine/step_record.hpp"  // for discard_results
 #include "steps/detail/wait/sync_waiter.hpp"    // for sync_waiter_base
 
@@ -177,7 +177,7 @@ struct dequeue_step final : Face {
   }
   void fail(ErrorCode code) {
     line.leave();
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+    call_handler<Face>(handler, *this, code);
   }
 
   Queue& queue;

@@ -103,7 +103,7 @@ struct retry_step final : Face {
     flow& f = *this->flow_;
     const auto now = f.core->now();
     if (!is_worth_another(f, code, now)) {
-      if constexpr (!std::is_same_v<E, no_handler>) handler(static_cast<Face&>(*this), code);
+      call_handler<Face>(handler, *this, code);
       return;
     }
     if (f.first != nullptr || !f.has_no_verdict()) return;  // the filter has used the flow

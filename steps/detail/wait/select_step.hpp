@@ -78,7 +78,7 @@ struct select_step final : Face {
   }
   void fail(ErrorCode code) {
     leave();
-    if constexpr (!std::is_same_v<E, no_handler>) handler(*static_cast<Face*>(this), code);
+    call_handler<Face>(handler, *this, code);
   }
 
   std::size_t attempt_or_wait(flow& f, chosen& all) {

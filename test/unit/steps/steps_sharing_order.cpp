@@ -16,6 +16,7 @@
 #include "async/event_loop.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
+#include "support/held_workers.hpp"
 #include "support/journey.hpp"
 #include "support/scale.hpp"
 
