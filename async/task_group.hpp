@@ -310,10 +310,8 @@ class task_group {
   /// Runs the newest tasks of this thread's deque first, as long as they belong to the group.
   void help() {
     std::optional<detail::working_visit> here;
-    if (!enters(here)) {
-      detail::wait_without_memory([&] { return state_.is_done() || enters(here); });
-      if (!here.has_value()) return;
-    }
+    if (!enters(here)) detail::wait_without_memory([&] { return state_.is_done() || enters(here); });
+    if (!here.has_value()) return;
     const detail::own_exceptions others;
     const detail::wait_in_turn allowed;
     detail::participant& part = here->part();
