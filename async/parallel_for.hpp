@@ -18,26 +18,26 @@ namespace async::inline v0_1 {
 namespace detail {
 
 /// A part of a loop.
-template <class I, class F>
+template <class Index, class F>
 struct loop_piece {
-  const I& first;
-  const I& last;
+  const Index& first;
+  const Index& last;
   const std::uint64_t calls;
   const std::uint64_t step;
   F& f;
 
   void operator()(std::uint64_t from, std::uint64_t count) {
-    if constexpr (loop_range_body<F, I>) {
+    if constexpr (loop_range_body<F, Index>) {
       const std::uint64_t end = from + count;
       static_cast<void>(
-          detail::invoke(f, index_at(first, from, step), end == calls ? I(last) : index_at(first, end, step)));
-    } else if constexpr (std::integral<I>) {
+          detail::invoke(f, index_at(first, from, step), end == calls ? Index(last) : index_at(first, end, step)));
+    } else if constexpr (std::integral<Index>) {
       auto i = static_cast<std::uint64_t>(index_at(first, from, step));
-      for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<I>(i)));
+      for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<Index>(i)));
     } else {
-      I it = index_at(first, from, step);
+      Index it = index_at(first, from, step);
       for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++it)) {
-        if constexpr (std::invocable<F&, std::iter_reference_t<I>>) {
+        if constexpr (std::invocable<F&, std::iter_reference_t<Index>>) {
           static_cast<void>(detail::invoke(f, *it));
         } else {
           static_cast<void>(detail::invoke(f, it));
@@ -49,20 +49,20 @@ struct loop_piece {
   void join(loop_piece&) const noexcept {}
 };
 
-template <class I, class F>
+template <class Index, class F>
 inline constinit loop_habit habit_of{};  // one per module: only a hint
 
-template <class I, class F, class Token>
-bool run_loop(threadpool& pool, const I& first, const I& last, std::uint64_t count, std::uint64_t step, F& f,
+template <class Index, class F, class Token>
+bool run_loop(threadpool& pool, const Index& first, const Index& last, std::uint64_t count, std::uint64_t step, F& f,
               std::size_t grain, const Token& token) {
-  loop_piece<I, F> piece{first, last, count, step, f};
-  return split_range(pool.core(), count, grain, habit_of<I, F>, piece, [&token] { return is_stopped(token); });
+  loop_piece<Index, F> piece{first, last, count, step, f};
+  return split_range(pool.core(), count, grain, habit_of<Index, F>, piece, [&token] { return is_stopped(token); });
 }
 
 // The forms of parallel_for(), which own the body.
 
-template <class I, class F, class Token>
-bool loop_over(threadpool& pool, const I& first, const I& last, F& f, std::size_t grain, const Token& token) {
+template <class Index, class F, class Token>
+bool loop_over(threadpool& pool, const Index& first, const Index& last, F& f, std::size_t grain, const Token& token) {
   return run_loop(pool, first, last, distance_of(first, last), 1, f, grain, token);
 }
 template <class A, class B, class F, class Token>
@@ -73,8 +73,8 @@ bool loop_over_common(threadpool& pool, A first, B last, F& f, std::size_t grain
     throw std::out_of_range("async::parallel_for: a negative number below an unsigned one");
   return loop_over(pool, static_cast<both>(first), static_cast<both>(last), f, grain, token);
 }
-template <class I, class F, class Token>
-bool loop_by_step(threadpool& pool, I first, I last, I step, F& f, std::size_t grain, const Token& token) {
+template <class Index, class F, class Token>
+bool loop_by_step(threadpool& pool, Index first, Index last, Index step, F& f, std::size_t grain, const Token& token) {
   if (!(step > 0)) throw std::invalid_argument("async::parallel_for: the step is not positive");
   const auto by = static_cast<std::uint64_t>(step);
   const std::uint64_t distance = distance_of(first, last);
@@ -110,8 +110,9 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 ///             token.stop_requested(). A token is a std::stop_token or any other type with that member.
 /// Exceptions  the first exception ends the loop early, after the current runs; of several, one is thrown.
 ///             std::bad_alloc before the first call. Without memory later on, fewer threads take part.
-template <parallel_index I, parallel_body<I> F, loop_token Token = no_token>
-bool parallel_for(threadpool& pool, I first, I last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
+template <parallel_index Index, parallel_body<Index> F, loop_token Token = no_token>
+bool parallel_for(threadpool& pool, Index first, Index last, F f, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
   return detail::loop_over(pool, first, last, f, grain, token);
 }
 
@@ -124,9 +125,9 @@ bool parallel_for(threadpool& pool, A first, B last, F f, std::size_t grain = au
 }
 
 /// The same for first, first + step, first + 2 * step, … below last. Throws std::invalid_argument unless step > 0.
-template <std::integral I, parallel_body<I> F, loop_token Token = no_token>
-  requires parallel_index<I>
-bool parallel_for(threadpool& pool, I first, I last, I step, F f, std::size_t grain = auto_grain,
+template <std::integral Index, parallel_body<Index> F, loop_token Token = no_token>
+  requires parallel_index<Index>
+bool parallel_for(threadpool& pool, Index first, Index last, Index step, F f, std::size_t grain = auto_grain,
                   const Token& token = {}) {
   return detail::loop_by_step(pool, first, last, step, f, grain, token);
 }
@@ -138,8 +139,8 @@ bool parallel_for(threadpool& pool, R&& range, F f, std::size_t grain = auto_gra
 }
 
 /// The same on threadpool::shared().
-template <parallel_index I, parallel_body<I> F, loop_token Token = no_token>
-bool parallel_for(I first, I last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
+template <parallel_index Index, parallel_body<Index> F, loop_token Token = no_token>
+bool parallel_for(Index first, Index last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_over(threadpool::shared(), first, last, f, grain, token);
 }
 template <std::integral A, std::integral B, parallel_body<std::common_type_t<A, B>> F, loop_token Token = no_token>
@@ -147,9 +148,9 @@ template <std::integral A, std::integral B, parallel_body<std::common_type_t<A, 
 bool parallel_for(A first, B last, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_over_common(threadpool::shared(), first, last, f, grain, token);
 }
-template <std::integral I, parallel_body<I> F, loop_token Token = no_token>
-  requires parallel_index<I>
-bool parallel_for(I first, I last, I step, F f, std::size_t grain = auto_grain, const Token& token = {}) {
+template <std::integral Index, parallel_body<Index> F, loop_token Token = no_token>
+  requires parallel_index<Index>
+bool parallel_for(Index first, Index last, Index step, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_by_step(threadpool::shared(), first, last, step, f, grain, token);
 }
 template <loop_range R, parallel_body<std::ranges::iterator_t<R>> F, loop_token Token = no_token>

@@ -19,19 +19,20 @@ namespace async::inline v0_1 {
 namespace detail {
 
 /// fold(value, i) or fold(value, *i): returns the new value, or changes `value` in place and returns nothing.
-template <class F, class I, class T>
-concept single_fold =
-    (std::random_access_iterator<I> && std::invocable<F&, T, std::iter_reference_t<I>>) || std::invocable<F&, T, I>;
-template <class F, class I, class T>
-concept in_place_fold =
-    (std::random_access_iterator<I> && std::invocable<F&, T&, std::iter_reference_t<I>>) || std::invocable<F&, T&, I>;
+template <class F, class Index, class T>
+concept single_fold = (std::random_access_iterator<Index> && std::invocable<F&, T, std::iter_reference_t<Index>>) ||
+                      std::invocable<F&, T, Index>;
+template <class F, class Index, class T>
+concept in_place_fold = (std::random_access_iterator<Index> && std::invocable<F&, T&, std::iter_reference_t<Index>>) ||
+                        std::invocable<F&, T&, Index>;
 
 }  // namespace detail
 
 /// The body of parallel_reduce: f(value, i) for one number or element, which returns the new value or, with `T& value`,
 /// nothing; or f(first, last, value) for a run.
-template <class F, class I, class T>
-concept reduce_body = detail::single_fold<F, I, T> || detail::in_place_fold<F, I, T> || std::invocable<F&, I, I, T>;
+template <class F, class Index, class T>
+concept reduce_body =
+    detail::single_fold<F, Index, T> || detail::in_place_fold<F, Index, T> || std::invocable<F&, Index, Index, T>;
 
 /// The join of parallel_reduce: combines two values.
 template <class J, class T>
@@ -59,9 +60,9 @@ class reduce_value<T, true> {
   std::unique_ptr<T> value_;
 };
 
-template <class I, class T, class Body, class Join>
+template <class Index, class T, class Body, class Join>
 struct reduce_piece {
-  const I& first;
+  const Index& first;
   const T& identity;
   Body& body;
   Join& both;
@@ -69,13 +70,13 @@ struct reduce_piece {
 
   void operator()(std::uint64_t from, std::uint64_t count) {
     T& sum = value.get();
-    if constexpr (single_fold<Body, I, T> || in_place_fold<Body, I, T>) {
-      I at = index_at(first, from, 1);
+    if constexpr (single_fold<Body, Index, T> || in_place_fold<Body, Index, T>) {
+      Index at = index_at(first, from, 1);
       for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++at)) {
-        if constexpr (std::integral<I>) {
+        if constexpr (std::integral<Index>) {
           take(sum, at);
-        } else if constexpr (std::invocable<Body&, T, std::iter_reference_t<I>> ||
-                             std::invocable<Body&, T&, std::iter_reference_t<I>>) {
+        } else if constexpr (std::invocable<Body&, T, std::iter_reference_t<Index>> ||
+                             std::invocable<Body&, T&, std::iter_reference_t<Index>>) {
           take(sum, *at);
         } else {
           take(sum, at);
@@ -104,16 +105,16 @@ struct reduce_piece {
   }
 };
 
-template <class I, class T, class Body, class Join>
+template <class Index, class T, class Body, class Join>
 inline constinit loop_habit reduce_habit_of{};  // one per module: only a hint
 
 // The forms of parallel_reduce(), which own the body and the join.
 
-template <class I, class T, class Body, class Join, class Token>
-T reduce_over(threadpool& pool, const I& first, const I& last, const T& identity, Body& body, Join& join,
+template <class Index, class T, class Body, class Join, class Token>
+T reduce_over(threadpool& pool, const Index& first, const Index& last, const T& identity, Body& body, Join& join,
               std::size_t grain, const Token& token) {
-  reduce_piece<I, T, Body, Join> piece{first, identity, body, join, reduce_value<T>(identity)};
-  split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<I, T, Body, Join>, piece,
+  reduce_piece<Index, T, Body, Join> piece{first, identity, body, join, reduce_value<T>(identity)};
+  split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<Index, T, Body, Join>, piece,
               [&token] { return is_stopped(token); });
   return std::move(piece.value.get());
 }
@@ -142,9 +143,9 @@ T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, J
 /// Returns     the value; `identity` unless first < last. After a cancellation, a part of the value; the return value
 ///             does not tell.
 /// Everything else is as with parallel_for.
-template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
-T parallel_reduce(threadpool& pool, I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
-                  const Token& token = {}) {
+template <parallel_index Index, class T, reduce_body<Index, T> Body, reduce_join<T> Join, loop_token Token = no_token>
+T parallel_reduce(threadpool& pool, Index first, Index last, T identity, Body body, Join join,
+                  std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::reduce_over(pool, first, last, identity, body, join, grain, token);
 }
 
@@ -157,8 +158,8 @@ T parallel_reduce(threadpool& pool, R&& range, T identity, Body body, Join join,
 }
 
 /// The same on threadpool::shared().
-template <parallel_index I, class T, reduce_body<I, T> Body, reduce_join<T> Join, loop_token Token = no_token>
-T parallel_reduce(I first, I last, T identity, Body body, Join join, std::size_t grain = auto_grain,
+template <parallel_index Index, class T, reduce_body<Index, T> Body, reduce_join<T> Join, loop_token Token = no_token>
+T parallel_reduce(Index first, Index last, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
   return detail::reduce_over(threadpool::shared(), first, last, identity, body, join, grain, token);
 }

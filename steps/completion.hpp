@@ -67,8 +67,8 @@ struct result_block final : wait_block {
         const Error& error = *self.template held<Error*>();
         raise(f, error.code(), error.explanation());
       } else {
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-          resume_with(f, std::move(*values::template at<I>(self.memory))...);
+        [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+          resume_with(f, std::move(*values::template at<Index>(self.memory))...);
         }(std::index_sequence_for<T...>());
       }
     }

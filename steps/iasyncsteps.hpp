@@ -564,20 +564,20 @@ class IAsyncSteps : public detail::step {
     }
     return *this;
   }
-  template <class Arguments, std::size_t... I, class Tuple>
-  void add_select(std::index_sequence<I...>, Tuple&& all) {
+  template <class Arguments, std::size_t... Index, class Tuple>
+  void add_select(std::index_sequence<Index...>, Tuple&& all) {
     using std::get;
     if constexpr (Arguments::has_handler) {
       using last = typename Arguments::template at<Arguments::count - 1>;
       static_assert(detail::is_error_handler<std::decay_t<last>>);
       append<detail::select_step<IAsyncSteps, std::decay_t<last>,
-                                 detail::kept_case<typename Arguments::template at<I>>...>>(
+                                 detail::kept_case<typename Arguments::template at<Index>>...>>(
           detail::record_flag::handler, std::in_place, get<Arguments::count - 1>(std::forward<Tuple>(all)),
-          get<I>(std::forward<Tuple>(all))...);
+          get<Index>(std::forward<Tuple>(all))...);
     } else {
       append<detail::select_step<IAsyncSteps, detail::no_handler,
-                                 detail::kept_case<typename Arguments::template at<I>>...>>(
-          0, std::in_place, detail::no_handler(), get<I>(std::forward<Tuple>(all))...);
+                                 detail::kept_case<typename Arguments::template at<Index>>...>>(
+          0, std::in_place, detail::no_handler(), get<Index>(std::forward<Tuple>(all))...);
     }
   }
   template <class Body, class... A>

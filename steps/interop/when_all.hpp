@@ -147,11 +147,11 @@ class [[nodiscard]] any_of_tuple final : public tuple_of_tasks<T...>, public gro
   }
 
  private:
-  template <std::size_t I>
+  template <std::size_t Index>
   when_any_result<value> take(std::size_t winner) {
-    if constexpr (I != sizeof...(T)) {
-      if (winner != I) return take<I + 1>(winner);
-      return {I, value(std::in_place_index<I>, std::get<I>(this->children).take_value())};
+    if constexpr (Index != sizeof...(T)) {
+      if (winner != Index) return take<Index + 1>(winner);
+      return {Index, value(std::in_place_index<Index>, std::get<Index>(this->children).take_value())};
     } else {
       std::exception_ptr none;
       std::exception_ptr* const error = failed_of(*this, false);

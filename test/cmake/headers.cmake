@@ -59,7 +59,7 @@ function(add_headers_layer)
   list(REMOVE_DUPLICATES standard)
   list(JOIN standard "\n" standard)
   list(JOIN all "\n" all)
-  # As <windows.h>, <objbase.h>, Qt, X11 and the <AssertMacros.h> of macOS define them.
+  # As <windows.h>, <objbase.h>, Qt, X11, <complex.h> and the <AssertMacros.h> of macOS define them.
   file(
     CONFIGURE
     OUTPUT ${folder}/macros.cpp
@@ -91,6 +91,7 @@ function(add_headers_layer)
 #define CreateEvent CreateEventW
 #define signals public
 #define slots
+#define I (__extension__ 1.0iF)
 #define Bool int
 #define Status int
 #define True 1

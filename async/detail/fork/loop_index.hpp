@@ -19,27 +19,28 @@ concept loop_range = !std::same_as<std::remove_cvref_t<R>, threadpool> && std::r
 inline constexpr std::size_t auto_grain = 0;
 
 /// The index of parallel_for and parallel_reduce: an integer type other than bool, or a random-access iterator.
-template <class I>
-concept parallel_index = (std::integral<I> && !std::same_as<I, bool> && sizeof(I) <= sizeof(std::uint64_t)) ||
-                         std::random_access_iterator<I>;
+template <class Index>
+concept parallel_index =
+    (std::integral<Index> && !std::same_as<Index, bool> && sizeof(Index) <= sizeof(std::uint64_t)) ||
+    std::random_access_iterator<Index>;
 
 namespace detail {
 
 /// Called with one index or element.
-template <class F, class I>
-concept loop_single_body =
-    (std::random_access_iterator<I> && std::invocable<F&, std::iter_reference_t<I>>) || std::invocable<F&, I>;
+template <class F, class Index>
+concept loop_single_body = (std::random_access_iterator<Index> && std::invocable<F&, std::iter_reference_t<Index>>) ||
+                           std::invocable<F&, Index>;
 
 /// Called with the ends of a run of neighbours, unless it can be called with one index or element.
-template <class F, class I>
-concept loop_range_body = std::invocable<F&, I, I> && !loop_single_body<F, I>;
+template <class F, class Index>
+concept loop_range_body = std::invocable<F&, Index, Index> && !loop_single_body<F, Index>;
 
 }  // namespace detail
 
 /// The body of parallel_for. Called with the integer, with the element or, where that does not compile, with the
 /// iterator; or with the two ends of a run.
-template <class F, class I>
-concept parallel_body = detail::loop_single_body<F, I> || detail::loop_range_body<F, I>;
+template <class F, class Index>
+concept parallel_body = detail::loop_single_body<F, Index> || detail::loop_range_body<F, Index>;
 
 /// A token that can end a loop early, such as std::stop_token. Several threads query it at the same time.
 template <class T>
@@ -59,10 +60,10 @@ bool is_stopped(const Token& token) {
   return static_cast<bool>(token.stop_requested());
 }
 
-template <parallel_index I>
-std::uint64_t distance_of(const I& first, const I& last) {
+template <parallel_index Index>
+std::uint64_t distance_of(const Index& first, const Index& last) {
   if (!(first < last)) return 0;
-  if constexpr (std::integral<I>) {
+  if constexpr (std::integral<Index>) {
     return static_cast<std::uint64_t>(last) - static_cast<std::uint64_t>(first);
   } else {
     return static_cast<std::uint64_t>(last - first);
@@ -70,12 +71,12 @@ std::uint64_t distance_of(const I& first, const I& last) {
 }
 
 /// The index number `at`.
-template <class I>
-I index_at(const I& first, std::uint64_t at, std::uint64_t step) {
-  if constexpr (std::integral<I>) {
-    return static_cast<I>(static_cast<std::uint64_t>(first) + at * step);
+template <class Index>
+Index index_at(const Index& first, std::uint64_t at, std::uint64_t step) {
+  if constexpr (std::integral<Index>) {
+    return static_cast<Index>(static_cast<std::uint64_t>(first) + at * step);
   } else {
-    return first + static_cast<std::iter_difference_t<I>>(at);
+    return first + static_cast<std::iter_difference_t<Index>>(at);
   }
 }
 

@@ -85,17 +85,17 @@ class [[nodiscard]] push_case : public select_case<case_kind::source> {
     return std::is_invocable_v<F&> && std::is_invocable_v<Closed&>;
   }
 
-  template <class I, class G, class H>
-  push_case(Queue& q, I&& item, G&& f, H&& closed)
+  template <class Index, class G, class H>
+  push_case(Queue& q, Index&& item, G&& f, H&& closed)
       : queue_(q),
-        item_(std::forward<I>(item)),
+        item_(std::forward<Index>(item)),
         handler_(std::forward<G>(f)),
         closed_handler_(std::forward<H>(closed)) {}
   /// Keeps the item of another case.
-  template <class I>
-    requires(!std::is_same_v<I, Item>)
-  explicit push_case(push_case<Queue, I, F, Closed>&& c)
-      : push_case(c.queue_, static_cast<I&&>(c.item_), std::move(c.handler_), std::move(c.closed_handler_)) {}
+  template <class Index>
+    requires(!std::is_same_v<Index, Item>)
+  explicit push_case(push_case<Queue, Index, F, Closed>&& c)
+      : push_case(c.queue_, static_cast<Index&&>(c.item_), std::move(c.handler_), std::move(c.closed_handler_)) {}
 
   queue_result attempt() {
     const queue_result result = queue_access::put(queue_, static_cast<Item&&>(item_));

@@ -138,39 +138,39 @@ class selection {
     select_block<select_thread, watches_type>& block;
   };
 
-  template <class F, std::size_t... I>
-  void for_each_source(watches_type& watches, F f, std::index_sequence<I...>) noexcept {
+  template <class F, std::size_t... Index>
+  void for_each_source(watches_type& watches, F f, std::index_sequence<Index...>) noexcept {
     const auto one = [&f](auto& each, auto& watch) {
       if constexpr (std::remove_reference_t<decltype(each)>::kind == case_kind::source) {
         if (auto* const source = each.source()) f(watch, *source);
       }
     };
-    (one(std::get<I>(cases_), std::get<I>(watches)), ...);
+    (one(std::get<Index>(cases_), std::get<Index>(watches)), ...);
   }
 
-  template <class Watches, std::size_t... I>
-  std::size_t try_in_order(Watches* watches, std::index_sequence<I...>) {
+  template <class Watches, std::size_t... Index>
+  std::size_t try_in_order(Watches* watches, std::index_sequence<Index...>) {
     std::size_t found = pending;
     bool is_open = !has_sources;
-    if ((try_one<I>(watches, found, is_open) || ...)) return found;
+    if ((try_one<Index>(watches, found, is_open) || ...)) return found;
     if (!is_open) return nothing_left;
-    static_cast<void>(((Cases::kind == case_kind::otherwise && (static_cast<void>(found = I), true)) || ...));
+    static_cast<void>(((Cases::kind == case_kind::otherwise && (static_cast<void>(found = Index), true)) || ...));
     return found;
   }
   /// True: this case takes effect.
-  template <std::size_t I, class Watches>
+  template <std::size_t Index, class Watches>
   bool try_one(Watches* watches, std::size_t& found, bool& is_open) {
-    auto& each = std::get<I>(cases_);
+    auto& each = std::get<Index>(cases_);
     constexpr bool is_source = std::remove_reference_t<decltype(each)>::kind == case_kind::source;
     if constexpr (is_source) {
-      if (watches != nullptr) std::get<I>(*watches).look();
+      if (watches != nullptr) std::get<Index>(*watches).look();
     }
     const queue_result result = each.attempt();
     if constexpr (is_source) {
-      if (watches != nullptr) std::get<I>(*watches).attempted();
+      if (watches != nullptr) std::get<Index>(*watches).attempted();
       if (result == queue_result::blocked) is_open = true;
     }
-    if (result == queue_result::done) found = I;
+    if (result == queue_result::done) found = Index;
     return result == queue_result::done;
   }
 

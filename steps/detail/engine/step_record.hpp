@@ -147,8 +147,8 @@ void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... 
     auto values = take_results<wanted>(f);
     if (f.is_cancelled()) [[unlikely]]
       return;  // by the destructor of a result that the step does not take
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<I>(values))...);
+    [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+      function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<Index>(values))...);
     }(std::index_sequence_for<P...>());
   }
 }

@@ -127,16 +127,16 @@ struct pack {
   static constexpr bool boxed = needs_box(size, align);
   static constexpr std::array<const type_tag*, count> types{&type_tag_of<T>...};
 
-  template <std::size_t I>
-  using element = std::tuple_element_t<I, std::tuple<T...>>;
-  template <std::size_t I>
-  static element<I>* at(void* values) noexcept {
-    return reinterpret_cast<element<I>*>(static_cast<std::byte*>(values) + offsets[I]);
+  template <std::size_t Index>
+  using element = std::tuple_element_t<Index, std::tuple<T...>>;
+  template <std::size_t Index>
+  static element<Index>* at(void* values) noexcept {
+    return reinterpret_cast<element<Index>*>(static_cast<std::byte*>(values) + offsets[Index]);
   }
 
   static void destroy(void* values) noexcept {
-    [values]<std::size_t... I>(std::index_sequence<I...>) {
-      (std::destroy_at(at<I>(values)), ...);
+    [values]<std::size_t... Index>(std::index_sequence<Index...>) {
+      (std::destroy_at(at<Index>(values)), ...);
     }(std::index_sequence_for<T...>());
   }
 
@@ -145,12 +145,12 @@ struct pack {
   static void construct(void* memory, Args&&... args) {
     std::size_t done = 0;
     try {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((::new (static_cast<void*>(at<I>(memory))) element<I>(std::forward<Args>(args)), ++done), ...);
+      [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+        ((::new (static_cast<void*>(at<Index>(memory))) element<Index>(std::forward<Args>(args)), ++done), ...);
       }(std::index_sequence_for<T...>());
     } catch (...) {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((I < done ? std::destroy_at(at<I>(memory)) : void()), ...);
+      [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+        ((Index < done ? std::destroy_at(at<Index>(memory)) : void()), ...);
       }(std::index_sequence_for<T...>());
       throw;
     }
@@ -158,15 +158,15 @@ struct pack {
 
   /// Moves the values out, into a tuple on the caller's stack.
   static std::tuple<T...> move_out(void* values) {
-    return [values]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<T...>(std::move(*at<I>(values))...);
+    return [values]<std::size_t... Index>(std::index_sequence<Index...>) {
+      return std::tuple<T...>(std::move(*at<Index>(values))...);
     }(std::index_sequence_for<T...>());
   }
 
   /// The same from the values at `from`, which are still to be destroyed.
   static void move(void* memory, void* from) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      construct(memory, std::move(*at<I>(from))...);
+    [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+      construct(memory, std::move(*at<Index>(from))...);
     }(std::index_sequence_for<T...>());
   }
 

@@ -53,8 +53,8 @@ struct check_flow_case {
 template <class... A>
 struct select_arguments {
   static constexpr std::size_t count = sizeof...(A);
-  template <std::size_t I>
-  using at = std::tuple_element_t<I, std::tuple<A...>>;
+  template <std::size_t Index>
+  using at = std::tuple_element_t<Index, std::tuple<A...>>;
   static constexpr bool has_handler = [] {
     if constexpr (count > 1) {
       return !async::detail::is_select_case<at<count - 1>> &&
@@ -64,9 +64,9 @@ struct select_arguments {
     }
   }();
   using indices = std::make_index_sequence<has_handler ? count - 1 : count>;
-  static constexpr bool ok = []<std::size_t... I>(std::index_sequence<I...>) {
-    static_assert(sizeof...(I) != 0, "asi.select() takes at least one case");
-    return sizeof...(I) != 0 && (check_flow_case<at<I>>::ok && ...);
+  static constexpr bool ok = []<std::size_t... Index>(std::index_sequence<Index...>) {
+    static_assert(sizeof...(Index) != 0, "asi.select() takes at least one case");
+    return sizeof...(Index) != 0 && (check_flow_case<at<Index>>::ok && ...);
   }(indices());
 };
 

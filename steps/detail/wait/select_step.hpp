@@ -92,8 +92,8 @@ struct select_step final : Face {
     return found;
   }
 
-  template <std::size_t... I>
-  void line_up(flow& f, std::index_sequence<I...>) {
+  template <std::size_t... Index>
+  void line_up(flow& f, std::index_sequence<Index...>) {
     const auto one = [this, &f](auto& each, auto& place) {
       using place_type = std::remove_cvref_t<decltype(place)>;
       if constexpr (std::is_same_v<place_type, queue_place>) place.line_up(f, *each.source());
@@ -101,7 +101,7 @@ struct select_step final : Face {
         if (auto* const state = each.state()) place.line_up(*this, *state);
       }
     };
-    (one(std::get<I>(cases), std::get<I>(places)), ...);
+    (one(std::get<Index>(cases), std::get<Index>(places)), ...);
   }
 
   /// The time counts from the first wait on.

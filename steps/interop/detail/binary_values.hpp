@@ -75,8 +75,9 @@ constexpr std::size_t element_size(FutoInTypeFlags flags) noexcept {
 /// The types of values that own nothing, and of those that own a block of operator new, by flags.
 inline void free_copy(FutoInBinaryValue* v) noexcept { ::operator delete(v->custom_data); }
 inline const FutoInType* type_of(FutoInTypeFlags flags, bool owns) noexcept {
-  static constexpr auto make = []<std::size_t... I>(std::index_sequence<I...>, void (*cleanup)(FutoInBinaryValue*)) {
-    return std::array<FutoInType, sizeof...(I)>{FutoInType{static_cast<FutoInTypeFlags>(I), cleanup}...};
+  static constexpr auto make = []<std::size_t... Index>(std::index_sequence<Index...>,
+                                                        void (*cleanup)(FutoInBinaryValue*)) {
+    return std::array<FutoInType, sizeof...(Index)>{FutoInType{static_cast<FutoInTypeFlags>(Index), cleanup}...};
   };
   static constexpr std::array<FutoInType, 32> lent = make(std::make_index_sequence<32>(), nullptr);
   static constexpr std::array<FutoInType, 32> owned = make(std::make_index_sequence<32>(), &free_copy);
