@@ -6,7 +6,7 @@
 #include <string>       // for string
 #include <string_view>  // for string_view
 
-#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED_TYPE
 #include "async/detail/base/unhandled.hpp"  // for explained_error
 
 /// Error codes and the exception that carries them (FTN12 2.1, 2.2.2).
@@ -20,7 +20,7 @@ namespace steps::inline v0_1 {
 ///   asi.error("NotFound");  …  if (code == "NotFound" || code == steps::errors::Timeout) …
 ///
 /// Threads     as a plain object.            Exceptions  none.
-class ASYNCSTEPS_SHARED ErrorCode {
+class ASYNCSTEPS_SHARED_TYPE ErrorCode {
  public:
   /// The empty code.
   constexpr ErrorCode() noexcept = default;
@@ -76,7 +76,7 @@ class ASYNCSTEPS_SHARED ErrorCode {
 /// Threads     as a plain object; copies share their text.
 /// Exceptions  std::bad_alloc from the constructor unless the code is a literal and the info has at most 79
 ///             characters; copies never throw.
-class ASYNCSTEPS_SHARED Error : public async::detail::explained_error {
+class ASYNCSTEPS_SHARED_TYPE Error : public async::detail::explained_error {
  public:
   /// An error without an explanation.
   Error(ErrorCode code)  // NOLINT: implicit, `throw steps::Error("Code")`

@@ -229,6 +229,7 @@ endfunction()
 # nothing.
 function(add_module_layer)
   add_version_test()
+  add_compiled_module_test()
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/module)
   set(not_unique $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   set(hidden -fvisibility=hidden -fvisibility-inlines-hidden)
@@ -294,6 +295,35 @@ function(add_module_layer)
       register_test(${name} module 120 ${name} ${mode} $<TARGET_FILE:${name}.library>)
     endforeach()
   endforeach()
+endfunction()
+
+# A program and a library that hide their symbols, and are both linked to asyncsteps::compiled as a shared library: that
+# has what is one per process.
+function(add_compiled_module_test)
+  if(WIN32 OR (ASYNCSTEPS_TEST_ONLY AND NOT module.loaded_compiled MATCHES "${ASYNCSTEPS_TEST_ONLY}"))
+    return()
+  endif()
+  file(
+    CONFIGURE
+    OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/module_compiled.cpp
+    CONTENT "#define ASYNCSTEPS_IMPLEMENT\n#include <async/async.hpp>\n#include <steps/steps.hpp>\n"
+    @ONLY)
+  add_library(asyncsteps_module_compiled SHARED EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/module_compiled.cpp)
+  target_compile_definitions(asyncsteps_module_compiled INTERFACE ASYNCSTEPS_COMPILED)
+  add_library(module.loaded_compiled.library SHARED EXCLUDE_FROM_ALL module/library.cpp)
+  add_executable(module.loaded_compiled module/program.cpp)
+  foreach(target IN ITEMS asyncsteps_module_compiled module.loaded_compiled.library module.loaded_compiled)
+    target_link_libraries(${target} PUBLIC asyncsteps::steps asyncsteps_test_flags)
+    optimise_less(${target})
+  endforeach()
+  foreach(target IN ITEMS module.loaded_compiled.library module.loaded_compiled)
+    target_link_libraries(${target} PRIVATE asyncsteps_module_compiled ${CMAKE_DL_LIBS})
+    target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_compile_options(${target} PRIVATE -fvisibility=hidden $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  endforeach()
+  add_dependencies(module.loaded_compiled module.loaded_compiled.library)
+  register_test(module.loaded_compiled module 120 module.loaded_compiled shared
+                $<TARGET_FILE:module.loaded_compiled.library>)
 endfunction()
 
 # A program of two files that are compiled with different versions of the headers: a copy has another version in its

@@ -68,13 +68,23 @@
 /// ASYNCSTEPS_SHARED: marks a variable, a function with a static variable, or a class of exceptions that exists once in
 /// a process, although each shared library compiles its own: with -fvisibility=hidden, too, the dynamic linker sees it.
 /// Not for functions on fast paths. DLLs of Windows share nothing by themselves. Define it as nothing, for a whole
-/// library with -fvisibility=hidden, to share nothing with other modules.
+/// library with -fvisibility=hidden, to share nothing with other modules. asyncsteps::compiled contains them all, so
+/// that modules which link to it as a shared library have them in common.
+/// ASYNCSTEPS_SHARED_TYPE: the same for a class.
 #ifndef ASYNCSTEPS_SHARED
-#if defined(__ELF__) || defined(__MACH__)
-#define ASYNCSTEPS_SHARED [[gnu::visibility("default")]]
-#else
+#if !defined(__ELF__) && !defined(__MACH__)
 #define ASYNCSTEPS_SHARED
+#elif defined(ASYNCSTEPS_IMPLEMENT)
+#define ASYNCSTEPS_SHARED [[gnu::visibility("default"), gnu::used]]
+#else
+#define ASYNCSTEPS_SHARED [[gnu::visibility("default")]]
 #endif
+#if defined(__ELF__) || defined(__MACH__)
+#define ASYNCSTEPS_SHARED_TYPE [[gnu::visibility("default")]]
+#endif
+#endif
+#ifndef ASYNCSTEPS_SHARED_TYPE
+#define ASYNCSTEPS_SHARED_TYPE
 #endif
 
 /// ASYNCSTEPS_REMOTE_FENCE: 1 when the system may order the memory accesses of other threads, by membarrier() of Linux
@@ -139,12 +149,17 @@ inline constexpr std::size_t no_sharing = 2 * cache_line;
 #else
 #define ASYNCSTEPS_TRACED 0
 #endif
-#define ASYNCSTEPS_JOINED(what, a, b, c, d, e) \
-  what##_with_trace_##a##_call_state_##b##_remote_fence_##c##_asan_##d##_tsan_##e
+#if defined(_GLIBCXX_DEBUG)  // which changes the layout of containers
+#define ASYNCSTEPS_DEBUG_CONTAINERS 1
+#else
+#define ASYNCSTEPS_DEBUG_CONTAINERS 0
+#endif
+#define ASYNCSTEPS_JOINED(what, a, b, c, d, e, f) \
+  what##_with_trace_##a##_call_state_##b##_remote_fence_##c##_asan_##d##_tsan_##e##_glibcxx_debug_##f
 #define ASYNCSTEPS_NAMED(...) ASYNCSTEPS_JOINED(__VA_ARGS__)
 #define ASYNCSTEPS_WITH_SETTINGS(what)                                                                       \
   ASYNCSTEPS_NAMED(what, ASYNCSTEPS_TRACED, ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_ASAN, \
-                   ASYNCSTEPS_TSAN)
+                   ASYNCSTEPS_TSAN, ASYNCSTEPS_DEBUG_CONTAINERS)
 
 namespace async::inline v0_1::detail {
 

@@ -6,13 +6,13 @@
 #include <string_view>  // for string_view
 #include <utility>      // for swap
 
-#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED_TYPE
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 
 namespace async::inline v0_1::detail {
 
 /// An exception with more to say than what(), for the message before the program ends.
-class ASYNCSTEPS_SHARED explained_error : public std::runtime_error {
+class ASYNCSTEPS_SHARED_TYPE explained_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   /// Empty when there is nothing to add; valid as long as the exception.

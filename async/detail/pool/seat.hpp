@@ -60,7 +60,7 @@ class pool_registry : fork_member {
     const pool_core* (*const current)() noexcept = &current_pool;  // as that module knows it
     const loop_core::view current_loop = &loop_core::current;      // likewise
     void (*const leave_behind)(pool_core&) noexcept;
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;    // no pool of another module has it, which may have a registry of its own
     std::uint32_t visitors = 0;  // calls of for_each() that are in it
     entry* next = nullptr;
     entry** link = nullptr;
@@ -70,7 +70,7 @@ class pool_registry : fork_member {
 
   void add(entry& e) noexcept {
     const std::lock_guard lock(mutex);
-    e.number = ++latest;
+    e.number = (std::uint64_t{reinterpret_cast<std::uintptr_t>(this)} << 16) + ++latest;
     e.next = first;
     e.link = &first;
     if (first != nullptr) first->link = &e.next;

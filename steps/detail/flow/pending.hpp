@@ -7,7 +7,7 @@
 #include <string_view>   // for string_view
 #include <system_error>  // for system_error, errc
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_INLINED, ASYNCSTEPS_SHARED_TYPE
 #include "async/errors.hpp"              // for stopped, queue_full, dropped_call
 #include "steps/detail/flow/arena.hpp"   // for clear_results
 #include "steps/detail/flow/flow.hpp"    // for flow, pending_error
@@ -17,7 +17,7 @@
 namespace steps::inline v0_1::detail {
 
 /// The exception of asi.error(). The flow knows the error already, so a user's catch (...) does not swallow the error.
-class ASYNCSTEPS_SHARED unwinding final : public Error {
+class ASYNCSTEPS_SHARED_TYPE unwinding final : public Error {
  public:
   using Error::Error;
 };
