@@ -139,7 +139,7 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step that waits for a future and passes its value on; its exception is the step's error, BrokenPromise
   /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step ends
-  /// before that, the future is dropped.
+  /// before that, it cancels the future, as future::cancel() does; a shared_future is only dropped.
   template <class T, class E = detail::no_handler>
   IAsyncSteps& await(async::future<T>&& f, E&& e = {}) {
     return add_wait<detail::future_step>(std::move(f), std::forward<E>(e));
@@ -316,7 +316,9 @@ class IAsyncSteps : public detail::step {
     return append<detail::yield_step<IAsyncSteps>>(0);
   }
 
-  // --- inside a step function or error handler ---------------------------------------------------------------------
+  // --- inside a step function --------------------------------------------------------------------------------------
+  // In an error handler all but setTimeout(), setCancel(), completion() and waitExternal(), which raise InternalError
+  // there: a handler adds a step that calls them.
 
   /// Ends the step. The next step of the level gets the results, later ones do not. Texts given by pointer arrive as
   /// std::string. When the step's function has returned and the step waits, this ends the wait.

@@ -14,7 +14,8 @@
 
 namespace steps::inline v0_1 {
 
-/// Limits of NitroSteps, in any order. A limit that is not given has the default of nitro::defaults.
+/// Limits of NitroSteps, in any order. A limit that is not given has the default of nitro::defaults. A flow and all its
+/// branches share the limits, but for BranchBytes.
 namespace nitro {
 
 /// Steps that have not ended, at the same time.

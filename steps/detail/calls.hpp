@@ -55,8 +55,10 @@ template <class Face>
                                  : "breakLoop() or continueLoop() with a label that no loop around has");
 }
 
-/// The step whose scope a stack() object becomes. Throws Error when there is none.
-inline step& stack_owner(step& s) {
+/// The step whose scope a stack() object becomes: for a parallel() or race() step that is being built, the step around.
+/// Throws Error when there is none.
+inline step& stack_owner(step& of) {
+  step& s = (of.flags_ & record_flag::is_group) != 0 && is_built(of) ? *of.parent_ : of;
   flow& f = *s.flow_;
   const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_known_to_execute();
   if (!is_root && f.run_by != &s) {

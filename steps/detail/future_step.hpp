@@ -2,16 +2,18 @@
 #pragma once
 #include <utility>  // for declval, forward, move
 
-#include "async/future.hpp"                  // for future
-#include "steps/detail/calls.hpp"            // for misuse, discard_results
-#include "steps/detail/engine/callable.hpp"  // for call_handler
-#include "steps/detail/result_wait.hpp"      // for result_wait
-#include "steps/detail/wait/future.hpp"      // for pass_on
+#include "async/detail/call/future_access.hpp"  // for future_access, is_unique_future
+#include "async/future.hpp"                     // for future
+#include "steps/detail/calls.hpp"               // for misuse, discard_results
+#include "steps/detail/engine/callable.hpp"     // for call_handler
+#include "steps/detail/result_wait.hpp"         // for result_wait
+#include "steps/detail/wait/future.hpp"         // for pass_on
 
 /// async::future as a step, by await().
 namespace steps::inline v0_1::detail {
 
-/// A step of await(async::future) or await(async::shared_future).
+/// A step of await(async::future) or await(async::shared_future). If it ends early it cancels a future, which nobody
+/// else has, but not a shared_future.
 template <class Face, class Future, class E>
 struct future_step final : Face {
   using result = decltype(std::declval<Future&>().get());
@@ -20,7 +22,7 @@ struct future_step final : Face {
   template <class H>
   future_step(Future&& f, H&& h) : future(std::move(f)), handler(std::forward<H>(h)) {}
   ~future_step() {
-    if (listening.valid()) static_cast<void>(listening.cancel());  // drops the future of a wait that has ended early
+    if (listening.valid()) static_cast<void>(listening.cancel());  // drops the future of a wait that ends early
   }
 
   static void run(step& s) {
@@ -29,7 +31,12 @@ struct future_step final : Face {
     discard_results(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
     if (!self.future.is_ready()) {
-      self.listening = std::move(self.future).then(teller{wait::begin(s)});
+      teller tells{wait::begin(s)};
+      if constexpr (async::detail::is_unique_future<Future>) {
+        self.listening = async::detail::future_access::then_of_owner(std::move(self.future), std::move(tells));
+      } else {
+        self.listening = std::move(self.future).then(std::move(tells));
+      }
       return;
     }
     pass_on(static_cast<Face&>(s), self.future);

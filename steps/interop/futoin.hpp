@@ -15,7 +15,6 @@
 #include <utility>      // for move
 
 #include "async/event_loop.hpp"  // for event_loop
-#include "async/task.hpp"        // for task
 #include "steps/asyncsteps.hpp"  // for AsyncSteps
 #include "steps/asynctool.hpp"   // for AsyncTool
 #include "steps/limiter.hpp"     // for Limiter
@@ -64,12 +63,24 @@
 ///   gives memory back. Instead of Throttle::reset() make a new one.
 /// - The binary interface is in steps/interop/binary.hpp. Instead of asi.binary() write steps::interop::binary(asi),
 ///   instead of asi.wrap(bsi) write steps::interop::wrap(*bsi, args, f): f adds the steps.
-/// - Not there: allocate() of memory pools (write new), sync_root_id(), IEventEmitter and ISpec; stats(): the numbers
-///   describe the memory of that implementation, so omit what reads them; nor copyFrom(), which FTN12 deprecates: write
-///   a function that adds the steps and sets the state that is missing, and call it for each flow that is to have them.
+/// - Not there: FatalMsg, StackDestroyHandler, allocate() of memory pools (write new), mem_pool() of state() and of
+///   IAsyncTool, sync_root_id(), IEventEmitter and ISpec; stats(): the numbers describe the memory of that
+///   implementation, so omit what reads them; nor copyFrom(), which FTN12 deprecates: write a function that adds the
+///   steps and sets the state that is missing, and call it for each flow that is to have them.
+/// - cancel() from another thread returns before the flow is cancelled, success() before the step has ended, and
+///   errorNoThrow() before its handlers have run: wait for the flow's promise(), or destroy the flow, before you free
+///   what it uses or add steps to it.
+/// - cancel() of a flow that does not execute keeps the steps that it has.
+/// - stack() objects of a root live until its next execution is built, not as long as the root.
+/// - setTimeout(), setCancel() and waitExternal() in an error handler are an InternalError: call them in a step
+///   that the handler adds.
+/// - Between turns, execute() and an immediate() of the same thread may run in the other order.
+/// - A result of another type than the step takes is an InternalError, not a std::bad_cast; so is a break out of no
+///   loop. catch_trace() leaves state().last_exception() as it is.
+/// - Write add(f) instead of add(f, {}).
 /// - NitroSteps takes memory for further steps, branches of parallel(), state() and texts from recycled blocks, as
-///   AsyncSteps does: MayAllocate<0> of steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts
-///   all into the object.
+///   AsyncSteps does, and has no limits of steps, timeouts, cancel handlers and stack() objects: MayAllocate<0> of
+///   steps::nitro, with ArenaBytes, MaxParallel, BranchBytes and MaxStateBytes, puts all into the object.
 /// - success() and error() of a step that has ended are ignored outside of step functions. Other misuse is an
 ///   InternalError at the step, not the end of the program.
 namespace futoin::inline v0_1 {
@@ -151,7 +162,7 @@ namespace ri {
 class AsyncTool : public steps::AsyncTool {
  public:
   using Callback = std::function<void()>;
-  using PokeCallback = async::task;
+  using PokeCallback = std::function<void()>;
   /// Accepted and not needed: memory is recycled per thread without a lock.
   struct Params {
     bool mempool_mutex = true;
@@ -168,9 +179,9 @@ class AsyncTool : public steps::AsyncTool {
   static constexpr std::size_t BURST_COUNT = 256;
 
   AsyncTool() = default;
-  AsyncTool(const Params&) {}                                                           // NOLINT: implicit as there
-  AsyncTool(async::task poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
-  AsyncTool(async::task poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
+  AsyncTool(const Params&) {}                                                            // NOLINT: implicit as there
+  AsyncTool(PokeCallback poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
+  AsyncTool(PokeCallback poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
 
   /// See steps::AsyncTool::iterate(). A timer may be 65.536 microseconds late; these are not worth another millisecond.
   CycleResult iterate() {
@@ -232,8 +243,11 @@ template <class... Known>
 struct nitro_steps<std::tuple<Known...>> {
   static constexpr std::uint32_t steps =
       ::steps::detail::limit_values<::steps::nitro::defaults, Known...>::template of<::steps::nitro::MaxSteps>;
+  static constexpr std::uint32_t none = 0xFFFF'FFFF;  // there each branch has limits of its own
   using type = ::steps::NitroSteps<Known..., ::steps::nitro::MayAllocate<1>, ::steps::nitro::ArenaBytes<steps * 64>,
-                                   ::steps::nitro::MaxParallel<0xFFFF'FFFF>>;
+                                   ::steps::nitro::MaxSteps<none>, ::steps::nitro::MaxTimeouts<none>,
+                                   ::steps::nitro::MaxCancels<none>, ::steps::nitro::MaxStackAllocs<none>,
+                                   ::steps::nitro::MaxParallel<none>>;
 };
 template <class... Known, std::uint32_t N, class... Rest>
 struct nitro_steps<std::tuple<Known...>, nitro::MaxExtended<N>, Rest...> : nitro_steps<std::tuple<Known...>, Rest...> {
@@ -285,8 +299,11 @@ class wrapped : public ISync {
 /// A steps::Mutex.
 class Mutex final : public detail::wrapped<steps::Mutex> {
  public:
+  using size_type = std::size_t;
+
   Mutex() noexcept : Mutex(1) {}
-  explicit Mutex(std::size_t max, std::size_t queue_max = steps::Mutex::unlimited) noexcept : wrapped(max, queue_max) {}
+  Mutex(size_type max, size_type queue_max = steps::Mutex::unlimited) noexcept  // NOLINT: implicit as there
+      : wrapped(max, queue_max) {}
 };
 using ThreadlessMutex = Mutex;
 

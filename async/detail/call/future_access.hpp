@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <future>  // for future, shared_future
+#include <future>   // for future, shared_future
+#include <utility>  // for forward, move
 
 #include "async/detail/call/result_state.hpp"  // for result
 
@@ -49,6 +50,12 @@ struct future_access {
   template <class T>
   static future<T> make(result<T>* state) noexcept {
     return future<T>(state);
+  }
+  /// then(f), for the only user of `source`: cancel() of what it returns cancels `source`, too.
+  template <class T, class F>
+  static auto then_of_owner(future<T>&& source, F&& f) {
+    using base = typename future<T>::base;
+    return base::template continue_with<future<T>, true>(base::no_pool, std::move(source), std::forward<F>(f));
   }
 };
 

@@ -78,15 +78,16 @@ class future_base {
     return state_;
   }
 
-  /// `pool`: a pool_core or a blocking_crew; null: the thread that makes the result ready.
-  template <class Future, class Pool, class F>
+  /// `pool`: a pool_core or a blocking_crew; null: the thread that makes the result ready. `OwnsSource`: see
+  /// then_result.
+  template <class Future, bool OwnsSource = false, class Pool, class F>
   static auto continue_with(Pool* pool, Future&& self, F&& f) {
     static_assert(std::is_invocable_v<std::decay_t<F>, Future>,
                   "then(f) calls f(future), with the future that is ready: take it by value, by && or by const &");
     if constexpr (std::is_invocable_v<std::decay_t<F>, Future>) {
       result<T>* const source = self.known_state();
-      auto* const next =
-          make_state<then_result<Future, std::decay_t<F>, Pool>>(pool, std::forward<F>(f), std::move(self), *source);
+      using next_result = then_result<Future, std::decay_t<F>, Pool, OwnsSource>;
+      auto* const next = make_state<next_result>(pool, std::forward<F>(f), std::move(self), *source);
       auto made = future_access::make(as_result(next));
       next->begin();
       return made;

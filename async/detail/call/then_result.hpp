@@ -30,7 +30,8 @@ struct unwrapped<shared_future<T>> {
 
 /// The result of then(): f is called with the future `Source` when that is ready, by the thread that makes it ready or
 /// as a task of a pool: a pool_core or a blocking_crew. If f returns a future, its result becomes this one.
-template <class Source, class F, class Pool = pool_core>
+/// `OwnsSource`: cancel() cancels the source, too.
+template <class Source, class F, class Pool = pool_core, bool OwnsSource = false>
 class then_result final : public result<typename unwrapped<std::invoke_result_t<F, Source>>::type>,
                           private continuation {
   using returned = std::invoke_result_t<F, Source>;
@@ -142,6 +143,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     then_result& self = of(s);
     const bool was_listed = self.source_.word.remove(self);
     if (!was_listed) self.hand_over_.close();
+    if constexpr (OwnsSource) self.source_.cancel();
     self.call_.drop();
     if (was_listed) self.release();  // the maker's reference; the caller has another one
   }

@@ -57,13 +57,16 @@ struct future_block final : operation_base, async::detail::continuation {
   async::detail::result_state& state_;
 };
 
-/// Waits for a future: in a step, or in a coroutine that is none.
+/// Waits for a future: in a step, or in a coroutine that is none. A step that ends early cancels a future, which nobody
+/// else has, but not a shared_future.
 template <class Future>
 class [[nodiscard]] step_future_awaiter {
  public:
   explicit step_future_awaiter(Future f) noexcept : future_(std::move(f)) {}
   ~step_future_awaiter() {
-    if (block_ != nullptr) block_->leave();
+    if (block_ == nullptr) return;
+    block_->leave();
+    if constexpr (async::detail::is_unique_future<Future>) static_cast<void>(future_.cancel());
   }
   step_future_awaiter(const step_future_awaiter&) = delete;
   step_future_awaiter& operator=(const step_future_awaiter&) = delete;

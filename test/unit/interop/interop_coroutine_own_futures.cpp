@@ -68,6 +68,31 @@ TEST_CASE("a step awaits futures that are ready, become ready in the loop and on
   CHECK(local::live() == 0);
 }
 
+TEST_CASE("a step that ends early cancels a future that it awaits, and drops a shared one") {
+  async::threadpool pool(0);
+  int made = 0;
+  async::shared_future<void> shared = pool.post([&made] { made += 10; }).share();
+  for (const bool is_shared : {false, true}) {
+    bench b;
+    steps::AsyncSteps flow{b.loop};
+    flow.add(co([&](IAsyncSteps&) -> task<> {
+      if (is_shared) {
+        co_await shared;
+      } else {
+        co_await pool.post([&made] { ++made; });
+      }
+    }));
+    flow.execute();
+    b.drain();
+    flow.cancel();
+    b.drain();
+  }
+  pool.configurepool(1);
+  shared.get();
+  pool.wait_idle();
+  CHECK(made == 10);
+}
+
 TEST_CASE("outside of flows a coroutine resumes where the future is made ready") {
   async::promise<int> p;
   async::future<int> sum = start(value_of(p.get_future()));

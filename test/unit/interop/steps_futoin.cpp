@@ -283,7 +283,34 @@ TEST_CASE("a limiter's period and the delay of iterate() are milliseconds") {
   CHECK(passed == rate);
 }
 
+TEST_CASE("branches of a NitroSteps do not share its limits") {
+  ri::AsyncTool at{[]() {}};
+  ri::NitroSteps<> flow{at};
+  int ended = 0;
+  flow.add([&](IAsyncSteps& asi) {
+    auto& group = asi.parallel();
+    int& count = group.stack<int>(0);
+    for (int i = 0; i != 20; ++i) {
+      group.add([&count](IAsyncSteps& branch) {
+        branch.setTimeout(std::chrono::seconds(10));
+        branch.setCancel([](IAsyncSteps&) {});
+        branch.stack<int>(1);
+        for (int k = 0; k != 10; ++k) branch.add([&count](IAsyncSteps&) { ++count; });
+      });
+    }
+    asi.add([&](IAsyncSteps&) { ended = count; });
+  });
+  flow.execute();
+  drain(at);
+  CHECK(ended == 200);
+}
+
 TEST_CASE("a tool is kept by its own type, and handed on as the interface") {
+  ri::AsyncTool::PokeCallback poke = [] {};
+  const ri::AsyncTool poked(poke);
+  const ri::Mutex::size_type most = 2;
+  ri::Mutex two = {most, 8};
+  static_cast<void>(two);
   const auto owned = std::make_unique<ri::AsyncTool>([]() {});
   futoin::IAsyncTool* const tool = &owned->loop();
   CHECK(tool == &static_cast<futoin::IAsyncTool&>(*owned));

@@ -100,6 +100,52 @@ TEST_CASE_TEMPLATE("rule 34: cancel or timeout ends the wait, and the future is 
   }
 }
 
+TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, and drops a shared one", Flow,
+                   STEPS_FLOWS) {
+  const auto end_early = [](auto future) {
+    bench b;
+    Flow flow{b.loop};
+    lines seen;
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          asi.setTimeout(5ms);
+          asi.await(std::move(future));
+        },
+        noting(seen));
+    flow.execute();
+    b.pass(10ms);
+    CHECK(seen == lines{"Timeout: "});
+  };
+  async::threadpool pool(0);
+  int made = 0;
+  end_early(pool.post([&made] { ++made; }));
+  async::shared_future<void> shared = pool.post([&made] { made += 10; }).share();
+  end_early(shared);
+  std::promise<void> has_begun;
+  std::promise<void> has_stopped;
+  std::promise<void> is_cancelled;
+  async::future<void> running = pool.post([&](std::stop_token stop) {
+    has_begun.set_value();
+    while (!stop.stop_requested()) std::this_thread::yield();
+    has_stopped.set_value();
+  });
+  pool.configurepool(1);
+  has_begun.get_future().wait();
+  end_early(std::move(running));
+  has_stopped.get_future().wait();
+  std::promise<void> waits;
+  async::future<void> posted = steps::post(pool, [&](IAsyncSteps& asi) {
+    asi.setCancel([&is_cancelled] { is_cancelled.set_value(); });
+    asi.waitExternal();
+    waits.set_value();
+  });
+  waits.get_future().wait();
+  end_early(std::move(posted));
+  is_cancelled.get_future().wait();
+  shared.get();
+  CHECK(made == 10);
+}
+
 TEST_CASE_TEMPLATE("rule 34: a future of this library notifies the flow, which does not poll", Flow, STEPS_FLOWS) {
   async::threadpool pool(1);
   lines seen;

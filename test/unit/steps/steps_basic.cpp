@@ -219,6 +219,27 @@ TEST_CASE_TEMPLATE("stack objects live as long as their step", Flow, STEPS_FLOWS
   CHECK(counted::alive == 0);
 }
 
+TEST_CASE_TEMPLATE("stack() of a parallel() or race() step that is built belongs to the step around", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  counted::alive = 0;
+  std::vector<int> alive;
+  Flow flow{b.loop};
+  for (const bool races : {false, true}) {
+    flow.add([&, races](IAsyncSteps& asi) {
+      auto& group = races ? asi.race() : asi.parallel();
+      auto& sum = group.template stack<int>(0);
+      group.template stack<counted>();
+      for (int i = 1; i != 3; ++i) group.add([&sum, i](IAsyncSteps&) { sum += i; });
+      asi.add([&](IAsyncSteps&) { alive.insert(alive.end(), {sum, counted::alive}); });
+    });
+    flow.add([&](IAsyncSteps&) { alive.push_back(counted::alive); });
+  }
+  flow.execute();
+  b.drain();
+  CHECK(alive == std::vector<int>{3, 1, 0, 1, 1, 0});
+}
+
 TEST_CASE_TEMPLATE("raw stack memory is aligned and given back", Flow, STEPS_FLOWS) {
   bench b;
   static int destroyed;
