@@ -14,7 +14,7 @@ ROOMS = {
         "base": "",
         "trace": "base",
         "future": "base task.hpp",
-        "queue": "base",
+        "queue": "base scope",
         "loop": "base trace errors.hpp task.hpp time_source.hpp",
         "scope": "base",
         "pool": "base trace loop scope"

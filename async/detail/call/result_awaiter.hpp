@@ -6,6 +6,7 @@
 #include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
 #include "async/detail/call/future_access.hpp"   // for future_access
 #include "async/detail/future/result_word.hpp"   // for continuation, forget_action
+#include "async/detail/scope/scope_cache.hpp"    // for scope_guard
 
 namespace async::inline v0_1::detail {
 
@@ -37,6 +38,7 @@ class [[nodiscard]] result_awaiter : continuation {
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
     const own_exceptions of_coroutine;
+    const scope_guard none(nullptr);  // it does not belong to the groups of the current task
     self.waiting_.resume();
     return nullptr;
   }

@@ -134,8 +134,12 @@ class result_state : public posted_job {
     return word.publish();
   }
 
-  /// The caller has taken it: makes the call. Returns the actions to run.
-  continuation* make_now() noexcept { return of_call().make(*this) ? word.publish() : nullptr; }
+  /// The caller has taken it: makes the call, which does not belong to the groups of the current task. Returns the
+  /// actions to run.
+  continuation* make_now() noexcept {
+    const scope_guard none(nullptr);
+    return of_call().make(*this) ? word.publish() : nullptr;
+  }
 
  protected:
   ~result_state() {

@@ -43,25 +43,33 @@ class loop_habit {
 template <class Stop>
 class range_splitter {
  public:
-  /// `grain`: numbers in a run; 0: chosen automatically.
-  range_splitter(pool_core& pool, std::uint64_t count, std::uint64_t grain, std::size_t threads,
+  /// `grain`: numbers in a run; 0: chosen automatically. `own_workers`: of the pool's threads, how many call this.
+  range_splitter(pool_core& pool, std::uint64_t count, std::uint64_t grain, std::size_t own_workers,
                  const Stop& stop) noexcept
       : pool_(pool),
         stop_(stop),
         grain_(grain),
-        piece_(max_of(count / (4 * std::uint64_t{threads}), max_of(grain, std::uint64_t{1}))),
-        is_shared_(threads > 1) {}
+        own_workers_(own_workers),
+        piece_(max_of(count / (4 * threads(pool, own_workers)), max_of(grain, std::uint64_t{1}))) {
+    is_shared();
+  }
   range_splitter(const range_splitter&) = delete;
   range_splitter& operator=(const range_splitter&) = delete;
+
+  /// Whether the pool has other threads, or has had some. The first thread alone asks until there are.
+  bool is_shared() noexcept {
+    if (!is_shared_) is_shared_ = pool_.size() > own_workers_;
+    return is_shared_;
+  }
 
   /// Works on [first, last). False: it ended early.
   template <class Piece>
   bool run(participant& part, task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last) {
-    std::uint64_t length = grain_ != 0 ? grain_ : is_shared_ ? 1 : longest;
+    std::uint64_t length = grain_ != 0 ? grain_ : is_shared_ ? 1 : run_unshared;
     while (first != last) {
       if (is_stopped(around)) return false;
       const std::uint64_t left = last - first;
-      if (left > grain_ && left > 1 && is_shared_ && (left > piece_ || part.own.empty())) {
+      if (left > grain_ && left > 1 && is_shared() && (left > piece_ || part.own.empty())) {
         return split(part, around, piece, first, last);
       }
       const std::uint64_t count = min_of(length, left);
@@ -79,7 +87,7 @@ class range_splitter {
   template <class Piece>
   std::uint64_t run_alone(task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last,
                           wait_clock::time_point start) {
-    for (std::uint64_t length = 1; first != last && !is_stopped(around); length *= 8) {
+    for (std::uint64_t length = 1; first != last && !is_stopped(around); length = min_of(8 * length, longest_alone)) {
       const std::uint64_t count = min_of(length, last - first);
       guarded(piece, first, count);
       first += count;
@@ -89,7 +97,14 @@ class range_splitter {
   }
 
  private:
-  static constexpr std::uint64_t longest = 1024;  // numbers between two checks for other threads
+  /// That may take part: a paused pool has no worker, not even one that calls this.
+  static std::uint64_t threads(const pool_core& pool, std::size_t own_workers) noexcept {
+    return max_of(pool.size(), own_workers) + 1 - own_workers;
+  }
+
+  static constexpr std::uint64_t longest = 1024;       // numbers between two checks for other threads
+  static constexpr std::uint64_t run_unshared = 128;   // numbers between two looks whether there are other threads
+  static constexpr std::uint64_t longest_alone = 256;  // numbers between two looks at the clock
 
   template <class Piece>
   bool split(participant& part, task_scope* around, Piece& piece, std::uint64_t first, std::uint64_t last) {
@@ -135,8 +150,9 @@ class range_splitter {
   pool_core& pool_;
   const Stop& stop_;
   const std::uint64_t grain_;
+  const std::size_t own_workers_;
   const std::uint64_t piece_;  // larger ones are split in any case
-  const bool is_shared_;
+  bool is_shared_ = false;
   atomic<bool> has_failed_{false};
 };
 
@@ -147,10 +163,9 @@ bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop
   if (count == 0) return true;
   const working_visit here(pool);
   const bool is_inside = here.part().as_worker != nullptr;
-  const std::size_t threads = max_of(pool.size() + (is_inside ? 0 : 1), std::size_t{1});
   task_scope* const around = current_scope();
-  range_splitter<Stop> splitter(pool, count, grain, threads, stop);
-  if (grain != 0 || threads == 1) return splitter.run(here.part(), around, piece, 0, count);
+  range_splitter<Stop> splitter(pool, count, grain, is_inside ? 1 : 0, stop);
+  if (grain != 0 || !splitter.is_shared()) return splitter.run(here.part(), around, piece, 0, count);
   const wait_clock::time_point start = wait_clock::now();
   const std::uint64_t first = habit.is_short() ? splitter.run_alone(around, piece, 0, count, start) : 0;
   const bool done = splitter.run(here.part(), around, piece, first, count);

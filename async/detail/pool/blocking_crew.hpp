@@ -175,7 +175,7 @@ ASYNCSTEPS_FUNCTION void blocking_crew::put(task call) {
     if (!is_dropped && (!is_refusing_ || is_inside())) return take_in(call);
     if (!is_dropped && !late_calls_run_) throw stopped();
   }
-  if (!is_dropped) return hooks_.call(call);
+  if (!is_dropped) return hooks_.call_here(call);
   const std::size_t count = drop(call);
   const std::lock_guard lock(mutex_);
   dropped_ += count;

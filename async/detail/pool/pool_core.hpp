@@ -428,7 +428,7 @@ class pool_core {
   void refuse(task& work) {
     refuse_if_left_behind();
     if (!late_posts_run_) throw stopped();
-    hooks_.call(work);
+    hooks_.call_here(work);
   }
 
   /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.

@@ -8,6 +8,7 @@
 #include "async/detail/base/platform.hpp"       // for set_thread_name, thread_name_length
 #include "async/detail/base/unhandled.hpp"      // for terminate_for
 #include "async/detail/pool/job.hpp"            // for job
+#include "async/detail/scope/scope_cache.hpp"   // for scope_guard
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN, ASYNCSTEPS_TRACE_THREAD
 #include "async/task.hpp"                       // for task, call_once
 #include "async/threadpool_options.hpp"         // for threadpool_options
@@ -63,6 +64,13 @@ class pool_hooks {
       if (error == nullptr) throw;  // pthread_exit()
       unhandled(std::move(error));
     }
+  }
+
+  /// The same on a thread that runs something else, to whose groups the task does not belong.
+  template <class Work>
+  void call_here(Work& work) const {
+    const scope_guard none(nullptr);
+    call(work);
   }
 
   /// Calls the hook. Without one: a message and std::terminate.

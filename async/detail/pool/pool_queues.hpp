@@ -25,7 +25,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   if (is_from_inside) {
     queue.put_unlimited(work);
   } else if (!queue.put(work)) {
-    return hooks_.call(work);
+    return hooks_.call_here(work);
   }
   sleepers_.notify();
   if (shutdown_.is_over()) run_left_over();
@@ -34,7 +34,9 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
-  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) return hooks_.call(work);  // a task never blocks
+  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) {  // a task never blocks
+    return hooks_.call_here(work);
+  }
   sleepers_.notify();
   if (shutdown_.is_over()) run_left_over();
 }

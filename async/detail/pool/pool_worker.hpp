@@ -156,7 +156,8 @@ struct worker : participant {
   bool is_wanted = false;   // guarded by the crew's mutex: the thread is not asked to end
   bool blocks = false;      // guarded by the crew's mutex: the thread is in a blocking_section
   std::thread thread;       // guarded by the crew's mutex: the latest thread
-  std::thread before;       // the thread before that, which the latest joins before it begins
+  std::thread before;       // the thread before that: the latest one takes it when it begins, and joins it at its end
+  atomic<std::uint32_t> is_occupied{0};  // 1: a thread works, from before its start hook until after its stop hook
 };
 
 /// The worker whose thread this is; null: none.

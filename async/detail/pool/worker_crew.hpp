@@ -46,9 +46,10 @@ class worker_crew {
 
   // --- threads -------------------------------------------------------------------------------------------------------
 
-  /// Sets the number of workers that the user asks for. Does not wait for running tasks, nor for threads that end: the
-  /// next thread of the same worker joins them before it begins. Throws stopped. Throws std::length_error and
-  /// std::bad_alloc; then nothing has changed. Throws what starting a thread throws; then those that did start stay.
+  /// Sets the number of workers that the user asks for. Does not wait for running tasks, nor for threads that end:
+  /// the next thread of the same worker begins when they have called the stop hook. Throws stopped. Throws
+  /// std::length_error and std::bad_alloc; then nothing has changed. Throws what starting a thread throws; then those
+  /// that did start stay.
   void configure(std::size_t threads);
 
   /// A thread of the pool is about to block: one worker more, if a thread can be started. `w`: that of the thread, or
@@ -104,6 +105,8 @@ class worker_crew {
   void count(threadpool_stats& all) const noexcept;
 
  private:
+  struct predecessor;
+  class occupation;
   struct successor;
   /// By the thread of `w`, when it ends. Does nothing after confirm_exit().
   void replace(worker& w) noexcept;
@@ -313,6 +316,32 @@ ASYNCSTEPS_FUNCTION void worker_crew::make_workers(std::size_t count) {
   }
 }
 
+/// The thread that a worker had before. Its destructors of thread_local objects may still run, and wait for a task.
+struct worker_crew::predecessor {
+  std::thread thread;
+  ~predecessor() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
+/// While it lives, the thread works as that worker. One at a time: the next one waits.
+class worker_crew::occupation {
+ public:
+  explicit occupation(worker& w) noexcept : of_(w.is_occupied) {
+    // [W29] acquire, pairs with [W30]: what the thread before has left in the worker; not modelled: a flag like a lock
+    while (of_.exchange(1, std::memory_order_acquire) != 0) wait_on_word(of_, 1);
+  }
+  ~occupation() {
+    of_.store(0, std::memory_order_release);  // [W30] release, pairs with [W29]; not modelled: see there
+    wake_all(of_);
+  }
+  occupation(const occupation&) = delete;
+  occupation& operator=(const occupation&) = delete;
+
+ private:
+  atomic<std::uint32_t>& of_;
+};
+
 /// Starts another thread in place of one that a task has ended with pthread_exit().
 struct worker_crew::successor {
   worker_crew& crew;
@@ -331,7 +360,8 @@ ASYNCSTEPS_FUNCTION void worker_crew::start(worker& w) {
     w.before = std::move(w.thread);
     try {
       w.thread = std::thread([this, &w] {
-        if (w.before.joinable()) w.before.join();
+        const predecessor at_the_end{std::move(w.before)};
+        const occupation here(w);
         quiescence_.thread_arrived();
         const successor at_exit{*this, w};
         body_(w);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -325,6 +326,50 @@ TEST_CASE("an inner loop that throws ends the outer one") {
                                       }),
                          "inside", std::runtime_error);
   });
+}
+
+TEST_CASE("workers that come during a loop take part in it") {
+  for (const bool from_inside : {true, false}) {
+    threadpool pool(from_inside ? 1 : 0);
+    std::atomic<int> others{0};
+    std::atomic<int> calls{0};
+    const auto loop = [&] {
+      const std::thread::id caller = std::this_thread::get_id();
+      return parallel_for(pool, 0, 100'000, [&](int) {
+        ++calls;
+        if (std::this_thread::get_id() != caller) {
+          ++others;
+        } else if (others == 0) {  // the loop ends when others take part
+          pool.configurepool(2);
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      });
+    };
+    CHECK((from_inside ? pool.post(loop).get() : loop()));
+    CHECK(others != 0);
+    CHECK(calls == 100'000);
+  }
+}
+
+TEST_CASE("after short loops of one type a long one is shared soon") {
+  threadpool pool(1);
+  std::atomic<bool> is_long{false};
+  std::atomic<int> others{0};
+  const std::thread::id caller = std::this_thread::get_id();
+  const auto loop = [&] {
+    return parallel_for(pool, 0, 100'000, [&](int) {
+      if (!is_long) return;
+      if (std::this_thread::get_id() != caller) {
+        ++others;
+      } else if (others == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  };
+  for (int i = 0; i != 5; ++i) CHECK(loop());
+  is_long = true;
+  CHECK(loop());
+  CHECK(others != 0);
 }
 
 TEST_CASE("on a paused or stopped pool the calling thread makes all the calls") {

@@ -206,6 +206,37 @@ TEST_CASE("a pool can be resized from its own tasks, to 0 threads and back") {
   }
 }
 
+namespace {
+
+threadpool* of_destructor = nullptr;
+std::atomic<int> flushed{0};
+
+/// Its destructor waits for a task of the pool.
+struct thread_log {
+  bool is_used = false;
+  ~thread_log() {
+    if (is_used) of_destructor->post([] { ++flushed; }).get();
+  }
+};
+thread_local thread_log own_log;
+
+}  // namespace
+
+TEST_CASE("a worker that ends waits in the destructor of a thread_local object for a task that its successor runs") {
+  flushed = 0;
+  std::atomic<int> ended{0};
+  threadpool pool(async::threadpool_options{.threads = 1, .on_thread_stop = [&ended](std::size_t) { ++ended; }});
+  of_destructor = &pool;
+  for (int round = 1; round <= 3; ++round) {
+    pool.post([] { own_log.is_used = true; }).get();
+    pool.configurepool(0);
+    while (ended != round) std::this_thread::yield();
+    pool.configurepool(1);
+    while (flushed != round) std::this_thread::yield();
+  }
+  pool.wait_idle();
+}
+
 TEST_CASE("shrinking loses no task, not even in the deque of a worker that ends") {
   threadpool pool(2);
   std::atomic<int> ran{0};
