@@ -34,14 +34,18 @@ struct pool_loop;
 ///             may be another one each time. "The loop's thread" means the owner. No thread may be in a call when the
 ///             loop is destroyed, with one exception: a posted callback may lead to the loop's end, since post() does
 ///             not touch the loop after the callback can have run.
-/// Order       immediates of the owner's thread run in the order made, as do posts of one thread. Timers run in the
-///             order of their deadlines, to a tick of 65.536 microseconds, and never early. A callback runs on a clean
-///             stack, never from within the call that made it. One turn runs only callbacks that were there when it
-///             began, and at most 256 of each kind, so that none starves the others.
+/// Order       immediates of the owner's thread run in the order made, as do posts of one thread, unless another thread
+///             is destroying a flow of the loop. Timers run in the order of their deadlines, to a tick of 65.536
+///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. A
+///             callback runs on a clean stack, never from within the call that made it. One turn runs at most 256
+///             callbacks of each kind: posts first, then timers, then immediates, also those that the posts have made.
+///             So none starves the others.
 /// Progress    calls from other threads are lock-free and wake the loop at most once per sleep. An idle loop sleeps and
 ///             uses no CPU.
 /// Exceptions  an exception of a callback goes to the hook on_unhandled(). Without a hook, a message is written and the
 ///             program ends. An exception of the hook comes out of run() or iterate(); the loop stays usable.
+///             pthread_exit() in a callback ends the thread that calls run(); on a pool, and in a step of a flow, it
+///             ends the program with a message.
 /// Memory      a callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
 ///             destroyed on the loop's thread after it has run or was cancelled.
 /// Lifetime    the destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
@@ -188,7 +192,8 @@ class event_loop::handle {
 
   /// Cancels the callback. True: it will not run. False: it has run, was cancelled before, or the loop's thread is just
   /// starting it and goes on. Afterwards the handle refers to none. The callback's captures are destroyed on the loop's
-  /// thread: before cancel() returns if that is the calling thread, else soon.
+  /// thread: before cancel() returns if that is the calling thread, else, or if another thread has just made it, in the
+  /// next turn.
   bool cancel() noexcept {
     const handle taken(std::move(*this));  // *this may be among the captures that are destroyed
     return taken.callback_ != nullptr && taken.callback_->cancel();

@@ -10,8 +10,8 @@ struct time_source {
 
   /// Returns the time, which never goes back; null: the steady clock. Called by any thread that uses the loop.
   time_point (*now)(void* self) noexcept = nullptr;
-  /// Moves the time to `until`. run() calls it instead of sleeping until a timer is due. Null: run() sleeps for the
-  /// same time on the steady clock.
+  /// Moves the time to `until`. run() calls it instead of sleeping until a timer is due. Null, or if `now` is
+  /// null: run() sleeps for the same time on the steady clock.
   void (*skip_to)(void* self, time_point until) noexcept = nullptr;
   void* self = nullptr;  ///< the argument of both functions
 };

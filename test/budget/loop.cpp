@@ -68,6 +68,17 @@ void cancelled(std::size_t times) {
   });
 }
 
+/// Turns, 10 ms apart, beside 1,000 timers that are far away.
+void far_timers(std::size_t times) {
+  async::manual_clock clock;
+  async::event_loop loop(clock);
+  for (int i = 0; i < 1000; ++i) static_cast<void>(loop.deferred(24h, [] { std::abort(); }));
+  for (std::size_t i = 0; i < times; ++i) {
+    clock.advance(10ms);
+    loop.iterate();
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -77,5 +88,6 @@ int main() {
       {"event_loop: post by the owner, and the callback", 1000, post},
       {"event_loop: deferred, and the callback", 1000, deferred},
       {"event_loop: deferred, and its cancel", 1000, cancelled},
+      {"event_loop: a turn after 10 ms, beside 1,000 timers of a day", 1000, far_timers},
   });
 }

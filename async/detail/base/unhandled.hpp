@@ -52,10 +52,12 @@ class hook_ref {
   unhandled_hook* hook_ = nullptr;
 };
 
-/// Writes the exception's text and ends the program. The message begins with `where`.
+/// Writes the exception's text and ends the program. The message begins with `where`. Null: pthread_exit(), or
+/// pthread_cancel(), where it cannot end the thread.
 [[noreturn]] inline void terminate_for(const std::exception_ptr& error,
                                        const char* where = "asyncsteps: unhandled exception") noexcept {
   try {
+    if (error == nullptr) throw std::runtime_error("pthread_exit() or pthread_cancel() where it cannot end the thread");
     std::rethrow_exception(error);
   } catch (const explained_error& e) {
     const std::string_view more = e.explanation();

@@ -115,8 +115,10 @@ class callback final : timer_node, message {
       work_();
     } catch (...) {
       loop_core& core = core_;
+      std::exception_ptr error = std::current_exception();
       drop_reference();
-      core.unhandled(std::current_exception());
+      if (error == nullptr) throw;  // pthread_exit()
+      core.unhandled(std::move(error));
       return;
     }
     drop_reference();

@@ -184,20 +184,23 @@ class loop_core {
     return timers_.maybe_armed() || has_embedder() ? rest() : cycle_result{false, nanoseconds::zero()};
   }
 
-  /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn.
+  /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn. Left by an exception, it uses up
+  /// a stop(), too.
   void run_until(time_point deadline) {
+    struct end_of_run {
+      bool& stop_requested;
+      ~end_of_run() { stop_requested = false; }
+    };
     const turn_scope scope(not_of_pool());
+    const end_of_run at_end{stop_requested_};
     const bool timed = deadline != (time_point::max)();
-    while (!std::exchange(stop_requested_, false)) {
+    while (!stop_requested_) {
       deliver_messages();
       const bool look = ran_since_clock_ >= clock_interval_ || (ready_.empty() && !timers_.any_due());
       if (look && timed) read_turn_time();
       if (!stop_requested_) fire_timers(look);
       if (!stop_requested_) run_ready();
-      if (look && timed && turn_time_ >= deadline) {
-        stop_requested_ = false;  // it was for this run
-        return;
-      }
+      if (look && timed && turn_time_ >= deadline) return;
       if (!stop_requested_ && !has_work()) sleep(deadline);
     }
   }

@@ -441,6 +441,7 @@ class timer_queue {
   [[gnu::noinline]] void come_to(std::uint64_t target) noexcept {
     while ((summary_ & timed) != 0) {
       const std::size_t index = next_slot();
+      if (start_of(index) > target) break;  // a bound for the far timers, which are not asked before
       const std::uint64_t start = index == waiting ? start_of_waiting() : start_of(index);
       if (start > target) break;
       if (wheels_->is_moving && index == moving_slot()) {

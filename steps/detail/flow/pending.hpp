@@ -77,6 +77,7 @@ template <class F, class Caught>
   } catch (const std::exception& e) {
     caught(ErrorCode(e.what()), "", &e);
   } catch (...) {
+    if (std::current_exception() == nullptr) async::detail::terminate_for(nullptr, "asyncsteps: in a step of a flow");
     caught(errors::InternalError, "an exception that is no std::exception", nullptr);
   }
 }

@@ -275,6 +275,23 @@ TEST_CASE("an exception of the hook comes out of iterate and run, and nothing el
   CHECK(ran == list{1, 2});
 }
 
+TEST_CASE("a stop() in a callback that throws is for the run that the exception leaves") {
+  event_loop loop;
+  loop.on_unhandled([](std::exception_ptr error) { std::rethrow_exception(std::move(error)); });
+  loop.post([&loop] {
+    loop.stop();
+    throw 1;
+  });
+  CHECK_THROWS_AS(loop.run(), int);
+  bool ran = false;
+  static_cast<void>(loop.deferred(std::chrono::milliseconds(1), [&] {
+    ran = true;
+    loop.stop();
+  }));
+  loop.run();
+  CHECK(ran);
+}
+
 TEST_CASE("the embedder is woken once by work that comes after iterate has found nothing to do") {
   manual_clock clock;
   int woken = 0;

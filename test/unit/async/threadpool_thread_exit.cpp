@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <future>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "async/blocking_pool.hpp"
+#include "async/event_loop.hpp"
 #include "async/parallel_invoke.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
@@ -21,6 +23,7 @@
 #if defined(__GLIBC__)
 #include <pthread.h>
 
+using async::event_loop;
 using async::threadpool;
 using testing::is_broken;
 using namespace std::chrono_literals;
@@ -161,6 +164,21 @@ TEST_CASE("the loop of a worker whose thread has ended goes on") {
   pool.post([&] { pool.loop(0).deferred(20ms, [&fired] { fired.set_value(); }); }).get();
   CHECK(is_broken(pool.post([]() -> int { end_thread(); })));
   CHECK(fired.get_future().wait_for(60s) == std::future_status::ready);
+}
+
+TEST_CASE("a callback ends the thread that runs its loop, and is destroyed; the loop goes on with another one") {
+  event_loop loop;
+  bool hook_was_called = false;
+  loop.on_unhandled([&hook_was_called](std::exception_ptr) { hook_was_called = true; });
+  const auto token = std::make_shared<int>(0);
+  loop.post([token] { end_thread(); });
+  int ran = 0;
+  loop.post([&ran] { ++ran; });
+  std::thread([&loop] { loop.run(); }).join();
+  CHECK(token.use_count() == 1);
+  CHECK_FALSE(hook_was_called);
+  loop.run_for(0s);
+  CHECK(ran == 1);
 }
 
 #endif
