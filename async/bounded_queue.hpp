@@ -76,7 +76,7 @@ class bounded_queue {
   using value_type = T;  ///< the element type
 
   /// Makes room for at least `capacity` elements, rounded up to a power of two. Throws std::invalid_argument for 0,
-  /// std::length_error for a capacity that cannot be addressed, std::bad_alloc.
+  /// std::length_error for more than 2^28 elements or a capacity that cannot be addressed, std::bad_alloc.
   explicit bounded_queue(std::size_t capacity) : core_(capacity) {}
   /// Destroys the remaining elements. No other call may be running or waiting.
   ~bounded_queue() = default;

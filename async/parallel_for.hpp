@@ -6,7 +6,6 @@
 #include <iterator>   // for iter_reference_t
 #include <ranges>     // for begin, distance, iterator_t
 #include <stdexcept>  // for invalid_argument
-#include <utility>    // for cmp_less, in_range
 
 #include "async/detail/base/invoke.hpp"       // for invoke
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
@@ -67,11 +66,8 @@ bool loop_over(threadpool& pool, const Index& first, const Index& last, F& f, st
 }
 template <class A, class B, class F, class Token>
 bool loop_over_common(threadpool& pool, A first, B last, F& f, std::size_t grain, const Token& token) {
-  using both = std::common_type_t<A, B>;
-  if (!std::cmp_less(first, last)) return true;
-  if (!std::in_range<both>(first))
-    throw std::out_of_range("async::parallel_for: a negative number below an unsigned one");
-  return loop_over(pool, static_cast<both>(first), static_cast<both>(last), f, grain, token);
+  if (!is_less(first, last)) return true;
+  return loop_over(pool, common_number<B>(first), common_number<A>(last), f, grain, token);
 }
 template <class Index, class F, class Token>
 bool loop_by_step(threadpool& pool, Index first, Index last, Index step, F& f, std::size_t grain, const Token& token) {

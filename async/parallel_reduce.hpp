@@ -18,13 +18,16 @@ namespace async::inline v0_1 {
 
 namespace detail {
 
+template <class F, class T, class X>
+concept returns_nothing = std::invocable<F&, T&, X> && std::is_void_v<std::invoke_result_t<F&, T&, X>>;
+
 /// fold(value, i) or fold(value, *i): returns the new value, or changes `value` in place and returns nothing.
 template <class F, class Index, class T>
 concept single_fold = (std::random_access_iterator<Index> && std::invocable<F&, T, std::iter_reference_t<Index>>) ||
                       std::invocable<F&, T, Index>;
 template <class F, class Index, class T>
-concept in_place_fold = (std::random_access_iterator<Index> && std::invocable<F&, T&, std::iter_reference_t<Index>>) ||
-                        std::invocable<F&, T&, Index>;
+concept in_place_fold = (std::random_access_iterator<Index> && returns_nothing<F, T, std::iter_reference_t<Index>>) ||
+                        returns_nothing<F, T, Index>;
 
 }  // namespace detail
 
@@ -88,16 +91,11 @@ struct reduce_piece {
   }
   template <class X>
   void take(T& sum, X&& x) {
-    if constexpr (returns_nothing<X>()) {
+    if constexpr (returns_nothing<Body, T, X>) {
       detail::invoke(body, sum, std::forward<X>(x));
     } else {
       sum = detail::invoke(body, std::move(sum), std::forward<X>(x));
     }
-  }
-  template <class X>
-  static constexpr bool returns_nothing() {
-    if constexpr (std::invocable<Body&, T&, X>) return std::is_void_v<std::invoke_result_t<Body&, T&, X>>;
-    return false;
   }
   reduce_piece upper() const { return {first, identity, body, both, reduce_value<T>(identity)}; }
   void join(reduce_piece& upper) {
@@ -117,6 +115,12 @@ T reduce_over(threadpool& pool, const Index& first, const Index& last, const T& 
   split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<Index, T, Body, Join>, piece,
               [&token] { return is_stopped(token); });
   return std::move(piece.value.get());
+}
+template <class A, class B, class T, class Body, class Join, class Token>
+T reduce_over_common(threadpool& pool, A first, B last, const T& identity, Body& body, Join& join, std::size_t grain,
+                     const Token& token) {
+  if (!is_less(first, last)) return identity;
+  return reduce_over(pool, common_number<B>(first), common_number<A>(last), identity, body, join, grain, token);
 }
 template <class R, class T, class Body, class Join, class Token>
 T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, Join& join, std::size_t grain,
@@ -149,6 +153,16 @@ T parallel_reduce(threadpool& pool, Index first, Index last, T identity, Body bo
   return detail::reduce_over(pool, first, last, identity, body, join, grain, token);
 }
 
+/// The same for numbers of different types, such as 0 and v.size(), in their common type. Throws std::out_of_range if
+/// `first` does not fit in that type.
+template <std::integral A, std::integral B, class T, reduce_body<std::common_type_t<A, B>, T> Body, reduce_join<T> Join,
+          loop_token Token = no_token>
+  requires(parallel_index<A> && parallel_index<B> && !std::same_as<A, B>)
+T parallel_reduce(threadpool& pool, A first, B last, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  return detail::reduce_over_common(pool, first, last, identity, body, join, grain, token);
+}
+
 /// The same for the elements of a range.
 template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
           loop_token Token = no_token>
@@ -162,6 +176,13 @@ template <parallel_index Index, class T, reduce_body<Index, T> Body, reduce_join
 T parallel_reduce(Index first, Index last, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
   return detail::reduce_over(threadpool::shared(), first, last, identity, body, join, grain, token);
+}
+template <std::integral A, std::integral B, class T, reduce_body<std::common_type_t<A, B>, T> Body, reduce_join<T> Join,
+          loop_token Token = no_token>
+  requires(parallel_index<A> && parallel_index<B> && !std::same_as<A, B>)
+T parallel_reduce(A first, B last, T identity, Body body, Join join, std::size_t grain = auto_grain,
+                  const Token& token = {}) {
+  return detail::reduce_over_common(threadpool::shared(), first, last, identity, body, join, grain, token);
 }
 template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
           loop_token Token = no_token>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>     // for invocable
+#include <concepts>     // for invocable, same_as
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate
@@ -28,7 +28,7 @@
 #include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
 #include "async/parallel_for.hpp"                  // for parallel_for
 #include "async/parallel_reduce.hpp"               // for parallel_reduce
-#include "async/task.hpp"                          // for task_function
+#include "async/task.hpp"                          // for task, task_function
 #include "async/threadpool.hpp"                    // for threadpool
 
 namespace async::inline v0_1 {
@@ -39,6 +39,12 @@ struct independent_t {
 };
 /// The tag object.
 inline constexpr independent_t independent{};
+
+namespace detail {
+/// A callable that a task of a group can be made from; also a task that is given away.
+template <class F>
+concept group_function = task_function<F> || std::same_as<F, task>;
+}  // namespace detail
 
 /// Whether the current task belongs to a cancelled group, directly or by way of enclosing groups. Long tasks, and
 /// functions that they call, poll it. False outside of groups, loops and parallel_invoke.
@@ -92,7 +98,7 @@ class task_group {
   /// Makes `f` a task of this group; a thread of the pool, or a wait(), calls it once. Never waits;
   /// threadpool_options::max_queue does not apply. Throws what copying `f` throws, std::bad_alloc, and, outside of the
   /// pool's tasks, async::stopped after the pool has been stopped. The task does not exist then.
-  template <task_function F>
+  template <detail::group_function F>
   void run(F&& f) {
     using job = group_job<std::decay_t<F>>;
     if (detail::participant* const part = pool_->own_part(); part != nullptr && part->as_worker != nullptr) [[likely]] {
@@ -104,7 +110,7 @@ class task_group {
 
   /// Calls `f` as a task of this group on the calling thread, then waits like wait(). Throws std::bad_alloc, without a
   /// call or a wait.
-  template <task_function F>
+  template <detail::group_function F>
   bool run_and_wait(F&& f) {
     const detail::working_visit here(*pool_);
     state_.add();

@@ -114,7 +114,7 @@ class threadpool {
   using stats_t = threadpool_stats;  ///< what stats() returns
 
   /// Starts `threads` workers; 0: paused. Throws std::system_error if a thread cannot start, after ending the others,
-  /// std::length_error for more than 65535, and std::bad_alloc.
+  /// std::length_error for more than 65535 or a max_queue above 2^28, and std::bad_alloc.
   explicit threadpool(std::size_t threads = usable_concurrency());
   /// The same with all options.
   explicit threadpool(threadpool_options options);
@@ -215,6 +215,23 @@ class threadpool {
   T wait(std::future<T>& awaited) {
     core_.refuse_if_unknown_here();
     if (core_.is_inside() && !detail::wait_for_call(awaited)) {
+      const detail::visit here(core_);
+      core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
+    }
+    return awaited.get();
+  }
+  /// The same for a shared future, whose value it returns as get() does. With a std::shared_future it never runs the
+  /// call itself.
+  template <class T>
+  decltype(auto) wait(const shared_future<T>& awaited) {
+    core_.refuse_if_unknown_here();
+    if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
+    return awaited.get();
+  }
+  template <class T>
+  decltype(auto) wait(const std::shared_future<T>& awaited) {
+    core_.refuse_if_unknown_here();
+    if (core_.is_inside()) {
       const detail::visit here(core_);
       core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
     }

@@ -5,7 +5,9 @@
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for random_access_iterator, iter_reference_t, iter_difference_t
 #include <ranges>       // for random_access_range
-#include <type_traits>  // for remove_cvref_t
+#include <stdexcept>    // for out_of_range
+#include <type_traits>  // for common_type_t, remove_cvref_t
+#include <utility>      // for cmp_less, in_range
 
 namespace async::inline v0_1 {
 
@@ -68,6 +70,21 @@ std::uint64_t distance_of(const Index& first, const Index& last) {
   } else {
     return static_cast<std::uint64_t>(last - first);
   }
+}
+
+/// Whether a < b, for integers of any two types; a character counts as a number.
+template <class A, class B>
+constexpr bool is_less(A a, B b) noexcept {
+  return std::cmp_less(+a, +b);
+}
+/// A number in the common type of both. Throws std::out_of_range if it does not fit: below an unsigned one.
+template <class Other, class A>
+std::common_type_t<A, Other> common_number(A number) {
+  using both = std::common_type_t<A, Other>;
+  if (!std::in_range<both>(+number)) {
+    throw std::out_of_range("async: a loop from a negative number to one of an unsigned type");
+  }
+  return static_cast<both>(number);
 }
 
 /// The index number `at`.

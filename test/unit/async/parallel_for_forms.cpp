@@ -417,3 +417,14 @@ TEST_CASE("numbers of different types are walked in a type that they have in com
   CHECK(parallel_for(0, elements.size(), [&](std::size_t) { ++visited; }));  // on the shared pool
   CHECK(visited == 2'000);
 }
+
+TEST_CASE("characters are walked like numbers, beside numbers too") {
+  threadpool pool(2);
+  std::atomic<int> calls{0};
+  const auto count = [&calls](auto) { ++calls; };
+  CHECK(parallel_for(pool, 'a', 200, count));
+  CHECK(calls == 200 - 'a');
+  CHECK(parallel_for(pool, u'a', u'c', count));
+  CHECK(parallel_for(pool, L'a', U'c', count));
+  CHECK(calls == 200 - 'a' + 4);
+}

@@ -459,3 +459,14 @@ TEST_CASE("a reduce of a group ends early when the group is cancelled") {
   CHECK(parallel_reduce(group, 0, 100, 0, std::plus<>(), std::plus<>()) == 0);
   CHECK_FALSE(group.wait());
 }
+
+TEST_CASE("numbers of different types, such as 0 and size(), are reduced in their common type") {
+  threadpool pool(2);
+  const std::vector<int> ones(1000, 1);
+  const auto add = [&ones](int sum, std::size_t i) { return sum + ones[i]; };
+  const auto add_in_place = [&ones](int& sum, std::size_t i) { sum += ones[i]; };
+  CHECK(async::parallel_reduce(pool, 0, ones.size(), 0, add, std::plus<>()) == 1000);
+  CHECK(async::parallel_reduce(0, ones.size(), 0, add_in_place, std::plus<>()) == 1000);
+  CHECK(async::parallel_reduce(pool, 7, std::size_t{7}, 5, add, std::plus<>()) == 5);
+  CHECK_THROWS_AS(async::parallel_reduce(pool, -1, ones.size(), 0, add, std::plus<>()), std::out_of_range);
+}

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -460,4 +461,16 @@ TEST_CASE("a group cannot be copied or moved") {
   static_assert(!std::is_copy_assignable_v<task_group>);
   static_assert(!std::is_move_constructible_v<task_group>);
   static_assert(!std::is_convertible_v<threadpool&, task_group>);
+}
+
+TEST_CASE("a group takes an async::task that is given away") {
+  threadpool pool(2);
+  task_group group(pool);
+  std::atomic<int> ran{0};
+  group.run(async::task([&ran] { ++ran; }));
+  async::task other([&ran] { ++ran; });
+  CHECK(group.run_and_wait(std::move(other)));
+  CHECK(ran == 2);
+  group.run(async::task());
+  CHECK_THROWS_AS(group.wait(), std::bad_function_call);
 }

@@ -59,3 +59,19 @@ TEST_CASE("in a task, a timed wait for a future lets the pool's loops go on") {
                       .get();
   CHECK(got == 3);
 }
+
+TEST_CASE("in a task, wait() of a shared future that another thread makes ready lets the pool's tasks go on") {
+  async::threadpool pool(1);
+  std::promise<int> standard;
+  async::promise<int> own;
+  const std::shared_future<int> first = standard.get_future().share();
+  const async::shared_future<int> second = own.get_future().share();
+  const int sum = pool.post([&] {
+                        pool.execute([&standard] { standard.set_value(1); });
+                        pool.execute([&own] { own.set_value(20); });
+                        return pool.wait(first) + pool.wait(second);
+                      })
+                      .get();
+  CHECK(sum == 21);
+  CHECK(pool.wait(first) + pool.wait(second) == 21);
+}
