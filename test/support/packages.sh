@@ -4,20 +4,14 @@
 # Finds the compilers and tools that test/run needs, names those that are missing, and installs them on Debian. Sourced
 # by test/run, which sets trees, consumer, may_install and cxx. Leaves in `packages` what is still missing.
 
+# shellcheck source-path=SCRIPTDIR
+source test/support/apt.sh
+
 wants() { [[ " ${trees[*]} " == *" $1 "* ]]; }
 
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 compiles() { printf '%s\n' "$1" | "${@:2}" -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1; }
-has_header() { printf '#include <%s>\n' "$1" | "$cxx" -std=c++20 -x c++ -E - >/dev/null 2>&1; }  # quicker
-# Whether a command is CMake 3.N or newer.
-is_cmake() {
-  local least=$2 version
-  version=$("$1" --version 2>/dev/null | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
-  # shellcheck disable=SC2086
-  set -- ${version:-0 0}
-  (($1 > 3 || ($1 == 3 && $2 >= least)))
-}
 # The first clang++ of version 16 or newer under these names.
 find_clang() {
   local command version
@@ -41,7 +35,6 @@ has_scan_deps() {
   { command -v "clang-scan-deps-${version%%.*}" || command -v clang-scan-deps; } >/dev/null
 }
 has_nats_server() { command -v nats-server || [[ -x /usr/sbin/nats-server ]]; } >/dev/null 2>&1
-has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
 has_libcxx() { compiles '#include <version>
 #ifndef _LIBCPP_VERSION
 #error
@@ -145,29 +138,13 @@ look() {
 
 # --- installing ------------------------------------------------------------------------------------------------------
 
-# Runs apt-get for the packages in `packages`, with sudo where that needs no password or has a terminal to ask on.
-# Fails where it cannot.
-install_packages() {
-  [[ $may_install == yes ]] && command -v apt-get >/dev/null || return 1
-  local as_root=() log=.build/apt.log
-  ((EUID == 0)) || as_root=(sudo)
-  if ((EUID != 0)) && [[ ! -t 0 ]]; then as_root=(sudo -n); fi
-  ((EUID == 0)) || "${as_root[@]}" true 2>/dev/null || return 1
-  say "installing with apt-get: ${packages[*]}"
-  ${as_root[@]+"${as_root[@]}"} apt-get update -qq >"$log" 2>&1 || echo "  apt-get update failed, going on (see $log)"
-  ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
-    install -y --no-install-recommends "${packages[@]}" \
-    >>"$log" 2>&1 </dev/null || { tail -20 "$log"; echo "test/run: apt-get install failed, see $log" >&2; }
-  hash -r
-}
-
 # Says and installs what is missing; ends the run where it cannot go on without.
 provide_packages() {
   look
   ((${#packages[@]})) || return 0
   say "missing:"
   printf '  %s\n' "${lacking[@]}"
-  if install_packages; then
+  if install_with_apt .build/apt.log "${packages[@]}"; then
     look
     ((${#packages[@]} == 0)) || { say "still missing:"; printf '  %s\n' "${lacking[@]}"; }
   elif command -v apt-get >/dev/null; then
