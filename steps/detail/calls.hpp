@@ -109,7 +109,7 @@ struct end_call {
 };
 
 inline void* make_memory(step& s, std::size_t size, void (*destroy)(void*)) {
-  if (size > std::size_t{1} << 30) throw std::bad_alloc();
+  if (size > largest_record) throw std::bad_alloc();
   const std::size_t bytes = memory_scope::bytes_for(size);
   step& owner = stack_owner(s);
   flow& f = *owner.flow_;

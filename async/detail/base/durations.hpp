@@ -11,6 +11,9 @@
 
 namespace async::inline v0_1::detail {
 
+/// From 31 years on a time limit counts as none.
+inline constexpr std::chrono::seconds practically_never{1'000'000'000};
+
 template <class T>
 inline constexpr bool is_duration = false;
 template <class Rep, class Period>

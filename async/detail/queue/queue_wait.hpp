@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for spin_before_sleep
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, practically_never, time_left
 #include "async/detail/base/naps.hpp"           // for sleep_in_naps, tell_of_poll
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
@@ -18,7 +18,7 @@ class queue_deadline {
   template <class Rep, class Period>
   explicit queue_deadline(std::chrono::duration<Rep, Period> limit) {
     const std::chrono::nanoseconds time = to_nanoseconds(limit);
-    if (time >= std::chrono::seconds(1'000'000'000)) {
+    if (time >= practically_never) {
       is_never_ = true;
     } else if (time > time.zero()) {
       at_ = later(wait_clock::now(), time);

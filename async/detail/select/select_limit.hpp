@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for duration, nanoseconds, seconds
+#include <chrono>  // for duration, nanoseconds
 
 #include "async/detail/base/atomics.hpp"      // for wait_clock
-#include "async/detail/base/durations.hpp"    // for to_nanoseconds
+#include "async/detail/base/durations.hpp"    // for to_nanoseconds, practically_never
 #include "async/detail/queue/queue_wait.hpp"  // for queue_deadline
 
 namespace async::inline v0_1::detail {
@@ -26,7 +26,7 @@ class timer_limit {
  public:
   explicit timer_limit(const clock_limit& limit) noexcept : length_(limit.length()) {}
   bool has_passed() const noexcept { return has_passed_ || length_ <= length_.zero(); }
-  bool is_never() const noexcept { return length_ >= std::chrono::seconds(1'000'000'000); }
+  bool is_never() const noexcept { return length_ >= practically_never; }
   std::chrono::nanoseconds length() const noexcept { return length_; }
   void pass() noexcept { has_passed_ = true; }
 

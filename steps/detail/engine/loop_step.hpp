@@ -47,7 +47,7 @@ struct kept_label {
   };
   /// Throws std::bad_alloc.
   explicit kept_label(const source& from) {
-    if (from.text.size() > std::size_t{1} << 30) throw std::bad_alloc();
+    if (from.text.size() > largest_record) throw std::bad_alloc();
     auto* const head = ::new (allocate(from.of, from.bytes())) record{static_cast<std::uint32_t>(from.bytes()), 0, 0};
     text = {static_cast<const char*>(std::memcpy(head + 1, from.text.data(), from.text.size())), from.text.size()};
   }

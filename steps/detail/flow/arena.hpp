@@ -17,7 +17,8 @@
 namespace steps::inline v0_1::detail {
 
 inline constexpr std::size_t granule = 8;
-inline constexpr std::size_t chunk_size = 504;  // at least
+inline constexpr std::size_t largest_record = std::size_t{1} << 30;  // its size is kept in 32 bits
+inline constexpr std::size_t chunk_size = 504;                       // at least
 /// The size of the first chunks of a flow that executes: it may wait, with little more in them.
 inline constexpr std::size_t small_chunk_size = 192;
 inline constexpr int small_chunks = 3;

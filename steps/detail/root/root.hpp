@@ -60,22 +60,22 @@ void start_here(flow& f);
 /// The task that starts a flow on a pool. The worker that runs it binds the flow to a loop for good.
 class start_task {
  public:
-  explicit start_task(flow& f) : pool_(*f.pool), remote_(&share_control_block(f)), level_(f.level) {
-    remote_->start.prepare();
+  explicit start_task(flow& f) : pool_(*f.pool), control_(&share_control_block(f)), level_(f.level) {
+    control_->start.prepare();
   }
   start_task(start_task&& other) noexcept
       : pool_(other.pool_),
-        remote_(std::exchange(other.remote_, nullptr)),
+        control_(std::exchange(other.control_, nullptr)),
         number_(other.number_),
         level_(other.level_) {}
   start_task& operator=(start_task&&) = delete;
   ~start_task() {
-    if (remote_ != nullptr && async::detail::dropping::is_of(&pool_)) async::detail::dropping::note(cancel());
+    if (control_ != nullptr && async::detail::dropping::is_of(&pool_)) async::detail::dropping::note(cancel());
     drop_reference();
   }
 
   /// Other threads see the flow execute.
-  void queue() noexcept { number_ = remote_->start.queue(); }
+  void queue() noexcept { number_ = control_->start.queue(); }
   void operator()() {
     auto place = pool_.place_for_flow();
     if (level_ != async::priority::normal) [[unlikely]]
@@ -98,29 +98,29 @@ class start_task {
  private:
   /// The pool drops the task: cancels the flow. False: another thread has.
   bool cancel() noexcept {
-    if (!remote_->start.take(number_)) return false;
-    flow& f = *remote_->target();
-    remote_->start.cancel();  // first, since destructors of steps may cancel the flow, too
+    if (!control_->start.take(number_)) return false;
+    flow& f = *control_->target();
+    control_->start.cancel();  // first, since destructors of steps may cancel the flow, too
     end_unstarted(f);
     return true;
   }
   flow* take(async::detail::loop_core& core) noexcept {
-    if (!remote_->start.take(number_)) return nullptr;
-    flow* const f = remote_->target();
-    f->core = remote_->home = &core;
+    if (!control_->start.take(number_)) return nullptr;
+    flow* const f = control_->target();
+    f->core = control_->home = &core;
     core.add_tenant();
     return f;
   }
   void bind() noexcept {
-    remote_->start.bind();
+    control_->start.bind();
     drop_reference();
   }
   void drop_reference() noexcept {
-    if (flow_control_block* const r = std::exchange(remote_, nullptr)) release_control_block(*r);
+    if (flow_control_block* const r = std::exchange(control_, nullptr)) release_control_block(*r);
   }
 
   async::detail::pool_core& pool_;
-  flow_control_block* remote_;
+  flow_control_block* control_;
   std::uint32_t number_ = 0;
   const async::priority level_;
 };
