@@ -3,7 +3,6 @@
 // co_await of async::future in coroutines of any kind.
 #include <doctest/doctest.h>
 
-#include <coroutine>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -14,25 +13,11 @@
 
 #include "async/async.hpp"
 #include "support/scale.hpp"
+#include "support/walker.hpp"
+
+using testing::walker;
 
 namespace {
-
-/// A coroutine that runs until its first wait, and goes on when it is resumed. Its handle destroys it.
-struct walker {
-  struct promise_type {
-    walker get_return_object() { return walker{std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-  explicit walker(std::coroutine_handle<promise_type> h) : handle(h) {}
-  walker(walker&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-  ~walker() {
-    if (handle) handle.destroy();
-  }
-  std::coroutine_handle<promise_type> handle;
-};
 
 walker add(async::future<int> future, int& to) { to += co_await std::move(future); }
 

@@ -3,10 +3,8 @@
 // co_await of queues in coroutines of any kind. In steps: interop_coroutine_queues.cpp.
 #include <doctest/doctest.h>
 
-#include <coroutine>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <list>
 #include <memory>
 #include <optional>
@@ -18,32 +16,11 @@
 
 #include "async/bounded_queue.hpp"
 #include "async/queue.hpp"
+#include "support/walker.hpp"
+
+using testing::walker;
 
 namespace {
-
-/// A coroutine that runs until its first wait. The object destroys it.
-struct walker {
-  struct promise_type {
-    walker get_return_object() { return walker{std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-  walker() = default;
-  explicit walker(std::coroutine_handle<promise_type> h) : handle(h) {}
-  walker(walker&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-  walker& operator=(walker&& other) noexcept {
-    std::swap(handle, other.handle);
-    return *this;
-  }
-  ~walker() { destroy(); }
-  void destroy() {
-    if (handle) std::exchange(handle, nullptr).destroy();
-  }
-  bool is_done() const { return handle.done(); }
-  std::coroutine_handle<promise_type> handle;
-};
 
 /// Queues of either kind with room for `capacity` elements.
 template <class T>

@@ -20,6 +20,9 @@
 #include "async/manual_clock.hpp"
 #include "async/select.hpp"
 #include "support/alloc_counter.hpp"
+#include "support/walker.hpp"
+
+using testing::walker;
 
 namespace {
 
@@ -34,33 +37,6 @@ using async::selection;
 using namespace std::chrono_literals;
 using indices = std::vector<std::size_t>;
 using ints = std::vector<int>;
-
-/// A coroutine that runs until its first wait. The object destroys it.
-struct walker {
-  struct promise_type {
-    walker get_return_object() { return walker{std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { error = std::current_exception(); }
-    std::exception_ptr error;
-  };
-  explicit walker(std::coroutine_handle<promise_type> h) : handle(h) {}
-  walker(walker&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-  walker& operator=(walker&& other) noexcept {
-    std::swap(handle, other.handle);
-    return *this;
-  }
-  ~walker() { destroy(); }
-  void destroy() {
-    if (handle) std::exchange(handle, nullptr).destroy();
-  }
-  bool is_done() const { return handle.done(); }
-  void rethrow() const {
-    if (handle.promise().error) std::rethrow_exception(handle.promise().error);
-  }
-  std::coroutine_handle<promise_type> handle;
-};
 
 /// A coroutine that another thread may end, which frees it.
 struct unowned {
