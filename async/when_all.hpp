@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <array>        // for array
 #include <cstddef>      // for size_t
 #include <future>       // for future_error, future_errc
 #include <iterator>     // for input_iterator, iter_value_t
+#include <memory>       // for addressof
 #include <tuple>        // for tuple, forward_as_tuple
 #include <type_traits>  // for decay_t, is_lvalue_reference_v
 #include <utility>      // for forward, move
@@ -53,6 +55,17 @@ future<when_any_result<Sequence>> any_of(From&& futures) {
   state->begin();
   return made;
 }
+/// Throws std::future_error (no_state) for a future that is named twice, and is given away.
+template <class... F>
+void require_each_once(F&&... futures) {
+  const std::array<const void*, sizeof...(F)> at{std::addressof(futures)...};
+  const std::array<bool, sizeof...(F)> is_given{!std::is_lvalue_reference_v<F>...};
+  for (std::size_t i = 0; i != at.size(); ++i) {
+    for (std::size_t k = 0; k != i; ++k) {
+      if (at[i] == at[k] && (is_given[i] || is_given[k])) throw std::future_error(std::future_errc::no_state);
+    }
+  }
+}
 template <class It>
 auto gathered(It first, It last) {
   std::vector<std::iter_value_t<It>> all;
@@ -88,6 +101,7 @@ future<std::tuple<std::decay_t<F>...>> when_all(F&&... futures) {
   if constexpr (sizeof...(F) == 0) {
     return make_ready_future(std::tuple<>());
   } else if constexpr ((detail::is_given_away<F> && ...)) {
+    detail::require_each_once(std::forward<F>(futures)...);
     return detail::all_of<std::tuple<std::decay_t<F>...>>(std::forward_as_tuple(std::forward<F>(futures)...));
   }
 }
@@ -129,6 +143,7 @@ future<when_any_result<std::tuple<std::decay_t<F>...>>> when_any(F&&... futures)
   if constexpr (sizeof...(F) == 0) {
     return make_ready_future(when_any_result<std::tuple<>>{static_cast<std::size_t>(-1), {}});
   } else if constexpr ((detail::is_given_away<F> && ...)) {
+    detail::require_each_once(std::forward<F>(futures)...);
     return detail::any_of<std::tuple<std::decay_t<F>...>>(std::forward_as_tuple(std::forward<F>(futures)...));
   }
 }

@@ -55,12 +55,13 @@ template <class Face>
                                  : "breakLoop() or continueLoop() with a label that no loop around has");
 }
 
-/// The step whose scope a stack() object becomes: for a parallel() or race() step that is being built, the step around.
-/// Throws Error when there is none.
+/// The step whose scope a stack() object becomes: for a parallel() or race() step that is being built, the step around
+/// or the root, but no branch. Throws Error when there is none.
 inline step& stack_owner(step& of) {
   step& s = (of.flags_ & record_flag::is_group) != 0 && is_built(of) ? *of.parent_ : of;
   flow& f = *s.flow_;
-  const bool is_root = (s.flags_ & record_flag::is_root) != 0 && !f.is_known_to_execute();
+  const bool is_of_root = (s.flags_ & record_flag::is_root) != 0 || (&s == &f.root && s.parent_ == nullptr);
+  const bool is_root = is_of_root && !f.is_known_to_execute();
   if (!is_root && f.run_by != &s) {
     misuse_anywhere(f, "stack() of a step that is not running");
     throw unwinding(errors::InternalError, "stack() of a step that is not running");

@@ -15,6 +15,7 @@
 #include <utility>      // for move
 
 #include "async/event_loop.hpp"  // for event_loop
+#include "async/task.hpp"        // for task
 #include "steps/asyncsteps.hpp"  // for AsyncSteps
 #include "steps/asynctool.hpp"   // for AsyncTool
 #include "steps/limiter.hpp"     // for Limiter
@@ -179,9 +180,9 @@ class AsyncTool : public steps::AsyncTool {
   static constexpr std::size_t BURST_COUNT = 256;
 
   AsyncTool() = default;
-  AsyncTool(const Params&) {}                                                            // NOLINT: implicit as there
-  AsyncTool(PokeCallback poke_external) : steps::AsyncTool(std::move(poke_external)) {}  // NOLINT: implicit as there
-  AsyncTool(PokeCallback poke_external, const Params&) : steps::AsyncTool(std::move(poke_external)) {}
+  AsyncTool(const Params&) {}                                                   // NOLINT: implicit as there
+  AsyncTool(PokeCallback poke) : steps::AsyncTool(as_task(std::move(poke))) {}  // NOLINT: implicit as there
+  AsyncTool(PokeCallback poke, const Params&) : AsyncTool(std::move(poke)) {}
 
   /// See steps::AsyncTool::iterate(). A timer may be 65.536 microseconds late; these are not worth another millisecond.
   CycleResult iterate() {
@@ -209,6 +210,8 @@ class AsyncTool : public steps::AsyncTool {
    private:
     AsyncTool& tool_;
   };
+  static async::task as_task(PokeCallback&& poke) { return poke ? async::task(std::move(poke)) : async::task(); }
+
   tool_memory pool_{*this};
 };
 

@@ -8,6 +8,7 @@
 #include <type_traits>  // for is_base_of_v
 #include <utility>      // for exchange, forward, move
 
+#include "async/detail/base/own_exceptions.hpp"        // for own_exceptions
 #include "async/detail/call/future_access.hpp"         // for is_own_future
 #include "steps/errors.hpp"                            // for Error, InternalError
 #include "steps/interop/detail/future_block.hpp"       // for await_future
@@ -288,6 +289,7 @@ class [[nodiscard]] task {
       promise_type& promise = coroutine.promise();
       promise.home = detail::host_of(parent);
       promise.continuation = parent;
+      const async::detail::own_exceptions of_coroutine;
       coroutine.resume();
       return promise.state.await();
     }

@@ -69,11 +69,11 @@ class call_entry : public posted_job {
     if (is_done()) return;
     try {
       const visit here(*pool_);
-      make_or_wait(here.part());
+      return make_or_wait(here.part());
     } catch (const std::bad_alloc&) {  // no memory for this thread's place in the pool
-      if (stage_.take()) return make_here(nullptr);
-      wait_without_memory([this] { return is_done(); });
     }
+    if (stage_.take()) return make_here(nullptr);
+    wait_without_memory([this] { return is_done(); });
   }
   /// In a task of another pool: waits until ready() as that pool's threads wait. `future_state`: see shared_state_of().
   /// Without memory for that it looks now and then: the future's destructor may be waiting.

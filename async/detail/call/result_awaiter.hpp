@@ -6,7 +6,7 @@
 #include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
 #include "async/detail/call/future_access.hpp"   // for future_access
 #include "async/detail/future/result_word.hpp"   // for continuation, forget_action
-#include "async/detail/scope/scope_cache.hpp"    // for scope_guard
+#include "async/detail/scope/current_scope.hpp"  // for no_scope
 
 namespace async::inline v0_1::detail {
 
@@ -38,7 +38,7 @@ class [[nodiscard]] result_awaiter : continuation {
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
     const own_exceptions of_coroutine;
-    const scope_guard none(nullptr);  // it does not belong to the groups of the current task
+    const no_scope outside_groups;
     self.waiting_.resume();
     return nullptr;
   }

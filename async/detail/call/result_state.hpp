@@ -137,7 +137,7 @@ class result_state : public posted_job {
   /// The caller has taken it: makes the call, which does not belong to the groups of the current task. Returns the
   /// actions to run.
   continuation* make_now() noexcept {
-    const scope_guard none(nullptr);
+    const no_scope outside_groups;
     return of_call().make(*this) ? word.publish() : nullptr;
   }
 

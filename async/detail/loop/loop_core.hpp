@@ -13,6 +13,7 @@
 #include "async/detail/base/durations.hpp"        // for later, time_between
 #include "async/detail/base/forks.hpp"            // for forked::note, end_forked_child
 #include "async/detail/base/min_max.hpp"          // for min_of
+#include "async/detail/base/own_exceptions.hpp"   // for own_exceptions
 #include "async/detail/base/parker.hpp"           // for parker
 #include "async/detail/base/platform.hpp"         // for prefetch_for_write
 #include "async/detail/base/reference_count.hpp"  // for reference_count
@@ -185,7 +186,7 @@ class loop_core {
   }
 
   /// Runs turns, and sleeps in between, until stop() or `deadline`; at least one turn. Left by an exception, it uses up
-  /// a stop(), too.
+  /// a stop() that it has noticed, too.
   void run_until(time_point deadline) {
     struct end_of_run {
       bool& stop_requested;
@@ -193,6 +194,7 @@ class loop_core {
     };
     const turn_scope scope(not_of_pool());
     const end_of_run at_end{stop_requested_};
+    const own_exceptions of_callbacks;
     const bool timed = deadline != (time_point::max)();
     while (!stop_requested_) {
       deliver_messages();

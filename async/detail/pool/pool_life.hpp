@@ -67,7 +67,7 @@ ASYNCSTEPS_FUNCTION void pool_core::leave_behind() noexcept {
   if (this_pool == this) {
     forked::note();
     this_pool = nullptr;
-    scopes::mine.current = nullptr;  // what is made from here on belongs to no construct of the parent
+    scope_of_thread = nullptr;  // what is made from here on belongs to no construct of the parent
   }
   if (left_over_of == this) left_over_of = nullptr;
 }

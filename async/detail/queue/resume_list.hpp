@@ -3,7 +3,7 @@
 #include "async/detail/base/atomics.hpp"         // for under_model
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
-#include "async/detail/scope/scope_cache.hpp"    // for scope_guard
+#include "async/detail/scope/current_scope.hpp"  // for no_scope
 
 namespace async::inline v0_1::detail {
 
@@ -28,7 +28,7 @@ struct resume_list {
   }
   [[gnu::noinline]] void run_all() noexcept {
     const own_exceptions of_coroutines;
-    const scope_guard none(nullptr);  // they do not belong to the groups of the current task
+    const no_scope outside_groups;
     while (first != nullptr) {
       resumption& next = *first;
       first = next.after;

@@ -4,11 +4,12 @@
 #include <mutex>    // for lock_guard
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"      // for atomic
-#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"        // for guarded_member
-#include "async/detail/base/immortal.hpp"     // for immortal
-#include "async/detail/scope/task_scope.hpp"  // for basic_task_scope
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"           // for guarded_member
+#include "async/detail/base/immortal.hpp"        // for immortal
+#include "async/detail/scope/current_scope.hpp"  // for task_scope, scope_of_thread
+#include "async/detail/scope/task_scope.hpp"     // exports basic_task_scope
 
 namespace async::inline v0_1::detail {
 
@@ -16,8 +17,6 @@ namespace async::inline v0_1::detail {
 struct cancel_epoch {
   ASYNCSTEPS_SHARED static inline constinit atomic<std::uint64_t> now{2};
 };
-
-using task_scope = basic_task_scope<cancel_epoch>;
 
 /// Recycled scopes: each thread keeps some, a process-wide store has the rest. No scope is ever freed, because other
 /// threads may look at one that has ended, see basic_task_scope.
@@ -55,11 +54,10 @@ inline store& store::instance() noexcept {
 
 /// The scopes of one thread. Constant-initialised and trivially destructible, so that access costs no guard.
 struct thread_scopes {
-  task_scope* current;  // scope of the task that the thread runs, see scope_guard
-  task_scope* first;    // list of free ones
-  unsigned count;       // length of the list
-  bool had_keeper;      // the thread has a keeper, or had one
-  bool has_keeper;      // else the thread keeps no scopes: nobody would give them back at its end
+  task_scope* first;  // list of free ones
+  unsigned count;     // length of the list
+  bool had_keeper;    // the thread has a keeper, or had one
+  bool has_keeper;    // else the thread keeps no scopes: nobody would give them back at its end
 };
 ASYNCSTEPS_SHARED inline constinit thread_local thread_scopes mine{};
 
@@ -92,7 +90,7 @@ void give_back() noexcept;
 ASYNCSTEPS_SHARED inline constinit task_scope posted_task{};
 
 /// The scope of the task that the calling thread runs; null: none.
-inline task_scope* current_scope() noexcept { return scopes::mine.current; }
+inline task_scope* current_scope() noexcept { return scope_of_thread; }
 
 /// A scope for a new construct inside `outer`. Throws std::bad_alloc.
 inline task_scope& begin_scope(task_scope* outer) {
@@ -116,8 +114,8 @@ inline void end_scope(task_scope& s) noexcept {
 class scope_guard {
  public:
   explicit scope_guard(task_scope* s) noexcept
-      : before_(std::exchange(scopes::mine.current, s == &posted_task ? nullptr : s)) {}
-  ~scope_guard() { scopes::mine.current = before_; }
+      : before_(std::exchange(scope_of_thread, s == &posted_task ? nullptr : s)) {}
+  ~scope_guard() { scope_of_thread = before_; }
   scope_guard(const scope_guard&) = delete;
   scope_guard& operator=(const scope_guard&) = delete;
 

@@ -52,13 +52,15 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::take_within(participant& p, co
   return size() == 0 ? steal_below(p, fits) : job_deque::element{};
 }
 
-/// Steals the oldest jobs of the thread's own deque until one fits. Those before it become the newest.
+/// Steals the oldest jobs of the thread's own deque until one fits. Those before it become the newest. After that no
+/// job counts as made by the current task.
 template <class Fits>
-[[gnu::noinline, gnu::cold]] job_deque::element take_oldest(job_deque& own, Fits fits) noexcept {
-  for (std::int64_t newer = 0; own.find((std::numeric_limits<std::int64_t>::max)(), fits, newer);) {
-    const job_deque::element oldest = own.steal();
+[[gnu::noinline, gnu::cold]] job_deque::element take_oldest(participant& p, Fits fits) noexcept {
+  for (std::int64_t newer = 0; p.own.find((std::numeric_limits<std::int64_t>::max)(), fits, newer);) {
+    const job_deque::element oldest = p.own.steal();
     if (!oldest || fits(oldest)) return oldest;
-    own.push(oldest.item, oldest.tag);  // there is room
+    p.own.push(oldest.item, oldest.tag);  // there is room
+    p.made_from = p.own.position();
   }
   return {};
 }
@@ -73,7 +75,7 @@ job_deque::element pool_core::take_below(participant& p, Fits fits) noexcept {
   try {
     above.reserve(static_cast<std::size_t>(newer));
   } catch (...) {
-    return take_oldest(p.own, fits);
+    return take_oldest(p, fits);
   }
   while (above.size() != static_cast<std::size_t>(newer)) {
     const job_deque::element e = p.own.pop();

@@ -213,6 +213,7 @@ inline bool may_have_hook(const flow& f) noexcept {
 
 ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
   const std::exception_ptr error = std::current_exception();
+  if (error == nullptr) async::detail::terminate_for(nullptr, "asyncsteps: in a cancel handler or onEnd function");
   try {
     if (to_hook && may_have_hook(f)) {
       State& s = state_of(f);

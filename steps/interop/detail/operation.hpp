@@ -12,6 +12,7 @@
 #include "async/detail/base/block_cache.hpp"         // for allocate_block, free_block
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
 #include "async/detail/base/functional.hpp"          // for reference_wrapper
+#include "async/detail/base/own_exceptions.hpp"      // for own_exceptions
 #include "async/detail/future/broken_promise.hpp"    // for broken_promise
 #include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
@@ -103,6 +104,7 @@ struct operation_base : async::detail::message {
   void resume_here() noexcept {
     const std::coroutine_handle<> waited = coroutine;
     release();  // the awaiter has the outcome
+    const async::detail::own_exceptions of_coroutine;
     waited.resume();
   }
   static void arrived(message& m, async::detail::delivery how) {

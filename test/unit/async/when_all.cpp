@@ -203,3 +203,18 @@ TEST_CASE("when_all, when_any: a future without a state is refused, and the othe
   refuses([](auto& a, auto&& b) { return async::when_all(std::move(a), std::move(b)); });
   refuses([](auto& a, auto&& b) { return async::when_any(std::move(a), std::move(b)); });
 }
+
+TEST_CASE("when_all, when_any: a future that is named twice and given away is refused") {
+  promised of(2);
+  async::future<int>& first = of.futures[0];
+  CHECK_THROWS_AS(async::when_all(std::move(first), std::move(first)), std::future_error);
+  CHECK_THROWS_AS(async::when_any(std::move(first), std::move(first)), std::future_error);
+  CHECK(first.valid());
+  const async::shared_future<int> shared = first.share();
+  async::shared_future<int> given = shared;
+  CHECK_THROWS_AS(async::when_all(given, std::move(given)), std::future_error);
+  CHECK(given.valid());
+  auto twice = async::when_all(shared, shared);
+  of.promises[0].set_value(1);
+  CHECK(std::get<1>(twice.get()).get() == 1);
+}

@@ -308,6 +308,11 @@ TEST_CASE("branches of a NitroSteps do not share its limits") {
 TEST_CASE("a tool is kept by its own type, and handed on as the interface") {
   ri::AsyncTool::PokeCallback poke = [] {};
   const ri::AsyncTool poked(poke);
+  ri::AsyncTool of_none(ri::AsyncTool::PokeCallback{});
+  int polled = 0;
+  of_none.immediate([&polled] { ++polled; });
+  of_none.iterate();
+  CHECK(polled == 1);
   const ri::Mutex::size_type most = 2;
   ri::Mutex two = {most, 8};
   static_cast<void>(two);

@@ -235,9 +235,11 @@ TEST_CASE_TEMPLATE("stack() of a parallel() or race() step that is built belongs
     });
     flow.add([&](IAsyncSteps&) { alive.push_back(counted::alive); });
   }
+  int& of_root = flow.parallel().template stack<int>(7);
+  flow.add([&](IAsyncSteps&) { alive.push_back(of_root); });
   flow.execute();
   b.drain();
-  CHECK(alive == std::vector<int>{3, 1, 0, 1, 1, 0});
+  CHECK(alive == std::vector<int>{3, 1, 0, 1, 1, 0, 7});
 }
 
 TEST_CASE_TEMPLATE("raw stack memory is aligned and given back", Flow, STEPS_FLOWS) {
