@@ -54,7 +54,7 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
   return sleep(deadline);
 }
 
-/// Waits for ready() by a look every millisecond: for a wait that has no memory for more.
+/// Waits by a look at ready() every millisecond, where there is no memory for a proper wait.
 template <class Ready>
 [[gnu::noinline, gnu::cold]] void wait_without_memory(Ready ready) {
   const auto look = [&ready](const wait_clock::time_point*) {

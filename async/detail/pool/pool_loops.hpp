@@ -353,8 +353,8 @@ ASYNCSTEPS_FUNCTION void pool_core::pass_on() noexcept {
 
 // --- the end ------------------------------------------------------------------------------------------------------
 
-/// When all threads have ended: cancels the flows of all loops, runs the tasks that this posts, and closes the
-/// loops.
+/// When all threads have ended: cancels the flows of all loops, runs the tasks that this posts, and closes
+/// the loops.
 ASYNCSTEPS_FUNCTION void pool_core::end_loops() noexcept {
   const auto each = [this](auto f) {
     crew_.for_each([&f](worker& w) { f(w.own_loop); });

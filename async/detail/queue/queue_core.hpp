@@ -135,8 +135,8 @@ class queue_core {
     return count - left;
   }
 
-  /// Hands the oldest element to `receive`. Polls: the caller will try again at
-  /// once, so a failed attempt may pause. False: its thread has other work.
+  /// Hands the oldest element to `receive`. Polls: the caller will try again at once, so a failed
+  /// attempt may pause. False: its thread has other work.
   template <bool Polls = true, class Receive>
   [[gnu::always_inline]] queue_result take(Receive receive) {
     const std::uint64_t h = head_.load(std::memory_order_acquire);  // [Q14] acquire, pairs with [Q13] and [Q30]
