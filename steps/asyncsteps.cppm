@@ -10,6 +10,8 @@
 // test/import/names.py lists the public names that are missing here.
 module;
 
+#define ASYNCSTEPS_MODULE_UNIT
+
 #include <version>  // for __cpp_lib_jthread
 
 #include "async/async.hpp"

@@ -69,12 +69,13 @@
 /// a process, although each shared library compiles its own: with -fvisibility=hidden, too, the dynamic linker sees it.
 /// Not for functions on fast paths. DLLs of Windows share nothing by themselves. Define it as nothing, for a whole
 /// library with -fvisibility=hidden, to share nothing with other modules. asyncsteps::compiled contains them all, so
-/// that modules which link to it as a shared library have them in common.
+/// that modules which link to it as a shared library have them in common. (In asyncsteps.cppm, of which there is no
+/// shared library, clang 19 cannot compile such variables.)
 /// ASYNCSTEPS_SHARED_TYPE: the same for a class.
 #ifndef ASYNCSTEPS_SHARED
 #if !defined(__ELF__) && !defined(__MACH__)
 #define ASYNCSTEPS_SHARED
-#elif defined(ASYNCSTEPS_IMPLEMENT)
+#elif defined(ASYNCSTEPS_IMPLEMENT) && !defined(ASYNCSTEPS_MODULE_UNIT)
 #define ASYNCSTEPS_SHARED [[gnu::visibility("default"), gnu::used]]
 #else
 #define ASYNCSTEPS_SHARED [[gnu::visibility("default")]]
