@@ -7,7 +7,7 @@
 #include <exception>    // for terminate
 #include <future>       // for future
 #include <iterator>     // for input_iterator, iter_reference_t
-#include <type_traits>  // for decay_t
+#include <type_traits>  // for decay_t, is_const_v, remove_const_t
 #include <utility>      // for forward, move
 #include <version>      // for __cpp_lib_jthread
 #if defined(__cpp_lib_jthread)
@@ -207,34 +207,24 @@ class threadpool {
   /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
-    core_.refuse_if_unknown_here();
-    if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
+    wait_until_ready(awaited);
     return awaited.get();
   }
   template <class T>
   T wait(std::future<T>& awaited) {
-    core_.refuse_if_unknown_here();
-    if (core_.is_inside() && !detail::wait_for_call(awaited)) {
-      const detail::visit here(core_);
-      core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
-    }
+    wait_until_ready(awaited);
     return awaited.get();
   }
   /// The same for a shared future, whose value it returns as get() does. With a std::shared_future it never runs the
   /// call itself.
   template <class T>
   decltype(auto) wait(const shared_future<T>& awaited) {
-    core_.refuse_if_unknown_here();
-    if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
+    wait_until_ready(awaited);
     return awaited.get();
   }
   template <class T>
   decltype(auto) wait(const std::shared_future<T>& awaited) {
-    core_.refuse_if_unknown_here();
-    if (core_.is_inside()) {
-      const detail::visit here(core_);
-      core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
-    }
+    wait_until_ready(awaited);
     return awaited.get();
   }
   /// The same for a temporary, as in wait(post(…)).
@@ -304,6 +294,21 @@ class threadpool {
   detail::pool_core& core() noexcept { return core_; }
 
  private:
+  /// Of a task's thread, for any future. Outside of the pool's tasks get() waits for those of the standard library.
+  template <class Future>
+  void wait_until_ready(Future& awaited) {
+    core_.refuse_if_unknown_here();
+    if constexpr (detail::is_own_future<std::remove_const_t<Future>>) {
+      if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
+    } else if (core_.is_inside()) {
+      if constexpr (!std::is_const_v<Future>) {  // a std::shared_future does not show its call
+        if (detail::wait_for_call(awaited)) return;
+      }
+      const detail::visit here(core_);
+      core_.wait_until(here.part(), detail::wait_scope(), [&awaited] { return detail::is_ready(awaited); });
+    }
+  }
+
   static threadpool_options options_for(std::size_t threads) { return {.threads = threads}; }
   struct not_started {};
   threadpool(threadpool_options&& options, not_started) : core_(*new detail::pool_core(std::move(options), *this)) {}

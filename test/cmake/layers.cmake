@@ -300,15 +300,11 @@ endfunction()
 # A program and a library that hide their symbols, and are both linked to asyncsteps::compiled as a shared library: that
 # has what is one per process. Not with libc++, whose std::any compares addresses that the program would have to export.
 function(add_compiled_module_test)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR WIN32 OR (ASYNCSTEPS_TEST_ONLY AND NOT module.loaded_compiled MATCHES "${ASYNCSTEPS_TEST_ONLY}"))
+  if(NOT TARGET asyncsteps_compiled OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR WIN32 OR (ASYNCSTEPS_TEST_ONLY AND NOT module.loaded_compiled MATCHES "${ASYNCSTEPS_TEST_ONLY}"))
     return()
   endif()
-  file(
-    CONFIGURE
-    OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/module_compiled.cpp
-    CONTENT "#define ASYNCSTEPS_IMPLEMENT\n#include <async/async.hpp>\n#include <steps/steps.hpp>\n"
-    @ONLY)
-  add_library(asyncsteps_module_compiled SHARED EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/module_compiled.cpp)
+  get_target_property(source asyncsteps_compiled SOURCES)
+  add_library(asyncsteps_module_compiled SHARED EXCLUDE_FROM_ALL ${source})
   target_compile_definitions(asyncsteps_module_compiled INTERFACE ASYNCSTEPS_COMPILED)
   add_library(module.loaded_compiled.library SHARED EXCLUDE_FROM_ALL module/library.cpp)
   add_executable(module.loaded_compiled module/program.cpp)

@@ -4,9 +4,6 @@
 # Finds the compilers and tools that test/run needs, names those that are missing, and installs them on Debian. Sourced
 # by test/run, which sets trees, consumer, may_install and cxx. Leaves in `packages` what is still missing.
 
-# shellcheck source-path=SCRIPTDIR
-source test/support/apt.sh
-
 wants() { [[ " ${trees[*]} " == *" $1 "* ]]; }
 
 # --- looking ---------------------------------------------------------------------------------------------------------

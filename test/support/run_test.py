@@ -43,7 +43,7 @@ class Run(unittest.TestCase):
         self.tools = os.path.join(folder.name, "tools")
         self.project = os.path.join(folder.name, "a project")
         os.makedirs(os.path.join(self.project, "test/support"))
-        for name in ("run", "CMakePresets.json", "support/figures.py", "support/apt.sh", "support/packages.sh"):
+        for name in ("run", "CMakePresets.json", "support/figures.py", "support/run.sh", "support/packages.sh"):
             shutil.copy(os.path.join(TEST, name), os.path.join(self.project, "test", name))
         os.mkdir(self.tools)
         for name, text in TOOLS.items():

@@ -3,10 +3,9 @@
 #include <coroutine>  // for coroutine_handle
 #include <utility>    // for move
 
-#include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
 #include "async/detail/call/future_access.hpp"   // for future_access
 #include "async/detail/future/result_word.hpp"   // for continuation, forget_action
-#include "async/detail/scope/current_scope.hpp"  // for no_scope
+#include "async/detail/scope/current_scope.hpp"  // for work_of_others
 
 namespace async::inline v0_1::detail {
 
@@ -37,8 +36,7 @@ class [[nodiscard]] result_awaiter : continuation {
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
-    const own_exceptions of_coroutine;
-    const no_scope outside_groups;
+    const work_of_others here;
     self.waiting_.resume();
     return nullptr;
   }

@@ -137,7 +137,7 @@ class result_state : public posted_job {
   /// The caller has taken it: makes the call, which does not belong to the groups of the current task. Returns the
   /// actions to run.
   continuation* make_now() noexcept {
-    const no_scope outside_groups;
+    const scope_setting outside_groups(nullptr);
     return of_call().make(*this) ? word.publish() : nullptr;
   }
 

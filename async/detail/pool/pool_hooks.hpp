@@ -5,11 +5,10 @@
 #include <string>     // for string
 #include <utility>    // for move
 
-#include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
 #include "async/detail/base/platform.hpp"        // for set_thread_name, thread_name_length
 #include "async/detail/base/unhandled.hpp"       // for terminate_for
 #include "async/detail/pool/job.hpp"             // for job
-#include "async/detail/scope/current_scope.hpp"  // for no_scope
+#include "async/detail/scope/current_scope.hpp"  // for work_of_others
 #include "async/detail/trace/trace_points.hpp"   // for ASYNCSTEPS_TRACE_SPAN, ASYNCSTEPS_TRACE_THREAD
 #include "async/task.hpp"                        // for task, call_once
 #include "async/threadpool_options.hpp"          // for threadpool_options
@@ -70,8 +69,7 @@ class pool_hooks {
   /// The same on a thread that runs something else, to whose groups the task does not belong.
   template <class Work>
   void call_here(Work& work) const {
-    const no_scope outside_groups;
-    const own_exceptions of_task;
+    const work_of_others here;
     call(work);
   }
 

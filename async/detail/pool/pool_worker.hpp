@@ -4,6 +4,7 @@
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <memory>       // for destroy_at
+#include <mutex>        // for mutex
 #include <new>          // for placement new
 #include <thread>       // for thread
 #include <type_traits>  // for conditional_t, decay_t, is_pointer_v, is_same_v
@@ -157,7 +158,7 @@ struct worker : participant {
   bool blocks = false;      // guarded by the crew's mutex: the thread is in a blocking_section
   std::thread thread;       // guarded by the crew's mutex: the latest thread
   std::thread before;       // the thread before that: the latest one takes it when it begins, and joins it at its end
-  atomic<std::uint32_t> is_occupied{0};  // 1: a thread works, from before its start hook until after its stop hook
+  std::mutex occupied;      // the thread that works has it, from before its start hook until after its stop hook
 };
 
 /// The worker whose thread this is; null: none.

@@ -3,7 +3,7 @@
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint8_t
 #include <memory>     // for unique_ptr
-#include <mutex>      // for mutex
+#include <mutex>      // for mutex, lock_guard
 #include <stdexcept>  // for length_error
 #include <thread>     // for thread
 #include <utility>    // for move
@@ -106,7 +106,6 @@ class worker_crew {
 
  private:
   struct predecessor;
-  class occupation;
   struct successor;
   /// By the thread of `w`, when it ends. Does nothing after confirm_exit().
   void replace(worker& w) noexcept;
@@ -324,24 +323,6 @@ struct worker_crew::predecessor {
   }
 };
 
-/// While it lives, the thread works as that worker. One at a time: the next one waits.
-class worker_crew::occupation {
- public:
-  explicit occupation(worker& w) noexcept : of_(w.is_occupied) {
-    // [W29] acquire, pairs with [W30]: what the thread before has left in the worker; not modelled: a flag like a lock
-    while (of_.exchange(1, std::memory_order_acquire) != 0) wait_on_word(of_, 1);
-  }
-  ~occupation() {
-    of_.store(0, std::memory_order_release);  // [W30] release, pairs with [W29]; not modelled: see there
-    wake_all(of_);
-  }
-  occupation(const occupation&) = delete;
-  occupation& operator=(const occupation&) = delete;
-
- private:
-  atomic<std::uint32_t>& of_;
-};
-
 /// Starts another thread in place of one that a task has ended with pthread_exit().
 struct worker_crew::successor {
   worker_crew& crew;
@@ -361,7 +342,7 @@ ASYNCSTEPS_FUNCTION void worker_crew::start(worker& w) {
     try {
       w.thread = std::thread([this, &w] {
         const predecessor at_the_end{std::move(w.before)};
-        const occupation here(w);
+        const std::lock_guard one_at_a_time(w.occupied);
         quiescence_.thread_arrived();
         const successor at_exit{*this, w};
         body_(w);

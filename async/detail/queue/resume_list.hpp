@@ -2,8 +2,7 @@
 #pragma once
 #include "async/detail/base/atomics.hpp"         // for under_model
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "async/detail/base/own_exceptions.hpp"  // for own_exceptions
-#include "async/detail/scope/current_scope.hpp"  // for no_scope
+#include "async/detail/scope/current_scope.hpp"  // for work_of_others
 
 namespace async::inline v0_1::detail {
 
@@ -27,8 +26,7 @@ struct resume_list {
     last = &r;
   }
   [[gnu::noinline]] void run_all() noexcept {
-    const own_exceptions of_coroutines;
-    const no_scope outside_groups;
+    const work_of_others here;
     while (first != nullptr) {
       resumption& next = *first;
       first = next.after;

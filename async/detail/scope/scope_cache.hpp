@@ -8,7 +8,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for guarded_member
 #include "async/detail/base/immortal.hpp"        // for immortal
-#include "async/detail/scope/current_scope.hpp"  // for task_scope, scope_of_thread
+#include "async/detail/scope/current_scope.hpp"  // for task_scope, scope_of_thread, scope_setting
 #include "async/detail/scope/task_scope.hpp"     // exports basic_task_scope
 
 namespace async::inline v0_1::detail {
@@ -111,16 +111,9 @@ inline void end_scope(task_scope& s) noexcept {
 }
 
 /// While it lives, the calling thread runs a task of this scope.
-class scope_guard {
+class scope_guard : scope_setting {
  public:
-  explicit scope_guard(task_scope* s) noexcept
-      : before_(std::exchange(scope_of_thread, s == &posted_task ? nullptr : s)) {}
-  ~scope_guard() { scope_of_thread = before_; }
-  scope_guard(const scope_guard&) = delete;
-  scope_guard& operator=(const scope_guard&) = delete;
-
- private:
-  task_scope* const before_;
+  explicit scope_guard(task_scope* s) noexcept : scope_setting(s == &posted_task ? nullptr : s) {}
 };
 
 #if ASYNCSTEPS_DEFINED

@@ -131,42 +131,30 @@ TEST_CASE("co_await: an exception that resumes a coroutine does not leave its gr
     for (int i = 0; i != 8; ++i) group.run([&ran] { ++ran; });
   };
   std::optional<walker> kept;
+  const auto resume_in_unwinding = [&](auto wait, auto resume) {
+    struct resumes {
+      decltype(resume)& at_end;
+      ~resumes() { at_end(); }
+    };
+    const auto leave = [&] {
+      const resumes later{resume};
+      kept.emplace(use_group(wait));
+      throw failed();
+    };
+    CHECK_THROWS_AS(leave(), failed);
+  };
   SUBCASE("of a future, by the end of its promise") {
-    CHECK_THROWS_AS(
-        [&] {
-          async::promise<void> promise;
-          kept.emplace(use_group([&promise] { return promise.get_future().then([](async::future<void>) {}); }));
-          throw failed();
-        }(),
-        failed);
+    auto promise = std::make_unique<async::promise<void>>();
+    resume_in_unwinding([&] { return promise->get_future().then([](async::future<void>) {}); },
+                        [&] { promise.reset(); });
   }
   SUBCASE("of a queue, by an enqueue in a destructor") {
     async::queue<int> queue;
-    struct enqueues {
-      async::queue<int>& to;
-      ~enqueues() { to.enqueue(1); }
-    };
-    CHECK_THROWS_AS(
-        [&] {
-          kept.emplace(use_group([&queue] { return queue.pop(); }));
-          const enqueues at_end{queue};
-          throw failed();
-        }(),
-        failed);
+    resume_in_unwinding([&] { return queue.pop(); }, [&] { queue.enqueue(1); });
   }
   SUBCASE("of an event, set in a destructor") {
     async::event event;
-    struct sets {
-      async::event& to;
-      ~sets() { to.set(); }
-    };
-    CHECK_THROWS_AS(
-        [&] {
-          kept.emplace(use_group([&event] { return event.on_set(); }));
-          const sets at_end{event};
-          throw failed();
-        }(),
-        failed);
+    resume_in_unwinding([&] { return event.on_set(); }, [&] { event.set(); });
   }
   CHECK(ran == 8);
 }

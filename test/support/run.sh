@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSL-1.0
 # shellcheck shell=bash
 #
-# Looks for what Debian packages bring, and installs them. Sourced by benchmark/run and, through packages.sh, by
-# test/run, which set may_install and cxx and define say().
+# What test/run and benchmark/run share: values of options, and packages. They source it and set `program`, and before
+# they look for packages may_install and cxx; and they define say().
+
+# Prints the value of an option, which is what it says:  value_of "a number" "$@"
+value_of() {
+  [[ -n ${3:-} && $3 != --* ]] || { echo "$program: $2 needs $1" >&2; return 2; }
+  echo "$3"
+}
 
 has_header() { printf '#include <%s>\n' "$1" | "$cxx" -std=c++20 -x c++ -E - >/dev/null 2>&1; }
 has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
