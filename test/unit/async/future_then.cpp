@@ -348,24 +348,6 @@ TEST_CASE("cancel: of a call whose captures own its future") {
   cancel_of([&](auto f) { return second.get_future().then(pool, f); });
 }
 
-TEST_CASE("cancel: of a running call whose reaction destroys the future") {
-  async::threadpool pool(1);
-  auto held = std::make_unique<async::future<void>>();
-  async::future<void>& kept = *held;
-  std::promise<void> has_begun;
-  std::promise<void> has_ended;
-  kept = pool.post([&](std::stop_token stop) {
-    const std::stop_callback drop(stop, [&held] { held.reset(); });
-    has_begun.set_value();
-    while (!stop.stop_requested()) std::this_thread::yield();
-    has_ended.set_value();
-  });
-  has_begun.get_future().wait();
-  CHECK_FALSE(kept.cancel());
-  has_ended.get_future().wait();
-  CHECK(held == nullptr);
-}
-
 TEST_CASE("cancel: a call and the thread that takes it agree") {
   async::threadpool pool(1);
   for (std::size_t i = 0; i < testing::rounds(20'000); ++i) {
@@ -385,6 +367,24 @@ TEST_CASE("cancel: a call and the thread that takes it agree") {
 }
 
 #if defined(__cpp_lib_jthread)
+TEST_CASE("cancel: of a running call whose reaction destroys the future") {
+  async::threadpool pool(1);
+  auto held = std::make_unique<async::future<void>>();
+  async::future<void>& kept = *held;
+  std::promise<void> has_begun;
+  std::promise<void> has_ended;
+  kept = pool.post([&](std::stop_token stop) {
+    const std::stop_callback drop(stop, [&held] { held.reset(); });
+    has_begun.set_value();
+    while (!stop.stop_requested()) std::this_thread::yield();
+    has_ended.set_value();
+  });
+  has_begun.get_future().wait();
+  CHECK_FALSE(kept.cancel());
+  has_ended.get_future().wait();
+  CHECK(held == nullptr);
+}
+
 TEST_CASE("cancel: a running call with a std::stop_token is requested to stop") {
   async::threadpool pool(1);
   std::atomic<bool> has_begun{false};
