@@ -461,7 +461,9 @@ class loop_core {
   void sleep(time_point deadline) noexcept {
     if (is_left_behind()) end_forked_child();
     settle_timers();
-    deadline = min_of(deadline, timers_.next_deadline());
+    const time_point next = timers_.next_deadline();
+    if (next <= turn_time_) return timers_.collect(turn_time_);  // also when messages would prevent the sleep
+    deadline = min_of(deadline, next);
     if (!inbox_.sleep(false)) return;
     clock_interval_ = 1;  // what comes next may take long
     ASYNCSTEPS_TRACE_SPAN(park, "park", trace_id(this));

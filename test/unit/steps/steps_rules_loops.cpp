@@ -287,6 +287,35 @@ TEST_CASE_TEMPLATE("rule 33: an endless loop starves neither other flows nor tim
   }
 }
 
+TEST_CASE_TEMPLATE("rule 33: a flow that ends its own waits starves no timer of a loop that run() drives", Flow,
+                   STEPS_FLOWS) {
+  bool by_post = false;
+  SUBCASE("by the token") {}
+  SUBCASE("by the token in a posted call") { by_post = true; }
+  bench b;
+  int rounds = 0;
+  int at = 0;
+  Flow endless{b.loop};
+  endless.loop([&](IAsyncSteps& asi) {
+    b.clock.advance(10us);
+    if (++rounds == 10'000) b.loop.stop();
+    const auto done = asi.completion<>();
+    if (by_post) {
+      b.loop.post([done] { done.success(); });
+    } else {
+      done.success();
+    }
+  });
+  endless.execute();
+  b.loop.deferred(1ms, [&] {
+    at = rounds;
+    b.loop.stop();
+  });
+  b.loop.run();
+  CHECK(at >= 100);
+  CHECK(at <= 250);
+}
+
 TEST_CASE_TEMPLATE("rule 33: relinquish() lets the other flows of the loop have their turn at once", Flow,
                    STEPS_FLOWS) {
   bench b;
