@@ -37,7 +37,7 @@ struct threadpool_options {
 
   /// The behaviour of a post from outside when the queue is full.
   enum class overflow {
-    block,        ///< sleeps until there is room
+    block,        ///< sleeps until there is room; in a turn of an event loop, goes beyond the limit
     reject,       ///< throws queue_full
     caller_runs,  ///< runs the task on the posting thread
   };

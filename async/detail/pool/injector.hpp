@@ -24,16 +24,18 @@ class injector {
   injector& operator=(const injector&) = delete;
   ~injector();
 
-  /// Takes `work` in; waits for room if that is the policy. False: the caller has to run the task. Throws queue_full,
-  /// or stopped if the injector is closed; the caller then keeps the task.
-  bool put(task& work);
+  /// Takes `work` in; waits for room if that is the policy, or takes it in without regard to the limit where `may_wait`
+  /// is false. False: the caller has to run the task. Throws queue_full, or stopped if the injector is closed; the
+  /// caller then keeps the task.
+  bool put(task& work, bool may_wait);
 
   /// put() that neither waits nor throws queue_full or stopped. False: it is full or closed, and the caller has to run
   /// the task.
   bool try_put(task& work);
 
-  /// Takes `work` in without regard to a limit, for take_unlimited(). Throws std::bad_alloc; then the caller keeps it.
+  /// Takes `work` in without regard to a limit. Throws std::bad_alloc; then the caller keeps it.
   void put_unlimited(task& work);
+  /// Takes the oldest task of those without a limit.
   bool take_unlimited(task& out) noexcept;
 
   /// 0: unbounded.
@@ -41,7 +43,7 @@ class injector {
   bool is_bounded() const noexcept { return bounded_ != nullptr; }
   threadpool_options::overflow when_full() const noexcept { return when_full_; }
 
-  /// Takes the oldest task. False: there is none.
+  /// Takes the oldest task within the limit, else of those without one. False: there is none.
   bool take(task& out) noexcept;
 
   bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || is_bounded_empty()); }
@@ -71,7 +73,7 @@ ASYNCSTEPS_FUNCTION injector::injector(std::size_t capacity, threadpool_options:
 
 ASYNCSTEPS_FUNCTION injector::~injector() { delete bounded_; }
 
-ASYNCSTEPS_FUNCTION bool injector::put(task& work) {
+ASYNCSTEPS_FUNCTION bool injector::put(task& work, bool may_wait) {
   using policy = threadpool_options::overflow;
   if (bounded_ == nullptr) {
     unbounded_.enqueue(std::move(work));
@@ -81,6 +83,7 @@ ASYNCSTEPS_FUNCTION bool injector::put(task& work) {
   if (bounded_->is_closed()) throw stopped();
   if (when_full_ == policy::reject) throw queue_full();
   if (when_full_ == policy::caller_runs) return false;
+  if (!may_wait) return put_unlimited(work), true;
   // NOLINTNEXTLINE(bugprone-use-after-move): an enqueue() that fails leaves its argument
   if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
   return true;
@@ -96,7 +99,7 @@ ASYNCSTEPS_FUNCTION void injector::put_unlimited(task& work) { unbounded_.enqueu
 ASYNCSTEPS_FUNCTION bool injector::take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
 
 ASYNCSTEPS_FUNCTION bool injector::take(task& out) noexcept {
-  return bounded_ == nullptr ? unbounded_.dequeue(out) : bounded_->dequeue(out);
+  return (bounded_ != nullptr && bounded_->dequeue(out)) || unbounded_.dequeue(out);
 }
 
 ASYNCSTEPS_FUNCTION std::size_t injector::capacity() const noexcept {

@@ -4,6 +4,7 @@
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"          // for max_of
+#include "async/detail/loop/loop_core.hpp"        // for current_loop
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
 #include "async/priority.hpp"                     // for priority
@@ -16,6 +17,9 @@ namespace async::inline v0_1::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 
+/// Whether this thread may sleep until a full pool has room. Not in a turn of an event loop, which would stand still.
+inline bool may_wait() noexcept { return current_loop == nullptr; }
+
 ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.refuse_if_unwakeable();
   const bool is_from_inside = is_inside();
@@ -24,7 +28,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   injector& queue = priorities_.get(injector_, make_workers_look).of(wanted).tasks;
   if (is_from_inside) {
     queue.put_unlimited(work);
-  } else if (!queue.put(work)) {
+  } else if (!queue.put(work, may_wait())) {
     return hooks_.call_here(work);
   }
   sleepers_.notify();
@@ -34,7 +38,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
-  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work)) {  // a task never blocks
+  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work, may_wait())) {  // a task never blocks
     return hooks_.call_here(work);
   }
   sleepers_.notify();

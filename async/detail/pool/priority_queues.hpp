@@ -173,7 +173,7 @@ ASYNCSTEPS_FUNCTION bool priority_order::take(level& from, task& out) noexcept {
   if (!tasks.is_bounded()) return tasks.take(out);
   if (tasks.empty()) return false;
   inside_first_ = !inside_first_;
-  return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out) || tasks.take_unlimited(out);
+  return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out);
 }
 
 ASYNCSTEPS_FUNCTION bool priority_order::take_last(both& from, task& out) noexcept {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -25,6 +26,7 @@ using async::threadpool;
 using async::threadpool_options;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
+using testing::bench;
 using namespace std::chrono_literals;
 
 namespace {
@@ -146,6 +148,40 @@ struct acts_on_move {
 };
 
 }  // namespace
+
+TEST_CASE("calls of flows and callbacks for a full pool wait in its queue, beyond the limit, and never stop the loop") {
+  threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 2;
+  threadpool pool(std::move(options));
+  bench b;
+  constexpr int count = 20;
+  std::deque<steps::AsyncSteps> flows;
+  std::vector<async::future<int>> posted;
+  int sum = 0;
+  bool timer = false;
+  {
+    const testing::occupied busy(pool, 1);
+    for (int i = 0; i < count; ++i) {
+      flows.emplace_back(b.loop);
+      flows.back().await(pool, [i] { return i; }).add([&sum](IAsyncSteps&, int value) { sum += value; });
+      flows.back().execute();
+    }
+    b.loop.post([&] {
+      for (int i = 0; i < count; ++i) posted.push_back(pool.post([i] { return i; }));
+      for (int i = 0; i < count; ++i) posted.push_back(pool.post(async::priority::high, [i] { return i; }));
+    });
+    b.loop.deferred(1ms, [&timer] { timer = true; });
+    b.pass(3ms);
+    CHECK(timer);
+    CHECK(posted.size() == 2 * count);
+  }
+  pool.wait_idle();
+  b.drain();
+  CHECK(sum == 190);
+  for (auto& each : posted) sum += each.get();
+  CHECK(sum == 3 * 190);
+}
 
 TEST_CASE("the trace, or the result, of a call ends the flow that waits for it") {
   threadpool pool(1);
