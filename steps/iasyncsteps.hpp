@@ -309,7 +309,7 @@ class IAsyncSteps : public detail::step {
   /// it is InternalError.
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
-    if (f.run_by == this && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
+    if (detail::runs_here(*this) && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
       f.mark_yield();
       return *this;
     }
@@ -326,7 +326,7 @@ class IAsyncSteps : public detail::step {
   void success(A&&... results) {
     if constexpr (detail::are_results<A...>) {
       detail::flow& f = *flow_;
-      if (async::detail::current_loop == f.core && f.run_by == this && f.may_complete()) [[likely]] {
+      if (detail::runs_here(*this) && f.may_complete()) [[likely]] {
         detail::put_results(f, std::forward<A>(results)...);
         if (f.may_complete()) f.mark_success();
       } else {
@@ -346,7 +346,7 @@ class IAsyncSteps : public detail::step {
   /// after it changes nothing.
   void errorNoThrow(ErrorCode code, std::string_view info = {}) {
     detail::flow& f = *flow_;
-    if (async::detail::current_loop == f.core && f.run_by == this && !f.has_succeeded()) [[likely]] {
+    if (detail::runs_here(*this) && !f.has_succeeded()) [[likely]] {
       if (!f.is_cancelled()) detail::set_error(f, code, info);
     } else {
       detail::late_error(*this, code, info);
@@ -504,7 +504,7 @@ class IAsyncSteps : public detail::step {
     return thrown;
   }
   [[gnu::always_inline]] detail::step* level() {
-    return flow_->run_by == this && flow_->is_open() ? this : level_outside();
+    return detail::runs_here(*this) && flow_->is_open() ? this : level_outside();
   }
   [[gnu::noinline]] detail::step* level_outside() {
     const bool is_root = (flags_ & detail::record_flag::is_root) != 0;

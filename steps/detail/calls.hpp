@@ -25,7 +25,7 @@ namespace steps::inline v0_1::detail {
 inline bool is_built(const step& group) noexcept {
   const flow& f = *group.flow_;
   if (group.parent_ == &f.root) return !f.is_known_to_execute() && !f.has_remains();
-  return f.run_by == group.parent_ && f.is_open();
+  return runs_here(*group.parent_) && f.is_open();
 }
 
 /// The root of a new branch, for a step that is added to a parallel() or race() step. Null: the mistake is known.
@@ -46,7 +46,7 @@ step* level_of(step& s);
 template <class Face>
 [[gnu::noinline]] void leave_iteration(step& s, ErrorCode code, LoopLabel label) {
   flow& f = *s.flow_;
-  if (f.run_by != &s) return misuse_anywhere(f, "breakLoop() or continueLoop() of a step that is not running");
+  if (!runs_here(s)) return misuse_anywhere(f, "breakLoop() or continueLoop() of a step that is not running");
   if (f.is_cancelled()) return;
   if (f.has_succeeded()) return misuse(f, "breakLoop() or continueLoop() after success()");
   if (step* const loop = find_loop<Face>(&s, label)) return set_error(f, code, label.view(), loop);
@@ -62,7 +62,7 @@ inline step& stack_owner(step& of) {
   flow& f = *s.flow_;
   const bool is_of_root = (s.flags_ & record_flag::is_root) != 0 || (&s == &f.root && s.parent_ == nullptr);
   const bool is_root = is_of_root && !f.is_known_to_execute();
-  if (!is_root && f.run_by != &s) {
+  if (!is_root && !runs_here(s)) {
     misuse_anywhere(f, "stack() of a step that is not running");
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
   }
@@ -198,7 +198,7 @@ Block& make_wait(step& s) {
 inline bool is_usable(const step& s) noexcept {
   const flow& f = *s.flow_;
   if ((s.flags_ & record_flag::is_root) != 0) return !f.is_known_to_execute();
-  if (f.run_by == &s) return f.is_open();
+  if (runs_here(s)) return f.is_open();
   if ((s.flags_ & record_flag::is_group) != 0) return is_built(s);
   return f.is_waiting() && f.cur == &s;
 }
@@ -244,7 +244,7 @@ async::future<T> execute_with_promise(step& s) {
     }
     return begin_anew(f) ? &f.root : nullptr;
   }
-  if (f.run_by == &s) {
+  if (runs_here(s)) {
     if (f.is_open()) return &s;
     if (f.has_succeeded()) misuse(f, "add() after success()");
     return nullptr;

@@ -7,7 +7,7 @@
 
 #include "async/detail/base/atomics.hpp"             // for atomic
 #include "async/detail/base/reference_count.hpp"     // for reference_count
-#include "async/detail/loop/loop_core.hpp"           // for message, loop_core
+#include "async/detail/loop/loop_core.hpp"           // for current_loop, message, loop_core
 #include "async/detail/pool/job.hpp"                 // for posted_job
 #include "steps/detail/flow/control_block_slot.hpp"  // for control_block_slot
 #include "steps/detail/flow/executing_flag.hpp"      // for executing_flag
@@ -62,8 +62,9 @@ inline constexpr std::uint16_t is_root = 128;   // the root flow's IAsyncSteps, 
 inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
 inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
 inline constexpr std::uint16_t handles = 1024;  // its error handler is running
-inline constexpr std::uint16_t resumes = 2048;  // it runs again when its only sub-step has ended, and keeps its scopes
-inline constexpr std::uint16_t bursts = 4096;   // BranchTurns::burst
+inline constexpr std::uint16_t resumes =
+    2048;  // it runs again, in another turn or when its only sub-step has ended, and keeps its scopes
+inline constexpr std::uint16_t bursts = 4096;     // BranchTurns::burst
 inline constexpr std::uint16_t coroutine = 8192;  // one of its scopes is its coroutine
 }  // namespace record_flag
 
@@ -248,7 +249,7 @@ struct flow : flow_state, async::detail::message {
 
   // Members that begin as zero lie in pairs on multiples of 16 bytes, as the flow does: one store fills a pair, and no
   // pair lies across two cache lines.
-  step* run_by = nullptr;  // the step whose function or error handler is running
+  step* run_by = nullptr;  // the step whose function or error handler is running; see runs_here()
   step* first = nullptr;   // the first sub-step that it has added
   step* cur = nullptr;     // the innermost active step
   scope* scopes = nullptr;
@@ -270,6 +271,12 @@ struct flow : flow_state, async::detail::message {
   };
   step root;  // its table: a flow_ops; its parent: of a branch, the parallel() step; else null
 };
+
+/// True when the function or error handler of `s` is running, on this thread. A branch on another loop may ask, which
+/// is misuse: the answer is no.
+inline bool runs_here(const step& s) noexcept {
+  return async::detail::current_loop == s.flow_->core && s.flow_->run_by == &s;
+}
 
 /// False in a flow with fixed memory.
 inline bool may_allocate(const flow& f) noexcept { return f.limit == nullptr || f.limit->may_allocate; }

@@ -61,6 +61,7 @@ struct pool_parallel : scope, branch_join {
     for (const flow* b = list.first; b != nullptr; b = b->list_next) ++count;
     on_pool = &make_scope<pool_parallel>(parent, group, list, count, parent);
     on_pool->prepare_branches();
+    parent.run_by = nullptr;  // before a branch can run: its calls on this step are not those of the step's function
     on_pool->offer_branches();
   }
 

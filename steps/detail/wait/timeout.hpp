@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for duration, nanoseconds
+#include <chrono>   // for duration, nanoseconds
+#include <utility>  // for forward
 
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
@@ -22,8 +23,31 @@ constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexc
   return async::detail::max_of(async::detail::to_nanoseconds(d), nanoseconds::zero());
 }
 
-struct timeout_scope : scope, async::detail::timer_node {
-  timeout_scope() noexcept : timer_node(&expired) {}
+/// A timer that covers a step and its sub-steps, and raises an error in them.
+struct timer_scope : scope, async::detail::timer_node {
+  explicit timer_scope(function at_expiry) noexcept : timer_node(at_expiry) {}
+
+  /// Raises the error at the innermost active step of the owner's subtree. While another error is under way there, the
+  /// timer waits: a handler inside the subtree may recover from that error. True: the error is on its way, or the flow
+  /// has gone.
+  ASYNCSTEPS_SHARED static bool raise_from(timer_scope& self, ErrorCode code) {
+    flow& f = *self.holder->flow_;
+    if (f.core->closing()) return false;
+    if (f.has_succeeded() && f.cur == self.holder) return false;  // the step has succeeded in time
+    if (raise(f, code)) return true;
+    auto& timers = f.core->timers();
+    f.is_waiting() ? timers.arm_after(self, std::chrono::milliseconds(1)) : timers.arm_now(self);
+    return false;
+  }
+  static void left(scope& self) noexcept {
+    flow& f = *self.holder->flow_;
+    if (f.limit != nullptr) ++f.limit->timeouts;
+    f.core->timers().disarm(static_cast<timer_scope&>(self));
+  }
+};
+
+struct timeout_scope : timer_scope {
+  timeout_scope() noexcept : timer_scope(&expired) {}
 
   /// The limit is another one.
   void rearm_after(nanoseconds limit) noexcept {
@@ -39,32 +63,35 @@ struct timeout_scope : scope, async::detail::timer_node {
     node.fire = &raise_timeout;
     raise_timeout(node);
   }
-  /// Raises Timeout at the innermost active step of the owner's subtree. While another error is under way there, the
-  /// timer waits: a handler inside the subtree may recover from that error.
   ASYNCSTEPS_SHARED static void raise_timeout(timer_node& node) {
-    auto& self = static_cast<timeout_scope&>(node);
-    flow& f = *self.holder->flow_;
-    if (f.core->closing()) return;
-    if (f.has_succeeded() && f.cur == self.holder) return;  // the step has succeeded in time
-    if (raise(f, errors::Timeout)) return;
-    auto& timers = f.core->timers();
-    f.is_waiting() ? timers.arm_after(node, std::chrono::milliseconds(1)) : timers.arm_now(node);
-  }
-  static void left(scope& self) noexcept {
-    flow& f = *self.holder->flow_;
-    if (f.limit != nullptr) ++f.limit->timeouts;
-    f.core->timers().disarm(static_cast<timeout_scope&>(self));
+    raise_from(static_cast<timeout_scope&>(node), errors::Timeout);
   }
   ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };
+
+/// Makes a timer_scope of the step whose function runs, and arms it. False: the flow's memory has no room for it, and
+/// the mistake is known. Throws std::bad_alloc.
+template <class Scope, class... Args>
+bool add_timer(step& s, nanoseconds limit, Args&&... args) {
+  flow& f = *s.flow_;
+  limit_claim place;
+  if (!place.take(f, &limits::timeouts, round_up(sizeof(Scope), granule), "the flow exceeds nitro::MaxTimeouts")) {
+    return false;
+  }
+  Scope& timer = make_scope<Scope>(f, s, std::forward<Args>(args)...);
+  place.keep();
+  f.core->timers().arm_after(timer, limit);
+  return true;
+}
 
 /// True when the function of `s` is running and may still make the step wait. Else the mistake is known. A branch on
 /// another loop may make it; then this may throw std::bad_alloc.
 inline bool may_wait(step& s, std::string_view literal) {
   flow& f = *s.flow_;
-  if (f.run_by == &s && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
+  const bool runs = runs_here(s);
+  if (runs && f.is_open() && (s.flags_ & record_flag::handles) == 0) [[likely]]
     return true;
-  if (f.run_by != &s) {
+  if (!runs) {
     misuse_anywhere(f, literal);
   } else if ((s.flags_ & record_flag::handles) != 0 || f.has_succeeded()) {
     misuse(f, literal);
@@ -76,20 +103,12 @@ inline bool may_wait(step& s, std::string_view literal) {
 inline void set_timeout(step& s, nanoseconds limit) {
   if (!may_wait(s, "setTimeout() outside a step function, or after success()")) return;
   flow& f = *s.flow_;
-  auto& timers = f.core->timers();
   f.mark_wait();
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
     if (old->ops != &timeout_scope::ops) continue;
     return static_cast<timeout_scope&>(*old).rearm_after(limit);
   }
-  limit_claim place;
-  if (!place.take(f, &limits::timeouts, round_up(sizeof(timeout_scope), granule),
-                  "the flow exceeds nitro::MaxTimeouts")) {
-    return;
-  }
-  timeout_scope& timer = make_scope<timeout_scope>(f, s);
-  place.keep();
-  timers.arm_after(timer, limit);
+  add_timer<timeout_scope>(s, limit);
 }
 
 }  // namespace steps::inline v0_1::detail

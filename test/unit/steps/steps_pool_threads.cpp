@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <memory>
@@ -236,5 +237,37 @@ TEST_CASE("a flow is destroyed on a paused pool, with branches that wait and bra
     flow.reset();
     CHECK(cancelled == began);
     CHECK(token.use_count() == 1);
+  }
+}
+
+TEST_CASE(
+    "rule 5: branches that use their parallel() or race() step while others are offered are told of the mistake") {
+  using misuse = void (*)(IAsyncSteps& group);
+  const misuse all[] = {
+      [](IAsyncSteps& group) { group.add([](IAsyncSteps&) { FAIL_CHECK("a branch of a branch"); }); },
+      [](IAsyncSteps& group) { group.setTimeout(std::chrono::hours(1)); },
+      [](IAsyncSteps& group) { group.setCancel([](IAsyncSteps&) {}); },
+      [](IAsyncSteps& group) { group.waitExternal(); },
+      [](IAsyncSteps& group) { static_cast<void>(group.completion<>()); },
+      [](IAsyncSteps& group) { group.stack<int>(7); },
+      [](IAsyncSteps& group) { group.relinquish(); },
+      [](IAsyncSteps& group) { group.parallel().add([](IAsyncSteps&) {}); },
+  };
+  threadpool pool(2);
+  for (const bool is_race : {false, true}) {
+    for (const misuse use : all) {
+      for (int round = 0; round != 5; ++round) {
+        auto end = steps::post(pool, [&](IAsyncSteps& asi) {
+          IAsyncSteps& group = is_race ? asi.race() : asi.parallel();
+          for (int i = 0; i != 500; ++i) {
+            group.add([&group, use](IAsyncSteps& branch) {
+              use(group);
+              branch.waitExternal();
+            });
+          }
+        });
+        CHECK_THROWS_WITH_AS(end.get(), "InternalError", steps::Error);
+      }
+    }
   }
 }
