@@ -18,8 +18,10 @@ module;
 #include "async/trace.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/stop_token.hpp"
+#include "steps/interop/sync.hpp"
 #include "steps/interop/task.hpp"
 #include "steps/interop/when_all.hpp"
+#include "steps/interop/with_timeout.hpp"
 #include "steps/steps.hpp"
 
 export module asyncsteps;
@@ -185,11 +187,13 @@ using steps::interop::post;
 using steps::interop::schedule;
 using steps::interop::sleep_for;
 using steps::interop::start;
+using steps::interop::sync;
 using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::when_any;
 using steps::interop::when_any_result;
 using steps::interop::when_ready;
+using steps::interop::with_timeout;
 #if defined(__cpp_lib_jthread)
 using steps::interop::cancel_on_stop;
 using steps::interop::stop_token_of;

@@ -174,14 +174,16 @@ async::future<T> start(task<T> work) {
 ///             coroutine, and error(), destroy its locals before the cancel handlers run: these may refer to stack()
 ///             objects, and to what outlives the coroutine. Locals that are destroyed with a coroutine that waits do
 ///             not call stack() and onEnd().
+/// Fairness    what the coroutine finds at hand does not make it wait; after 100 such awaits in a row it goes on in
+///             another turn. To give way before that, co_await schedule(asi.tool()).
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
 ///             another one after each co_await. An awaited operation may end on any thread.
-/// Awaitables  those of this header; tasks, and several at once by when_all() and when_any() of when_all.hpp; pop() and
-///             push() of queues: the step takes the element in its turn, so that none is lost when it is cancelled or
-///             times out before. Awaitables of other libraries that are rvalues are moved out of the frame and
-///             awaited on its behalf. When the step ends they stay until they resume, so they must not refer to the
-///             frame; one that is awaited by name is not moved, and must outlive the operation, so it must not be a
-///             local variable of the coroutine.
+/// Awaitables  those of this header; tasks, several at once by when_all() and when_any() of when_all.hpp, limited by
+///             with_timeout() and sync() of the headers of these names; pop() and push() of queues: the step takes the
+///             element in its turn, so that none is lost when it is cancelled or times out before. Awaitables of other
+///             libraries that are rvalues are moved out of the frame and awaited on its behalf. When the step ends they
+///             stay until they resume, so they must not refer to the frame; one that is awaited by name is not moved,
+///             and must outlive the operation, so it must not be a local variable of the coroutine.
 /// Memory      as task, and two steps and one stack() object.
 template <class F>
 auto co(F&& f) {

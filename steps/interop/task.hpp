@@ -11,7 +11,8 @@
 #include "async/detail/base/own_exceptions.hpp"        // for own_exceptions
 #include "async/detail/call/future_access.hpp"         // for is_own_future
 #include "steps/errors.hpp"                            // for Error, InternalError
-#include "steps/interop/detail/future_block.hpp"       // for await_future
+#include "steps/interop/detail/fair_awaiter.hpp"       // for fair_awaiter
+#include "steps/interop/detail/future_block.hpp"       // for step_future_awaiter
 #include "steps/interop/detail/operation.hpp"          // for operation_awaiter, hosted_promise
 #include "steps/interop/detail/queue_block.hpp"        // for step_queue_awaiter
 #include "steps/interop/detail/refused_awaitable.hpp"  // for is_no_refused_awaitable
@@ -180,15 +181,23 @@ struct task_promise_base : hosted_promise {
       static_assert(is_taken,
                     "pop(), push() and on_set() are awaited once: write co_await queue.pop() or, of one that is "
                     "kept, co_await std::move(kept)");
-      return step_queue_awaiter<typename std::remove_cvref_t<A>::call>(std::forward<A>(awaitable).take_call());
+      using awaiter = step_queue_awaiter<typename type::call>;
+      return fair_awaiter<awaiter>(this->home, std::forward<A>(awaitable).take_call());
     } else if constexpr (requires { type::is_select_awaitable; }) {
       static_assert(is_taken,
                     "a selection is awaited once: write co_await async::selection(...) or, of one that is kept, "
                     "co_await std::move(kept)");
-      using awaiter = typename std::remove_cvref_t<A>::template awaiter<step_select_awaiter>;
-      return awaiter(std::forward<A>(awaitable).take_cases());
+      using awaiter = typename type::template awaiter<step_select_awaiter>;
+      return fair_awaiter<awaiter>(this->home, std::forward<A>(awaitable).take_cases());
     } else if constexpr (async::detail::is_own_future<std::remove_cvref_t<A>>) {
-      return await_future(std::forward<A>(awaitable));
+      constexpr bool is_named = async::detail::is_unique_future<type> && !is_taken;
+      static_assert(!is_named, "co_await takes the future away: write co_await std::move(future)");
+      using awaiter = fair_awaiter<step_future_awaiter<type>>;
+      if constexpr (is_named) {
+        return awaiter(this->home, type());
+      } else {
+        return awaiter(this->home, std::forward<A>(awaitable));
+      }
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else {

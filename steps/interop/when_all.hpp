@@ -226,8 +226,8 @@ void when_all(const std::vector<task<T>>&) {
 ///   auto [index, answer] = co_await steps::interop::when_any(ask(near), ask(far));
 ///
 /// Use it to ask several sources for the same. Do not use it for a time limit: a failure of the task would be dropped
-/// until the time is up. That is asi.setTimeout() of a step. The value is a std::variant, whose alternatives are those
-/// of the tasks, in their order.
+/// until the time is up. That is with_timeout(). The value is a std::variant, whose alternatives are those of the
+/// tasks, in their order.
 ///
 /// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
 /// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.

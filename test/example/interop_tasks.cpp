@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // Coroutines that ask several servers at the same time: a page is made of three answers, and a picture comes from the
-// mirror that answers first.
+// mirror that answers first. One that takes too long is done without, and few requests at a time go to the shop.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -14,15 +14,20 @@
 #include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/sync.hpp"
 #include "steps/interop/when_all.hpp"
+#include "steps/interop/with_timeout.hpp"
+#include "steps/semaphore.hpp"
 
 using namespace std::chrono_literals;
 using steps::interop::co;
 using steps::interop::post;
 using steps::interop::sleep_for;
+using steps::interop::sync;
 using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::when_any;
+using steps::interop::with_timeout;
 
 namespace {
 
@@ -63,7 +68,25 @@ struct servers {
   }
   // [/when_any]
 
+  task<int> price_of(int article) {
+    co_await sleep_for(pool.loop(0), article == 13 ? 10min : 1ms);
+    co_return 10 * article;
+  }
+
+  // [with_timeout]
+  /// The price, or 0 if the shop has not answered in time. At most four requests are under way.
+  task<int> quoted(int article) {
+    try {
+      co_return co_await sync(places, with_timeout(50ms, price_of(article)));
+    } catch (const steps::Error& error) {
+      if (error.code() != steps::errors::Timeout) throw;
+    }
+    co_return 0;
+  }
+  // [/with_timeout]
+
   int visits = 0;
+  steps::Semaphore places{4};
 };
 
 }  // namespace
@@ -80,5 +103,16 @@ int main() {
   }));
   const std::string text = flow.promise<std::string>().get();
   std::printf("%s\n", text.c_str());
-  return text == "u7 has 700, picture from near (mirror 2)" && all.visits == 1 ? 0 : 1;
+
+  flow.add(co([&](steps::IAsyncSteps&) -> task<int> {
+    std::vector<task<int>> prices;
+    for (int article = 1; article <= 20; ++article) prices.push_back(all.quoted(article));
+    int sum = 0;
+    for (const int price : co_await when_all(std::move(prices))) sum += price;
+    co_return sum;
+  }));
+  const int sum = flow.promise<int>().get();
+  std::printf("twenty prices: %d\n", sum);
+  const bool is_page = text == "u7 has 700, picture from near (mirror 2)" && all.visits == 1;
+  return is_page && sum == 2'100 - 130 ? 0 : 1;
 }

@@ -289,6 +289,8 @@ steps::interop::task<int> numbers(async::threadpool& pool, async::queue<int>& qu
   std::vector<interop::task<int>> both;
   both.push_back(one(3));
   interop::when_any_result<int> any = co_await interop::when_any(std::move(both));
+  steps::Semaphore permits(1);
+  const int limited = co_await interop::with_timeout(1h, interop::sync(permits, one(0)));
   co_await interop::sleep_for(pool.loop(0), 1ms);
   const int posted = co_await interop::post(pool, twice, 2);
   const int awaited = co_await pool.post(twice, 3);
@@ -297,7 +299,7 @@ steps::interop::task<int> numbers(async::threadpool& pool, async::queue<int>& qu
   int selected = 0;
   const auto keep = [&selected](int x) { selected = x; };
   co_await async::selection(async::on_pop(queue, keep), async::after(1h));
-  co_return a + b + any.value + posted + awaited + popped.value() + selected;
+  co_return a + b + any.value + limited + posted + awaited + popped.value() + selected;
 }
 
 void coroutines(checks& all) {

@@ -114,19 +114,14 @@ inline step* abandon_level(flow& f, step& s) noexcept {
   return end;
 }
 
-/// The only sub-step of a step that resumes has ended, f.cur: releases its memory, and keeps the scopes below.
-[[gnu::noinline]] inline step* resume_parent(flow& f) noexcept {
-  set_top(f, reinterpret_cast<std::byte*>(f.cur));
-  return f.cur->parent_;
-}
-
-/// A step has succeeded. Returns the step to run next; null: the flow has ended, and may be gone.
+/// A step has succeeded. Returns the step to run next; null: the flow has ended, and may be gone. A step that resumes
+/// runs next with its scopes, and with the memory of its sub-step on top.
 [[gnu::always_inline]] inline step* end_step_inline(flow& f, step& ended) noexcept(false) {
   step* s = &ended;
   for (;;) {
     if (f.scopes != nullptr && f.scopes->holder == s) {
       if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
-        return resume_parent(f);
+        return s;
       leave_scopes(f, *s);
     }
     step* const parent = s->parent_;
@@ -173,7 +168,8 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
   f.clear_verdict();
   f.first = nullptr;
   f.run_by = &s;
-  s.flags_ |= record_flag::handles;
+  s.flags_ =
+      static_cast<std::uint16_t>((s.flags_ & ~record_flag::resumes) | record_flag::handles);  // no sub-step is left
   guarded(f, [&] {
     ASYNCSTEPS_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->on_error(s, error.code);

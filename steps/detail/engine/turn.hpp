@@ -49,8 +49,10 @@ inline scope* awaited_by(const flow& f, const step& s) noexcept {
   set_error(f, errors::InternalError, "relinquish() of a step that waits for its completion()");
   return after_rare_verdict(f, s);
 }
-/// relinquish() came before all sub-steps: the step ends, or they run, in the next turn.
+/// relinquish() came before all sub-steps: the step ends, or they run, in the next turn. A step that resumes runs
+/// again.
 inline step* give_way(flow& f, step& s) {
+  if ((s.flags_ & record_flag::resumes) != 0) return end_turn(f, verdict::rerun), nullptr;
   if (f.first != nullptr) return give_way_before_sub_steps(f, s);
   if (awaited_by(f, s) != nullptr) [[unlikely]]
     return refuse_to_give_way(f, s);

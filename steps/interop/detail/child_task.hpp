@@ -16,14 +16,14 @@
 #include "steps/interop/detail/step_coroutine.hpp"  // for run_until_wait
 #include "steps/interop/task.hpp"                   // for task
 
-/// Tasks that run side by side, each as a branch of a parallel() or race() step.
+/// Tasks that a coroutine awaits, each run by a step or a branch of its own.
 namespace steps::inline v0_1::interop::detail {
 
 /// The value of a task where results are collected.
 template <class T>
 using child_value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
-/// The error of a branch whose task has ended by an exception, which its child_task keeps.
+/// The error of a step or branch whose task has ended by an exception, which its child_task keeps.
 inline constexpr char task_failed[] = "steps::interop: a task has failed";
 
 /// The number of tasks that have ended so far.
@@ -36,8 +36,8 @@ class ended_tasks {
   async::detail::atomic<std::size_t> count_{0};
 };
 
-/// A task with its outcome. It stays where it is while branches run; the branch's loop writes it, and the awaiting
-/// coroutine reads it when all branches have ended.
+/// A task with its outcome. It stays where it is while it runs; the loop of its step writes it, and the awaiting
+/// coroutine reads it when all have ended.
 template <class T>
 class child_task {
  public:
@@ -94,7 +94,7 @@ class child_task {
   task<T> work_;
 };
 
-/// The function of the only step of a branch, which runs a task.
+/// The function of a step that runs a task, such as the only step of a branch.
 template <class T>
 class child_runner {
  public:
@@ -104,6 +104,8 @@ class child_runner {
   ~child_runner() {
     if (child_ != nullptr) child_->destroy_coroutine();
   }
+
+  bool has_begun() const noexcept { return home_.has_value(); }
 
   void operator()(IAsyncSteps& asi) {
     const auto coroutine = child_->coroutine();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <coroutine>    // for coroutine_handle
-#include <memory>       // for destroy_at
-#include <new>          // for placement new
-#include <optional>     // for optional
-#include <type_traits>  // for is_lvalue_reference_v, remove_cvref_t
-#include <utility>      // for exchange, forward, move
+#include <coroutine>  // for coroutine_handle
+#include <memory>     // for destroy_at
+#include <new>        // for placement new
+#include <optional>   // for optional
+#include <utility>    // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
 #include "async/detail/call/future_access.hpp"   // for future_access, is_unique_future
@@ -64,9 +63,10 @@ class [[nodiscard]] step_future_awaiter {
  public:
   explicit step_future_awaiter(Future f) noexcept : future_(std::move(f)) {}
   ~step_future_awaiter() {
-    if (block_ == nullptr) return;
-    block_->leave();
-    if constexpr (async::detail::is_unique_future<Future>) static_cast<void>(future_.cancel());
+    if (block_ != nullptr) block_->leave();
+    if constexpr (async::detail::is_unique_future<Future>) {
+      if (future_.valid()) static_cast<void>(future_.cancel());
+    }
   }
   step_future_awaiter(const step_future_awaiter&) = delete;
   step_future_awaiter& operator=(const step_future_awaiter&) = delete;
@@ -93,18 +93,5 @@ class [[nodiscard]] step_future_awaiter {
   future_block* block_ = nullptr;
   std::optional<async::detail::result_awaiter<Future>> direct_;
 };
-
-/// The awaiter for a future that is moved, or for a copy of a shared_future.
-template <class F>
-auto await_future(F&& future) {
-  using type = std::remove_cvref_t<F>;
-  constexpr bool is_named = async::detail::is_unique_future<type> && std::is_lvalue_reference_v<F>;
-  static_assert(!is_named, "co_await takes the future away: write co_await std::move(future)");
-  if constexpr (is_named) {
-    return step_future_awaiter<type>(type());
-  } else {
-    return step_future_awaiter<type>(std::forward<F>(future));
-  }
-}
 
 }  // namespace steps::inline v0_1::interop::detail

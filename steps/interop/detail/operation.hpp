@@ -26,12 +26,17 @@ namespace steps::inline v0_1::interop::detail {
 
 /// The step of a coroutine, and of all coroutines that it awaits. The loop thread's.
 struct host {
+  /// Waits that may find their results at hand until the coroutine gives way to the loop's other work.
+  static constexpr unsigned ready_limit = 100;
+
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
   steps::detail::step* step;
+  unsigned ready_left = ready_limit;
+  bool gives_way = false;                             // it has suspended to go on in another turn
   std::coroutine_handle<> next;                       // resumed when the step's turn comes
   async::detail::coroutine_wait* looks_at = nullptr;  // its wait, which looks once more before
-  steps::detail::step* group = nullptr;               // its wait for tasks, which are branches of this step
+  steps::detail::step* inner = nullptr;               // its wait for tasks, which run in this sub-step
 };
 
 /// The base of promises that know their host.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <coroutine>    // for coroutine_handle
+#include <cstddef>      // for byte
 #include <cstdint>      // for uint16_t
 #include <tuple>        // for tuple, apply
-#include <type_traits>  // for invoke_result_t
+#include <type_traits>  // for invoke_result_t, is_same_v, remove_cvref_t
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/invoke.hpp"  // for invoke
@@ -18,9 +19,11 @@ namespace steps::inline v0_1::interop::detail {
 inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<> coroutine) {
   steps::detail::flow& f = *asi.flow_;
   const std::coroutine_handle<> next = std::exchange(home.next, nullptr);
-  if (std::exchange(home.group, nullptr) != nullptr) {
-    asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
+  if (steps::detail::step* const ended = std::exchange(home.inner, nullptr)) {
+    steps::detail::set_top(f, reinterpret_cast<std::byte*>(ended));
   }
+  home.ready_left = host::ready_limit;
+  asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
   if (async::detail::coroutine_wait* const wait = std::exchange(home.looks_at, nullptr)) {
     if (!wait->look_again()) {
       f.mark_wait();
@@ -29,9 +32,14 @@ inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<>
   }
   if (next) next.resume();
   if (coroutine.done()) return true;
+  if (std::exchange(home.gives_way, false) && f.may_complete()) {
+    asi.flags_ |= steps::detail::record_flag::resumes;
+    f.mark_yield();
+    return false;
+  }
   if (f.current_verdict() == steps::detail::verdict::yield) {
     steps::detail::misuse(f, "a coroutine gives way by relinquish() and waits: co_await schedule(asi.tool())");
-  } else if (f.first != home.group) {
+  } else if (f.first != home.inner) {
     steps::detail::misuse(f, "a coroutine adds steps to its own step: await a flow with execute()");
   } else {
     f.mark_wait();
@@ -122,6 +130,7 @@ class coroutine_step<F, steps::detail::type_list<P...>> {
 
  public:
   template <class G>
+    requires(!std::is_same_v<std::remove_cvref_t<G>, coroutine_step>)
   explicit coroutine_step(G&& g) : function_(std::forward<G>(g)) {}
 
   void operator()(IAsyncSteps& asi, P... results) {

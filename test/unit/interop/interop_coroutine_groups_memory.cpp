@@ -11,20 +11,24 @@
 
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/sync.hpp"
 #include "steps/interop/when_all.hpp"
+#include "steps/interop/with_timeout.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
-// The allocations of when_all() and when_any() of tasks, and their failure.
+// The allocations of when_all(), when_any(), with_timeout() and sync() of tasks, and their failure.
 
 using async::event_loop;
 using steps::IAsyncSteps;
 using steps::interop::co;
 using steps::interop::sleep_for;
+using steps::interop::sync;
 using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::when_any;
+using steps::interop::with_timeout;
 using testing::bench;
 using namespace std::chrono_literals;
 
@@ -47,6 +51,8 @@ task<int> work(event_loop& loop) {
   for (const int i : co_await when_all(std::move(many))) sum += i;
   auto [large, one] = co_await when_all(text(), number(loop, 1));
   const auto any = co_await when_any(number(loop, 1), number(loop, 2));
+  steps::Mutex mutex;
+  sum += co_await with_timeout(1h, sync(mutex, number(loop, 3)));
   co_return sum + static_cast<int>(large.size()) + one + static_cast<int>(any.index);
 }
 
@@ -71,6 +77,30 @@ TEST_CASE("in the steady state groups of tasks allocate nothing") {
   round();
   CHECK(counter.calls() == 0);
   CHECK(sum == 6);
+}
+
+TEST_CASE("loops of with_timeout() and sync() allocate nothing in the steady state") {
+  bench b;
+  steps::AsyncSteps flow{b.loop};
+  steps::Mutex mutex;
+  int sum = 0;
+  const auto run = [&](int rounds) {
+    bool ended = false;
+    flow.add(co([&sum, &mutex, &ended, rounds](IAsyncSteps& asi) -> task<> {
+      for (int i = 0; i < rounds; ++i) {
+        sum += co_await with_timeout(1h, number(asi.tool(), 1));
+        sum += co_await sync(mutex, number(asi.tool(), 1));
+      }
+      ended = true;
+    }));
+    flow.execute();
+    while (!ended) b.pass(1ms);
+  };
+  run(10);
+  const testing::alloc_counter counter;
+  run(1'000);
+  CHECK(counter.calls() == 0);
+  CHECK(sum == 2'020);
 }
 
 TEST_CASE("every allocation fails once: the coroutine gets std::bad_alloc or its step fails, and nothing is left") {
@@ -120,7 +150,7 @@ TEST_CASE("every allocation fails once: the coroutine gets std::bad_alloc or its
           ++failed;
         } else {
           done = true;
-          CHECK(result == 66 + 1'000 + 1);
+          CHECK(result == 66 + 1'000 + 1 + 3);
         }
       }
       CHECK(local::live() == 0);

@@ -84,6 +84,20 @@ TEST_CASE_TEMPLATE("a coroutine's function may have captures, and is kept", Flow
   CHECK(seen == lines{"kept"});
 }
 
+TEST_CASE_TEMPLATE("a step of co() that has a name may be added several times", Flow, STEPS_FLOWS) {
+  bench b;
+  int sum = 0;
+  auto adds = co([&sum](IAsyncSteps& asi) -> task<> {
+    co_await sleep_for(asi.tool(), 1ms);
+    ++sum;
+  });
+  Flow flow{b.loop};
+  flow.add(adds).add(std::as_const(adds)).add(std::move(adds));
+  flow.execute();
+  b.pass(10ms);
+  CHECK(sum == 3);
+}
+
 TEST_CASE_TEMPLATE("an exception is the step's error, before a wait, after it, and from a task below", Flow,
                    STEPS_FLOWS) {
   bench b;

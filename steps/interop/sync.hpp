@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <string>   // for string
+#include <utility>  // for move
+
+#include "steps/interop/detail/child_task.hpp"   // for task_failed
+#include "steps/interop/detail/inner_steps.hpp"  // for inner_task
+#include "steps/interop/task.hpp"                // for task
+#include "steps/isync.hpp"                       // for ISync
+
+/// Coroutines in a Mutex, Semaphore, Throttle or Limiter.
+namespace steps::inline v0_1::interop {
+
+namespace detail {
+
+template <class T>
+class synced_task final : public inner_task<T, synced_task<T>> {
+ public:
+  synced_task(ISync& object, task<T>&& work) noexcept
+      : inner_task<T, synced_task<T>>(std::move(work)), object_(object) {}
+
+  void add_steps(IAsyncSteps& asi) {
+    asi.add(
+        [this](IAsyncSteps& outside) {
+          outside.sync(object_, [this](IAsyncSteps& inside) { inside.add(this->runner()); });
+        },
+        [this](IAsyncSteps& ended, ErrorCode code) {
+          if (code == errors::DefenseRejected) why_ = ended.state().error_info().str();
+          if (code == errors::DefenseRejected || code == task_failed) ended.success();
+        });
+  }
+  T await_resume() {
+    this->collect();
+    if (!this->has_ended()) throw Error(errors::DefenseRejected, why_);
+    return this->outcome();
+  }
+
+ private:
+  ISync& object_;
+  std::string why_;
+};
+
+}  // namespace detail
+
+/// A task that waits for a place in `object`, runs `work` there, and gives the place back when `work` has ended, in
+/// whatever way. It has the value or exception of `work`; or it throws Error (DefenseRejected) when the queue of
+/// `object` is full, and `work` has not begun.
+///
+///   co_await steps::interop::sync(connections, ask(server));   // steps::Semaphore connections(8);
+///
+/// Use it for what asi.sync() is for. Do not use it to protect data for the time between two waits: on one loop nothing
+/// comes between, and for flows of several threads a std::mutex that is not held during a wait is cheaper.
+///
+/// Recursion   in a coroutine that is a step, that of asi.sync(): a Mutex(n) lets the flow in again. The tasks of
+///             when_all() and when_any(), and coroutines that are no steps, are flows of their own.
+/// Threads, exceptions  those of with_timeout().
+/// Memory      a frame, three steps and a place; a flow that has to wait takes a recycled block.
+/// Lifetime    `object` outlives the wait.
+template <class T>
+task<T> sync(ISync& object, task<T> work) {
+  detail::synced_task<T> synced(object, std::move(work));
+  co_return co_await synced;
+}
+
+}  // namespace steps::inline v0_1::interop

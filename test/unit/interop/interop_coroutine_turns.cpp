@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "async/event.hpp"
+#include "async/future.hpp"
+#include "async/queue.hpp"
+#include "async/select.hpp"
+#include "async/threadpool.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "support/flows.hpp"
+#include "support/live_count.hpp"
+
+// Coroutines whose waits are ready give way. Rule 61 of steps/RULES.md.
+
+using steps::IAsyncSteps;
+using steps::interop::co;
+using steps::interop::schedule;
+using steps::interop::task;
+using testing::bench;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct held : testing::live_count<held> {};
+
+/// What a coroutine finds ready.
+enum class ready { element, selection, future, inner_task };
+
+struct source {
+  async::queue<int> queue;
+  async::event set;
+  int rounds = 0;
+
+  task<> take_element() { static_cast<void>(co_await queue.pop()); }
+  task<> take(ready what) {
+    ++rounds;
+    switch (what) {
+      case ready::element:
+        queue.enqueue(rounds);
+        CHECK(co_await queue.pop() == rounds);
+        break;
+      case ready::selection:
+        CHECK(co_await async::selection(async::on_set(set), async::after(1h)) == 0);
+        break;
+      case ready::future:
+        CHECK(co_await async::make_ready_future(rounds) == rounds);
+        break;
+      case ready::inner_task:
+        queue.enqueue(rounds);
+        co_await take_element();
+        break;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 61: a coroutine that finds all at hand starves neither flows, timers nor its own limit", Flow,
+                   STEPS_FLOWS) {
+  for (const ready what : {ready::element, ready::selection, ready::future, ready::inner_task}) {
+    CAPTURE(static_cast<int>(what));
+    bench b;
+    source from;
+    from.set.set();
+    int other_at = 0;
+    int timer_at = 0;
+    Flow endless{b.loop};
+    testing::lines seen;
+    endless.add(co([&](IAsyncSteps& asi) -> task<> {
+                  asi.setTimeout(20ms);
+                  while (from.rounds < 100'000) {
+                    b.clock.advance(10us);
+                    co_await from.take(what);
+                  }
+                }),
+                testing::noting_code(seen));
+    endless.execute();
+    Flow other{b.loop};
+    other.add([&](IAsyncSteps&) { other_at = from.rounds; });
+    other.execute();
+    b.loop.deferred(5ms, [&] { timer_at = from.rounds; });
+    for (int i = 0; i < 1'000 && seen.empty(); ++i) b.loop.iterate();
+    CHECK(other_at > 0);
+    CHECK(other_at <= 101);
+    CHECK(timer_at >= 500);
+    CHECK(timer_at <= 1'000);
+    CHECK(seen == testing::lines{"Timeout"});
+    CHECK(from.rounds >= 2'000);
+    CHECK(from.rounds <= 2'500);
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 61: nothing is lost when a flow is cancelled while its coroutine has given way", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  async::queue<int> queue;
+  for (int i = 0; i < 1'000; ++i) queue.enqueue(i);
+  int taken = 0;
+  Flow flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    for (;;) {
+      const std::optional<int> element = co_await queue.pop();
+      CHECK(element == taken);
+      ++taken;
+    }
+  }));
+  flow.execute();
+  b.loop.iterate();
+  CHECK(taken > 0);
+  CHECK(taken < 1'000);
+  flow.cancel();
+  int left = 0;
+  for (int element = 0; queue.dequeue(element); ++left) CHECK(element == taken + left);
+  CHECK(taken + left == 1'000);
+}
+
+TEST_CASE_TEMPLATE("rule 61: a coroutine that has given way waits for what is not there any more", Flow, STEPS_FLOWS) {
+  bench b;
+  async::queue<int> queue;
+  int taken = 0;
+  bool has_ended = false;
+  Flow flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    while (co_await queue.pop()) ++taken;
+    has_ended = true;
+  }));
+  for (int i = 0; i < 250; ++i) queue.enqueue(i);
+  flow.execute();
+  b.loop.iterate();
+  CHECK(taken == 100);
+  for (int element = 0; queue.dequeue(element);) {
+  }
+  b.drain();
+  CHECK(taken == 100);
+  queue.enqueue(7);
+  b.drain();
+  CHECK(taken == 101);
+  queue.close();
+  b.drain();
+  CHECK(has_ended);
+}
+
+TEST_CASE_TEMPLATE("rule 61: a future that is awaited as the coroutine gives way is cancelled with the flow", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  async::threadpool pool(0);
+  async::future<int> never = pool.post([mine = held()] { return 1; });
+  async::queue<int> queue;
+  for (int i = 0; i < 100; ++i) queue.enqueue(i);
+  bool is_awaiting = false;
+  Flow flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    for (int i = 0; i < 100; ++i) co_await queue.pop();
+    is_awaiting = true;
+    co_await std::move(never);
+  }));
+  flow.execute();
+  b.loop.iterate();
+  CHECK(is_awaiting);
+  CHECK(held::live() == 1);
+  flow.cancel();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("rule 61: a coroutine on a pool is cancelled while its queue is never empty") {
+  async::threadpool pool(2);
+  async::queue<int> queue;
+  std::atomic<long> taken{0};
+  steps::AsyncSteps flow{pool};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    for (;;) {
+      queue.enqueue(1);
+      co_await queue.pop();
+      taken.fetch_add(1, std::memory_order_relaxed);
+    }
+  }));
+  async::future<void> end = flow.promise<void>();
+  while (taken.load(std::memory_order_relaxed) < 10'000) std::this_thread::yield();
+  flow.cancel();
+  CHECK_THROWS_AS(end.get(), std::future_error);
+}
