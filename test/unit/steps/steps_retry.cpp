@@ -185,6 +185,15 @@ TEST_CASE_TEMPLATE("rule 47: pauses grow by the factor up to the longest, and lo
     CHECK(pauses[1] >= 20ms);
     CHECK(pauses[2] <= 20ms + tick);
   }
+  SUBCASE("with none that would grow without end") {
+    Flow flow{b.loop};
+    constexpr double endless = std::numeric_limits<double>::infinity();
+    flow.retry({.attempts = 4, .delay = 0ms, .factor = endless, .max_delay = 3s}, note_pause);
+    flow.execute();
+    b.run(1min);
+    REQUIRE(pauses.size() == 3);
+    CHECK(pauses[2] <= tick);
+  }
 }
 
 TEST_CASE_TEMPLATE("rule 48: on() and when() say which errors are retried", Flow, STEPS_FLOWS) {
