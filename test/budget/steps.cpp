@@ -13,7 +13,9 @@
 #include "async/threadpool.hpp"
 #include "budget.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/sync.hpp"
 #include "steps/interop/when_all.hpp"
+#include "steps/interop/with_timeout.hpp"
 #include "steps/spawn.hpp"
 #include "steps/steps.hpp"
 
@@ -254,14 +256,32 @@ void tasks(std::size_t times) {
   flow.execute();
   drain(loop);
 }
-void two_tasks(std::size_t times) {
+/// A coroutine that awaits what make(number) returns.
+template <class Make>
+void each_awaits(std::size_t times, Make make) {
   async::event_loop loop;
   steps::AsyncSteps flow{loop};
-  flow.add(steps::interop::co([times](IAsyncSteps&) -> steps::interop::task<> {
-    for (std::size_t i = 0; i < times; ++i) static_cast<void>(co_await steps::interop::when_all(number(1), number(2)));
+  flow.add(steps::interop::co([times, make](IAsyncSteps&) -> steps::interop::task<> {
+    for (std::size_t i = 0; i < times; ++i) static_cast<void>(co_await make(static_cast<int>(i)));
   }));
   flow.execute();
   drain(loop);
+}
+void two_tasks(std::size_t times) {
+  each_awaits(times, [](int i) { return steps::interop::when_all(number(i), number(i)); });
+}
+void one_task(std::size_t times) { each_awaits(times, number); }
+void limited_task(std::size_t times) {
+  each_awaits(times, [](int i) { return steps::interop::with_timeout(1h, number(i)); });
+}
+void synced_task(std::size_t times) {
+  steps::Mutex mutex;
+  each_awaits(times, [&mutex](int i) { return steps::interop::sync(mutex, number(i)); });
+}
+void popped(std::size_t times) {
+  async::queue<int> queue;
+  for (std::size_t i = 0; i < times; ++i) queue.enqueue(0);
+  each_awaits(times, [&queue](int) { return queue.pop(); });
 }
 
 }  // namespace
@@ -289,6 +309,10 @@ int main() {
       {"NitroSteps: a parallel of eight", 300, parallel<nitro>},
       {"steps::post: a flow of one step with its future", 300, post},
       {"steps::post: a parallel of eight, again and again", 300, parallel_on_pool},
+      {"coroutine: a task that does not wait", 1000, one_task},
+      {"coroutine: an element of a queue that does not wait", 1000, popped},
+      {"coroutine: with_timeout() of a task", 300, limited_task},
+      {"coroutine: sync() with a free Mutex", 300, synced_task},
       {"coroutine: when_all(a, b)", 300, two_tasks},
       {"coroutine: when_all of a vector of eight", 300, tasks<8, false>},
       {"coroutine: when_any of a vector of eight", 300, tasks<8, true>},
