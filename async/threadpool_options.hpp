@@ -30,16 +30,17 @@ struct threadpool_options {
   /// Worker threads at the start; 0: paused until configurepool().
   std::size_t threads = usable_concurrency();
 
-  /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted by the
-  /// pool's own workers do not count. Tasks of high and of low priority have queues of the same capacity. Each queue
-  /// takes 64 bytes a task from the start. At most 2^28: for more the pool throws std::length_error.
+  /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted inside
+  /// a task of the pool do not count, and such a post never waits. Tasks of high and of low priority have queues of the
+  /// same capacity. Each queue takes 64 bytes a task from the start. At most 2^28: for more the pool throws
+  /// std::length_error.
   std::size_t max_queue = 0;
 
   /// The behaviour of a post from outside when the queue is full.
   enum class overflow {
     block,        ///< sleeps until there is room; in a turn of an event loop, goes beyond the limit
     reject,       ///< throws queue_full
-    caller_runs,  ///< runs the task on the posting thread
+    caller_runs,  ///< runs the task on the posting thread, inside the pool as on a worker
   };
   /// The behaviour when the queue is full.
   overflow when_full = overflow::block;
@@ -57,9 +58,10 @@ struct threadpool_options {
   /// with the index of the worker that it replaces.
   unique_function<void(std::size_t)> on_thread_stop{};
 
-  /// Called on the worker with an exception that left a task of execute(), or one of the hooks above; and, on the
-  /// thread that destroys a flow of the pool which does not execute, with one of a function of its onEnd(). Default:
-  /// a message on stderr and std::terminate. Must not throw (std::terminate).
+  /// Called with an exception that left a task of execute(), or one of the hooks above, on the thread that has run it:
+  /// a worker, or with `caller_runs` the posting thread. Also called, on the thread that destroys a flow of the pool
+  /// which does not execute, with one of a function of its onEnd(). Default: a message on stderr and std::terminate.
+  /// Must not throw (std::terminate).
   unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 

@@ -227,6 +227,41 @@ TEST_CASE("a task is accepted and run, or its post throws stopped, when the pool
   CHECK(late == 2 * pools);
 }
 
+TEST_CASE("a task that a full pool runs on its poster ends before stop() returns, or its post throws stopped") {
+  const std::size_t pools = testing::rounds(200);
+  std::uint64_t late = 0;
+  for (std::size_t n = 0; n < pools; ++n) {
+    threadpool_options options;
+    options.threads = n % 2;
+    options.max_queue = 1;
+    options.when_full = threadpool_options::overflow::caller_runs;
+    threadpool pool(std::move(options));
+    std::atomic<bool> has_stopped{false};
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<std::uint64_t> after{0};
+    testing::start_line line(3);
+    auto posters = threads(2, line, [&](std::size_t) {
+      try {
+        for (;;) {
+          pool.execute([&] {
+            ++begun;
+            for (int i = 0; i < 300; ++i) std::this_thread::yield();
+            if (has_stopped) ++after;
+          });
+        }
+      } catch (const async::stopped&) {
+      }
+    });
+    line.wait();
+    while (begun < 4) std::this_thread::yield();
+    pool.stop();
+    has_stopped = true;
+    join(posters);
+    late += after;
+  }
+  CHECK(late == 0);
+}
+
 TEST_CASE("construct, post, destroy: every task runs and every thread is joined") {
   const std::size_t cycles = testing::rounds(testing::emulated() ? 1'000 : 5'000);
   ledger book;

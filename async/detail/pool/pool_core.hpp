@@ -161,6 +161,8 @@ class pool_core {
   /// Takes in a task of high or low priority, from inside or outside. Throws as submit().
   void submit_with(priority wanted, task work);
   void submit_from_outside(task work);
+  /// For a task that the queue has no room for, of a thread outside the pool. Throws std::bad_alloc, stopped.
+  void run_on_poster(task& work);
 
   /// While it lives, the pool's destructor waits for the calling thread, unless that is inside a task of the pool. For
   /// a thread that hands in a task whose end may lead to that of the pool, and is not in a call of a user to the pool.
@@ -425,11 +427,7 @@ class pool_core {
     this_pool->hooks_.call(here.box->work);
   }
 
-  void refuse(task& work) {
-    refuse_if_left_behind();
-    if (!late_posts_run_) throw stopped();
-    hooks_.call_here(work);
-  }
+  void refuse(task& work);
 
   /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.
   void run_left_over();

@@ -199,6 +199,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   shutdown_.finish();
   const left_alone here(this);
   end_loops();
+  idle_.wait([this] { return !quiescence_.has_helpers_now(); });  // see run_on_poster()
 }
 
 }  // namespace async::inline v0_1::detail

@@ -7,6 +7,7 @@
 #include "async/detail/loop/loop_core.hpp"        // for current_loop
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
+#include "async/errors.hpp"                       // for stopped
 #include "async/priority.hpp"                     // for priority
 #include "async/task.hpp"                         // for task
 #include "async/threadpool_options.hpp"           // for threadpool_stats
@@ -20,6 +21,12 @@ ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 /// Whether this thread may sleep until a full pool has room. Not in a turn of an event loop, which would stand still.
 inline bool may_wait() noexcept { return current_loop == nullptr; }
 
+ASYNCSTEPS_FUNCTION void pool_core::refuse(task& work) {
+  refuse_if_left_behind();
+  if (!late_posts_run_) throw stopped();
+  hooks_.call_here(work);
+}
+
 ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.refuse_if_unwakeable();
   const bool is_from_inside = is_inside();
@@ -29,7 +36,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   if (is_from_inside) {
     queue.put_unlimited(work);
   } else if (!queue.put(work, may_wait())) {
-    return hooks_.call_here(work);
+    return run_on_poster(work);
   }
   sleepers_.notify();
   if (shutdown_.is_over()) run_left_over();
@@ -38,8 +45,10 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
-  if (is_inside() ? !injector_.try_put(work) : !injector_.put(work, may_wait())) {  // a task never blocks
-    return hooks_.call_here(work);
+  if (is_inside()) {  // never blocks, and never runs the task in its poster
+    if (!injector_.try_put(work)) injector_.put_unlimited(work);
+  } else if (!injector_.put(work, may_wait())) {
+    return run_on_poster(work);
   }
   sleepers_.notify();
   if (shutdown_.is_over()) run_left_over();

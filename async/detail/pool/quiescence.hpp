@@ -48,6 +48,12 @@ class quiescence {
   std::size_t threads() const noexcept { return threads_of(word_.load(std::memory_order_relaxed)); }
   /// Relaxed: a guess.
   bool has_helpers() const noexcept { return helpers_of(word_.load(std::memory_order_relaxed)) != 0; }
+  /// False: all that helpers have done is visible, and those that arrive later see what this thread has done before.
+  bool has_helpers_now() noexcept {
+    // [W43] acq_rel, pairs with [W10] and [W12]: orders this look and the arrivals, as [W11] does; not modelled: see
+    // [W11]
+    return helpers_of(word_.fetch_add(0, std::memory_order_acq_rel)) != 0;
+  }
 
   /// True: at one moment of the call no task waited and none ran; all threads slept, see basic_sleepers, and there was
   /// no helper. All that the threads had done by then is visible.
@@ -78,12 +84,12 @@ class quiescence {
   }
 
   void arrive(std::uint64_t one) noexcept {
-    // [W10] acquire, pairs with [W11]: a thread that looked earlier has seen the tasks that this one takes; not
-    // modelled: see there
+    // [W10] acquire, pairs with [W11] and [W43]: a thread that looked earlier has seen the tasks that this one takes;
+    // not modelled: see there
     word_.fetch_add(one_change + one, std::memory_order_acquire);
   }
   void left(std::uint64_t one) noexcept {
-    // [W12] release, pairs with [W15]: what the tasks have done
+    // [W12] release, pairs with [W15] and [W43]: what the tasks have done
     word_.fetch_add(one_change - one, std::memory_order_release);
   }
 

@@ -10,4 +10,5 @@
 #include "async/detail/pool/pool_queues.hpp"  // exports pool_core
 #include "async/detail/pool/worker_role.hpp"  // exports pool_core
 #include "async/detail/wait/pool_wait.hpp"    // exports pool_core
+#include "async/detail/wait/visit.hpp"        // exports pool_core
 #endif

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <utility>  // for swap
+#include <utility>  // for move, swap
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
 #include "async/detail/pool/pool_core.hpp"       // for pool_core, participant
 #include "async/detail/pool/seat.hpp"            // for this_seat, other_seats, keep_seats, pool_registry
-#include "async/detail/wait/pool_functions.hpp"  // for take_seat
+#include "async/detail/scope/current_scope.hpp"  // for work_of_others
+#if ASYNCSTEPS_DEFINED
+#include "async/detail/wait/pool_wait.hpp"  // for take_seat
+#endif
 
 namespace async::inline v0_1::detail {
 
@@ -115,6 +118,15 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void working_visit::go_outside() noexcept {
   part().pool.end_if_left_behind();
   if (was_outside_) part().pool.go_outside(before_);
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::run_on_poster(task& work) {
+  const work_of_others theirs;
+  const working_visit here(*this);
+  if (shutdown_.has_begun()) return refuse(work);  // a stop() that misses this thread has begun before the visit
+  taken t;
+  t.plain = std::move(work);
+  run(&here.part(), t);
 }
 #endif
 
