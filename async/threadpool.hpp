@@ -82,8 +82,10 @@ struct posted_future<F, Args...> {
 /// other tasks of the same pool (unless they wait with wait()), nor for one long-lived loop (std::thread).
 ///
 /// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
-///             deque: newest first for the worker, oldest first for thieves. Tasks and turns of event loops alternate.
-///             Tasks of high priority come before all that, those of low priority after it, see async::priority.
+///             deque: newest first for the worker, oldest first for thieves. After each 10 ms of work a worker also
+///             runs some of the oldest, which newer ones might keep waiting for ever. Tasks and turns of event loops
+///             alternate. Tasks of high priority come before all that, those of low priority after it, see
+///             async::priority.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread.
 /// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator

@@ -25,25 +25,23 @@ void inside(Work work) {
   pool.post([&] { work(pool); }).get();
 }
 
-/// Posts a batch of tasks, and itself for the next batch, which the worker comes to after them: newest first.
+/// Posts a batch of tasks, and itself for the next batch, which the worker comes to after most of them: newest first.
 struct batches {
   async::threadpool& pool;
   std::size_t left;
   std::size_t& done;
-  std::promise<void>& end;
   void operator()() const {
-    if (left == 0) return end.set_value();
-    pool.execute(batches{pool, left - batch, done, end});
+    if (left == 0) return;
+    pool.execute(batches{pool, left - batch, done});
     for (std::size_t i = 0; i < batch; ++i) pool.execute([&done = done] { ++done; });
   }
 };
 
 void execute(std::size_t times) {
   async::threadpool pool(1);
-  std::promise<void> end;
   std::size_t done = 0;
-  pool.execute(batches{pool, times, done, end});
-  end.get_future().wait();
+  pool.execute(batches{pool, times, done});
+  pool.wait_idle();
   if (done != times) std::abort();
 }
 

@@ -40,6 +40,8 @@ struct alignas(no_sharing) participant {
     return random >> 8;
   }
 
+  static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
+
   pool_core& pool;
   const std::size_t index;
   worker* const as_worker;        // null: not a worker
@@ -49,6 +51,7 @@ struct alignas(no_sharing) participant {
   bool is_in_section = false;     // own thread only: it is in a blocking_section, or polls in one
   bool polls_in_section = false;  // own thread only: another worker has taken its place since it polls
   std::uint32_t random;           // own thread only
+  std::uint32_t turn = 0;         // own thread only: counts takes of tasks, and of these only
   job_deque own;                  // others steal what is left in it when the thread ends
   task_credit credit;             // own thread only
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made

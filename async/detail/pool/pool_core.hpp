@@ -206,9 +206,11 @@ class pool_core {
   };
 
   /// Takes the caller's own newest job, else a task from the injector, else the oldest job of another thread. Every
-  /// 61st time the injector comes first, so that jobs that post jobs cannot starve it. False: there is none. `p` null:
-  /// a thread without part, which runs left-over tasks.
+  /// 61st time the injector comes first, so that jobs that post jobs cannot starve it; then, for a thread that is no
+  /// worker, its own oldest. False: there is none. `p` null: a thread without part, which runs left-over tasks.
   bool take(participant* p, taken& out) noexcept;
+  /// Steals the oldest job of a thread that may have left it behind: one that is no worker, else any.
+  job_deque::element steal_left_behind(worker& w) noexcept;
   /// As steal(), of any job, but leaves short tasks to the thread that has made them, see theft_habit.
   job_deque::element steal_if_it_pays(worker& w) noexcept;
 
@@ -428,7 +430,6 @@ class pool_core {
   }
 
   void refuse(task& work);
-
   /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.
   void run_left_over();
   bool run_all();

@@ -56,10 +56,11 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
 
 ASYNCSTEPS_FUNCTION bool pool_core::take(participant* p, taken& out) noexcept {
   worker* const w = p == nullptr ? nullptr : p->as_worker;
-  const bool injector_first = w != nullptr && ++w->turn % worker::injector_share == 0;
+  const bool injector_first = p != nullptr && ++p->turn % participant::injector_share == 0;
   if (injector_first) {
     injector_.sample();
     if (injector_.take(out.plain)) return true;
+    if (w == nullptr && (out.boxed = p->own.steal())) return true;
   }
   if (p != nullptr && (out.boxed = p->own.pop())) return true;
   if (!injector_first && injector_.take(out.plain)) return true;
@@ -81,6 +82,16 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_if_it_pays(worker& w) no
     return true;
   });
   return stolen;
+}
+
+ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_left_behind(worker& w) noexcept {
+  job_deque::element stolen;
+  guests_.any_of(w.next_random(), [&w, &stolen](guest& victim) noexcept {
+    if (victim.own.empty() || !(stolen = victim.own.steal())) return false;
+    note_theft(w, victim);
+    return true;
+  });
+  return stolen ? stolen : steal(&w, [](const task_scope*) noexcept { return true; });
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {

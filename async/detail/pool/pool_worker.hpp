@@ -128,9 +128,7 @@ struct worker : participant {
     ++turn;
     return own.pop();
   }
-  static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
 
-  std::uint32_t turn = 0;                // own thread only: counts takes of tasks, and of these only
   std::uint32_t tasks_left = 0;          // own thread only: tasks that it may run before it looks at loops
   std::uint32_t loop_turn = 0;           // own thread only: counts takes of loops
   atomic<bool> trim_requested{false};    // set by any thread; the own thread trims its deque and clears it

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for time_point
+#include <chrono>   // for milliseconds, time_point
 #include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
@@ -107,6 +107,7 @@ class pool_core::worker_role {
     pool_.put_down(worker_);
     trim_if_asked();
     worker_.flows_since = {};
+    busy_since_ = {};
     pool_.begin_watch(worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
@@ -144,7 +145,30 @@ class pool_core::worker_role {
     if (rounds_ < worker::injector_share) return false;
     rounds_ = 0;
     trim_if_asked();
-    return run_loop(pool_.relieve_another(worker_));
+    const bool has_run = run_oldest();
+    return run_loop(pool_.relieve_another(worker_)) || has_run;
+  }
+  /// After 10 ms of work: runs the oldest of the worker's own jobs, or of other threads' jobs, in turn. Newer ones that
+  /// post newer ones might keep them waiting for ever. So seldom, since a job taken from the top costs a heavy fence,
+  /// and may be the root of a tree that the worker then has in its deque, too.
+  bool run_oldest() {
+    const auto now = wait_clock::now();
+    if (busy_since_ == wait_clock::time_point()) busy_since_ = now;
+    if (now - busy_since_ < std::chrono::milliseconds(10)) return false;
+    busy_since_ = now;
+    are_own_next_ = !are_own_next_;
+    bool has_run = false;
+    for (unsigned left = tasks_per_turn; left != 0 && run_one_oldest(); --left) has_run = true;
+    return has_run;
+  }
+  bool run_one_oldest() {
+    taken t;
+    t.boxed = are_own_next_ ? worker_.own.steal() : pool_.steal_left_behind(worker_);
+    if (!t.boxed) return false;
+    begin();
+    const in_task here(worker_);
+    if (!drop_or_note(t)) pool_.run(&worker_, t);
+    return true;
   }
 
   bool is_wanted() const noexcept {
@@ -270,7 +294,9 @@ class pool_core::worker_role {
   pool_core& pool_;
   std::uint32_t rounds_ = 0;
   bool loops_are_next_ = false;
+  bool are_own_next_ = false;
   bool ran_loops_ = false;               // since the last spin()
+  wait_clock::time_point busy_since_{};  // its last look for the oldest jobs, or the first turn after its last sleep
   wait_clock::time_point idle_since_{};  // the begin of the last spin, if the sleep after it is of interest
   bool searching_ = false;               // the sleepers count this thread as searching
 };

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A task that posts itself again for ever keeps no other task of its pool waiting for ever.
+#include <doctest/doctest.h>
+
+#include <atomic>  // for atomic
+#include <chrono>  // for steady_clock, seconds
+#include <thread>  // for yield
+
+#include "async/event.hpp"
+#include "async/future.hpp"
+#include "async/task_group.hpp"
+#include "async/threadpool.hpp"
+
+using async::task_group;
+using async::threadpool;
+
+namespace {
+
+/// Posts itself again until `count` reaches `wanted`; fails after 20 s.
+struct endless {
+  threadpool* pool;
+  const std::atomic<int>* count;
+  int wanted;
+  std::chrono::steady_clock::time_point latest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  void operator()() const {
+    if (*count >= wanted) return;
+    if (std::chrono::steady_clock::now() < latest) return pool->execute(endless(*this));
+    CHECK(*count >= wanted);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("older tasks of the same worker run beside a task that posts itself again") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  async::future<int> result;
+  pool.post([&] {
+        for (int i = 0; i < 100; ++i) pool.execute([&ran] { ++ran; });
+        result = pool.post([&ran] { return ++ran; });
+        pool.execute(endless{&pool, &ran, 101});
+      })
+      .get();
+  pool.wait_idle();
+  CHECK(ran == 101);
+  CHECK(result.is_ready());
+}
+
+TEST_CASE("so do tasks that a thread outside the pool has forked") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  task_group group(pool);
+  for (int i = 0; i < 3; ++i) {
+    pool.execute(endless{&pool, &ran, i + 1});
+    group.run([&ran] { ++ran; });
+    pool.wait_idle();
+    CHECK(ran == i + 1);
+  }
+  CHECK(group.wait());
+}
+
+TEST_CASE("so do tasks of a stand-in, and tasks that wait for it in the queue from outside") {
+  threadpool pool(1);
+  std::atomic<int> ran{0};
+  async::event is_waiting;
+  async::promise<void> promise;
+  pool.execute([&, awaited = promise.get_future()]() mutable {
+    is_waiting.set();
+    awaited.get();
+  });
+  is_waiting.wait();
+  async::event is_working;
+  pool.execute([&] {
+    is_working.set();
+    pool.execute([&ran] { ++ran; });
+    pool.execute(endless{&pool, &ran, 2});
+  });
+  is_working.wait();
+  pool.execute([&ran] { ++ran; });
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ran < 2 && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
+  CHECK(ran == 2);
+  promise.set_value();
+  pool.wait_idle();
+}
