@@ -122,8 +122,9 @@ class event_loop {
   void stop() noexcept { core_->stop(); }
 
   /// The loop that is running a callback on this thread. Otherwise, in a task or hook on worker number i of a
-  /// threadpool, loop(i): what the task gives to it may run on another worker, also while the task goes on. Null:
-  /// neither.
+  /// threadpool, or on a stand-in for it, loop(i): what the task gives to it may run on another worker, also while the
+  /// task goes on. Null: neither, as in a task that a thread outside of pools runs, in a wait for its group or because
+  /// the pool is full. A worker that runs such a task of another pool keeps the loop of its own pool.
   static event_loop* current() noexcept {
     detail::loop_core* const core = detail::current_loop != nullptr ? detail::current_loop : detail::worker_loop;
     return core != nullptr ? &core->loop() : nullptr;

@@ -42,7 +42,8 @@ loop_core& core_of(event_loop& loop) noexcept;
 /// The loop in whose turn this thread is, or which it is destroying.
 ASYNCSTEPS_SHARED inline constinit thread_local loop_core* current_loop = nullptr;
 
-/// The loop that event_loop::current() names on this thread between turns: a worker's own.
+/// The loop that event_loop::current() names on this thread between turns: a worker's own, or that of
+/// the worker for which a stand-in works.
 ASYNCSTEPS_SHARED inline constinit thread_local loop_core* worker_loop = nullptr;
 
 /// An event loop without its interface for tasks. event_loop, flows and pools are built on it. It is reference-counted,

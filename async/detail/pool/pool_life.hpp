@@ -53,12 +53,12 @@ ASYNCSTEPS_FUNCTION void pool_core::leave_behind() noexcept {
     if (c->is_left_behind()) c->forget_work();  // the turn ends after the callback that has forked
   }
   while (current_loop != nullptr && current_loop->is_left_behind()) current_loop = current_loop->around();
+  worker_loop = nullptr;
   if (this_worker != nullptr && &this_worker->pool == this) {
     forked::note();
     // relaxed: the own thread's; tasks in its deque are the parent's
     this_worker->requests.store(worker::exit_request, std::memory_order_relaxed);
     this_worker = nullptr;
-    worker_loop = nullptr;
   }
   if (this_home != nullptr && &this_home->pool == this) {
     this_home = nullptr;
@@ -100,9 +100,13 @@ ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
 ASYNCSTEPS_FUNCTION event_loop& pool_core::loop(std::size_t index) const {
   refuse_if_left_behind();
   registered_.refuse_if_unwakeable();
-  const worker* const own = own_worker();  // in the hooks for its start and end it may not be a wanted one
-  const bool is_own = own != nullptr && own->index == index;
-  if (index >= size() && !is_own) throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
+  // in the hooks for a thread's start and end its worker may not be a wanted one
+  const auto is_own = [index](const worker& w) noexcept {
+    return w.index == index && &w.own_loop.core() == worker_loop;
+  };
+  if (index >= size() && !crew_.any_of(0, is_own)) {
+    throw std::out_of_range("async::threadpool: loop() of a worker that is not wanted");
+  }
   return crew_.loop(index);
 }
 

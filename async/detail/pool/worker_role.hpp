@@ -36,12 +36,12 @@ class pool_core::worker_attendance {
     this_worker = nullptr;
     this_home = nullptr;
     look_after_pool = nullptr;
-    worker_loop = nullptr;
     if (!worker_.own.empty()) pool.sleepers_.notify();
     pool.pass_on();  // its last turn may have armed a timer that no sleeper knows of
     pool.idle_.notify();
     pool.hooks_.stopping(worker_.index);
     pool.end_if_left_behind();
+    worker_loop = nullptr;
     this_pool = nullptr;
   }
   worker_attendance(const worker_attendance&) = delete;

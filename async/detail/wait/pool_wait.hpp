@@ -468,6 +468,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
   this_seat = {number(), place, 1};
   this_home = place;
   look_after_pool = &look_after_own;
+  worker_loop = &crew_.loop(index).core();
   const struct end {
     pool_core& pool;
     guest* place;
@@ -478,6 +479,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
       this_seat = {};
       this_home = nullptr;
       look_after_pool = nullptr;
+      worker_loop = nullptr;
       place->is_stand_in = false;
       place->leave();
     }
