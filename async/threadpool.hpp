@@ -179,7 +179,8 @@ class threadpool {
   /// Sets the number of workers. Returns without waiting for running tasks: surplus workers end after their current
   /// task or turn of a loop, and the others run what these have queued. 0 pauses the pool: tasks and loops wait, except
   /// one that a worker is just taking. Throws std::system_error if a thread cannot start: those that did start stay,
-  /// and size() counts them. Concurrent calls run one after the other. Throws stopped and std::bad_alloc.
+  /// and size() counts them. Concurrent calls run one after the other. Throws stopped, std::bad_alloc, and
+  /// std::length_error for more than 65535.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
   /// The number of workers that was asked for.
@@ -190,8 +191,9 @@ class threadpool {
   /// An event loop for callbacks and flows that share data without a lock: one of them runs at a time, and it sees what
   /// the ones before have done. Any free worker runs the loop's next turn, so the thread may be another one each time.
   /// Different loops run at the same time. Nothing in a loop is lost when the pool shrinks; while the pool is paused,
-  /// the loop rests. After stop() it takes callbacks and destroys them unrun. The reference stays valid until the
-  /// pool's end. run() and iterate() of the loop throw std::logic_error. Throws std::out_of_range unless i < size().
+  /// the loop rests. The reference stays valid until the pool's end: after stop() the loop takes callbacks and destroys
+  /// them unrun. run() and iterate() of the loop throw std::logic_error. Throws std::out_of_range unless i < size(),
+  /// except in a task or hook on worker i; size() is 0 while the pool is paused, and after stop().
   event_loop& loop(std::size_t i) { return core_.loop(i); }
 
   /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count. Throws

@@ -440,3 +440,21 @@ TEST_CASE("after many short sleeps, long tasks delay a timer by a few tasks only
   CHECK(late.get_future().get() <= 16);
   pool.wait_idle();
 }
+
+TEST_CASE("loop(i) needs a wanted worker, but a reference outlives it: after stop() it destroys callbacks unrun") {
+  threadpool pool(2);
+  CHECK_THROWS_AS(pool.configurepool(65'536), std::length_error);
+  CHECK(pool.size() == 2);
+  event_loop& loop = pool.loop(1);
+  pool.configurepool(1);
+  CHECK_THROWS_AS(pool.loop(1), std::out_of_range);
+  CHECK(on(loop, [] { return true; }));
+  pool.stop();
+  CHECK(pool.size() == 0);
+  CHECK_THROWS_AS(pool.loop(0), std::out_of_range);
+  const auto token = std::make_shared<int>(0);
+  bool has_run = false;
+  loop.post([&has_run, token] { has_run = true; });
+  CHECK(token.use_count() == 1);
+  CHECK(!has_run);
+}
