@@ -60,8 +60,8 @@ inline bool current_group_is_cancelling() noexcept {
 /// (parallel_for, parallel_reduce).
 ///
 /// Threads      run(), cancel(), is_cancelling() and wait() by any thread, including the group's own tasks; but a task
-///              cannot wait for its own group. A wait() returns when the tasks run before it, and the tasks that these
-///              have run, are done.
+///              that waits for its own group, or for one around it, deadlocks. A wait() returns when the tasks run
+///              before it, and the tasks that these have run, are done.
 /// Waiting      wait() runs tasks of this group and of groups made inside them, and no others: the newest of its own
 ///              thread first, then tasks of other threads. It sleeps when there are none. So groups nest to any depth
 ///              on any number of threads, inside the pool and outside. The stack grows with the depth of the tree,
