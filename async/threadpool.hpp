@@ -107,7 +107,8 @@ struct posted_future<F, Args...> {
 ///             a thread_local object may be another one in the next callback or step.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows. A task
 ///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
-///             called inside the pool's own task. One of the shared pool may.
+///             called inside the pool's own task. One of the shared pool may, unless the destructor of a static object
+///             waits for that task, such as a future of async::async.
 /// Fork        in a child of fork(), a pool of the parent throws stopped_by_fork, a `stopped`, where work is handed in.
 ///             wait_idle(), stop() and the destructor return at once there, and leave the memory as it is.
 /// Example     test/example/pool.cpp
