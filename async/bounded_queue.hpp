@@ -6,7 +6,7 @@
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <optional>     // for optional
-#include <type_traits>  // for decay_t, is_assignable_v, is_constructible_v
+#include <type_traits>  // for decay_t, is_assignable_v, is_nothrow_move_constructible_v, is_trivially_assignable_v
 #include <utility>      // for declval, forward, move
 
 #include "async/detail/queue/bounded_ring.hpp"   // for bounded_ring
@@ -57,8 +57,12 @@ struct bounded_queue_traits {
 ///             may be destroyed by the thread that would resume it, or while no other thread uses the queue. The queue
 ///             outlives the coroutines that wait for it.
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it delays the threads that
-///             need that slot; they wait for it. All other operations do not wait. Constructors, assignments and
-///             destructors of T, and iterators of bulks, run in that window and must not use the queue.
+///             need that slot; they wait for it. All other operations do not wait. Constructors of T, the destructor of
+///             an element that has been moved from, and iterators of bulks run in that window and must not use the
+///             queue. Nor may they end a future or wake a coroutine that uses it: such code can run at once, on the
+///             same thread. If T's move constructor may throw, this also holds for assignments from T, and the old
+///             value of the target. Otherwise a dequeue leaves the slot before it assigns: the old value may use the
+///             queue.
 /// Exceptions  a constructor that throws: nothing is enqueued, and there is as much room as before. The constructor
 ///             runs before the call claims a slot if T's move constructor does not throw and the arguments are
 ///             constants other than scalars, or a T that is copied. Otherwise, and in bulks, it runs in the claimed
@@ -94,7 +98,11 @@ class bounded_queue {
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue(U& out) {
-    return core_.take(assign_to(out)) == result::done;
+    if constexpr (assigns_in_slot<U&>) {
+      return core_.take(assign_to(out)) == result::done;
+    } else {
+      return take_then([&](auto&& sink) { return core_.take(sink) == result::done; }, assign_to(out));
+    }
   }
   /// Takes the oldest element; nullopt: empty.
   std::optional<T> dequeue()
@@ -115,7 +123,7 @@ class bounded_queue {
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool blocking_dequeue(U& out) {
-    return wait_for_item(nullptr, assign_to(out));
+    return wait_and_assign(nullptr, out);
   }
 
   /// Like blocking_enqueue(), but gives up after `limit` (steady clock). False: still full, or closed; `args`
@@ -140,7 +148,7 @@ class bounded_queue {
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {
     const deadline until(limit);
-    return wait_for_item(&until, assign_to(out));
+    return wait_and_assign(&until, out);
   }
   /// The same until a moment of any clock.
   template <class U, class Clock, class Duration>
@@ -171,16 +179,22 @@ class bounded_queue {
   template <class Out>
     requires std::is_assignable_v<decltype(*std::declval<Out&>()), T&&>
   std::size_t bulk_dequeue(Out out, std::size_t max) {
+    using target = decltype(*out);
     std::size_t taken = 0;
     if (max == 0) return 0;
-    if constexpr (noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
+    if constexpr (assigns_in_slot<target> && noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
       core_.take_run(out, max, taken);
     } else {
-      const auto sink = [&out](T&& element) {
+      const auto assign = [&out](T&& element) {
         *out = std::move(element);
         ++out;
       };
-      while (taken != max && core_.take(sink) == result::done) ++taken;
+      const auto take = [&](auto&& sink) { return core_.take(sink) == result::done; };
+      if constexpr (assigns_in_slot<target>) {
+        while (taken != max && take(assign)) ++taken;
+      } else {
+        while (taken != max && take_then(take, assign)) ++taken;
+      }
     }
     return taken;
   }
@@ -225,6 +239,20 @@ class bounded_queue {
     return [&out](T&& element) noexcept(std::is_nothrow_assignable_v<U&, T&&>) { out = std::move(element); };
   }
 
+  /// Whether a dequeue assigns in the slot that it has claimed. Otherwise the element leaves the slot first.
+  template <class Target>
+  static constexpr bool assigns_in_slot =
+      std::is_trivially_assignable_v<Target, T&&> || !std::is_nothrow_move_constructible_v<T>;
+
+  /// Calls assign(element) when take(sink) has moved an element out of its slot. False: it has found none.
+  template <class Take, class Assign>
+  static bool take_then(const Take& take, const Assign& assign) {
+    std::optional<T> element;
+    if (!take([&element](T&& e) noexcept { element.emplace(std::move(e)); })) return false;
+    assign(*std::move(element));
+    return true;
+  }
+
   template <class... Args>
   result try_put(Args&&... args) {
     return core_.put(std::forward<Args>(args)...);
@@ -233,6 +261,14 @@ class bounded_queue {
   bool wait_for_room(const deadline* until, Args&&... args) {
     return detail::wait_in_queue(
         core_.room(), until, [&] { return try_put(std::forward<Args>(args)...); }, [this] { return core_.may_put(); });
+  }
+  template <class U>
+  bool wait_and_assign(const deadline* until, U& out) {
+    if constexpr (assigns_in_slot<U&>) {
+      return wait_for_item(until, assign_to(out));
+    } else {
+      return take_then([&](auto&& sink) { return wait_for_item(until, sink); }, assign_to(out));
+    }
   }
   template <class Sink>
   bool wait_for_item(const deadline* until, Sink sink) {

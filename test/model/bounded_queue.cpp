@@ -3,6 +3,8 @@
 // async::bounded_queue under every schedule that Relacy finds: non-blocking calls.
 #include "bounded_queue.hpp"
 
+#include <type_traits>
+
 using namespace model;
 
 namespace {
@@ -108,14 +110,15 @@ struct empties_of_two_queues : rl::test_suite<empties_of_two_queues<Bulk, Asks>,
 
 template <bool Bulk>
 struct fulls_of_two_queues : rl::test_suite<fulls_of_two_queues<Bulk>, 2> {
-  ring<1> queues[2]{ring<1>{1}, ring<1>{1}};
+  using item = std::conditional_t<Bulk, staying, element>;
+  ring<1, item> queues[2]{ring<1, item>{1}, ring<1, item>{1}};
   basket got[2];
   bool put[2] = {};
   void before() {
     for (auto& q : queues) q.enqueue(7U);
   }
   void thread(unsigned index) {
-    element one[1];
+    item one[1];
     model::check(Bulk ? queues[index].bulk_dequeue(one, 1) == 1 : take(queues[index], got[index]), "there is one");
     put[index] = queues[1 - index].enqueue(8U);
   }
@@ -132,13 +135,14 @@ struct ends_of_two_queues : rl::test_suite<ends_of_two_queues, 2> {
   void after() { model::check(closed[0] || closed[1], "one finds the other's queue closed"); }
 };
 
-struct in_bulk : rl::test_suite<in_bulk, 3> {
-  ring<2> queue{2};
+template <class T>
+struct in_bulk : rl::test_suite<in_bulk<T>, 3> {
+  ring<2, T> queue{2};
   basket got;
   void thread(unsigned index) {
     if (index == 2) {
       while (got.count != 4) {
-        element some[2];
+        T some[2];
         const std::size_t taken = queue.bulk_dequeue(some, 2);
         for (std::size_t i = 0; i < taken; ++i) got.put(some[i]);
         if (taken == 0) async::detail::yield_thread();
@@ -175,6 +179,7 @@ int main(int argc, char** argv) {
   run.check<fulls_of_two_queues<false>>("full is full, across two queues");
   run.check<fulls_of_two_queues<true>>("full is full, across two queues, in bulk");
   run.check<ends_of_two_queues>("closed is closed, across two queues");
-  run.check<in_bulk>("bulk", vast);
+  run.check<in_bulk<staying>>("bulk", vast);
+  run.check<in_bulk<element>>("bulk, taken one by one", vast);
   return run.result();
 }

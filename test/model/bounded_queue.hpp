@@ -15,6 +15,15 @@ struct wrapping : async::bounded_queue_traits {
 template <unsigned Capacity, class T = element>
 using ring = async::bounded_queue<T, wrapping<Capacity>>;
 
+/// An element whose move might throw, as the queue sees it: dequeues assign in the slot, and a bulk takes a run of
+/// them.
+struct staying : element {
+  using element::element;
+  staying() = default;
+  staying(staying&& other) noexcept(false) : element(std::move(other)) {}
+  staying& operator=(staying&&) noexcept = default;
+};
+
 /// The elements that came out, in order; one for each consumer.
 struct basket {
   unsigned values[8] = {};

@@ -9,10 +9,10 @@ using namespace model;
 
 namespace {
 
-template <unsigned Capacity, unsigned Clients>
+template <unsigned Capacity, unsigned Clients, class T = element>
 struct scene {
-  ring<Capacity> q{Capacity};
-  client<ring<Capacity>> clients[Clients];
+  ring<Capacity, T> q{Capacity};
+  client<ring<Capacity, T>> clients[Clients];
 
   /// Checks that the elements came out, each once, and no other.
   void check_sum(unsigned expected) {
@@ -73,8 +73,8 @@ struct room : rl::test_suite<room<Asleep>, 3>, scene<1, 3> {
 };
 
 /// A bulk makes room for both.
-struct room_by_bulk : rl::test_suite<room_by_bulk, 3>, scene<2, 3> {
-  element out[2];
+struct room_by_bulk : rl::test_suite<room_by_bulk, 3>, scene<2, 3, staying> {
+  staying out[2];
   void before() { model::check(q.enqueue(1U) && q.enqueue(2U), "there is room"); }
   void thread(unsigned index) {
     if (index == 2) {

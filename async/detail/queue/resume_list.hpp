@@ -38,7 +38,9 @@ struct resume_list {
 ASYNCSTEPS_SHARED inline constinit thread_local resume_list resumptions{};
 
 /// Holds back the coroutines that the calling thread is to resume, until its outermost scope ends. So a chain of
-/// coroutines that wake each other needs no stack, and none runs between the claim of a slot and its publication.
+/// coroutines that wake each other needs no stack. A bulk_enqueue has a scope around its claim: none runs before the
+/// bulk has published or given up all slots. A call for one element has none there: a coroutine that the element's
+/// constructor or assignment wakes runs inside the claim.
 class resume_scope {
  public:
   resume_scope() noexcept {
