@@ -76,18 +76,23 @@ class event {
   /// Ends all waits, and those that begin before the next reset(). No effect if it is set.
   void set() noexcept {
     const detail::resume_scope after_that;  // coroutines go on when this call touches the event no more
-    const in_set here(*this);
     std::uint32_t seen = word_.load(std::memory_order_relaxed), to = 0;
+    while ((seen & set_bit) != 0) {
+      // If it is set, it is written all the same: what this thread has done is for later waits, too. This is the last
+      // access, so no wait has to wait for this call.
+      // [EV6] release, pairs with [EV2] and [EV3]: publishes that
+      if (word_.compare_exchange_weak(seen, seen, std::memory_order_release, std::memory_order_relaxed)) return;
+    }
+    const in_set here(*this);
     do {
-      // If it is set, it is written all the same: what this thread has done is for later waits, too.
-      to = (seen & set_bit) != 0 ? seen : (seen + one_set) | set_bit;
+      to = (seen & set_bit) != 0 ? seen : (seen + one_set) | set_bit;  // set meanwhile: as above
       // [EV1] seq_cst, pairs with [EV2] and [EV3]: publishes that; before event_count::wake()
     } while (!word_.compare_exchange_weak(seen, to, std::memory_order_seq_cst, std::memory_order_relaxed));
     if (to != seen) events_.wake(detail::event_count::everyone);
   }
   /// Waits that begin from now on last until the next set().
   void reset() noexcept {
-    // [EV3] acq_rel, pairs with [EV1] and [EV2]: publishes what was done before
+    // [EV3] acq_rel, pairs with [EV1], [EV2] and [EV6]: publishes what was done before
     word_.fetch_and(~set_bit, std::memory_order_acq_rel);
   }
   /// True from set() to reset().
@@ -123,7 +128,7 @@ class event {
   static constexpr std::uint32_t set_bit = 1;
   static constexpr std::uint32_t one_set = 2;  // the number of changes by set(), modulo 2^31
 
-  /// A call of set(), up to its last access to the event. Threads that it wakes wait for the end.
+  /// A call of set() that may end waits, up to its last access to the event. Threads that it wakes wait for the end.
   class in_set {
    public:
     explicit in_set(event& e) noexcept : event_(e) {
@@ -141,7 +146,7 @@ class event {
   };
 
   std::uint32_t look() const noexcept {
-    return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1] and [EV3]
+    return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1], [EV3] and [EV6]
   }
   bool wait_with(const detail::queue_deadline* until) noexcept {
     const detail::event_call call(*this);
@@ -155,7 +160,7 @@ class event {
   }
 
   detail::atomic<std::uint32_t> word_;        // number of changes | set
-  detail::atomic<std::uint32_t> setters_{0};  // calls of set()
+  detail::atomic<std::uint32_t> setters_{0};  // calls of set() that may end waits
   detail::event_count events_;
 };
 

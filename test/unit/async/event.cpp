@@ -16,6 +16,7 @@
 #include "steps/steps.hpp"
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
+#include "support/pause_thread.hpp"
 #include "support/scale.hpp"
 #include "support/wait_while.hpp"
 
@@ -158,6 +159,23 @@ TEST_CASE("event: a coroutine inside set() does not hold up threads that wait, a
   CHECK(e == nullptr);
   one.handle.destroy();
 }
+
+#if !defined(_WIN32)
+TEST_CASE("event: a thread that stops inside set() of a set event holds up no wait") {
+  event e(true);
+  std::atomic<bool> is_over{false};
+  std::thread setter([&] {
+    while (!is_over) e.set();
+  });
+  for (std::size_t round = 0; round < testing::rounds(50); ++round) {
+    const testing::frozen_thread here(setter);
+    CHECK(e.wait_for(0s));
+    e.wait();
+  }
+  is_over = true;
+  setter.join();
+}
+#endif
 
 TEST_CASE("event: a coroutine that goes on inside set() does not wait for the end of set()") {
   event e;
