@@ -47,9 +47,11 @@ struct bounded_queue_traits {
 ///             coroutine resumes inside the call that enqueues, dequeues or closes, on its thread; as a step
 ///             (steps::interop::co) on its flow's loop. Coroutines are served first come, first served. An element
 ///             stays in the queue until the coroutine that takes it resumes, and enters as the one that adds it
-///             resumes: a coroutine that is destroyed before loses and adds none. Do not hold a lock during a call
-///             that a waiting coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that
-///             wake each other resume one after the other, without recursion.
+///             resumes: a coroutine that is destroyed before loses and adds none. Do not hold a lock during a call that
+///             a waiting coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake
+///             each other resume one after the other, without recursion. The iterator and the constructors in a
+///             bulk_enqueue must not wait for a coroutine: one that they wake, of any queue or event, may resume only
+///             at the end of the bulk.
 /// Closing     close() refuses further elements and makes all waiting calls return. Dequeues still take the elements
 ///             inside, and return false when none is left. Each element whose enqueue returned true can be dequeued.
 /// Threads     any thread may call any member, except construction and destruction. No other call may be running then;
@@ -57,12 +59,14 @@ struct bounded_queue_traits {
 ///             may be destroyed by the thread that would resume it, or while no other thread uses the queue. The queue
 ///             outlives the coroutines that wait for it.
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it delays the threads that
-///             need that slot; they wait for it. All other operations do not wait. Constructors of T, the destructor of
-///             an element that has been moved from, and iterators of bulks run in that window and must not use the
-///             queue. Nor may they end a future or wake a coroutine that uses it: such code can run at once, on the
-///             same thread. If T's move constructor may throw, this also holds for assignments from T, and the old
-///             value of the target. Otherwise a dequeue leaves the slot before it assigns: the old value may use the
-///             queue.
+///             need that slot. So does a slow constructor, or a slow iterator in a bulk_enqueue. Those threads yield
+///             until the slot is finished, also in a try call, in a select(), in a step of a flow, and beyond the limit
+///             of a timed call: "empty" or "full" would be untrue. All other operations do not wait. Constructors of T,
+///             the destructor of an element that has been moved from, and iterators of bulks run in that window and
+///             must not use the queue. Nor may they end a future or wake a coroutine that uses it: such code can run at
+///             once, on the same thread. If T's move constructor may throw, this also holds for assignments from T, and
+///             the old value of the target. Otherwise a dequeue leaves the slot before it assigns: the old value may
+///             use the queue.
 /// Exceptions  a constructor that throws: nothing is enqueued, and there is as much room as before. The constructor
 ///             runs before the call claims a slot if T's move constructor does not throw and the arguments are
 ///             constants other than scalars, or a T that is copied. Otherwise, and in bulks, it runs in the claimed
@@ -119,7 +123,8 @@ class bounded_queue {
   bool blocking_enqueue(Args&&... args) {
     return wait_for_room(nullptr, std::forward<Args>(args)...);
   }
-  /// Waits while the queue is empty, then moves the oldest element to `out`. False: closed and drained.
+  /// Waits while the queue is empty, then moves the oldest element to `out`. False: closed and drained. While the
+  /// oldest element is unfinished, it yields instead of sleeping.
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool blocking_dequeue(U& out) {
@@ -143,7 +148,8 @@ class bounded_queue {
         [this] { return is_closed(); });
   }
   /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained. If
-  /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin.
+  /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin. An
+  /// unfinished element is no empty queue: the call waits for it, also beyond its limit.
   template <class U, class Rep, class Period>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {

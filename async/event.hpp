@@ -54,7 +54,8 @@ class event_call {
 ///             takes a short lock; it makes a system call only to wake threads that sleep.
 /// Coroutines  those of no flow resume inside set(), after its last access to the event, one after the other. Do not
 ///             hold a lock during set() that a waiting coroutine needs, and do not block in a coroutine: it holds up
-///             the call.
+///             the call. After set() in such a coroutine, or in an iterator or constructor of a bulk_enqueue, they
+///             resume when the outer call ends.
 /// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
 /// Waiting     wait(), wait_for() and wait_until() spin for a few microseconds, then sleep. In a task of a pool whose
 ///             workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker turns loops:

@@ -58,10 +58,12 @@ struct queue_traits {
 ///             they block the loop: use asi.await(queue) there.
 /// Coroutines  `co_await queue.pop()` suspends while the queue is empty. The coroutine resumes inside the call that
 ///             enqueues or closes, on its thread; as a step (steps::interop::co) on its flow's loop. Coroutines are
-///             served first come, first served. The element stays in the queue until its coroutine resumes: a
-///             coroutine that is destroyed before loses none. Do not hold a lock during enqueue() or close() that a
-///             waiting coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake
-///             each other resume one after the other, without recursion.
+///             served first come, first served. The element stays in the queue until its coroutine resumes: a coroutine
+///             that is destroyed before loses none. Do not hold a lock during enqueue() or close() that a waiting
+///             coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake each other
+///             resume one after the other, without recursion. The iterator and the constructors in a bulk_enqueue must
+///             not wait for a coroutine: one that they wake, of any queue or event, may resume only at the end of the
+///             bulk.
 /// Closing     close() refuses further elements and makes all waiting calls return. Dequeues still take the elements
 ///             inside, and return false when none is left. Each element whose enqueue returned true can be dequeued.
 /// Threads     any thread may call any member, except construction and destruction, which allow no concurrent use. A
@@ -73,8 +75,9 @@ struct queue_traits {
 ///             other thread. An enqueue for which a flow, a coroutine or a select() waits also takes a short lock.
 ///             There are two exceptions. Once the queue is closed, a dequeue that finds no other element waits for
 ///             enqueues that it has passed over. If T's move constructor may throw, is_always_lock_free is false, and a
-///             dequeue waits for a stopped producer at the head. In both cases T's constructors and iterators must not
-///             dequeue.
+///             dequeue waits for a stopped producer at the head. In both cases it yields until they have finished, also
+///             in a try call, in a select(), in a step of a flow, and beyond the limit of a dequeue_for(). T's
+///             constructors and iterators must not dequeue then.
 /// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. On std::bad_alloc the
 ///             arguments are untouched, unless a consumer had passed over this enqueue: then its element is gone.
 ///             bulk_enqueue: the elements before the failing one are enqueued. dequeue: what T's assignment throws; the
@@ -134,7 +137,8 @@ class queue {
     return wait_for_item(nullptr, assign_to(out));
   }
   /// Like blocking_dequeue(), but gives up after `limit` (steady clock). False: still empty, or closed and drained. If
-  /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin.
+  /// is_closed() was true before the call, false means drained: a loop of timed calls ends there, or it would spin. So
+  /// a call on a closed queue waits beyond its limit for enqueues that dequeues have passed over.
   template <class U, class Rep, class Period>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue_for(U& out, std::chrono::duration<Rep, Period> limit) {

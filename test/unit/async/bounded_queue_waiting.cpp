@@ -333,6 +333,24 @@ TEST_CASE("empty is not reported behind a producer that has not finished, when l
   CHECK(q.dequeue() == 2);
 }
 
+TEST_CASE("a timed dequeue waits for an unfinished element beyond its limit, also when the queue is closed") {
+  for (const bool is_closed : {false, true}) {
+    bounded_queue<int, stoppable> q(4);
+    stopped_within slow([&] { q.enqueue(1); });
+    CHECK(q.enqueue(2));
+    if (is_closed) q.close();
+    int value = 0;
+    watched_thread consumer([&] { CHECK(q.dequeue_for(value, 0ms)); });
+    std::this_thread::sleep_for(10ms);
+    CHECK_FALSE(consumer.is_done());
+    slow.release();
+    consumer.join();
+    CHECK(value == 1);
+    CHECK(q.dequeue_for(value, 0ms));
+    CHECK_FALSE(q.dequeue_for(value, 0ms));
+  }
+}
+
 TEST_CASE("full is not reported behind a consumer that has not finished, when later elements are out") {
   bounded_queue<int, stoppable> q(2);
   q.enqueue(1);
