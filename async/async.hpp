@@ -54,7 +54,8 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
 /// - Calls share threads, one per processor, and with them thread_local objects.
 /// - Inside a task of the shared pool, get(), wait() and the destructor of a future run the awaited call if no thread
 ///   has taken it; otherwise they wait, and run only tasks that the call has made. So calls can make calls and wait for
-///   them, to any depth on any number of threads, in trees and in graphs (std::shared_future).
+///   them, to any depth on any number of threads, in trees and in graphs (std::shared_future). In a task of another
+///   pool they wait, and run tasks that the waiting task has posted.
 /// - Calls that block on each other by other means, such as a promise or a barrier, can deadlock when there are more of
 ///   them than threads.
 /// - A stand-in thread runs a call that a task polls for while all threads are busy, see threadpool.

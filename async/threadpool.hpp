@@ -94,12 +94,14 @@ struct posted_future<F, Args...> {
 /// Exceptions  an exception that leaves a task goes to its future, or to on_unhandled if the task has none.
 /// Memory      in the steady state neither execute nor post calls operator new: captures of up to 48 bytes and shared
 ///             states lie in recycled blocks.
-/// Waiting     a task that waits, by wait(), a task_group, a loop or a future of async::async, runs only tasks that it
-///             waits for and tasks that these have spawned (wait() of any other future: tasks that the task has
-///             posted). No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i)
-///             and steps of flows may, since a waiting worker also runs turns of event loops. While all workers wait,
-///             stand-in threads run queued tasks. A stand-in has the index of the worker that it replaces, and calls
-///             the hooks with it.
+/// Waiting     a task that waits for a task_group, a loop or a call of this pool runs only tasks that it waits for and
+///             tasks that these have spawned. One that waits for any other future runs tasks that it has posted itself.
+///             No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i) and steps
+///             of flows may, since a waiting worker also runs turns of event loops. While all workers wait, stand-in
+///             threads run queued tasks, up to one for each task that sleeps in a wait: to wait in thousands of tasks,
+///             use flows or coroutines. If no thread can start, a task that sleeps in a wait for a future, group or
+///             loop runs any queued task. A stand-in has the index of the worker that it replaces, and calls the hooks
+///             with it.
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
 ///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its
@@ -207,9 +209,9 @@ class threadpool {
   /// a worker also runs turns of the pool's event loops; wait() returns after such a turn, however long it takes.
   ///
   /// It cannot deadlock, at any depth, even with one worker: while all workers sleep in waits and tasks are queued,
-  /// stand-in threads run them, at most one per sleeping worker. A future made ready by anything but a task or a flow
-  /// of this pool is noticed within 8 ms. Do not call it in a callback of an event loop, such as a step of a flow,
-  /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
+  /// stand-in threads run them, at most one per sleeping thread of the pool. A future made ready by anything but a task
+  /// or a flow of this pool is noticed within 8 ms. Do not call it in a callback of an event loop, such as a step of a
+  /// flow, since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
     wait_until_ready(awaited);
