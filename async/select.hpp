@@ -88,7 +88,7 @@ auto after(std::chrono::duration<Rep, Period> limit, F&& f = {}) {
 }
 
 /// A case of select() that takes effect if no other one does at once, wherever it stands, and calls f(). With it
-/// select() does not wait.
+/// select() does not wait. A task that polls with it occupies its worker; polling with after(0s) lets other tasks run.
 template <class F = detail::no_handler>
 auto otherwise(F&& f = {}) {
   return detail::otherwise_case<std::decay_t<F>>(std::in_place, std::forward<F>(f));
