@@ -84,9 +84,9 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 
 }  // namespace detail
 
-/// Calls f(i) for each i of [first, last), in parallel. i is an integer, the element that an iterator points to, or the
-/// iterator itself if `f` takes that. A body with two parameters is called for chunks, f(first, last).
-/// Returns when all calls are done. Does nothing unless first < last.
+/// Calls f(i) for each i of [first, last), in parallel. i is an integer, the element that a random-access iterator
+/// points to, or the iterator itself if `f` takes that. A body with two parameters is called for chunks, f(first,
+/// last). Returns when all calls are done. Does nothing unless first < last.
 ///
 /// Use it for loops whose calls do not depend on each other. Do not use it to run blocking calls in the background
 /// (threadpool::post), nor for tasks that find further tasks (task_group).

@@ -143,7 +143,9 @@ T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, J
 ///             body that takes it by reference, or one for runs.
 /// `body`      body(value, i) adds one and returns the new value, not a reference; body(T& value, i) adds one in place
 ///             and returns nothing; body(first, last, value) adds a run and returns the new value.
-/// `join`      join(left, right) is associative, need not be commutative, and join(identity, x) is x.
+/// `join`      join(left, right) is associative, need not be commutative, and join(identity, x) is x. How the range is
+///             split may differ from run to run, and so may the result of a join that is not quite associative, such as
+///             the addition of doubles.
 /// Returns     the value; `identity` unless first < last. After a cancellation, a part of the value; the return value
 ///             does not tell.
 /// Everything else is as with parallel_for.
