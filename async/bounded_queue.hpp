@@ -40,9 +40,9 @@ struct bounded_queue_traits {
 ///             the queue while it waits, so a call that times out leaves nothing behind. Sleepers are woken first come,
 ///             first served, one for each element or free place. A thread that does not sleep may get it before them.
 ///             In a task of a pool whose workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and
-///             the worker itself turns loops, with their flows, that wait for it: hold no lock that these need. After a
-///             shorter wait that finds nothing, other threads do both. In a step or another callback of an event loop
-///             they block the loop: use asi.await(queue) there.
+///             the worker itself turns loops, with their flows, that wait for it: hold no lock that these need. If a
+///             task polls with shorter waits, other threads run the tasks and loops. In a step or another callback of
+///             an event loop they block the loop: use asi.await(queue) there.
 /// Coroutines  `co_await queue.pop()` and `co_await queue.push(args...)` suspend while the queue is empty, or full. The
 ///             coroutine resumes inside the call that enqueues, dequeues or closes, on its thread; as a step
 ///             (steps::interop::co) on its flow's loop. Coroutines are served first come, first served. An element

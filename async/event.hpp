@@ -59,12 +59,13 @@ class event_call {
 /// Exceptions  a wait of a flow or coroutine that has to wait throws std::bad_alloc without memory. All others: none.
 /// Waiting     wait(), wait_for() and wait_until() spin for a few microseconds, then sleep. In a task of a pool whose
 ///             workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker turns loops:
-///             hold no lock that these need. After a shorter wait that finds nothing, other threads do both. Do not
-///             call them in a callback of an event loop, such as a step of a flow: the loop stands still meanwhile.
+///             hold no lock that these need. If a task polls with shorter waits, other threads run the tasks and loops.
+///             Do not call them in a callback of an event loop, such as a step of a flow: the loop stands still
+///             meanwhile.
 /// Lifetime    the event outlives every call of its members, and the flows and coroutines that wait. A thread whose
 ///             wait() or wait_for() has returned true may destroy the event, also in a coroutine that resumes inside
-///             set(): calls of set() that it can have seen touch the event no more. What is_set(), a flow or a
-///             coroutine has seen may be ahead of that: it is not enough.
+///             set(): calls of set() that it can have seen touch the event no more. Do not destroy the event because
+///             is_set() was true or a flow or coroutine went on: set() may still be using it.
 /// Memory      at most 48 bytes. A flow or coroutine that waits takes one recycled block.
 /// Example     test/example/event.cpp
 class event {

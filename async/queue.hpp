@@ -53,9 +53,9 @@ struct queue_traits {
 ///             Sleepers are woken first come, first served, one for each element. A thread that does not sleep may get
 ///             the element before them. A call that times out leaves nothing behind.
 ///             In a task of a pool whose workers are all busy, from 250 us on, a stand-in thread runs queued tasks, and
-///             the worker itself turns loops, with their flows, that wait for it: hold no lock that these need. After a
-///             shorter wait that finds nothing, other threads do both. In a step or another callback of an event loop
-///             they block the loop: use asi.await(queue) there.
+///             the worker itself turns loops, with their flows, that wait for it: hold no lock that these need. If a
+///             task polls with shorter waits, other threads run the tasks and loops. In a step or another callback of
+///             an event loop they block the loop: use asi.await(queue) there.
 /// Coroutines  `co_await queue.pop()` suspends while the queue is empty. The coroutine resumes inside the call that
 ///             enqueues or closes, on its thread; as a step (steps::interop::co) on its flow's loop. Coroutines are
 ///             served first come, first served. The element stays in the queue until its coroutine resumes: a coroutine

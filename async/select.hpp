@@ -115,10 +115,9 @@ auto otherwise(F&& f = {}) {
 ///             `while (select(...) != nothing_left)` ends when all queues are closed. With after() alone it sleeps.
 /// Waiting     spins for a few microseconds, then sleeps without using the CPU. In a task of a pool whose workers are
 ///             all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker itself turns loops, with
-///             their flows, that wait for it: hold no lock that these need. After a shorter wait that finds nothing,
-///             other threads do both. No thread does so while the pool has none.
-///             Throws std::system_error (resource_deadlock_would_occur) in a callback of an event loop instead of
-///             sleeping.
+///             their flows, that wait for it: hold no lock that these need. If a task polls with shorter waits, other
+///             threads run the tasks and loops. No thread does so while the pool has none. Throws std::system_error
+///             (resource_deadlock_would_occur) in a callback of an event loop instead of sleeping.
 /// Fairness    waiters of a queue are woken first come, first served; a thread that does not sleep may get the element
 ///             before them.
 /// Threads     any number may select on the same queues, beside threads that use them directly. A future as its

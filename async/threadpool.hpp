@@ -180,9 +180,9 @@ class threadpool {
   }
 
   /// Sets the number of workers. Returns without waiting for running tasks: surplus workers end after their current
-  /// task or turn of a loop, and the others run what these have queued. 0 pauses the pool: tasks and loops wait, except
-  /// one that a worker is just taking. Throws std::system_error if a thread cannot start: those that did start stay,
-  /// and size() counts them. Concurrent calls run one after the other. Throws stopped, std::bad_alloc, and
+  /// task or turn of a loop, and the others run what these have queued. 0 pauses the pool: tasks and loops wait; what a
+  /// worker is taking at that moment still runs. Throws std::system_error if a thread cannot start: those that did
+  /// start stay, and size() counts them. Concurrent calls run one after the other. Throws stopped, std::bad_alloc, and
   /// std::length_error for more than 65535.
   void configurepool(std::size_t threads) { core_.configure(threads); }
 
