@@ -55,8 +55,9 @@ class AsyncSteps;
 /// Threads     the flow's loop; the owner's while the root flow does not execute. From other threads: success(),
 ///             error() and errorNoThrow() while the step waits, and cancel() of the root at any time. They send a
 ///             request to the loop.
-/// Misuse      completing twice, success() with sub-steps, adding to a step that has ended, root functions on a step:
-///             InternalError with an info, raised at the current step, or at the next execute() if there is none.
+/// Misuse      completing twice, success() with sub-steps, adding to a step that is not running, root functions on a
+///             step: InternalError with an info, raised at the current step, or at the next execute() if there is none.
+///             success() and errorNoThrow() of a root that does not execute are ignored.
 /// Exceptions  functions that add or store throw std::bad_alloc and what the constructors of their arguments throw;
 ///             nothing has been added then.
 /// Memory      steps, handlers, timers and stack() objects lie in the flow's own memory, recycled when they end.
