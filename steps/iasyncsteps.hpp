@@ -445,12 +445,9 @@ class IAsyncSteps : public detail::step {
     return state<detail::stored_t<V>>(key, detail::stored_t<V>(std::forward<V>(value)));
   }
   /// The flow's loop: the same one throughout an execution. Callbacks given to it never run at the same time as a step
-  /// of the flow.
-  ///
-  /// In a flow of a pool it is a loop of the flow's own, which any worker may turn; each branch of parallel() has its
-  /// own, too. After the flow it may serve others, or wait for a busy worker. It stays valid until the pool's end.
-  ///
-  /// Throws Error for the root of a flow that its pool has not started yet.
+  /// of the flow. In a flow of a pool it is a loop of the flow's own, which any worker may turn; each branch of
+  /// parallel() has its own, too. After the flow it may serve others, or wait for a busy worker. It stays valid until
+  /// the pool's end. Throws Error for the root of a flow that its pool has not started yet.
   async::event_loop& tool() const {
     async::detail::loop_core* const core = detail::known_core_of(*flow_);
     if (core == nullptr) throw Error(errors::InternalError, "tool() of a flow that no worker has taken yet");
@@ -473,13 +470,15 @@ class IAsyncSteps : public detail::step {
   // --- on the root of a flow only ----------------------------------------------------------------------------------
 
   /// Starts the flow: its first step runs in the loop's next turn. When the flow has ended, steps may be added for
-  /// another execution. The loop or pool must exist. Throws std::bad_alloc, and Error when the loop is being destroyed.
+  /// another execution. The loop or pool must exist. Throws std::bad_alloc, and Error when the loop is being destroyed;
+  /// on a pool what threadpool::execute() throws. A full pool does what threadpool_options::when_full says.
   void execute() {
     if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }
-  /// Starts the flow and returns a future of the last step's result or of the error. After cancel() it is a broken
-  /// promise. What then() adds to the future runs on the loop's thread when the execution has ended, and may destroy
-  /// the flow. Throws as execute() does.
+  /// Starts the flow and returns a future of the last step's result or of the error: the exception that caused it, or
+  /// Error. After cancel() it is a broken promise. cancel() of the future has no effect, and when the future is
+  /// dropped, so is the error. What then() adds to the future runs on the loop's thread when the execution has ended,
+  /// and may destroy the flow. Throws as execute() does.
   template <class T = void>
   async::future<T> promise() {
     static_assert(detail::is_future_type<T>);
