@@ -140,7 +140,8 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step that waits for a future and passes its value on; its exception is the step's error, BrokenPromise
   /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step ends
-  /// before that, it cancels the future, as future::cancel() does; a shared_future is only dropped.
+  /// before that, it cancels the future, as future::cancel() does, and does not wait for a call or flow that runs: pass
+  /// these their data by value. A shared_future is only dropped.
   template <class T, class E = detail::no_handler>
   IAsyncSteps& await(async::future<T>&& f, E&& e = {}) {
     return add_wait<detail::future_step>(std::move(f), std::forward<E>(e));
@@ -172,7 +173,7 @@ class IAsyncSteps : public detail::step {
   /// f(arguments...), with copies of both, and the step passes the result on. The flow's loop runs other flows
   /// meanwhile. An exception of f is the step's error. Stopped, QueueFull: the pool has not taken the call. When the
   /// step ends before the call, by a timeout or cancel(), a call that has not begun is not made, and the result of a
-  /// running one is dropped.
+  /// running one is dropped: f may outlive the step.
   template <detail::pool_of_calls Pool, class F, class... A>
   IAsyncSteps& await(Pool& pool, F&& f, A&&... arguments) {
     static_assert(
