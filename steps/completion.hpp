@@ -114,8 +114,8 @@ struct result_block final : wait_block {
 /// will know the result.
 ///
 /// Use it for every wait that another thread, a callback or a driver ends: it is safe by construction. Do not keep
-/// `asi` for that purpose: a step that has timed out is gone, a token is not. To run a function on a pool and wait for
-/// its result, await() is shorter.
+/// `asi` for that purpose: a step that has timed out is gone, a token is not. Set a timeout: when all tokens are
+/// dropped, the wait goes on. To run a function on a pool and wait for its result, await() is shorter.
 ///
 ///   asi.setTimeout(1s);
 ///   socket.read([done = asi.completion<std::string>()](std::string text) { done.success(std::move(text)); });
@@ -143,8 +143,9 @@ class completion {
   }
 
   /// Ends the wait with results for the next step. Returns true for the first call only, and only while the step waits.
-  /// A timeout or cancel may still come before it on the loop. A call that throws leaves the wait to later ones; one
-  /// beside it may have returned false.
+  /// A timeout or cancel may still come before it on the loop, and so may the end of another completion() of the same
+  /// step: the first to arrive ends the step, and the other has no effect, although it may have returned true. A call
+  /// that throws leaves the wait to later ones; one beside it may have returned false.
   template <class... A>
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
