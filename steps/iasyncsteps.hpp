@@ -378,7 +378,8 @@ class IAsyncSteps : public detail::step {
     detail::set_timeout(*this, detail::to_nanoseconds(limit));
   }
   /// Calls f(IAsyncSteps&) or f() when the step ends by an error, a timeout or cancel(). The step waits unless it has
-  /// sub-steps. A second call replaces the first.
+  /// sub-steps. A second call replaces the first. f cannot go on with the step, see rule 17, nor wait: hand such
+  /// clean-up to steps::post().
   template <class F>
   void setCancel(F&& f) {
     static_assert(std::is_invocable_v<std::decay_t<F>&, IAsyncSteps&> || std::is_invocable_v<std::decay_t<F>&>,
