@@ -87,10 +87,9 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step that runs branches at the same time. Each call on the returned object makes one branch, see rule 25.
   /// The step ends when all branches have. An error in a branch cancels the others and goes to the handler. Branches
-  /// pass no results, and share state().
-  ///
-  /// On a loop branches take turns as `turns` says. In an AsyncSteps on a pool each runs like a flow of its own, at the
-  /// same time as the others. Without siblings it stays on its flow's loop; those of a NitroSteps stay there, too.
+  /// pass no results, and share state(). On a loop they take turns as `turns` says. In an AsyncSteps on a pool each
+  /// runs like a flow of its own, at the same time as the others. Without siblings it stays on its flow's loop; those
+  /// of a NitroSteps stay there, too.
   IAsyncSteps& parallel(BranchTurns turns = BranchTurns::step) {
     return add_group<detail::parallel_step>(detail::no_handler(), turns);
   }
@@ -100,11 +99,10 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that runs branches until one of them succeeds; the next step gets the results of this one. Branches
-  /// are made and run as those of parallel().
-  ///
-  /// The first branch that succeeds cancels the others: their cancel handlers run, and all have ended before the next
-  /// step begins. An error in a branch is dropped while others run. When all fail, the last error goes to the handler.
-  /// Without branches the step ends at once. If several succeed at the same time, one wins; results of others are lost.
+  /// are made and run as those of parallel(). The first branch that succeeds cancels the others: their cancel handlers
+  /// run, and all have ended before the next step begins. An error in a branch is dropped while others run. When all
+  /// fail, the last error goes to the handler. Without branches the step ends at once. If several succeed at the same
+  /// time, one wins; results of others are lost.
   ///
   /// Use it to ask several sources, or to end a wait early. Where each branch has work to do, use parallel().
   IAsyncSteps& race(BranchTurns turns = BranchTurns::step) {
@@ -307,8 +305,9 @@ class IAsyncSteps : public detail::step {
     return add_retry(policy.policy, std::move(policy.filter), std::forward<F>(f), std::forward<E>(e)...);
   }
 
-  /// Adds a step that gives the loop's other flows a turn. Results pass through. In a step that has called completion()
-  /// it is InternalError.
+  /// Adds a step that gives the loop's other flows a turn. Results pass through. The step that calls it ends by itself,
+  /// also after waitExternal(), setTimeout() or setCancel(); success() beside it is InternalError. In a step that has
+  /// called completion() it is InternalError.
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
     if (detail::runs_here(*this) && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
@@ -400,7 +399,7 @@ class IAsyncSteps : public detail::step {
     static_assert(std::is_invocable_v<std::decay_t<F>&>, "the function of onEnd() is called as f()");
     detail::make_object<detail::end_call<std::decay_t<F>>>(*this, *flow_, std::forward<F>(f));
   }
-  /// Makes the step wait for success() or error() from outside, unless it has sub-steps.
+  /// Makes the step wait for success() or error() from outside, unless it has sub-steps or calls relinquish().
   void waitExternal() {
     if (detail::may_wait(*this, "waitExternal() outside a step function, or after success()")) {
       flow_->mark_wait();
