@@ -370,8 +370,8 @@ class IAsyncSteps : public detail::step {
   void continueLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopCont, label); }
 
   /// Limits the time of the step and its sub-steps: when they have not ended by then, Timeout is raised at the
-  /// innermost active one. The step waits unless it has sub-steps. A second call replaces the first. The time begins
-  /// when the loop has ended its turn: steps that run at once, up to 100 of a flow, take none of it.
+  /// innermost active one. It is raised once, see rule 16. The step waits unless it has sub-steps. A second call
+  /// replaces the first. The clock starts at the end of the loop's turn: up to 100 steps of a flow take none of it.
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {
     detail::set_timeout(*this, detail::to_nanoseconds(limit));
