@@ -211,11 +211,10 @@ class flow_for_loop final : public owned_flow<T, F> {
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. The future throws an error of the flow: Error, or the exception that caused it.
-/// Cancel      cancel() of the future drops a flow that has not started, and returns true. Its body is destroyed
-/// without
-///             a call, so what must happen in any case belongs to a captured object, not into onEnd(). One that has
-///             started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken promise
-///             then.
+/// Cancel      cancel() of the future drops a flow that has not started, and returns true. The body is destroyed and
+///             never called, so what must happen in any case belongs to a captured object, not into onEnd(). One that
+///             has started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken
+///             promise then.
 /// Shutdown    a pool that stops and has run out of tasks cancels the flows that have not ended: broken promise.
 /// Memory      recycled blocks: one for the body and the future, and one for the flow when it starts.
 template <class T = void, class F>
