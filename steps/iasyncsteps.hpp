@@ -259,7 +259,7 @@ class IAsyncSteps : public detail::step {
     return add_loop<detail::counted<std::decay_t<F>>>(label, count, std::forward<F>(f));
   }
   /// Adds a loop over a container: f(IAsyncSteps&, index, element&, results...), or f(IAsyncSteps&, key, value&,
-  /// results...) for maps. The loop keeps the container, copied or moved in, or borrows the one in a std::ref().
+  /// results...) for maps. It keeps the container, or borrows that of a std::ref(), where f may append to a vector.
   template <class C, class F>
   IAsyncSteps& forEach(C&& container, F&& f, LoopLabel label = {}) {
     if constexpr (std::is_array_v<std::remove_reference_t<C>>) {

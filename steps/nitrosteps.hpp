@@ -110,7 +110,8 @@ struct limit_values<std::tuple<Default...>, Given...> {
 
 }  // namespace detail
 
-/// A root flow with all its memory inside the object: the flow itself allocates nothing after its construction.
+/// A root flow with all its memory inside the object: the flow itself allocates nothing after its construction. With
+/// the default limits the object has 8,768 bytes on 64-bit Linux.
 ///
 /// Use it where memory must be reserved beforehand, or where a flow is part of another object. Do not use it where the
 /// number and size of steps are not known (AsyncSteps: no limits, and a suspended flow takes less memory).
