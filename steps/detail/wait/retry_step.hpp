@@ -25,7 +25,7 @@ class pauses {
   std::chrono::nanoseconds next(std::uint64_t random) noexcept {
     const double whole = next_ < most_ ? next_ : most_;
     if (next_ > 0.0) next_ = async::detail::max_of(next_ * factor_, 0.0);  // 0 times infinity is no number
-    if (!(next_ < most_)) next_ = most_;  // also when it is no number
+    if (!(next_ < most_)) next_ = most_;                                   // also when it is no number
     const double fraction = static_cast<double>(mixed(random) >> 11) * 0x1p-53;
     return std::chrono::nanoseconds(static_cast<std::int64_t>(whole - whole * jitter_ * fraction));
   }
