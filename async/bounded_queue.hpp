@@ -9,10 +9,12 @@
 #include <type_traits>  // for decay_t, is_assignable_v, is_nothrow_move_constructible_v, is_trivially_assignable_v
 #include <utility>      // for declval, forward, move
 
+#include "async/detail/base/min_max.hpp"         // for min_of
 #include "async/detail/queue/bounded_ring.hpp"   // for bounded_ring
 #include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for wait_in_queue, queue_deadline
+#include "async/detail/queue/taken_run.hpp"      // for taken_run
 #include "async/fwd.hpp"                         // for bounded_queue
 
 namespace async::inline v0_1 {
@@ -188,8 +190,12 @@ class bounded_queue {
     using target = decltype(*out);
     std::size_t taken = 0;
     if (max == 0) return 0;
-    if constexpr (assigns_in_slot<target> && noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
-      core_.take_run(out, max, taken);
+    if constexpr (noexcept(*out = std::declval<T&&>()) && noexcept(++out)) {
+      if constexpr (assigns_in_slot<target>) {
+        core_.take_run(out, max, taken);
+      } else {
+        taken = take_runs(out, max);
+      }
     } else {
       const auto assign = [&out](T&& element) {
         *out = std::move(element);
@@ -257,6 +263,20 @@ class bounded_queue {
     if (!take([&element](T&& e) noexcept { element.emplace(std::move(e)); })) return false;
     assign(*std::move(element));
     return true;
+  }
+
+  template <class Out>
+  std::size_t take_runs(Out& out, std::size_t max) {
+    using run = detail::taken_run<T>;
+    std::size_t total = 0;
+    for (std::size_t wanted = 0, taken = 0; total != max && taken == wanted; total += taken) {
+      run elements;
+      wanted = detail::min_of(max - total, run::capacity);
+      taken = 0;
+      core_.take_run(elements, wanted, taken);
+      elements.assign_to(out);
+    }
+    return total;
   }
 
   template <class... Args>
