@@ -259,9 +259,9 @@ class bounded_queue {
   /// Calls assign(element) when take(sink) has moved an element out of its slot. False: it has found none.
   template <class Take, class Assign>
   static bool take_then(const Take& take, const Assign& assign) {
-    std::optional<T> element;
-    if (!take([&element](T&& e) noexcept { element.emplace(std::move(e)); })) return false;
-    assign(*std::move(element));
+    detail::taken_run<T> one;
+    if (!take([&one](T&& e) noexcept { one = std::move(e); })) return false;
+    assign(one.first());
     return true;
   }
 

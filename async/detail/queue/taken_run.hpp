@@ -30,6 +30,7 @@ class taken_run {
     ++size_;
   }
 
+  T&& first() noexcept { return std::move(*at(0)); }
   /// Moves all elements to *out and its successors.
   template <class Out>
   void assign_to(Out& out) noexcept {
