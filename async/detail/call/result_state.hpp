@@ -12,6 +12,7 @@
 #include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread
 #include "async/detail/future/result_value.hpp"    // for result_value
 #include "async/detail/future/result_word.hpp"     // for result_word, continuation, run_all
 #include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
@@ -269,6 +270,8 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
 
 ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
   if (is_ready()) return;
+  actions_of_thread.before_wait();
+  if (is_ready()) return;
   if (pool_ != nullptr) pool_->refuse_if_left_behind();
   pool_core* const here = this_pool;
   if (here == nullptr) {
@@ -283,6 +286,8 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
 }
 
 ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
+  if (is_ready()) return true;
+  actions_of_thread.before_wait();
   if (is_ready()) return true;
   pool_core::make_way_for_polled();
   return false;

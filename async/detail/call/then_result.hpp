@@ -4,13 +4,14 @@
 #include <type_traits>  // for conditional_t, invoke_result_t
 #include <utility>      // for forward, in_place, move
 
-#include "async/detail/call/call_memory.hpp"     // for stored_call
-#include "async/detail/call/call_result.hpp"     // for free_state
-#include "async/detail/call/future_access.hpp"   // for future_access, is_own_future
-#include "async/detail/call/hand_over_word.hpp"  // for hand_over_word
-#include "async/detail/call/result_state.hpp"    // for result, result_state, broken_promise
-#include "async/detail/future/result_word.hpp"   // for continuation, run_all
-#include "async/detail/pool/pool_core.hpp"       // for pool_core
+#include "async/detail/call/call_memory.hpp"      // for stored_call
+#include "async/detail/call/call_result.hpp"      // for free_state
+#include "async/detail/call/future_access.hpp"    // for future_access, is_own_future
+#include "async/detail/call/hand_over_word.hpp"   // for hand_over_word
+#include "async/detail/call/result_state.hpp"     // for result, result_state, broken_promise
+#include "async/detail/future/ready_actions.hpp"  // for actions_of_thread
+#include "async/detail/future/result_word.hpp"    // for continuation
+#include "async/detail/pool/pool_core.hpp"        // for pool_core
 
 namespace async::inline v0_1::detail {
 
@@ -62,7 +63,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   /// To be called once, after construction. Uses the maker's reference.
   void begin() noexcept {
     continuation& self = *this;
-    if (!source_.word.add(self)) run_all(arrived(self));
+    if (!source_.word.add(self)) actions_of_thread.run(self);
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 #include "async/detail/base/config.hpp"     // for ASYNCSTEPS_DEFINED
 #include "async/detail/pool/pool_core.hpp"  // exports pool_core
+#include "async/detail/wait/visit.hpp"      // exports pool_core
 
 /// The functions of pool_core that need no template.
 #if ASYNCSTEPS_DEFINED
@@ -10,5 +11,4 @@
 #include "async/detail/pool/pool_queues.hpp"  // exports pool_core
 #include "async/detail/pool/worker_role.hpp"  // exports pool_core
 #include "async/detail/wait/pool_wait.hpp"    // exports pool_core
-#include "async/detail/wait/visit.hpp"        // exports pool_core
 #endif

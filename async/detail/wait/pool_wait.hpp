@@ -16,6 +16,7 @@
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/platform.hpp"         // for has_stack_room
+#include "async/detail/future/ready_actions.hpp"  // for ready_actions
 #include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit
 #include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core
@@ -343,6 +344,7 @@ class pool_core::wait_role : sleepers::wait_condition {
 
 ASYNCSTEPS_FUNCTION void pool_core::wait_until_true(participant& p, const wait_scope own, const asked_condition ready) {
   end_if_left_behind();
+  const ready_actions::apart from_those_around;
   const no_credit one_by_one(&p);  // but for turns of its own
   if (p.as_worker != nullptr) p.as_worker->tasks_left = 0;
   wait_role role(*this, p, own, ready);
@@ -415,6 +417,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
   if (h != nullptr) {
     const own_exceptions others;
     const wait_in_turn allowed;
+    const ready_actions::apart from_those_around;
     run_loop(w, *h);
   }
   before_functions();

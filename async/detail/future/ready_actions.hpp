@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <utility>  // for exchange
+
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/platform.hpp"       // for has_stack_room
+#include "async/detail/future/result_word.hpp"  // for continuation, run_all
+
+namespace async::inline v0_1::detail {
+
+/// Runs the actions of results that are ready when the action comes, within then(). A function may call then() again on
+/// such a result, and so on. After a thousand of these calls, or when the thread's stack runs short, the action is put
+/// off until the outermost call has run its own, or until the thread waits for a result that is not ready.
+///
+/// One thread's.
+class ready_actions {
+ public:
+  void run(continuation& c) noexcept {
+    if (calls_ >= most_calls || (calls_ != 0 && !has_stack_room())) [[unlikely]]
+      return put_off(c);
+    ++calls_;
+    run_all(c.run(c));
+    if (calls_ == 1 && first_ != nullptr) [[unlikely]]
+      run_put_off();
+    --calls_;
+  }
+  /// To be called where the thread waits for a result that one of them may have to make.
+  void before_wait() noexcept {
+    if (first_ != nullptr) [[unlikely]]
+      run_put_off();
+  }
+
+  /// While it lives, the thread runs tasks and loops inside a wait: what these put off is not left to the calls around
+  /// the wait.
+  class apart {
+   public:
+    apart() noexcept;
+    ~apart();
+    apart(const apart&) = delete;
+    apart& operator=(const apart&) = delete;
+
+   private:
+    const unsigned before_;
+  };
+
+ private:
+  static constexpr unsigned most_calls = 1'000;
+
+  void put_off(continuation& c) noexcept;
+  void run_put_off() noexcept;
+
+  continuation* first_ = nullptr;  // first in, first out
+  continuation* last_ = nullptr;
+  unsigned calls_ = 0;  // of run(), on this thread's stack
+};
+ASYNCSTEPS_SHARED inline constinit thread_local ready_actions actions_of_thread{};
+
+inline ready_actions::apart::apart() noexcept : before_((actions_of_thread.before_wait(), actions_of_thread.calls_)) {
+  actions_of_thread.calls_ = 0;
+}
+inline ready_actions::apart::~apart() { actions_of_thread.calls_ = before_; }
+
+#if ASYNCSTEPS_DEFINED
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_actions::put_off(continuation& c) noexcept {
+  c.next.set(nullptr);
+  if (first_ == nullptr) {
+    first_ = &c;
+  } else {
+    last_->next.set(&c);
+  }
+  last_ = &c;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_actions::run_put_off() noexcept {
+  ++calls_;  // those that the actions put off come into the same list
+  while (first_ != nullptr) {
+    continuation& c = *std::exchange(first_, first_->next.get());
+    c.next.set(nullptr);
+    run_all(c.run(c));
+  }
+  --calls_;
+}
+#endif
+
+}  // namespace async::inline v0_1::detail
