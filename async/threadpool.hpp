@@ -81,7 +81,8 @@ struct posted_future<F, Args...> {
 /// Use it for many short tasks and for a fixed degree of parallelism. Do not use it for tasks that block for long on
 /// other tasks of the same pool (unless they wait with wait()), nor for one long-lived loop (std::thread).
 ///
-/// Order       tasks from outside start in the order of their posts. Tasks posted from inside go to the worker's own
+/// Order       tasks from outside start in the order of their posts; see threadpool_options::max_queue. Tasks posted
+/// from inside go to the worker's own
 ///             deque: newest first for the worker, oldest first for thieves. After each 10 ms of work a worker also
 ///             runs some of the oldest, which newer ones might keep waiting for ever. Tasks and turns of event loops
 ///             alternate. Tasks of high priority come before all that, those of low priority after it, see

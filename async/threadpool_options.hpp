@@ -31,7 +31,8 @@ struct threadpool_options {
   std::size_t threads = usable_concurrency();
 
   /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted inside
-  /// a task of the pool do not count, and such a post never waits. Tasks of high and of low priority have queues of the
+  /// a task of the pool do not count, and such a post never waits. Tasks that are taken beyond the limit start in turn
+  /// with those within. Tasks of high and of low priority have queues of the
   /// same capacity. Each queue takes 64 bytes a task from the start. At most 2^28: for more the pool throws
   /// std::length_error.
   std::size_t max_queue = 0;

@@ -43,7 +43,7 @@ class injector {
   bool is_bounded() const noexcept { return bounded_ != nullptr; }
   threadpool_options::overflow when_full() const noexcept { return when_full_; }
 
-  /// Takes the oldest task within the limit, else of those without one. False: there is none.
+  /// Takes the oldest task. Takes turns between those within the limit and those beyond it. False: there is none.
   bool take(task& out) noexcept;
 
   bool empty() const noexcept { return unbounded_.empty() && (bounded_ == nullptr || is_bounded_empty()); }
@@ -64,6 +64,7 @@ class injector {
   const threadpool_options::overflow when_full_;
   queue<task> unbounded_;
   bounded_queue<task>* const bounded_;  // owned; null: unbounded
+  atomic<bool> beyond_first_{false};    // relaxed: it is enough that each kind has its turn before long
   atomic<std::size_t> peak_{0};
 };
 
@@ -79,6 +80,7 @@ ASYNCSTEPS_FUNCTION bool injector::put(task& work, bool may_wait) {
     unbounded_.enqueue(std::move(work));
     return true;
   }
+  if (!may_wait && when_full_ == policy::block && !unbounded_.empty()) return put_unlimited(work), true;  // in order
   if (bounded_->enqueue(std::move(work))) return true;
   if (bounded_->is_closed()) throw stopped();
   if (when_full_ == policy::reject) throw queue_full();
@@ -99,7 +101,13 @@ ASYNCSTEPS_FUNCTION void injector::put_unlimited(task& work) { unbounded_.enqueu
 ASYNCSTEPS_FUNCTION bool injector::take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
 
 ASYNCSTEPS_FUNCTION bool injector::take(task& out) noexcept {
-  return (bounded_ != nullptr && bounded_->dequeue(out)) || unbounded_.dequeue(out);
+  if (bounded_ == nullptr) return unbounded_.dequeue(out);
+  if (!unbounded_.empty()) {
+    const bool beyond_first = beyond_first_.load(std::memory_order_relaxed);
+    beyond_first_.store(!beyond_first, std::memory_order_relaxed);
+    if (beyond_first && unbounded_.dequeue(out)) return true;
+  }
+  return bounded_->dequeue(out) || unbounded_.dequeue(out);
 }
 
 ASYNCSTEPS_FUNCTION std::size_t injector::capacity() const noexcept {
@@ -108,7 +116,7 @@ ASYNCSTEPS_FUNCTION std::size_t injector::capacity() const noexcept {
 ASYNCSTEPS_FUNCTION bool injector::is_bounded_empty() const noexcept { return bounded_->empty(); }
 
 ASYNCSTEPS_FUNCTION void injector::sample() noexcept {
-  const std::size_t size = bounded_ == nullptr ? unbounded_.approx_size() : bounded_->approx_size();
+  const std::size_t size = unbounded_.approx_size() + (bounded_ == nullptr ? 0 : bounded_->approx_size());
   std::size_t peak = peak_.load(std::memory_order_relaxed);  // relaxed, both: a figure
   while (size > peak && !peak_.compare_exchange_weak(peak, size, std::memory_order_relaxed)) {
   }

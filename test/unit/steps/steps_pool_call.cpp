@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -181,6 +182,38 @@ TEST_CASE("calls of flows and callbacks for a full pool wait in its queue, beyon
   CHECK(sum == 190);
   for (auto& each : posted) sum += each.get();
   CHECK(sum == 3 * 190);
+}
+
+TEST_CASE(
+    "calls beyond the limit keep their order among themselves, are counted, and come while others fill the queue") {
+  threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 4;
+  threadpool pool(std::move(options));
+  async::event_loop loop;
+  std::vector<int> order;
+  std::atomic<bool> has_ended{false};
+  std::vector<std::thread> producers;
+  {
+    const testing::occupied busy(pool, 1);
+    loop.post([&] {
+      for (int i = 0; i < 100; ++i) pool.execute([&order, i] { order.push_back(i); });
+      pool.execute([&has_ended] { has_ended = true; });
+    });
+    loop.run_for(0s);
+    for (int i = 0; i < 2; ++i) {
+      producers.emplace_back([&] {
+        while (!has_ended) pool.execute([] {});  // waits for room
+      });
+    }
+  }
+  for (std::thread& each : producers) each.join();
+  pool.wait_idle();
+  REQUIRE(order.size() == 100);
+  const auto within = std::stable_partition(order.begin(), order.end(), [](int i) { return i >= 4; });
+  CHECK(std::is_sorted(order.begin(), within));
+  CHECK(std::is_sorted(within, order.end()));
+  CHECK(pool.stats().queue_peak >= 50);
 }
 
 TEST_CASE("the trace, or the result, of a call ends the flow that waits for it") {
