@@ -69,8 +69,9 @@ class [[nodiscard]] service {
 ///             TLS, as is the answer to a request that is alone. Others wake the thread that polls; those that are made
 ///             while it writes go out together. An idle bus uses no CPU but for a ping in options::ping.
 /// Exceptions  std::bad_alloc; std::system_error from the constructor.
+/// Fork        a child of fork() must not use or destroy it: end the child by _exit() or exec().
 /// Lifetime    the destructor ends services and workers, and fails calls that are under way with CommError. It blocks
-///             for at most 0.5 s, to write what is to be sent. Steps may outlive it: later calls fail with Stopped.
+///             for at most a second, to write what is to be sent. Steps may outlive it: later calls fail with Stopped.
 /// Platform    Unix.
 class bus {
  public:

@@ -21,7 +21,8 @@
 
 namespace steps::inline v0_1::interop::nats {
 
-/// A job as its flow sees it. Copies share it.
+/// A job as its flow sees it. Copies share it. Keep none beyond the flow: as long as there is a copy, the job is under
+/// way, so that it is neither finished nor handed back.
 ///
 /// Threads     as a plain object.
 class job {
@@ -71,7 +72,7 @@ class [[nodiscard]] worker {
   /// Set when all has been finished or handed back after stop(), when the server has refused to deliver (see
   /// failure()), or after the end of the bus.
   async::event& stopped() noexcept { return state_->stopped(); }
-  /// Why there are no jobs; empty: there is no reason.
+  /// Why there are no jobs, or why a dead letter was refused; empty: there is no reason.
   std::string failure() const { return state_->failure(); }
 
  private:
@@ -98,7 +99,9 @@ class [[nodiscard]] worker {
 /// Errors      of a flow: the job is delivered again, by the Retry of the options. After the last delivery, and after
 ///             GiveUp, it is stored under jobs_options::dead_letter, with its error in the headers
 ///             Nats-Service-Error-Code and Nats-Service-Error; long texts are cut. One that has too much data for
-///             these headers is delivered again, for ever. A job that kills its workers is counted, too.
+///             these headers, or that the stream refuses, is delivered again, for ever: worker::failure() tells. So a
+///             stream that was there before has to take the subject of dead letters, too. A job that kills its workers
+///             is given up after work_options::most_deliveries.
 /// Reconnect   work and steps of publish() go on, also when the server has been restarted.
 /// Threads     any. No thread of a pool ever waits for the network. A worker has a thread of the client.
 /// Exceptions  std::bad_alloc.
@@ -117,11 +120,15 @@ class jobs {
     });
   }
   /// Adds a step that ends when the server has stored the job; it passes `stored` on. NoResponders: there is no such
-  /// stream. JetStreamError: it is full, or the server refuses for another reason. InvalidRequest: too much data.
+  /// stream. JetStreamError: it is full, or the server refuses for another reason. InvalidRequest: too much data, or an
+  /// id that begins or ends with a blank or has control characters.
   IAsyncSteps& publish(IAsyncSteps& asi, std::string data, publish_options o = {}) {
     if (detail::is_blank(o.id)) o.id = bridge_->unique();
     detail::parcel p{.subject = options_.subject, .data = std::move(data), .id = std::move(o.id)};
     return asi.add([to = bridge_, p = std::move(p), waits = o.waits](IAsyncSteps& step) {
+      if (!detail::is_id(p.id)) {
+        step.error(steps::errors::InvalidRequest, "a job's id has no blanks around it, and no control characters");
+      }
       detail::ask_server(step, to, p, waits);
       step.add([](IAsyncSteps& end, const std::string& answer) {
         end.success(stored{.sequence = detail::number_at(answer, "seq"),
@@ -131,7 +138,8 @@ class jobs {
   }
   /// Runs a flow f(IAsyncSteps&, job) on the pool for each job, at most work_options::limit at a time on this machine.
   /// Its results are dropped. It may take as long as it likes; limit it by setTimeout().
-  /// Throws Error: InvalidRequest for an empty name of the stream or consumer, or one with blanks.
+  /// When the pool is full and rejects, jobs wait for room. Throws Error: InvalidRequest for an empty name of the
+  /// stream or consumer, or one with blanks, or names that are too long.
   template <class F>
   worker work(async::threadpool& pool, work_options o, F&& f) {
     using function = std::decay_t<F>;

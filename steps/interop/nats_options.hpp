@@ -24,7 +24,8 @@ struct options {
   /// The interval of pings to the server. A connection that leaves two unanswered is lost.
   std::chrono::nanoseconds ping = std::chrono::seconds(20);
   /// Called before each attempt to connect, on a thread of async::blocking_pool::shared(), with the client's
-  /// natsOptions: for credentials and TLS. Do not change what is set here, nor callbacks or the event loop.
+  /// natsOptions: for credentials and TLS. Do not change what is set here, nor callbacks or the event loop. When it
+  /// throws, the attempt has failed, and the next one is made after a pause.
   async::unique_function<void(natsOptions*)> configure{};
 };
 
@@ -61,12 +62,18 @@ struct publish_options {
 struct work_options {
   /// The name of the consumer: workers of all machines that use this name share the jobs. Without dots and blanks.
   std::string consumer = "workers";
-  std::size_t limit = 100;  ///< jobs under way on this machine
-  /// A job is delivered again when its worker has given no sign of life for this long. Running flows give one three
-  /// times as often, however long they take.
+  std::size_t limit = 100;  ///< jobs under way on this machine: one at least, and at most 65,536
+  /// A job is delivered again when its worker has given no sign of life for this long, 10 ms at least. Running flows
+  /// give one three times as often, however long they take. It belongs to the consumer: all of its workers set the
+  /// same.
   std::chrono::nanoseconds ack_wait = std::chrono::seconds(30);
-  /// The deliveries of a job whose flow fails, and the pauses in between.
+  /// The deliveries of a job whose flow fails, and the pauses in between. The server counts deliveries that a worker
+  /// handed back before its flow began, too.
   Retry retry{.attempts = 5, .delay = std::chrono::seconds(1), .max_delay = std::chrono::minutes(1)};
+  /// A job that comes after this many deliveries is given up without a flow, as TooManyDeliveries: its workers have
+  /// died, or have handed it back when they were stopped. More than `retry.attempts`, so that restarts give up no job
+  /// that could succeed.
+  std::size_t most_deliveries = 30;
   /// True: a job is done when the server has confirmed the acknowledgement; it is not delivered again then, but for the
   /// last moments of a server that is killed. False: the acknowledgement may get lost, and the job run once more.
   bool confirm = true;
@@ -76,7 +83,7 @@ struct work_options {
 namespace errors {
 inline constexpr ErrorCode NoResponders{"NoResponders"};      ///< Nobody serves the subject, or no stream stores it.
 inline constexpr ErrorCode JetStreamError{"JetStreamError"};  ///< The server refuses; the info is its explanation.
-inline constexpr ErrorCode TooManyDeliveries{"TooManyDeliveries"};  ///< A job whose workers have all died.
+inline constexpr ErrorCode TooManyDeliveries{"TooManyDeliveries"};  ///< See most_deliveries.
 inline constexpr ErrorCode GiveUp{"GiveUp"};  ///< Of a job's flow: another delivery would not help.
 }  // namespace errors
 

@@ -117,13 +117,18 @@ TEST_CASE("a call that nobody serves fails at once") {
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
 }
 
-TEST_CASE("a subject with blanks and too much data are refused") {
+TEST_CASE("a subject with blanks or of great length, and too much data, are refused") {
   bench b;
   for (const char* subject : {"", "a b", "a\r\nb", "a\tb"}) {
     CHECK(outcome(b.pool, b.bus, subject, "").starts_with("InvalidRequest: "));
   }
+  CHECK(outcome(b.pool, b.bus, std::string(5'000, 's'), "").starts_with("InvalidRequest: "));
   CHECK(outcome(b.pool, b.bus, "a", std::string(2'000'000, 'x')).starts_with("InvalidRequest: "));
+  b.bus.send(std::string(5'000, 's'), "dropped");
   CHECK(outcome(b.pool, b.bus, "a", "").starts_with("NoResponders: "));  // the bus is as before
+  CHECK(b.bus.connected().is_set());
+  const std::string longest(nats::detail::longest_subject, 's');
+  CHECK(outcome(b.pool, b.bus, longest, "").starts_with("NoResponders: "));
 }
 
 TEST_CASE("errors of the other side are errors of the step") {
@@ -218,6 +223,8 @@ TEST_CASE("serve() refuses subjects and groups with blanks; a service that the c
     CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve("a", bad, b.pool, echo)), "InvalidRequest", steps::Error);
   }
   CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve("", "", b.pool, echo)), "InvalidRequest", steps::Error);
+  const std::string half(1'025, 's');
+  CHECK_THROWS_WITH_AS(static_cast<void>(b.bus.serve(half, half, b.pool, echo)), "InvalidRequest", steps::Error);
   for (const char* bad : {"a..b", ".a", "a."}) {
     auto service = b.bus.serve(bad, "g", b.pool, echo);
     CHECK(service.stopped().wait_for(30s));

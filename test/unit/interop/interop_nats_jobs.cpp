@@ -256,7 +256,7 @@ TEST_CASE("jobs of a worker that has died go to another one; those that kill eac
     letter.set();
   });
   b.publish("killer");
-  const nats::work_options options{.ack_wait = 100ms, .retry = soon};
+  const nats::work_options options{.ack_wait = 100ms, .retry = soon, .most_deliveries = 3};
   for (unsigned delivery = 1; delivery <= 3; ++delivery) {
     async::event never, begun;
     async::threadpool pool(1);
@@ -273,6 +273,87 @@ TEST_CASE("jobs of a worker that has died go to another one; those that kill eac
   }
   auto survivor = b.jobs.work(b.pool, options, [&](IAsyncSteps&, const nats::job&) { FAIL("runs again"); });
   letter.wait();
+}
+
+TEST_CASE("jobs wait for a pool that is full and rejects, and run") {
+  bench b;
+  async::threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 1;
+  options.when_full = async::threadpool_options::overflow::reject;
+  async::threadpool full(std::move(options));
+  std::latch entered(1), release(1);
+  full.execute([&] {
+    entered.count_down();
+    release.wait();
+  });
+  entered.wait();
+  full.execute([] {});
+  b.publish_all(20);
+  tally seen;
+  auto worker = b.jobs.work(full, {.ack_wait = 300ms, .retry = soon}, [&](IAsyncSteps&, const nats::job& j) {
+    CHECK(j.delivery() == 1);
+    seen.add(j.data());
+  });
+  std::this_thread::sleep_for(1s);  // several times ack_wait
+  CHECK(seen.size() == 0);
+  release.count_down();
+  seen.wait_for(20);
+  CHECK(seen.most() == 1);
+}
+
+TEST_CASE("jobs that workers hand back before their flows begin are not given up") {
+  bench b;
+  b.publish_all(10);
+  const nats::work_options options{.ack_wait = 1s, .retry = soon};
+  for (int restart = 0; restart < 6; ++restart) {
+    async::threadpool paused(0);
+    auto worker = b.jobs.work(paused, options, [](IAsyncSteps&, const nats::job&) { FAIL("the pool is paused"); });
+    std::this_thread::sleep_for(150ms);  // so that jobs have come; none of what follows depends on it
+    worker.stop();
+    paused.configurepool(1);
+    worker.stopped().wait();
+  }
+  tally seen;
+  auto worker = b.jobs.work(b.pool, options, [&](IAsyncSteps&, const nats::job& j) { seen.add(j.data()); });
+  for (int i = 0; i < 20'000 && seen.size() < 10; ++i) std::this_thread::sleep_for(1ms);
+  CHECK(seen.size() == 10);
+}
+
+TEST_CASE("a worker's doubts end with a job whose subject is a key in the server's answers") {
+  testing::nats_server server;
+  async::threadpool pool(2);
+  nats::bus bus{{.url = server.url()}};
+  nats::jobs jobs(bus, {.stream = "WORK", .subject = "messages", .dead_letter = "work.dead"});
+  steps::post(pool, [&](IAsyncSteps& asi) {
+    jobs.open(asi);
+    bus.call(asi, "work.dead", "makes the number of all messages differ from that of the jobs");
+    jobs.publish(asi, "slow");
+  }).get();
+  std::atomic<int> runs{0};
+  async::event done;
+  auto worker = jobs.work(pool, {.ack_wait = 300ms}, [&](IAsyncSteps& asi, const nats::job&) {
+    ++runs;
+    asi.add([](IAsyncSteps& wait) { wait.tool().deferred(2s, [end = wait.completion()] { end.success(); }); });
+    asi.add([&](IAsyncSteps&) { done.set(); });
+  });
+  done.wait();
+  CHECK(runs == 1);
+}
+
+TEST_CASE("ids that a header would change are refused, and numbers that make no sense are replaced") {
+  bench b;
+  for (const char* const id : {"a\nb", " a", "a ", "a\tb", "a\x7f"}) {
+    CHECK(code_of(steps::post(b.pool, [&](IAsyncSteps& asi) { b.jobs.publish(asi, "x", {.id = id}); })) ==
+          "InvalidRequest");
+  }
+  b.publish("x", {.id = "a b"});
+  tally seen;
+  auto worker = b.jobs.work(b.pool, {.limit = 0, .ack_wait = 0s}, [&](IAsyncSteps&, const nats::job& j) {
+    CHECK(j.id() == "a b");
+    seen.add(j.data());
+  });
+  seen.wait_for(1);
 }
 
 TEST_CASE("a worker that stops finishes what it has begun and hands the rest back at once") {

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/event.hpp"
@@ -57,6 +59,31 @@ TEST_CASE("a bus connects when a server comes, and says why there is no connecti
   REQUIRE(bus.connected().wait_for(30s));
   CHECK(bus.failure() == "");
   CHECK(code_of(call(pool, bus, "")) == "NoResponders");
+}
+
+TEST_CASE("configure() is called on a thread of the blocking pool before each attempt, and may throw") {
+  testing::nats_server server;
+  async::threadpool pool(1);
+  std::atomic<int> attempts{0};
+  std::atomic<bool> is_elsewhere{true};
+  const auto here = std::this_thread::get_id();
+  nats::options how = to(server);
+  how.configure = [&](natsOptions*) {
+    is_elsewhere = is_elsewhere && std::this_thread::get_id() != here && async::event_loop::current() == nullptr;
+    const int now = ++attempts;
+    if (now == 1) throw std::runtime_error("no credentials");
+    if (now == 3) throw 7;
+  };
+  nats::bus bus(std::move(how));
+  while (bus.failure() == "not connected yet") std::this_thread::yield();
+  REQUIRE(bus.connected().wait_for(30s));
+  CHECK(attempts == 2);
+  server.kill();
+  server.restart();
+  while (attempts < 4) std::this_thread::yield();
+  REQUIRE(bus.connected().wait_for(30s));
+  CHECK(code_of(call(pool, bus, "")) == "NoResponders");
+  CHECK(is_elsewhere);
 }
 
 TEST_CASE("when the server dies, sent calls fail with CommError and later ones with ConnectError; services go on") {

@@ -332,9 +332,17 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   }
 
   void connect() {
-    auto made = std::make_shared<opening>(std::make_shared<link>(options_, waker_));
-    async::blocking_pool::shared().post([self = shared_from_this(), made] {
-      std::string failed = made->made->open();
+    async::blocking_pool::shared().post([self = shared_from_this()] {
+      auto made = std::make_shared<opening>();
+      std::string failed;
+      try {
+        made->made = std::make_shared<link>(self->options_, self->waker_);
+        failed = made->made->open();
+      } catch (const std::exception& error) {
+        failed = "options::configure has thrown: " + std::string(error.what());
+      } catch (...) {
+        failed = "options::configure has thrown";
+      }
       self->post([b = self.get(), made, failed = std::move(failed)] {
         failed.empty() ? b->take(std::move(made->made)) : b->retry(failed);
       });
@@ -386,7 +394,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
 
   /// A link on its way: one that the thread does not take any more is closed.
   struct opening {
-    explicit opening(std::shared_ptr<link> l) noexcept : made(std::move(l)) {}
+    opening() noexcept = default;
     opening(const opening&) = delete;
     opening& operator=(const opening&) = delete;
     ~opening() {

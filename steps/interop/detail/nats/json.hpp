@@ -39,6 +39,20 @@ inline std::string_view value_at(std::string_view json, std::string_view key) {
   json.remove_prefix((std::min)(json.find_first_not_of(' '), json.size()));
   return json;
 }
+/// The object behind a key, without its braces. It has no objects inside.
+inline std::string_view object_at(std::string_view json, std::string_view key) {
+  const std::string whole = json_of(key) + ":{";
+  const std::size_t at = json.find(whole);
+  if (at == json.npos) return {};
+  json.remove_prefix(at + whole.size());
+  bool is_text = false;
+  std::size_t end = 0;
+  for (; end < json.size() && (is_text || json[end] != '}'); ++end) {
+    if (json[end] == '"') is_text = !is_text;
+    if (json[end] == '\\') ++end;
+  }
+  return json.substr(0, end);
+}
 /// 0: there is none.
 inline std::uint64_t number_at(std::string_view json, std::string_view key) {
   const std::string_view value = value_at(json, key);

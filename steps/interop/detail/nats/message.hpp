@@ -66,6 +66,12 @@ inline constexpr const char* error_info_header = "Nats-Service-Error";
 inline bool is_blank(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
 }
+/// As the value of a header it stays as it is.
+inline bool is_id(std::string_view text) noexcept {
+  const auto is_printed = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7F'; };
+  return !is_blank(text) && text.front() != ' ' && text.back() != ' ' &&
+         std::all_of(text.begin(), text.end(), is_printed);
+}
 /// A text as the code of an error, which tells an error from an answer.
 inline std::string error_code_of(std::string_view text) {
   return std::string(is_blank(text) ? steps::errors::InternalError.view() : text);

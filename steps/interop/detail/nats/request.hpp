@@ -15,9 +15,13 @@
 
 namespace steps::inline v0_1::interop::nats::detail {
 
+/// Bytes of a subject with its group. The server closes the connection of a client that sends a line of more than
+/// 4,096.
+inline constexpr std::size_t longest_subject = 2'048;
+
 /// The client sends subjects as they are: blanks and line ends would become parts of its protocol.
 inline bool is_subject(std::string_view text) noexcept {
-  if (text.empty()) return false;
+  if (text.empty() || text.size() > longest_subject) return false;
   for (const char c : text) {
     if (static_cast<unsigned char>(c) <= ' ' || c == '\x7F') return false;
   }
@@ -26,19 +30,26 @@ inline bool is_subject(std::string_view text) noexcept {
 
 /// A subject, and a group of those that serve it: empty, or as a subject.
 inline void check_interest(std::string_view subject, std::string_view group) {
-  if (is_subject(subject) && (group.empty() || is_subject(group))) return;
-  throw Error(steps::errors::InvalidRequest, "a NATS subject is not empty, and it and its group have no blanks");
+  const bool are_valid = is_subject(subject) && (group.empty() || is_subject(group));
+  if (are_valid && subject.size() + group.size() <= longest_subject) return;
+  throw Error(steps::errors::InvalidRequest,
+              "a NATS subject is not empty, it and its group have no blanks, and both together at most 2,048 bytes");
 }
 
 /// Names that become parts of subjects.
 inline void check_names(std::string_view stream, std::string_view consumer) {
-  if (is_subject(stream) && is_subject(consumer)) return;
-  throw Error(steps::errors::InvalidRequest, "the names of a stream and a consumer are not empty and have no blanks");
+  const bool are_valid = is_subject(stream) && is_subject(consumer);
+  if (are_valid && stream.size() + consumer.size() <= longest_subject) return;
+  throw Error(
+      steps::errors::InvalidRequest,
+      "the names of a stream and a consumer are not empty and have no blanks, and at most 2,048 bytes together");
 }
 
 /// Makes a step, whose function runs, wait for the answer to a parcel: a std::string.
 inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel p) {
-  if (!is_subject(p.subject)) asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty and has no blanks");
+  if (!is_subject(p.subject)) {
+    asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty, and has no blanks and at most 2,048 bytes");
+  }
   const call_table::begun made = to->calls().begin(asi.completion<std::string>());
   const std::uint64_t number = made.number;
   if (number == 0) asi.error(steps::errors::Stopped, "the bus has ended");

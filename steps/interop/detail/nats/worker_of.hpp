@@ -44,15 +44,16 @@ class worker_of final : public worker_state {
   void begin(held j) override try {
     static_cast<void>(steps::post(pool_, [this, j](IAsyncSteps& asi) { run(asi, j); }));  // j holds this
   } catch (const async::queue_full&) {
-    j->farewell = "-NAK {\"delay\":200000000}";
+    begin_later(j);
   } catch (const async::stopped&) {
     stop();
   }
 
   void run(IAsyncSteps& asi, const held& j) {
     if (is_stopping()) return;  // another worker gets it
-    if (j->delivery > work_.retry.attempts) {
-      has_failed(*j, errors::TooManyDeliveries, "no worker has survived it");
+    if (j->delivery > work_.most_deliveries) {
+      const std::string before = std::to_string(j->delivery - 1);
+      has_failed(*j, errors::TooManyDeliveries, "delivered " + before + " times before, and no flow of it has ended");
     } else {
       asi.add([this, j](IAsyncSteps& step) { std::invoke(function_, step, Job(j)); },
               [j](IAsyncSteps& failed, ErrorCode code) {
@@ -91,7 +92,10 @@ class worker_of final : public worker_state {
                         .error_info = j->error_info},
                        true);
           },
-          [this, j](IAsyncSteps&, ErrorCode) { j->farewell = again_after(*j); });
+          [this, j](IAsyncSteps& refused, ErrorCode code) {
+            failed("a dead letter was refused: " + std::string(code) + ": " + refused.state().error_info().str());
+            j->farewell = again_after(*j);
+          });
       end.add([this, j](IAsyncSteps& stored) { acknowledge(stored, j); });
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min, erase_if
+#include <algorithm>    // for clamp, max, min
 #include <charconv>     // for from_chars
 #include <chrono>       // for milliseconds, nanoseconds, seconds, steady_clock
 #include <cstddef>      // for size_t
@@ -19,7 +19,7 @@
 #include "steps/detail/wait/retry_step.hpp"            // for pauses
 #include "steps/interop/detail/nats/bridge.hpp"        // for bridge
 #include "steps/interop/detail/nats/job_state.hpp"     // for job_state
-#include "steps/interop/detail/nats/json.hpp"          // for api_error, json_of, number_at, value_at
+#include "steps/interop/detail/nats/json.hpp"          // for api_error, json_of, number_at, object_at, value_at
 #include "steps/interop/detail/nats/message.hpp"       // for message, parcel
 #include "steps/interop/detail/nats/stream.hpp"        // for make_stream, make_consumer, stream_is_another
 #include "steps/interop/detail/nats/subscription.hpp"  // for subscription
@@ -65,6 +65,18 @@ class worker_state : public subscription {
 
   /// Hands a job to the pool.
   virtual void begin(held j) = 0;
+  /// The same when the pool, which is full, may have room. The job stays under way.
+  void begin_later(const held& j) {
+    later(
+        [j](worker_state& w) {
+          if (!w.is_stopping()) w.begin(j);
+        },
+        std::chrono::milliseconds(100));
+  }
+  void failed(std::string why) {
+    const std::lock_guard here(lock_);
+    failure_ = std::move(why);
+  }
 
   const std::shared_ptr<bridge> bridge_;
   const jobs_options jobs_;
@@ -74,7 +86,12 @@ class worker_state : public subscription {
   using clock = std::chrono::steady_clock;
 
   worker_state(std::shared_ptr<bridge> b, const std::string& inbox, const jobs_options& j, work_options w)
-      : subscription(inbox + '*', {}, -1), bridge_(std::move(b)), jobs_(j), work_(std::move(w)), inbox_(inbox) {}
+      : subscription(inbox + '*', {}, -1), bridge_(std::move(b)), jobs_(j), work_(valid(std::move(w))), inbox_(inbox) {}
+  static work_options valid(work_options w) {
+    w.limit = std::clamp(w.limit, std::size_t{1}, std::size_t{65'536});
+    w.ack_wait = (std::max<std::chrono::nanoseconds>)(w.ack_wait, std::chrono::milliseconds(10));
+    return w;
+  }
 
   void connected() override {
     {
@@ -151,7 +168,7 @@ class worker_state : public subscription {
     if (answer.empty() || api_error(answer)) return;
     {
       const std::lock_guard here(lock_);
-      const std::uint64_t left = number_at(value_at(answer, "subjects"), jobs_.subject);
+      const std::uint64_t left = number_at(object_at(answer, "subjects"), jobs_.subject);
       if (left == 0) {
         is_in_doubt_ = false;
         return;
@@ -169,11 +186,11 @@ class worker_state : public subscription {
   void answered(bool is_stream, const message& m) {
     const api_error error(m.data());
     if (m.status() != 0 || error.status == 503) {  // not ready yet
-      fail("JetStream is not available");
+      failed("JetStream is not available");
       return set_up_later();
     }
     if (error && error.number != stream_is_another) {
-      fail(error.text + " (" + std::to_string(error.number) + ')');
+      failed(error.text + " (" + std::to_string(error.number) + ')');
       if (is_stream) return stop();
       // A server that has died while it made or removed the consumer may be left without its files.
       if (error.text.find("meta.inf") != error.text.npos) remove_consumer();
@@ -299,10 +316,6 @@ class worker_state : public subscription {
   void ask(parcel p, const std::string& what) {
     p.reply = inbox_ + what;
     bridge_->send(std::move(p));
-  }
-  void fail(std::string why) {
-    const std::lock_guard here(lock_);
-    failure_ = std::move(why);
   }
   std::shared_ptr<worker_state> shared_worker() { return std::static_pointer_cast<worker_state>(shared_from_this()); }
 
