@@ -190,6 +190,8 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public grou
 /// tasks before the step ends. Await the returned object at once, or once by name.
 ///
 /// Takes       tasks as rvalues. They begin when they are awaited.
+/// asi         each task runs in a branch of its own: calls on the `asi` of the coroutine's step, such as setTimeout(),
+///             stack() and stop_token_of(), are InternalError there.
 /// Threads     in a step of an AsyncSteps on a loop, or of a NitroSteps: that loop, where the tasks take turns at their
 ///             waits. In an AsyncSteps on a pool: each task on any free worker, at the same time as the others; they
 ///             guard what they share. In a coroutine that is no step: a flow on the pool whose thread this is or, on a

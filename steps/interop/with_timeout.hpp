@@ -90,6 +90,9 @@ class limited_task final : public inner_task<T, limited_task<T>> {
 /// Threads     in a coroutine that is a step: the flow's loop. In one that is none: a flow on the pool whose thread
 ///             this is or, on a thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this
 ///             flow's loop. While it waits on a pool it must not be destroyed.
+/// asi         `work` runs in a step of its own: calls on the `asi` of the coroutine's step, such as setTimeout(),
+/// stack()
+///             and stop_token_of(), are InternalError there.
 /// Exceptions  of `work`; Error (Timeout); Error (InternalError) where this thread has no pool and no loop, and for a
 ///             task that has been moved from or awaited; std::bad_alloc. When a step has no memory for the wait, that
 ///             is the step's error, and the coroutine ends.

@@ -119,24 +119,21 @@ inline step* abandon_level(flow& f, step& s) noexcept {
 [[gnu::always_inline]] inline step* end_step_inline(flow& f, step& ended) noexcept(false) {
   step* s = &ended;
   for (;;) {
-    if (f.scopes != nullptr && f.scopes->holder == s) {
-      if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
-        return s;
-      leave_scopes(f, *s);
-    }
+    if (f.scopes != nullptr && f.scopes->holder == s) leave_scopes(f, *s);
     step* const parent = s->parent_;
     set_top(f, parent->sub_end_);
     std::byte* next = reinterpret_cast<std::byte*>(s) + s->size_;
-    constexpr std::uint16_t once_more = record_flag::again | record_flag::resumes;
-    constexpr std::uint16_t more = once_more | record_flag::destroys | record_flag::counted;
+    constexpr std::uint16_t more = record_flag::again | record_flag::destroys | record_flag::counted;
     if ((s->flags_ & more) != 0) {
-      if ((s->flags_ & once_more) != 0) return s;
+      if ((s->flags_ & record_flag::again) != 0) return s;
       if ((s->flags_ & record_flag::counted) != 0) ++f.limit->steps;
       if ((s->flags_ & record_flag::destroys) != 0) next = destroy_functors(*s);
     }
     if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
     s = parent;
     if (s == &f.root) break;
+    if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
+      return s;
   }
   f.cur = s;
   if (f.is_cancelled()) [[unlikely]] {

@@ -71,7 +71,9 @@ class inner_steps : withdrawable {
   void begin_in_step(host& home, std::coroutine_handle<> coroutine) {
     auto& asi = static_cast<IAsyncSteps&>(*home.step);
     steps::detail::flow& f = *asi.flow_;
-    if (f.first != nullptr) return;  // the coroutine has added steps, which is found when this has returned
+    // The step has succeeded and ends where the coroutine waits; or the coroutine has added steps, which is found
+    // later.
+    if (f.has_succeeded() || f.first != nullptr) return;
     try {
       self().add_steps(asi);
     } catch (...) {
@@ -94,38 +96,43 @@ class inner_steps : withdrawable {
     } else if (pool != nullptr) {
       own_.emplace(*pool);
     } else {
-      refuse("a wait for tasks outside of loops and pools: co_await schedule(pool) before");
+      refuse("a wait for tasks outside of loops and pools: co_await schedule(pool), or of a loop, before");
     }
   }
 
   std::optional<flow_of_tasks> own_;  // of a coroutine that is no step; engaged when the wait begins
 };
 
+/// One task. A base in front of inner_steps, so that its flow ends before the task is destroyed.
+template <class T>
+class one_task {
+ protected:
+  explicit one_task(task<T>&& work) noexcept : child_(std::move(work)) {}
+
+  child_task<T> child_;
+  ended_tasks ended_;
+};
 /// The same for one task, whose coroutine runs in the step that add_steps() adds, or below it.
 template <class T, class Self>
-class inner_task : public inner_steps<Self> {
+class inner_task : one_task<T>, public inner_steps<Self> {
  public:
   bool begins() {
-    if (!child_.can_begin()) refuse_task();
+    if (!this->child_.can_begin()) refuse_task();
     return true;
   }
 
  protected:
-  explicit inner_task(task<T>&& work) noexcept : child_(std::move(work)) {}
+  explicit inner_task(task<T>&& work) noexcept : one_task<T>(std::move(work)) {}
 
   /// The function of a step that runs the task.
-  child_runner<T> runner() noexcept { return child_runner<T>(child_, ended_); }
+  child_runner<T> runner() noexcept { return child_runner<T>(this->child_, this->ended_); }
   /// True when it has a value or an exception.
-  bool has_ended() const noexcept { return child_.value.has_value() || child_.error != nullptr; }
+  bool has_ended() const noexcept { return this->child_.value.has_value() || this->child_.error != nullptr; }
   /// Its value, or throws its exception.
   T outcome() {
-    if (!child_.value.has_value()) this->rethrow(child_.error);
-    if constexpr (!std::is_void_v<T>) return child_.take_value();
+    if (!this->child_.value.has_value()) this->rethrow(this->child_.error);
+    if constexpr (!std::is_void_v<T>) return this->child_.take_value();
   }
-
- private:
-  child_task<T> child_;
-  ended_tasks ended_;
 };
 
 }  // namespace steps::inline v0_1::interop::detail

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/when_all.hpp"
 #include "steps/interop/with_timeout.hpp"
+#include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
@@ -173,6 +175,43 @@ TEST_CASE_TEMPLATE("rule 59: a task may wait for others, and others may have lim
     co_return seen;
   });
   CHECK(got == lines{"3", "Timeout", "Timeout3", "1"});
+  CHECK(held::live() == 0);
+}
+
+namespace {
+
+task<int> twice(event_loop& loop) {
+  int sum = co_await with_timeout(1s, after(loop, 1ms, 1));
+  sum += co_await with_timeout(1s, after(loop, 1ms, 1));
+  co_return sum;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 59: limits inside tasks leave the flow's memory in order, wherever its chunks end", Flow,
+                   STEPS_FLOWS) {
+  for (std::size_t padding = 0; padding < 32; ++padding) {
+    CAPTURE(padding);
+    bench b;
+    const auto got = result_of<Flow, int>(b, [padding](IAsyncSteps& asi) -> task<int> {
+      for (std::size_t i = 0; i < padding; ++i) asi.stack<void*>();
+      auto [x, y] = co_await when_all(twice(asi.tool()), twice(asi.tool()));
+      co_return x + y + co_await with_timeout(1s, twice(asi.tool()));
+    });
+    CHECK(got == 6);
+  }
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a coroutine that is no step is destroyed on its loop while its task has a limit") {
+  bench b;
+  const auto waiting = [](event_loop& loop) -> testing::other_coroutine { co_await with_timeout(1h, pause(loop, 1h)); };
+  testing::other_coroutine waits{};
+  b.loop.post([&] { waits = waiting(b.loop); });
+  b.pass(2ms);
+  CHECK(held::live() == 1);
+  b.loop.post([&] { waits.handle.destroy(); });
+  b.pass(2ms);
   CHECK(held::live() == 0);
 }
 
