@@ -32,16 +32,15 @@ struct threadpool_options {
 
   /// The capacity of the queue for tasks from outside, rounded up to a power of two; 0: unbounded. Tasks posted inside
   /// a task of the pool do not count, and such a post never waits. Tasks that are taken beyond the limit start in turn
-  /// with those within. Tasks of high and of low priority have queues of the
-  /// same capacity. Each queue takes 64 bytes a task from the start. At most 2^28: for more the pool throws
-  /// std::length_error.
+  /// with those within. Tasks of high and of low priority have queues of the same capacity. Each queue takes 64 bytes a
+  /// task from the start. At most 2^28: for more the pool throws std::length_error.
   std::size_t max_queue = 0;
 
   /// The behaviour of a post from outside when the queue is full.
   enum class overflow {
     block,        ///< sleeps until there is room; in a turn of an event loop, goes beyond the limit
     reject,       ///< throws queue_full
-    caller_runs,  ///< runs the task on the posting thread, inside the pool as on a worker
+    caller_runs,  ///< runs the task on the posting thread, inside the pool as on a worker; an event loop stands still
   };
   /// The behaviour when the queue is full.
   overflow when_full = overflow::block;
