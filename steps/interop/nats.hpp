@@ -22,7 +22,8 @@ class jobs;
 /// A subject that this process serves, see bus::serve().
 ///
 /// Threads     any.
-/// Lifetime    the destructor calls stop() and blocks until stopped() is set. Do not destroy it in a step or a task.
+/// Lifetime    the destructor calls stop() and blocks until stopped() is set: where the server does not answer, until
+///             options::ping has noticed that. Do not destroy it in a step or a task.
 class [[nodiscard]] service {
  public:
   service(service&&) noexcept = default;

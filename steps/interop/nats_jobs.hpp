@@ -55,7 +55,8 @@ struct stored {
 /// This process's part in the work on jobs, see jobs::work().
 ///
 /// Threads     any.
-/// Lifetime    the destructor calls stop() and blocks until stopped() is set. Do not destroy it in a step or a task.
+/// Lifetime    the destructor calls stop() and blocks until stopped() is set: where the server does not answer, until
+///             options::ping has noticed that. Do not destroy it in a step or a task.
 class [[nodiscard]] worker {
  public:
   worker(worker&&) noexcept = default;
