@@ -16,7 +16,7 @@
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/when_all.hpp"
 #include "support/flows.hpp"
-#include "support/live_count.hpp"
+#include "support/tasks.hpp"
 
 // when_all() and when_any() of tasks on a loop. Rules 44 and 45 of steps/RULES.md. On pools, and without a flow:
 // interop_coroutine_groups_pool.cpp. Without memory: interop_coroutine_groups_memory.cpp.
@@ -29,29 +29,17 @@ using steps::interop::sleep_for;
 using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::when_any;
+using testing::after;
 using testing::bench;
+using testing::fail_after;
+using testing::held;
 using testing::lines;
+using testing::pause;
+using testing::result_of;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct held : testing::live_count<held> {};
-
-template <class T>
-task<T> after(event_loop& loop, std::chrono::milliseconds delay, T value) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-  co_return value;
-}
-task<> pause(event_loop& loop, std::chrono::milliseconds delay) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-}
-task<int> fail_after(event_loop& loop, std::chrono::milliseconds delay, std::string text) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-  throw std::runtime_error(text);
-}
 task<int> at_once(int value) { co_return value; }
 task<int> fail_at_once(std::string text) {
   throw std::runtime_error(text);
@@ -67,17 +55,6 @@ task<std::string> text_of(Awaitable& awaitable) {
     co_return e.what();
   }
   co_return "";
-}
-
-/// Runs a coroutine as a step and returns its result, if it ends within `time`.
-template <class Flow, class T, class Body>
-std::optional<T> result_of(bench& b, Body body, std::chrono::milliseconds time = 50ms) {
-  std::optional<T> got;
-  Flow flow{b.loop};
-  flow.add(co(body)).add([&](IAsyncSteps&, T value) { got.emplace(std::move(value)); });
-  flow.execute();
-  b.pass(time);
-  return got;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "steps/interop/when_all.hpp"
 #include "steps/interop/with_timeout.hpp"
 #include "support/flows.hpp"
-#include "support/live_count.hpp"
+#include "support/tasks.hpp"
 
 // sync() of tasks. Rule 60 of steps/RULES.md. Without memory: interop_coroutine_groups_memory.cpp.
 
@@ -33,12 +33,11 @@ using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::with_timeout;
 using testing::bench;
+using testing::held;
 using testing::lines;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct held : testing::live_count<held> {};
 
 /// Notes how many are inside.
 struct room {

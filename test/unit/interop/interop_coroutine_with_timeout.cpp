@@ -17,7 +17,7 @@
 #include "steps/interop/with_timeout.hpp"
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
-#include "support/live_count.hpp"
+#include "support/tasks.hpp"
 
 // with_timeout() of tasks. Rule 59 of steps/RULES.md. Without memory: interop_coroutine_groups_memory.cpp.
 
@@ -32,29 +32,17 @@ using steps::interop::task;
 using steps::interop::when_all;
 using steps::interop::when_any;
 using steps::interop::with_timeout;
+using testing::after;
 using testing::bench;
+using testing::fail_after;
+using testing::held;
 using testing::lines;
+using testing::pause;
+using testing::result_of;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct held : testing::live_count<held> {};
-
-template <class T>
-task<T> after(event_loop& loop, std::chrono::milliseconds delay, T value) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-  co_return value;
-}
-task<> pause(event_loop& loop, std::chrono::milliseconds delay) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-}
-task<int> fail_after(event_loop& loop, std::chrono::milliseconds delay, std::string text) {
-  const held mine;
-  co_await sleep_for(loop, delay);
-  throw std::runtime_error(text);
-}
 task<int> pop(async::queue<int>& queue) {
   const std::optional<int> element = co_await queue.pop();
   co_return element.value_or(0);
@@ -68,17 +56,6 @@ task<std::string> text_of(task<T> work) {
     co_return e.what();
   }
   co_return "";
-}
-
-/// Runs a coroutine as a step and returns its result, if it ends within `time`.
-template <class Flow, class T, class Body>
-std::optional<T> result_of(bench& b, Body body, std::chrono::milliseconds time = 100ms) {
-  std::optional<T> got;
-  Flow flow{b.loop};
-  flow.add(co(body)).add([&](IAsyncSteps&, T value) { got.emplace(std::move(value)); });
-  flow.execute();
-  b.pass(time);
-  return got;
 }
 
 }  // namespace
