@@ -69,7 +69,8 @@ class [[nodiscard]] service {
 /// Progress    a call takes some short locks. One that is alone is written by the thread that makes it, except with
 ///             TLS, as is the answer to a request that is alone. Others wake the thread that polls; those that are made
 ///             while it writes go out together. An idle bus uses no CPU but for a ping in options::ping.
-/// Exceptions  std::bad_alloc; std::system_error from the constructor.
+/// Exceptions  std::bad_alloc; std::system_error from the constructor. Without memory for a thread of the bus or client
+///             a message may get lost, a call may fail with std::bad_alloc, and the bus may connect anew.
 /// Fork        a child of fork() must not use or destroy it: end the child by _exit() or exec().
 /// Lifetime    the destructor ends services and workers, and fails calls that are under way with CommError. It blocks
 ///             for at most a second, to write what is to be sent. Steps may outlive it: later calls fail with Stopped.

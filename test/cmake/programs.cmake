@@ -164,7 +164,8 @@ function(add_programs layer timeout)
   endif()
   look_for_nats()
   if(NOT ASYNCSTEPS_TEST_NATS)
-    foreach(name IN ITEMS unit.interop_nats_calls unit.interop_nats_jobs unit.interop_nats_reconnect stress.nats_jobs
+    foreach(name IN ITEMS unit.interop_nats_calls unit.interop_nats_fork unit.interop_nats_jobs unit.interop_nats_memory
+                          unit.interop_nats_reconnect stress.nats_jobs
                           example.nats_mails example.nats_words)
       list(APPEND left_out "${name}: no NATS client or server (Debian: libnats-dev nats-server)")
     endforeach()

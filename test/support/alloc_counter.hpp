@@ -40,6 +40,7 @@ inline std::atomic<std::size_t> failures{0};
 inline std::atomic<std::size_t> countdown_of_all{never};
 inline thread_local std::size_t countdown_of_thread = never;
 inline thread_local bool none_for_thread = false;
+inline thread_local bool spares_thread = false;  // from the failures of all threads
 inline thread_local std::size_t calls_of_thread = 0;
 /// Has the library's recycled memory put small blocks into slabs, or not. Before there are threads.
 inline bool use_slabs(bool yes) noexcept {
@@ -51,6 +52,7 @@ inline const bool uses_slabs = use_slabs(false);
 inline bool must_fail() noexcept {
   if (none_for_thread) return true;
   if (countdown_of_thread != never && countdown_of_thread-- == 0) return true;  // 0 - 1 is never: fails once
+  if (spares_thread) return false;
   std::size_t left = countdown_of_all.load(std::memory_order_relaxed);
   while (left != never) {
     if (countdown_of_all.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) return left == 0;

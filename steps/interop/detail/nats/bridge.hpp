@@ -10,21 +10,22 @@
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint64_t
 #include <cstring>             // for strlen
-#include <deque>               // for deque
+#include <exception>           // for exception, exception_ptr
 #include <iterator>            // for end
+#include <list>                // for list, erase_if
 #include <memory>              // for shared_ptr, unique_ptr, make_unique, enable_shared_from_this, make_shared
 #include <mutex>               // for mutex, lock_guard, unique_lock, try_to_lock, try_to_lock_t
 #include <new>                 // for bad_alloc
 #include <string>              // for string, to_string
+#include <string_view>         // for string_view
 #include <thread>              // for thread, this_thread
-#include <utility>             // for exchange, forward, move, pair
-#include <vector>              // for vector
+#include <utility>             // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"                     // for blocking_pool
 #include "async/event.hpp"                             // for event
 #include "async/event_loop.hpp"                        // for event_loop
 #include "steps/detail/wait/retry_step.hpp"            // for pauses
-#include "steps/interop/detail/nats/call_table.hpp"    // for call_table, waiting_call
+#include "steps/interop/detail/nats/call_table.hpp"    // for call_table, fail_call, waiting_call
 #include "steps/interop/detail/nats/link.hpp"          // for link
 #include "steps/interop/detail/nats/message.hpp"       // for message, parcel, publish
 #include "steps/interop/detail/nats/polling.hpp"       // for polling
@@ -38,6 +39,8 @@ namespace steps::inline v0_1::interop::nats::detail {
 /// "The bridge's thread" is the one that has the turns, see polling.
 ///
 /// Threads     any, unless stated otherwise. No call blocks, but for close().
+/// Exceptions  std::bad_alloc goes to callers. On the bridge's thread it ends the connection: the next one does again
+///             what was left undone. Calls, parcels and subscriptions that the bridge has need no memory there.
 /// Lifetime    flows and callbacks hold it; what they send after close() fails.
 class bridge final : public std::enable_shared_from_this<bridge>, public polling {
  public:
@@ -52,8 +55,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
 
   /// Once, by the bus.
   void start() {
-    replies_ = std::make_shared<replies>(*this);
-    subscriptions_.push_back(replies_);
+    subscriptions_.push_back(std::make_shared<replies>(*this));
+    loop_->on_unhandled([this](const std::exception_ptr&) noexcept { has_failed_ = true; });
     connect();
     thread_ = std::thread([this] { run(); });
   }
@@ -74,8 +77,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   bool post(F&& f, std::chrono::nanoseconds delay = {}) {
     if (delay == delay.zero()) {
       return hand_in([this, work = std::forward<F>(f)]() mutable {
+        const counted here{done_};
         work();
-        ++done_;
       });
     }
     const std::lock_guard here(lock_);
@@ -92,15 +95,17 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   void send(parcel p, bool at_once = false) {
     if (at_once && send_here(p)) return;
     const std::uint64_t call = p.call;
-    const bool is_taken = hand_in(
-        [this, kept = std::make_unique<parcel>(std::move(p))]() mutable { outgoing_.push_back(std::move(kept)); });
-    if (!is_taken && call != 0) calls_->take(call).error(steps::errors::Stopped, "the bus has ended");
+    std::list<parcel> one;
+    one.push_back(std::move(p));
+    const bool is_taken = hand_in([this, kept = std::move(one)]() mutable { outgoing_.splice(outgoing_.end(), kept); });
+    if (!is_taken && call != 0) fail_call(calls_->take(call), steps::errors::Stopped, "the bus has ended");
   }
   /// Takes a subscription over, until remove().
   void add(std::shared_ptr<subscription> s) {
-    const bool is_taken = post([this, s] {
-      subscriptions_.push_back(s);
-      if (link_ != nullptr) begin(*s);
+    std::list<std::shared_ptr<subscription>> one(1, s);
+    const bool is_taken = post([this, kept = std::move(one)]() mutable {
+      subscriptions_.splice(subscriptions_.end(), kept);
+      if (link_ != nullptr) begin(*subscriptions_.back());
     });
     if (!is_taken) s->remove();
   }
@@ -138,13 +143,15 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
       std::from_chars(subject + prefix_, subject + std::strlen(subject), number);
       const waiting_call done = calls_->take(number);
       if (!done) return;
-      if (natsMsg_IsNoResponders(m.get())) {
-        done.error(errors::NoResponders, "nobody serves the subject");
-      } else if (const std::string code = m.header(error_code_header); !code.empty()) {
-        done.error(code, m.header(error_info_header));
-      } else {
-        done.success(m.data());
-      }
+      steps::detail::completion_access::end(done, [&done, &m] {
+        if (natsMsg_IsNoResponders(m.get())) {
+          done.error(errors::NoResponders, "nobody serves the subject");
+        } else if (const std::string code = m.header(error_code_header); !code.empty()) {
+          done.error(code, m.header(error_info_header));
+        } else {
+          done.success(m.data());
+        }
+      });
     }
     bool may_poll() override { return calls_->in_flight() <= few; }
 
@@ -169,6 +176,44 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
 
    private:
     const std::unique_lock<std::mutex> lock_;
+  };
+
+  /// Counts work that has been done, or has failed.
+  struct counted {
+    explicit counted(std::size_t& c) noexcept : count(c) {}
+    counted(const counted&) = delete;
+    counted& operator=(const counted&) = delete;
+    ~counted() { ++count; }
+    std::size_t& count;
+  };
+
+  /// A link on its way: one that the thread does not take any more is closed.
+  struct opening {
+    opening() noexcept = default;
+    opening(const opening&) = delete;
+    opening& operator=(const opening&) = delete;
+    ~opening() {
+      if (made != nullptr) made->close(std::chrono::milliseconds(0));
+    }
+    /// Blocks.
+    void open(const options& how, const std::shared_ptr<waker>& wakes) noexcept try {
+      try {
+        auto l = std::make_shared<link>(how, wakes);
+        failure = l->open();
+        if (failure.empty()) made = std::move(l);
+      } catch (const std::bad_alloc&) {
+        throw;
+      } catch (const std::exception& error) {
+        failure = "options::configure has thrown: " + std::string(error.what());
+      } catch (...) {
+        failure = "options::configure has thrown";
+      }
+    } catch (const std::exception&) {
+      failure = "no memory";  // needs none
+    }
+
+    std::shared_ptr<link> made;  // null: it has failed
+    std::string failure;
   };
 
   template <class F>
@@ -246,18 +291,40 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
       }
       lose();
     }
+    std::shared_ptr<opening> last;
+    {
+      const std::lock_guard here(lock_);
+      last = std::move(opened_);
+    }
     for (const auto& s : subscriptions_) s->remove();
     subscriptions_.clear();
     calls_->close(steps::errors::CommError, "the bus has ended");
   }
-  void turn() {
+  void turn() noexcept {
+    try {
+      try_turn();
+    } catch (...) {  // for lack of memory; or there is no thread to connect
+      has_failed_ = true;
+    }
+    if (has_failed_) recover();
+  }
+  /// Something is left undone. All is begun anew with another connection.
+  void recover() noexcept {
+    has_failed_ = false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // others may give memory back
+    if (link_ == nullptr) return;
+    const exclusive here(*this);
+    link_->close(std::chrono::milliseconds(0));
+  }
+  void try_turn() {
     const auto next = loop_->iterate();
+    if (link_ == nullptr) look_for_link();
     write();
     if (done_ != 0) {
       const std::lock_guard here(lock_);
       waiting_ -= std::exchange(done_, 0);
     }
-    if (is_closing_) return;
+    if (is_closing_ || has_failed_) return;
     const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
     wait(next.have_work ? static_cast<int>(delay.count()) : -1);
     if (link_ != nullptr && link_->is_over()) lose();
@@ -290,25 +357,32 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     if (!outgoing_.empty()) last_burst_ = outgoing_.size();
     if (link_ == nullptr) {
       for (; !outgoing_.empty(); outgoing_.pop_front(), ++done_) {
-        fail(*outgoing_.front(), steps::errors::ConnectError, failure());
+        fail(outgoing_.front(), steps::errors::ConnectError, failure());
       }
       return;
     }
-    std::vector<std::pair<std::unique_ptr<parcel>, natsStatus>> refused;
+    while (write_up_to_refused()) {
+    }
+  }
+  /// False: nothing was refused.
+  bool write_up_to_refused() {
+    std::list<parcel> refused;
+    natsStatus s = NATS_OK;
     {
       const exclusive here(*this);
-      for (; !outgoing_.empty() && natsConnection_Buffered(link_->get()) <= most_buffered; outgoing_.pop_front()) {
+      while (s == NATS_OK && !outgoing_.empty() && natsConnection_Buffered(link_->get()) <= most_buffered) {
+        const parcel& p = outgoing_.front();
+        if (p.call == 0 || calls_->mark_sent(p.call)) s = hand_over(p);
+        if (s != NATS_OK) refused.splice(refused.end(), outgoing_, outgoing_.begin());
+        if (s == NATS_OK) outgoing_.pop_front();
         ++done_;
-        const parcel& p = *outgoing_.front();
-        if (p.call != 0 && !calls_->mark_sent(p.call)) continue;
-        const natsStatus s = hand_over(p);
-        if (s != NATS_OK) refused.emplace_back(std::move(outgoing_.front()), s);
       }
       link_->flush();
     }
-    for (const auto& [p, s] : refused) not_sent(*p, s);
+    if (!refused.empty()) not_sent(refused.front(), s);
+    return !refused.empty();
   }
-  natsStatus hand_over(const parcel& p) {
+  natsStatus hand_over(const parcel& p) noexcept try {
     char reply[128];
     const char* to = p.reply.c_str();
     if (p.call != 0) {
@@ -317,6 +391,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
       to = reply;
     }
     return publish(link_->get(), p, to);
+  } catch (const std::exception&) {
+    return NATS_NO_MEMORY;
   }
   void not_sent(const parcel& p, natsStatus s) {
     const bool is_lost = s == NATS_CONNECTION_CLOSED;
@@ -325,28 +401,43 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
             .error_code = std::string(steps::errors::InvalidRequest.view()),
             .error_info = s == NATS_MAX_PAYLOAD ? "the answer has too much data" : natsStatus_GetText(s)});
     }
-    fail(p, is_lost ? steps::errors::ConnectError : steps::errors::InvalidRequest, natsStatus_GetText(s));
+    const bool may_go_later = is_lost || s == NATS_NO_MEMORY;
+    fail(p, may_go_later ? steps::errors::ConnectError : steps::errors::InvalidRequest, natsStatus_GetText(s));
   }
-  void fail(const parcel& p, ErrorCode code, const std::string& info) {
-    if (p.call != 0) calls_->take(p.call).error(code, info);
+  void fail(const parcel& p, ErrorCode code, std::string_view info) noexcept {
+    if (p.call != 0) fail_call(calls_->take(p.call), code, info);
   }
 
   void connect() {
-    async::blocking_pool::shared().post([self = shared_from_this()] {
-      auto made = std::make_shared<opening>();
-      std::string failed;
-      try {
-        made->made = std::make_shared<link>(self->options_, self->waker_);
-        failed = made->made->open();
-      } catch (const std::exception& error) {
-        failed = "options::configure has thrown: " + std::string(error.what());
-      } catch (...) {
-        failed = "options::configure has thrown";
-      }
-      self->post([b = self.get(), made, failed = std::move(failed)] {
-        failed.empty() ? b->take(std::move(made->made)) : b->retry(failed);
-      });
+    is_connecting_ = false;  // until there is a thread to do it
+    auto made = std::make_shared<opening>();
+    async::blocking_pool::shared().post([self = shared_from_this(), made] {
+      made->open(self->options_, self->waker_);
+      self->opened(made);
     });
+    is_connecting_ = true;
+  }
+  /// By a thread of the blocking pool.
+  void opened(std::shared_ptr<opening> made) noexcept {
+    {
+      const std::lock_guard here(lock_);
+      if (is_closed_) return;
+      opened_ = std::move(made);
+    }
+    waker_->wake();
+  }
+  void look_for_link() {
+    std::shared_ptr<opening> made;
+    {
+      const std::lock_guard here(lock_);
+      made = std::move(opened_);
+    }
+    if (made == nullptr) {
+      if (!is_connecting_) connect_later();
+      return;
+    }
+    is_connecting_ = false;
+    made->made != nullptr ? take(std::move(made->made)) : retry(std::move(made->failure));
   }
   void take(std::shared_ptr<link> made) {
     {
@@ -364,7 +455,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   void begin(subscription& s) {
     const natsStatus status = s.begin(link_->get(), waker_, weak_from_this());
     if (status == NATS_OK) return s.connected();
-    // Anything else, such as a lack of memory, may be over with the next connection.
+    if (status == NATS_NO_MEMORY) has_failed_ = true;
+    // Anything else may be over with the next connection.
     if (status == NATS_INVALID_ARG || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_QUEUE_NAME) s.remove();
   }
   void lose() {
@@ -372,36 +464,30 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     natsStatus last = NATS_OK;
     const char* text = nullptr;
     last = natsConnection_GetLastError(link_->get(), &text);
-    const std::string why = text != nullptr && *text != '\0' ? text : natsStatus_GetText(last);
+    std::string why = "the connection was lost: ";
+    why += text != nullptr && *text != '\0' ? text : natsStatus_GetText(last);
     {
       const exclusive here(*this);
       link_.reset();
     }
-    calls_->fail_sent(steps::errors::CommError, "the connection was lost: " + why);
+    calls_->fail_sent(steps::errors::CommError, why);
     for (const auto& s : subscriptions_) {
       s->end();
       s->lost();
     }
-    retry("the connection was lost: " + why);
+    retry(std::move(why));
   }
-  void retry(const std::string& why) {
+  void retry(std::string why) {
     {
       const std::lock_guard here(lock_);
-      failure_ = why;
+      failure_ = std::move(why);
     }
-    post([this] { connect(); }, pauses_.next(++attempts_));
+    connect_later();
   }
-
-  /// A link on its way: one that the thread does not take any more is closed.
-  struct opening {
-    opening() noexcept = default;
-    opening(const opening&) = delete;
-    opening& operator=(const opening&) = delete;
-    ~opening() {
-      if (made != nullptr) made->close(std::chrono::milliseconds(0));
-    }
-    std::shared_ptr<link> made;
-  };
+  void connect_later() {
+    post([this] { connect(); }, pauses_.next(++attempts_));
+    is_connecting_ = true;
+  }
 
   static constexpr std::chrono::nanoseconds longest = std::chrono::hours(1);  // poll() takes an int of milliseconds
   static constexpr int most_buffered = 1 << 20;                               // bytes
@@ -418,11 +504,12 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   std::condition_variable given_back_;  // the turns
   bool is_closing_ = false;
   std::shared_ptr<link> link_;  // null: there is no connection
-  std::deque<std::unique_ptr<parcel>> outgoing_;
+  std::list<parcel> outgoing_;
   std::size_t done_ = 0;        // parcels handed over, and other work done, of what waits
   std::size_t last_burst_ = 0;  // of parcels that were written together
-  std::vector<std::shared_ptr<subscription>> subscriptions_;
-  std::shared_ptr<replies> replies_;
+  std::list<std::shared_ptr<subscription>> subscriptions_;
+  bool has_failed_ = false;     // see recover()
+  bool is_connecting_ = false;  // a link is to come, or to fail
   steps::detail::pauses pauses_;
   std::uint64_t attempts_ = 0;
   std::thread thread_;
@@ -432,7 +519,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   std::size_t waiting_ = 0;  // parcels and other work, which go before all that is sent later
   bool is_wanted_ = false;   // a thread of the client wants the turns, or has them
   std::uint64_t rivals_ = 0;
-  bool is_closed_ = false;  // with the loop's end
+  std::shared_ptr<opening> opened_;  // for look_for_link()
+  bool is_closed_ = false;           // with the loop's end
   std::unique_ptr<async::event_loop> loop_ =
       std::make_unique<async::event_loop>(async::task([w = waker_] { w->wake(); }));
 };

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t, uint64_t
-#include <deque>    // for deque
-#include <mutex>    // for mutex, lock_guard
-#include <string>   // for string
-#include <utility>  // for exchange, move
-#include <vector>   // for vector
+#include <cstddef>      // for size_t
+#include <cstdint>      // for uint32_t, uint64_t
+#include <deque>        // for deque
+#include <mutex>        // for mutex, lock_guard
+#include <string>       // for string
+#include <string_view>  // for string_view
+#include <utility>      // for exchange, move
 
-#include "steps/completion.hpp"  // for completion
+#include "steps/completion.hpp"  // for completion, completion_access
 #include "steps/errors.hpp"      // for ErrorCode
 
 namespace steps::inline v0_1::interop::nats::detail {
 
 using waiting_call = completion<std::string>;
+
+/// Ends a call's wait with an error; without memory for it, with std::bad_alloc.
+inline void fail_call(const waiting_call& done, ErrorCode code, std::string_view info) noexcept {
+  steps::detail::completion_access::end(done, [&] { done.error(code, info); });
+}
 
 /// The calls of a bus that wait for answers, each with a number that its answer brings back. A number is not used again
 /// before 2^32 calls in the same place.
@@ -59,9 +64,9 @@ class call_table {
     return index == none ? waiting_call() : release(index);
   }
   /// Ends the waits of all calls that have been sent.
-  void fail_sent(ErrorCode code, const std::string& info) { fail(false, code, info); }
+  void fail_sent(ErrorCode code, std::string_view info) noexcept { fail(false, code, info); }
   /// Ends all waits; there are no further calls.
-  void close(ErrorCode code, const std::string& info) { fail(true, code, info); }
+  void close(ErrorCode code, std::string_view info) noexcept { fail(true, code, info); }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -87,16 +92,18 @@ class call_table {
     p.next_free = std::exchange(free_, index);
     return std::move(p.done);
   }
-  void fail(bool closes, ErrorCode code, const std::string& info) {
-    std::vector<waiting_call> ended;
-    {
-      const std::lock_guard here(lock_);
-      is_closed_ = is_closed_ || closes;
-      for (std::uint32_t i = 0; i < places_.size(); ++i) {
-        if (places_[i].is_used && (closes || places_[i].is_sent)) ended.push_back(release(i));
+  void fail(bool closes, ErrorCode code, std::string_view info) noexcept {
+    for (std::uint32_t i = 0;; ++i) {
+      waiting_call ended;
+      {
+        const std::lock_guard here(lock_);
+        is_closed_ = is_closed_ || closes;
+        while (i < places_.size() && !(places_[i].is_used && (closes || places_[i].is_sent))) ++i;
+        if (i == places_.size()) return;
+        ended = release(i);
       }
+      fail_call(ended, code, info);
     }
-    for (const waiting_call& each : ended) each.error(code, info);
   }
 
   std::mutex lock_;

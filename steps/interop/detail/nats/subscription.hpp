@@ -91,13 +91,14 @@ class subscription : public std::enable_shared_from_this<subscription> {
 
   // By the bridge's thread.
   natsStatus begin(natsConnection* on, const std::shared_ptr<waker>& wakes, const std::weak_ptr<polling>& socket) {
+    auto part = std::make_unique<client_part>(shared_from_this(), wakes, socket);
     {
       const std::lock_guard here(lock_);
       if (is_removed_) return NATS_INVALID_SUBSCRIPTION;
       ++running_;
     }
     const char* const s = subject_.c_str();
-    auto* const by_client = std::make_unique<client_part>(shared_from_this(), wakes, socket).release();
+    auto* const by_client = part.release();
     natsStatus status = group_.empty()
                             ? natsConnection_Subscribe(&handle_, on, s, &on_message, by_client)
                             : natsConnection_QueueSubscribe(&handle_, on, s, group_.c_str(), &on_message, by_client);

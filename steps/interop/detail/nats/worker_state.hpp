@@ -8,7 +8,7 @@
 #include <deque>        // for deque
 #include <exception>    // for exception
 #include <list>         // for list
-#include <memory>       // for shared_ptr, weak_ptr, make_unique
+#include <memory>       // for shared_ptr, unique_ptr, weak_ptr, make_unique
 #include <mutex>        // for mutex, lock_guard
 #include <string>       // for string, to_string
 #include <string_view>  // for string_view
@@ -101,7 +101,6 @@ class worker_state : public subscription {
     }
     set_up();
     if (!is_ticking_) tick();
-    is_ticking_ = true;
   }
   void lost() override {
     const std::lock_guard here(lock_);
@@ -120,7 +119,7 @@ class worker_state : public subscription {
     if (is_last) stopped_.set();
   }
 
-  void arrived(message m) override {
+  void arrived(message m) override try {
     const std::string_view subject(m.subject());
     if (!subject.starts_with(inbox_)) return take(m);
     const std::string_view what = subject.substr(inbox_.size());
@@ -135,6 +134,10 @@ class worker_state : public subscription {
     if (status == 404 || status == 408) return refill();
     lost();  // there is no consumer, or a new one
     set_up_later();
+  } catch (...) {  // for lack of memory
+    const std::lock_guard here(lock_);
+    set_up_at_ = {};  // an answer is lost, perhaps
+    throw;
   }
   /// The file of a consumer lags behind that of the stream. So after a crash there may be jobs in the stream that
   /// the consumer takes for done, or jobs that it waits for and that are no longer in the stream. The former never
@@ -206,15 +209,20 @@ class worker_state : public subscription {
     refill();
   }
   void take(const message& m) {
-    auto made = std::make_unique<job_state>(m, bridge_);
-    std::list<job_state*> place{made.get()};
+    std::unique_ptr<job_state> made;
+    std::list<job_state*> place;
+    try {
+      made = std::make_unique<job_state>(m, bridge_);
+      place.push_back(made.get());
+    } catch (...) {
+      const std::lock_guard here(lock_);
+      count_delivery();
+      throw;
+    }
     bool is_late = false;
     {
       const std::lock_guard here(lock_);
-      if (!fetches_.empty()) {
-        --requested_;
-        if (--fetches_.front().rest == 0) fetches_.pop_front();
-      }
+      count_delivery();
       made->seen_at = clock::now();
       made->place = place.begin();
       under_way_.splice(under_way_.end(), place);
@@ -226,6 +234,12 @@ class worker_state : public subscription {
     });
     if (!is_late) begin(j);
     refill();
+  }
+  /// Under the lock.
+  void count_delivery() noexcept {
+    if (fetches_.empty()) return;
+    --requested_;
+    if (--fetches_.front().rest == 0) fetches_.pop_front();
   }
   void leave(job_state& j) noexcept {
     bool is_last = false;
@@ -256,9 +270,14 @@ class worker_state : public subscription {
       fetches_.push_back({number, batch, clock::now()});
       requested_ += batch;
     }
-    ask({.subject = "$JS.API.CONSUMER.MSG.NEXT." + jobs_.stream + '.' + work_.consumer,
-         .data = "{\"batch\":" + std::to_string(batch) + ",\"expires\":" + json_of(fetch_time) + '}'},
-        std::to_string(number));
+    try {
+      ask({.subject = "$JS.API.CONSUMER.MSG.NEXT." + jobs_.stream + '.' + work_.consumer,
+           .data = "{\"batch\":" + std::to_string(batch) + ",\"expires\":" + json_of(fetch_time) + '}'},
+          std::to_string(number));
+    } catch (...) {
+      end_fetches([number](const fetch& f) { return f.number == number; });
+      throw;
+    }
   }
   struct fetch {
     std::uint64_t number;
@@ -276,11 +295,14 @@ class worker_state : public subscription {
 
   /// From time to time, on the bridge's thread: prolongs what is under way, and forgets fetches whose end got lost.
   void tick() {
+    is_ticking_ = false;  // without memory connected() goes on
     const auto now = clock::now();
     std::vector<std::string> late;
+    bool has_no_answer = false;
     {
       const std::lock_guard here(lock_);
       if (has_ended_) return;
+      has_no_answer = !is_ready_ && now - set_up_at_ > longest_answer;
       for (job_state* const j : under_way_) {
         if (now - j->seen_at < pause() / 2) continue;
         j->seen_at = now;
@@ -289,15 +311,22 @@ class worker_state : public subscription {
     }
     for (std::string& each : late) bridge_->send({.subject = std::move(each), .data = "+WPI"});
     end_fetches([now](const fetch& f) { return now - f.since > 2 * fetch_time; });
-    refill();
+    has_no_answer ? set_up() : refill();
     look_for_jobs();
     later([](worker_state& w) { w.tick(); }, pause());
+    is_ticking_ = true;
   }
   std::chrono::nanoseconds pause() const {
     return (std::min<std::chrono::nanoseconds>)(work_.ack_wait / 3, fetch_time);
   }
   /// Asks for the stream, then for the consumer; see answered().
-  void set_up() { ask(make_stream(jobs_), "stream"); }
+  void set_up() {
+    {
+      const std::lock_guard here(lock_);
+      set_up_at_ = clock::now();
+    }
+    ask(make_stream(jobs_), "stream");
+  }
   void set_up_later(std::chrono::nanoseconds delay = std::chrono::milliseconds(100)) {
     later([](worker_state& w) { w.set_up(); }, delay);
   }
@@ -320,6 +349,7 @@ class worker_state : public subscription {
   std::shared_ptr<worker_state> shared_worker() { return std::static_pointer_cast<worker_state>(shared_from_this()); }
 
   static constexpr std::chrono::nanoseconds fetch_time = std::chrono::seconds(10);
+  static constexpr std::chrono::nanoseconds longest_answer = std::chrono::seconds(5);
 
   const std::string inbox_;  // ends with a dot
   bool is_ticking_ = false;  // the bridge's thread's
@@ -332,6 +362,7 @@ class worker_state : public subscription {
   bool is_ready_ = false;
   bool is_stopping_ = false;
   bool has_ended_ = false;
+  clock::time_point set_up_at_{};
   std::string failure_;
 
   // For look_for_jobs():

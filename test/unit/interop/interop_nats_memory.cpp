@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSL-1.0
+// A bus whose threads, the client's among them, do not always get memory.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <future>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/threadpool.hpp"
+#include "steps/interop/nats_jobs.hpp"
+#include "steps/steps.hpp"
+#include "support/alloc_counter.hpp"
+#include "support/nats_server.hpp"
+
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+namespace nats = steps::interop::nats;
+
+namespace {
+
+/// The calling thread gets memory in any case.
+void exempt() { testing::alloc::spares_thread = true; }
+
+async::threadpool_options exempt_threads() {
+  async::threadpool_options o;
+  o.threads = 2;
+  o.on_thread_start = [](std::size_t) { exempt(); };
+  return o;
+}
+
+struct bench {
+  testing::nats_server server;
+  async::threadpool pool{exempt_threads()};
+  nats::bus bus{{.url = server.url()}};
+
+  /// Some calls at the same time, without a time limit, which nobody answers. Passes their errors on.
+  std::vector<std::string> errors() {
+    std::vector<async::future<void>> calls;
+    std::vector<std::string> found;
+    for (int i = 0; i < 20; ++i) {
+      calls.push_back(steps::post(
+          pool, [this](IAsyncSteps& asi) { bus.call(asi, "nobody", "a text that needs memory of its own"); }));
+    }
+    for (auto& each : calls) {
+      REQUIRE(each.wait_for(30s) == std::future_status::ready);
+      try {
+        each.get();
+      } catch (const std::exception& error) {
+        found.push_back(error.what());
+      }
+    }
+    return found;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each call ends, whichever memory a bus's threads lack") {
+  exempt();
+  bench b;
+  REQUIRE(b.bus.connected().wait_for(30s));
+  for (std::size_t k = 0; k < 100; ++k) {
+    {
+      testing::fail_alloc failing(k, testing::fail_alloc::scope::all_threads);
+      CHECK(b.errors().size() == 20);
+    }
+    REQUIRE(b.bus.connected().wait_for(30s));
+  }
+  while (b.errors() != std::vector<std::string>(20, "NoResponders")) {
+  }
+}
+
+TEST_CASE("without memory a bus goes on to connect") {
+  exempt();
+  bench b;
+  for (std::size_t k = 0; k < 24; ++k) {
+    b.server.kill();
+    {
+      testing::fail_alloc failing(k, testing::fail_alloc::scope::all_threads);
+      b.server.restart();
+      CHECK(b.errors().size() == 20);
+    }
+    REQUIRE(b.bus.connected().wait_for(30s));
+  }
+}
+
+TEST_CASE("a worker that has lacked memory goes on") {
+  exempt();
+  bench b;
+  nats::jobs jobs(b.bus, {.stream = "WORK", .subject = "work"});
+  steps::post(b.pool, [&](IAsyncSteps& asi) { jobs.open(asi); }).get();
+  std::atomic<int> ran{0};
+  for (std::size_t k = 0; k < 24; ++k) {
+    const int before = ran;
+    testing::fail_alloc failing(k, testing::fail_alloc::scope::all_threads);
+    auto worker = jobs.work(b.pool, {.ack_wait = 300ms}, [&](IAsyncSteps&, const nats::job&) { ++ran; });
+    for (bool is_stored = false; !is_stored;) {
+      try {
+        steps::post(b.pool, [&](IAsyncSteps& asi) { jobs.publish(asi, "x"); }).get();
+        is_stored = true;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    while (ran == before) std::this_thread::yield();
+  }
+}
