@@ -9,6 +9,7 @@
 #include "async/threadpool.hpp"                         // for threadpool
 #include "steps/iasyncsteps.hpp"                        // for IAsyncSteps
 #include "steps/interop/detail/nats/bridge.hpp"         // for bridge
+#include "steps/interop/detail/nats/forked.hpp"         // for leave_behind
 #include "steps/interop/detail/nats/request.hpp"        // for request, check_interest, is_subject
 #include "steps/interop/detail/nats/service_state.hpp"  // for service_state, service_of
 #include "steps/interop/nats_options.hpp"               // for options, serve_options
@@ -29,7 +30,7 @@ class [[nodiscard]] service {
   service(service&&) noexcept = default;
   service& operator=(service&&) = delete;
   ~service() {
-    if (state_ == nullptr) return;
+    if (state_ == nullptr || detail::leave_behind(state_)) return;
     stop();
     stopped().wait();
   }
@@ -71,7 +72,9 @@ class [[nodiscard]] service {
 ///             while it writes go out together. An idle bus uses no CPU but for a ping in options::ping.
 /// Exceptions  std::bad_alloc; std::system_error from the constructor. Without memory for a thread of the bus or client
 ///             a message may get lost, a call may fail with std::bad_alloc, and the bus may connect anew.
-/// Fork        a child of fork() must not use or destroy it: end the child by _exit() or exec().
+/// Fork        a child of fork() has no use of it: calls fail with Stopped, and send(), serve() and work() do nothing.
+///             There the destructors of the bus, its services and workers return at once. The parent's go on. Make no
+///             other bus in such a child: the client's threads are gone.
 /// Lifetime    the destructor ends services and workers, and fails calls that are under way with CommError. It blocks
 ///             for at most a second, to write what is to be sent. Steps may outlive it: later calls fail with Stopped.
 /// Platform    Unix.
@@ -81,7 +84,9 @@ class bus {
   explicit bus(options how = {}) : bridge_(std::make_shared<detail::bridge>(std::move(how))) { bridge_->start(); }
   bus(const bus&) = delete;
   bus& operator=(const bus&) = delete;
-  ~bus() { bridge_->close(); }
+  ~bus() {
+    if (!detail::leave_behind(bridge_)) bridge_->close();
+  }
 
   /// Set while there is a connection: connected().wait_for(5s), asi.await(connected()).
   async::event& connected() noexcept { return bridge_->connected(); }

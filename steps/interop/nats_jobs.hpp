@@ -10,6 +10,7 @@
 #include "async/threadpool.hpp"                     // for threadpool
 #include "steps/iasyncsteps.hpp"                    // for IAsyncSteps
 #include "steps/interop/detail/nats/bridge.hpp"     // for bridge
+#include "steps/interop/detail/nats/forked.hpp"     // for leave_behind
 #include "steps/interop/detail/nats/job_state.hpp"  // for job_state
 #include "steps/interop/detail/nats/json.hpp"       // for number_at, is_true_at
 #include "steps/interop/detail/nats/message.hpp"    // for is_blank, parcel
@@ -62,7 +63,7 @@ class [[nodiscard]] worker {
   worker(worker&&) noexcept = default;
   worker& operator=(worker&&) = delete;
   ~worker() {
-    if (state_ == nullptr) return;
+    if (state_ == nullptr || detail::leave_behind(state_)) return;
     stop();
     stopped().wait();
   }

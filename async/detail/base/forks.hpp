@@ -25,7 +25,7 @@
 /// - `forks` (the list, and the mutex of objects made at first use), `all_magazines`, `all_large_blocks` and
 ///   `scopes::all_free` (recycled memory): held.
 /// - `all_pools`: held. Then each pool is left behind, and the list is empty.
-/// - each blocking_crew, each steps::AsyncTool with a thread: left behind.
+/// - each blocking_crew, each steps::AsyncTool with a thread, each bus of steps/interop/nats.hpp: left behind.
 /// - the shared pools, foreign_futures (process_object): the pointer becomes null, and the object is made anew.
 /// - `wait_buckets`, of systems without a call to sleep on a word: likewise.
 /// - `all_watched_futures`: locks that are in use are held; watchers on the stacks of other threads are unlinked.

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>           // for min
+#include <atomic>              // for atomic
 #include <charconv>            // for from_chars, to_chars
 #include <chrono>              // for ceil, hours, milliseconds, nanoseconds
 #include <condition_variable>  // for condition_variable
@@ -22,6 +23,7 @@
 #include <utility>             // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"                     // for blocking_pool
+#include "async/detail/base/forks.hpp"                 // for fork_member, fork_stage, forks
 #include "async/event.hpp"                             // for event
 #include "async/event_loop.hpp"                        // for event_loop
 #include "steps/detail/wait/retry_step.hpp"            // for pauses
@@ -41,10 +43,11 @@ namespace steps::inline v0_1::interop::nats::detail {
 /// Threads     any, unless stated otherwise. No call blocks, but for close().
 /// Exceptions  std::bad_alloc goes to callers. On the bridge's thread it ends the connection: the next one does again
 ///             what was left undone. Calls, parcels and subscriptions that the bridge has need no memory there.
+/// Fork        left behind: in a child no call takes a lock, for a thread of the parent may have it.
 /// Lifetime    flows and callbacks hold it; what they send after close() fails.
-class bridge final : public std::enable_shared_from_this<bridge>, public polling {
+class bridge final : public std::enable_shared_from_this<bridge>, public polling, async::detail::fork_member {
  public:
-  explicit bridge(options o) : options_(std::move(o)), pauses_(options_.reconnect) {
+  explicit bridge(options o) : fork_member(&forked), options_(std::move(o)), pauses_(options_.reconnect) {
     natsInbox* made = nullptr;
     if (natsInbox_Create(&made) != NATS_OK) throw std::bad_alloc();
     inbox_ = std::string(made) + '.';
@@ -52,9 +55,16 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   }
   bridge(const bridge&) = delete;
   bridge& operator=(const bridge&) = delete;
+  ~bridge() { async::detail::forks.value.leave(*this); }
+
+  /// This is a child of fork(), whose parent has the bridge. Nothing of it may be used or destroyed.
+  bool is_left_behind() const noexcept {
+    return is_left_behind_.load(std::memory_order_relaxed);  // relaxed: written while the child has one thread
+  }
 
   /// Once, by the bus.
   void start() {
+    async::detail::forks.value.join(*this);
     subscriptions_.push_back(std::make_shared<replies>(*this));
     loop_->on_unhandled([this](const std::exception_ptr&) noexcept { has_failed_ = true; });
     connect();
@@ -75,6 +85,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   /// Calls f() on the bridge's thread, after `delay`. False: the bus has ended, and it will not.
   template <class F>
   bool post(F&& f, std::chrono::nanoseconds delay = {}) {
+    if (is_left_behind()) return false;
     if (delay == delay.zero()) {
       return hand_in([this, work = std::forward<F>(f)]() mutable {
         const counted here{done_};
@@ -93,12 +104,12 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   /// thread writes it, if nobody uses the connection, which saves a change of threads. Else the bridge's thread does,
   /// together with others.
   void send(parcel p, bool at_once = false) {
-    if (at_once && send_here(p)) return;
+    if (at_once && !is_left_behind() && send_here(p)) return;
     const std::uint64_t call = p.call;
     std::list<parcel> one;
     one.push_back(std::move(p));
     const bool is_taken = hand_in([this, kept = std::move(one)]() mutable { outgoing_.splice(outgoing_.end(), kept); });
-    if (!is_taken && call != 0) fail_call(calls_->take(call), steps::errors::Stopped, "the bus has ended");
+    if (!is_taken && call != 0) fail_call(take_call(call), steps::errors::Stopped, "the bus has ended");
   }
   /// Takes a subscription over, until remove().
   void add(std::shared_ptr<subscription> s) {
@@ -118,16 +129,23 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     });
   }
 
-  call_table& calls() noexcept { return *calls_; }
+  /// A new call; without a number when the bus has ended.
+  call_table::begun begin_call(waiting_call done) {
+    return is_left_behind() ? call_table::begun() : calls_->begin(std::move(done));
+  }
+  /// The call's wait, see call_table::take().
+  waiting_call take_call(std::uint64_t number) { return is_left_behind() ? waiting_call() : calls_->take(number); }
   /// Set while there is a connection.
   async::event& connected() noexcept { return connected_; }
   /// A text that no other call returns, on any machine: a prefix for subjects of answers, an id.
   std::string unique() {
+    if (is_left_behind()) return inbox_;
     const std::lock_guard here(lock_);
     return inbox_ + std::to_string(++uniques_) + '.';
   }
   /// The reason why there is no connection; empty: there is one.
   std::string failure() {
+    if (is_left_behind()) return "a child of fork() cannot use the bus of its parent";
     const std::lock_guard here(lock_);
     return failure_;
   }
@@ -178,6 +196,13 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     const std::unique_lock<std::mutex> lock_;
   };
 
+  static bool forked(fork_member& member, async::detail::fork_stage at) noexcept {
+    if (at != async::detail::fork_stage::in_child) return true;
+    // relaxed: there is one thread
+    static_cast<bridge&>(member).is_left_behind_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+
   /// Counts work that has been done, or has failed.
   struct counted {
     explicit counted(std::size_t& c) noexcept : count(c) {}
@@ -218,6 +243,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
 
   template <class F>
   bool hand_in(F&& f) {
+    if (is_left_behind()) return false;
     const std::lock_guard here(lock_);
     if (is_closed_) return false;
     loop_->post(std::forward<F>(f));
@@ -317,7 +343,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     link_->close(std::chrono::milliseconds(0));
   }
   void try_turn() {
-    const auto next = loop_->iterate();
+    const auto due = loop_->iterate();
     if (link_ == nullptr) look_for_link();
     write();
     if (done_ != 0) {
@@ -325,8 +351,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
       waiting_ -= std::exchange(done_, 0);
     }
     if (is_closing_ || has_failed_) return;
-    const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
-    wait(next.have_work ? static_cast<int>(delay.count()) : -1);
+    const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(due.delay, longest));
+    wait(due.have_work ? static_cast<int>(delay.count()) : -1);
     if (link_ != nullptr && link_->is_over()) lose();
     std::erase_if(subscriptions_, [](const auto& s) {
       if (!s->is_over()) return false;
@@ -493,7 +519,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   static constexpr int most_buffered = 1 << 20;                               // bytes
 
   options options_;
-  std::string inbox_;  // ends with a dot
+  std::string inbox_;                        // ends with a dot
+  std::atomic<bool> is_left_behind_{false};  // written in a child of fork()
   const std::shared_ptr<call_table> calls_ = std::make_shared<call_table>();
   async::event connected_;
   std::mutex turns_;  // held by the thread that has the turns

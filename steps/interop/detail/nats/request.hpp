@@ -50,15 +50,15 @@ inline void request(IAsyncSteps& asi, const std::shared_ptr<bridge>& to, parcel 
   if (!is_subject(p.subject)) {
     asi.error(steps::errors::InvalidRequest, "a NATS subject is not empty, and has no blanks and at most 2,048 bytes");
   }
-  const call_table::begun made = to->calls().begin(asi.completion<std::string>());
+  const call_table::begun made = to->begin_call(asi.completion<std::string>());
   const std::uint64_t number = made.number;
   if (number == 0) asi.error(steps::errors::Stopped, "the bus has ended");
   try {
-    steps::detail::on_abort(asi, [to, number] { to->calls().take(number); });
+    steps::detail::on_abort(asi, [to, number] { to->take_call(number); });
     p.call = number;
     to->send(std::move(p), made.in_flight <= bridge::few);
   } catch (...) {
-    to->calls().take(number);
+    to->take_call(number);
     throw;
   }
 }

@@ -34,6 +34,7 @@ class service_state : public subscription {
         limit_(std::max<std::size_t>(o.limit, 1)) {}
 
   void stop() { bridge_->remove(shared_from_this()); }
+  bool is_left_behind() const noexcept { return bridge_->is_left_behind(); }
   async::event& stopped() noexcept { return stopped_; }
 
   /// A request that is under way, until nobody has it. It gets one answer.

@@ -42,6 +42,7 @@ class worker_state : public subscription {
 
   /// Takes no further jobs.
   void stop() {
+    if (is_left_behind()) return;
     {
       const std::lock_guard here(lock_);
       is_stopping_ = true;
@@ -52,9 +53,11 @@ class worker_state : public subscription {
     const std::lock_guard here(lock_);
     return is_stopping_;
   }
+  bool is_left_behind() const noexcept { return bridge_->is_left_behind(); }
   async::event& stopped() noexcept { return stopped_; }
   /// The reason why there are no jobs.
   std::string failure() {
+    if (is_left_behind()) return bridge_->failure();
     const std::lock_guard here(lock_);
     return failure_;
   }
