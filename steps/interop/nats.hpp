@@ -95,8 +95,9 @@ class bus {
 
   /// Adds a step that sends a request to one of those that serve the subject, and passes the answer on, a std::string.
   /// Errors: NoResponders at once when nobody does; ConnectError and CommError as above; InvalidRequest for a subject
-  /// with blanks or too much data; the error of the other side, with its code and info. Set a timeout: a request or an
-  /// answer may get lost. A step that ends before the answer forgets it, and the other side goes on.
+  /// with blanks or of more than 2,048 bytes, or too much data; the error of the other side, with its code and info.
+  /// Set a timeout: a request or an answer may get lost. A step that ends before the answer forgets it, and the other
+  /// side goes on.
   IAsyncSteps& call(IAsyncSteps& asi, std::string subject, std::string request) {
     return asi.add([to = bridge_, subject = std::move(subject), request = std::move(request)](IAsyncSteps& step) {
       detail::request(step, to, {.subject = subject, .data = request});
@@ -104,7 +105,7 @@ class bus {
   }
 
   /// Sends a message without an answer, at most once; without a connection it is dropped, as is one with too much data
-  /// or a subject with blanks. Returns at once.
+  /// or a subject with blanks or of more than 2,048 bytes. Returns at once.
   void send(std::string subject, std::string text) {
     if (detail::is_subject(subject)) bridge_->send({.subject = std::move(subject), .data = std::move(text)});
   }
@@ -120,7 +121,8 @@ class bus {
   /// requests wait in the client, and other services of this process go on. A pool that rejects makes the callers'
   /// error QueueFull. The pool outlives the service.
   ///
-  /// Throws Error: InvalidRequest for an empty subject, or a subject or group with blanks.
+  /// Throws Error: InvalidRequest for an empty subject, a subject or group with blanks, or both of more than 2,048
+  /// bytes.
   template <class F>
   service serve(std::string subject, std::string group, async::threadpool& pool, F&& f, const serve_options& o = {}) {
     using function = std::decay_t<F>;

@@ -71,8 +71,8 @@ struct work_options {
   /// handed back before its flow began, too.
   Retry retry{.attempts = 5, .delay = std::chrono::seconds(1), .max_delay = std::chrono::minutes(1)};
   /// A job that comes after this many deliveries is given up without a flow, as TooManyDeliveries: its workers have
-  /// died, or have handed it back when they were stopped. More than `retry.attempts`, so that restarts give up no job
-  /// that could succeed.
+  /// died, have handed it back when they were stopped, or could not store its dead letter. At least `retry.attempts`;
+  /// more, so that restarts give up no job that could succeed.
   std::size_t most_deliveries = 30;
   /// True: a job is done when the server has confirmed the acknowledgement; it is not delivered again then, but for the
   /// last moments of a server that is killed. False: the acknowledgement may get lost, and the job run once more.

@@ -275,6 +275,40 @@ TEST_CASE("jobs of a worker that has died go to another one; those that kill eac
   letter.wait();
 }
 
+TEST_CASE("no bound on deliveries takes attempts from a job's flow") {
+  bench b;
+  async::event letter;
+  nats::jobs dead(b.bus, {.stream = "WORK", .subject = "work.dead"});
+  auto reader = dead.work(b.pool, {.consumer = "readers"}, [&](IAsyncSteps&, const nats::job&) { letter.set(); });
+  std::atomic<int> runs{0};
+  auto worker = b.jobs.work(b.pool, {.retry = soon, .most_deliveries = 1}, [&](IAsyncSteps& asi, const nats::job&) {
+    ++runs;
+    asi.error("Broken");
+  });
+  b.publish("breaks");
+  letter.wait();
+  CHECK(runs == 3);
+}
+
+TEST_CASE("a worker tells that the stream refuses a dead letter, which is stored when the stream takes it") {
+  bench b;
+  nats::jobs jobs(b.bus, {.stream = "WORK", .subject = "work", .dead_letter = "letters"});  // the stream was there
+  auto worker = jobs.work(b.pool, {.retry = soon}, [&](IAsyncSteps& asi, const nats::job&) {
+    asi.error(nats::errors::GiveUp, "no such address");
+  });
+  b.publish("mail");
+  while (worker.failure().find("a dead letter was refused") == std::string::npos) std::this_thread::sleep_for(1ms);
+  async::event letter;
+  steps::post(b.pool, [&](IAsyncSteps& asi) {
+    b.bus.call(asi, "$JS.API.STREAM.UPDATE.WORK",
+               R"({"name":"WORK","subjects":["work","letters"],"retention":"workqueue","storage":"file"})");
+    asi.add([](IAsyncSteps&, const std::string&) {});
+  }).get();
+  nats::jobs letters(b.bus, {.stream = "WORK", .subject = "letters"});
+  auto reader = letters.work(b.pool, {.consumer = "readers"}, [&](IAsyncSteps&, const nats::job&) { letter.set(); });
+  letter.wait();
+}
+
 TEST_CASE("jobs wait for a pool that is full and rejects, and run") {
   bench b;
   async::threadpool_options options;

@@ -52,8 +52,7 @@ class worker_of final : public worker_state {
   void run(IAsyncSteps& asi, const held& j) {
     if (is_stopping()) return;  // another worker gets it
     if (j->delivery > work_.most_deliveries) {
-      const std::string before = std::to_string(j->delivery - 1);
-      has_failed(*j, errors::TooManyDeliveries, "delivered " + before + " times before, and no flow of it has ended");
+      has_failed(*j, errors::TooManyDeliveries, "delivered " + std::to_string(j->delivery - 1) + " times before");
     } else {
       asi.add([this, j](IAsyncSteps& step) { std::invoke(function_, step, Job(j)); },
               [j](IAsyncSteps& failed, ErrorCode code) {

@@ -92,6 +92,7 @@ class worker_state : public subscription {
       : subscription(inbox + '*', {}, -1), bridge_(std::move(b)), jobs_(j), work_(valid(std::move(w))), inbox_(inbox) {}
   static work_options valid(work_options w) {
     w.limit = std::clamp(w.limit, std::size_t{1}, std::size_t{65'536});
+    w.most_deliveries = (std::max)(w.most_deliveries, w.retry.attempts);
     w.ack_wait = (std::max<std::chrono::nanoseconds>)(w.ack_wait, std::chrono::milliseconds(10));
     return w;
   }
