@@ -354,6 +354,29 @@ TEST_CASE("jobs that workers hand back before their flows begin are not given up
   CHECK(seen.size() == 10);
 }
 
+TEST_CASE("all jobs that a worker hands back run at once elsewhere, however long ack_wait is") {
+  bench b;
+  b.publish_all(10);
+  async::threadpool paused(0);
+  auto first = b.jobs.work(paused, {}, [](IAsyncSteps&, const nats::job&) { FAIL("the pool is paused"); });
+  const auto under_way = [&b] {
+    const std::string info = steps::post<std::string>(b.pool, [&b](IAsyncSteps& asi) {
+                               b.bus.call(asi, "$JS.API.CONSUMER.INFO.WORK.workers", "");
+                             }).get();
+    return nats::detail::number_at(info, "num_ack_pending");
+  };
+  while (under_way() != 10) std::this_thread::yield();
+  first.stop();
+  std::this_thread::sleep_for(100ms);  // the server may be slow to learn of it
+  paused.configurepool(1);
+  first.stopped().wait();
+  const auto begin = std::chrono::steady_clock::now();
+  tally seen;
+  auto second = b.jobs.work(b.pool, {}, [&](IAsyncSteps&, const nats::job& j) { seen.add(j.data()); });
+  seen.wait_for(10);
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);  // ack_wait is 30 s
+}
+
 TEST_CASE("a worker's doubts end with a job whose subject is a key in the server's answers") {
   testing::nats_server server;
   async::threadpool pool(2);

@@ -48,6 +48,9 @@ class worker_state : public subscription {
       is_stopping_ = true;
     }
     bridge_->remove(shared_from_this());
+    // While nats-server 2.9 keeps the fetch of a worker that is gone, the first job that is handed back is lost until
+    // ack_wait. Asked for the consumer's state, the server drops such fetches.
+    ask({.subject = "$JS.API.CONSUMER.INFO." + jobs_.stream + '.' + work_.consumer}, "gone");
   }
   bool is_stopping() {
     const std::lock_guard here(lock_);
