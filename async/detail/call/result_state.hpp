@@ -269,9 +269,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
 }
 
 ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
-  if (is_ready()) return;
-  actions_of_thread.before_wait();
-  if (is_ready()) return;
+  if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return;
   if (pool_ != nullptr) pool_->refuse_if_left_behind();
   pool_core* const here = this_pool;
   if (here == nullptr) {
@@ -286,9 +284,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
 }
 
 ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
-  if (is_ready()) return true;
-  actions_of_thread.before_wait();
-  if (is_ready()) return true;
+  if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return true;
   pool_core::make_way_for_polled();
   return false;
 }

@@ -24,10 +24,12 @@ class ready_actions {
       run_put_off();
     --calls_;
   }
-  /// To be called where the thread waits for a result that one of them may have to make.
-  void before_wait() noexcept {
-    if (first_ != nullptr) [[unlikely]]
-      run_put_off();
+  /// To be called where the thread waits for a result that one of them may have to make. True: some have run.
+  bool before_wait() noexcept {
+    if (first_ == nullptr) [[likely]]
+      return false;
+    run_put_off();
+    return true;
   }
 
   /// While it lives, the thread runs tasks and loops inside a wait: what these put off is not left to the calls around

@@ -35,8 +35,6 @@ class injector {
 
   /// Takes `work` in without regard to a limit. Throws std::bad_alloc; then the caller keeps it.
   void put_unlimited(task& work);
-  /// Takes the oldest task of those without a limit.
-  bool take_unlimited(task& out) noexcept;
 
   /// 0: unbounded.
   std::size_t capacity() const noexcept;
@@ -98,7 +96,6 @@ ASYNCSTEPS_FUNCTION bool injector::try_put(task& work) {
 }
 
 ASYNCSTEPS_FUNCTION void injector::put_unlimited(task& work) { unbounded_.enqueue(std::move(work)); }
-ASYNCSTEPS_FUNCTION bool injector::take_unlimited(task& out) noexcept { return unbounded_.dequeue(out); }
 
 ASYNCSTEPS_FUNCTION bool injector::take(task& out) noexcept {
   if (bounded_ == nullptr) return unbounded_.dequeue(out);

@@ -97,7 +97,7 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_left_behind(worker& w) n
 ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {
   priority_queues::both* const others = priorities_.find();
   priority_queues::level* const first = others != nullptr ? order.first(*others) : nullptr;
-  if (first != nullptr && order.take(*first, out.plain)) return true;
+  if (first != nullptr && first->tasks.take(out.plain)) return true;
   return take(p, out) || (others != nullptr && order.take_last(*others, out.plain));
 }
 

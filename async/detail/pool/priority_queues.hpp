@@ -154,9 +154,6 @@ class priority_order {
   /// Whether a thread that has just asked for a level looks at its loops before its tasks: every other time.
   bool are_loops_first() noexcept { return loops_first_ = !loops_first_; }
 
-  /// Takes a task of the level. Takes turns between those from inside the pool and from outside, when these lie in two
-  /// queues. False: there is none.
-  bool take(level& from, task& out) noexcept;
   /// The same of both levels, when there are no other tasks.
   bool take_last(both& from, task& out) noexcept;
 
@@ -164,22 +161,13 @@ class priority_order {
   unsigned others_ = 0;
   unsigned high_ = 0;
   bool loops_first_ = false;
-  bool inside_first_ = false;
 };
 
 #if ASYNCSTEPS_DEFINED
-ASYNCSTEPS_FUNCTION bool priority_order::take(level& from, task& out) noexcept {
-  injector& tasks = from.tasks;
-  if (!tasks.is_bounded()) return tasks.take(out);
-  if (tasks.empty()) return false;
-  inside_first_ = !inside_first_;
-  return (inside_first_ && tasks.take_unlimited(out)) || tasks.take(out);
-}
-
 ASYNCSTEPS_FUNCTION bool priority_order::take_last(both& from, task& out) noexcept {
-  if (take(from.high, out)) return true;
+  if (from.high.tasks.take(out)) return true;
   begin_low();
-  return take(from.low, out);
+  return from.low.tasks.take(out);
 }
 #endif
 

@@ -246,7 +246,7 @@ class pool_core::worker_role {
     const bool loops_first = worker_.order.are_loops_first();
     if (loops_first && run_oldest_loop()) return true;
     taken t;
-    if (!worker_.order.take(from, t.plain)) return !loops_first && run_oldest_loop();
+    if (!from.tasks.take(t.plain)) return !loops_first && run_oldest_loop();
     begin();
     const in_task here(worker_);
     if (!drop_or_note(t)) pool_.run(&worker_, t);
