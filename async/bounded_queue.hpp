@@ -104,11 +104,7 @@ class bounded_queue {
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool dequeue(U& out) {
-    if constexpr (assigns_in_slot<U&>) {
-      return core_.take(assign_to(out)) == result::done;
-    } else {
-      return take_then([&](auto&& sink) { return core_.take(sink) == result::done; }, assign_to(out));
-    }
+    return take_and_assign<U&>(try_take(), assign_to(out));
   }
   /// Takes the oldest element; nullopt: empty.
   std::optional<T> dequeue()
@@ -201,12 +197,7 @@ class bounded_queue {
         *out = std::move(element);
         ++out;
       };
-      const auto take = [&](auto&& sink) { return core_.take(sink) == result::done; };
-      if constexpr (assigns_in_slot<target>) {
-        while (taken != max && take(assign)) ++taken;
-      } else {
-        while (taken != max && take_then(take, assign)) ++taken;
-      }
+      while (taken != max && take_and_assign<target>(try_take(), assign)) ++taken;
     }
     return taken;
   }
@@ -256,13 +247,20 @@ class bounded_queue {
   static constexpr bool assigns_in_slot =
       std::is_trivially_assignable_v<Target, T&&> || !std::is_nothrow_move_constructible_v<T>;
 
-  /// Calls assign(element) when take(sink) has moved an element out of its slot. False: it has found none.
-  template <class Take, class Assign>
-  static bool take_then(const Take& take, const Assign& assign) {
-    detail::taken_run<T> one;
-    if (!take([&one](T&& e) noexcept { one = std::move(e); })) return false;
-    assign(one.first());
-    return true;
+  /// Takes an element by take(sink), and calls assign(element). False: take() has found none.
+  template <class Target, class Take, class Assign>
+  static bool take_and_assign(const Take& take, const Assign& assign) {
+    if constexpr (assigns_in_slot<Target>) {
+      return take(assign);
+    } else {
+      detail::taken_run<T> one;
+      if (!take([&one](T&& e) noexcept { one = std::move(e); })) return false;
+      assign(one.first());
+      return true;
+    }
+  }
+  auto try_take() {
+    return [this](const auto& sink) { return core_.take(sink) == result::done; };
   }
 
   template <class Out>
@@ -290,11 +288,7 @@ class bounded_queue {
   }
   template <class U>
   bool wait_and_assign(const deadline* until, U& out) {
-    if constexpr (assigns_in_slot<U&>) {
-      return wait_for_item(until, assign_to(out));
-    } else {
-      return take_then([&](auto&& sink) { return wait_for_item(until, sink); }, assign_to(out));
-    }
+    return take_and_assign<U&>([&](const auto& sink) { return wait_for_item(until, sink); }, assign_to(out));
   }
   template <class Sink>
   bool wait_for_item(const deadline* until, Sink sink) {

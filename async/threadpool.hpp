@@ -302,7 +302,8 @@ class threadpool {
   detail::pool_core& core() noexcept { return core_; }
 
  private:
-  /// Of a task's thread, for any future. Outside of the pool's tasks get() waits for those of the standard library.
+  /// In a task it waits for any kind of future. Outside of tasks it waits only for those of this library: the get()
+  /// that follows waits for others.
   template <class Future>
   void wait_until_ready(Future& awaited) {
     core_.refuse_if_unknown_here();

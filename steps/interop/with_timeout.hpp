@@ -23,7 +23,7 @@ struct time_limit : steps::detail::timer_scope {
   static void passed(timer_node& node) {
     auto& self = static_cast<time_limit&>(node);
     self.is_up = true;
-    if (!raise_from(self, time_is_up)) self.is_up = false;
+    if (!self.raise_in_step(time_is_up)) self.is_up = false;
   }
   ASYNCSTEPS_SHARED static constexpr steps::detail::scope_ops ops{steps::detail::scope_ops::kind::leave_first, nullptr,
                                                                   &left};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>     // for milliseconds
+#include <exception>  // for exception
 #include <optional>   // for optional
 #include <stdexcept>  // for runtime_error
 #include <string>     // for string
@@ -32,6 +33,19 @@ inline steps::interop::task<int> fail_after(async::event_loop& loop, std::chrono
   const held mine;
   co_await steps::interop::sleep_for(loop, delay);
   throw std::runtime_error(text);
+}
+
+/// What a task throws: of a steps::Error "code: info"; "" if it throws nothing.
+template <class T>
+steps::interop::task<std::string> text_of(steps::interop::task<T> work) {
+  try {
+    co_await std::move(work);
+  } catch (const steps::Error& error) {
+    co_return std::string(error.what()) + ": " + std::string(error.error_info());
+  } catch (const std::exception& error) {
+    co_return error.what();
+  }
+  co_return "";
 }
 
 /// Runs a coroutine as a step and returns its result, if it ends within `time`.

@@ -61,6 +61,8 @@ class result_state : public posted_job {
   std::exception_ptr error;  // the maker's until the result is ready
 
   bool is_ready() const noexcept { return word.is_ready(); }
+  /// is_ready() of a thread that is about to wait: runs the actions that it has put off.
+  bool is_ready_at_wait() const noexcept { return is_ready() || (actions_of_thread.before_wait() && is_ready()); }
   pool_core* pool() const noexcept { return pool_; }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
@@ -269,7 +271,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
 }
 
 ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
-  if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return;
+  if (is_ready_at_wait()) return;
   if (pool_ != nullptr) pool_->refuse_if_left_behind();
   pool_core* const here = this_pool;
   if (here == nullptr) {
@@ -284,7 +286,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
 }
 
 ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
-  if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return true;
+  if (is_ready_at_wait()) return true;
   pool_core::make_way_for_polled();
   return false;
 }

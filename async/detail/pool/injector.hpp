@@ -29,10 +29,9 @@ class injector {
   /// caller then keeps the task.
   bool put(task& work, bool may_wait);
 
-  /// put() that neither waits nor throws queue_full or stopped. False: it is full or closed, and the caller has to run
-  /// the task.
-  bool try_put(task& work);
-
+  /// put() of a thread inside the pool: what finds no room goes beyond the limit, whatever the policy. Throws
+  /// std::bad_alloc; then the caller keeps the task.
+  void put_from_inside(task& work);
   /// Takes `work` in without regard to a limit. Throws std::bad_alloc; then the caller keeps it.
   void put_unlimited(task& work);
 
@@ -78,21 +77,20 @@ ASYNCSTEPS_FUNCTION bool injector::put(task& work, bool may_wait) {
     unbounded_.enqueue(std::move(work));
     return true;
   }
-  if (!may_wait && when_full_ == policy::block && !unbounded_.empty()) return put_unlimited(work), true;  // in order
-  if (bounded_->enqueue(std::move(work))) return true;
+  const bool may_go_beyond = !may_wait && when_full_ == policy::block;
+  const bool is_next = !may_go_beyond || unbounded_.empty();  // else it comes behind those that have gone beyond
+  if (is_next && bounded_->enqueue(std::move(work))) return true;
   if (bounded_->is_closed()) throw stopped();
   if (when_full_ == policy::reject) throw queue_full();
   if (when_full_ == policy::caller_runs) return false;
-  if (!may_wait) return put_unlimited(work), true;
+  if (may_go_beyond) return put_unlimited(work), true;
   // NOLINTNEXTLINE(bugprone-use-after-move): an enqueue() that fails leaves its argument
   if (!bounded_->blocking_enqueue(std::move(work))) throw stopped();
   return true;
 }
 
-ASYNCSTEPS_FUNCTION bool injector::try_put(task& work) {
-  if (bounded_ != nullptr) return bounded_->enqueue(std::move(work));
-  unbounded_.enqueue(std::move(work));
-  return true;
+ASYNCSTEPS_FUNCTION void injector::put_from_inside(task& work) {
+  if (bounded_ == nullptr || !bounded_->enqueue(std::move(work))) put_unlimited(work);
 }
 
 ASYNCSTEPS_FUNCTION void injector::put_unlimited(task& work) { unbounded_.enqueue(std::move(work)); }

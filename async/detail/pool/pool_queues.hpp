@@ -18,6 +18,9 @@ namespace async::inline v0_1::detail {
 /// In place of a scope in basic_sleepers::notify(): a loop waits for a turn.
 ASYNCSTEPS_SHARED inline constinit task_scope loop_waits{};
 
+/// In place of a wait's scope: any task will do.
+inline constexpr auto any_task = [](const task_scope*) noexcept { return true; };
+
 /// Whether this thread may sleep until a full pool has room. Not in a turn of an event loop, which would stand still.
 inline bool may_wait() noexcept { return current_loop == nullptr; }
 
@@ -45,8 +48,8 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
-  if (is_inside()) {  // never blocks, and never runs the task in its poster
-    if (!injector_.try_put(work)) injector_.put_unlimited(work);
+  if (is_inside()) {
+    injector_.put_from_inside(work);
   } else if (!injector_.put(work, may_wait())) {
     return run_on_poster(work);
   }
@@ -64,8 +67,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::take(participant* p, taken& out) noexcept {
   }
   if (p != nullptr && (out.boxed = p->own.pop())) return true;
   if (!injector_first && injector_.take(out.plain)) return true;
-  const auto any = [](const task_scope*) noexcept { return true; };
-  out.boxed = w == nullptr ? steal(p, any) : steal_if_it_pays(*w);
+  out.boxed = w == nullptr ? steal(p, any_task) : steal_if_it_pays(*w);
   return static_cast<bool>(out.boxed);
 }
 
@@ -91,7 +93,7 @@ ASYNCSTEPS_FUNCTION job_deque::element pool_core::steal_left_behind(worker& w) n
     note_theft(w, victim);
     return true;
   });
-  return stolen ? stolen : steal(&w, [](const task_scope*) noexcept { return true; });
+  return stolen ? stolen : steal(&w, any_task);
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priority_order& order) noexcept {

@@ -154,7 +154,7 @@ class priority_order {
   /// Whether a thread that has just asked for a level looks at its loops before its tasks: every other time.
   bool are_loops_first() noexcept { return loops_first_ = !loops_first_; }
 
-  /// The same of both levels, when there are no other tasks.
+  /// Takes a task of either level, when there are no others. False: there is none.
   bool take_last(both& from, task& out) noexcept;
 
  private:

@@ -165,9 +165,7 @@ class pool_core::worker_role {
     taken t;
     t.boxed = are_own_next_ ? worker_.own.steal() : pool_.steal_left_behind(worker_);
     if (!t.boxed) return false;
-    begin();
-    const in_task here(worker_);
-    if (!drop_or_note(t)) pool_.run(&worker_, t);
+    run_alone(t);
     return true;
   }
 
@@ -247,10 +245,14 @@ class pool_core::worker_role {
     if (loops_first && run_oldest_loop()) return true;
     taken t;
     if (!from.tasks.take(t.plain)) return !loops_first && run_oldest_loop();
+    run_alone(t);
+    return true;
+  }
+  /// Runs a task without those that it leaves in the deque.
+  void run_alone(taken& t) {
     begin();
     const in_task here(worker_);
     if (!drop_or_note(t)) pool_.run(&worker_, t);
-    return true;
   }
   /// While it lives, the worker runs tasks one behind the other.
   struct turn_of_tasks {

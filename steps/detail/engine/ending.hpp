@@ -165,8 +165,8 @@ inline handled run_error_handler(flow& f, step& s, step*& next) {
   f.clear_verdict();
   f.first = nullptr;
   f.run_by = &s;
-  s.flags_ =
-      static_cast<std::uint16_t>((s.flags_ & ~record_flag::resumes) | record_flag::handles);  // no sub-step is left
+  s.flags_ &= static_cast<std::uint16_t>(~record_flag::resumes);  // no sub-step is left
+  s.flags_ |= record_flag::handles;
   guarded(f, [&] {
     ASYNCSTEPS_TRACE_SPAN(handler, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->on_error(s, error.code);

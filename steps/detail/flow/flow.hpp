@@ -51,19 +51,18 @@ struct record {
 };
 
 namespace record_flag {
-inline constexpr std::uint16_t is_step = 1;     // else a scope, memory of stack(), or padding
-inline constexpr std::uint16_t is_jump = 2;     // the records go on elsewhere
-inline constexpr std::uint16_t again = 4;       // a loop that is not at its end
-inline constexpr std::uint16_t is_loop = 8;     // its functor begins with a loop_label
-inline constexpr std::uint16_t handler = 16;    // its error handler has not been called
-inline constexpr std::uint16_t begun = 32;      // it has run at least once; of loops, groups, await(), sync()
-inline constexpr std::uint16_t is_group = 64;   // parallel(), race()
-inline constexpr std::uint16_t is_root = 128;   // the root flow's IAsyncSteps, which lies in no arena
-inline constexpr std::uint16_t destroys = 256;  // its functors have destructors
-inline constexpr std::uint16_t counted = 512;   // of a flow with fixed memory
-inline constexpr std::uint16_t handles = 1024;  // its error handler is running
-inline constexpr std::uint16_t resumes =
-    2048;  // it runs again, in another turn or when its only sub-step has ended, and keeps its scopes
+inline constexpr std::uint16_t is_step = 1;       // else a scope, memory of stack(), or padding
+inline constexpr std::uint16_t is_jump = 2;       // the records go on elsewhere
+inline constexpr std::uint16_t again = 4;         // a loop that is not at its end
+inline constexpr std::uint16_t is_loop = 8;       // its functor begins with a loop_label
+inline constexpr std::uint16_t handler = 16;      // its error handler has not been called
+inline constexpr std::uint16_t begun = 32;        // it has run at least once; of loops, groups, await(), sync()
+inline constexpr std::uint16_t is_group = 64;     // parallel(), race()
+inline constexpr std::uint16_t is_root = 128;     // the root flow's IAsyncSteps, which lies in no arena
+inline constexpr std::uint16_t destroys = 256;    // its functors have destructors
+inline constexpr std::uint16_t counted = 512;     // of a flow with fixed memory
+inline constexpr std::uint16_t handles = 1024;    // its error handler is running
+inline constexpr std::uint16_t resumes = 2048;    // it runs again, later or after its only sub-step; keeps its scopes
 inline constexpr std::uint16_t bursts = 4096;     // BranchTurns::burst
 inline constexpr std::uint16_t coroutine = 8192;  // one of its scopes is its coroutine
 }  // namespace record_flag

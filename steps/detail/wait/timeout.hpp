@@ -30,13 +30,13 @@ struct timer_scope : scope, async::detail::timer_node {
   /// Raises the error at the innermost active step of the owner's subtree. While another error is under way there, the
   /// timer waits: a handler inside the subtree may recover from that error. True: the error is on its way, or the flow
   /// has gone.
-  ASYNCSTEPS_SHARED static bool raise_from(timer_scope& self, ErrorCode code) {
-    flow& f = *self.holder->flow_;
+  bool raise_in_step(ErrorCode code) {
+    flow& f = *holder->flow_;
     if (f.core->closing()) return false;
-    if (f.has_succeeded() && f.cur == self.holder) return false;  // the step has succeeded in time
+    if (f.has_succeeded() && f.cur == holder) return false;  // the step has succeeded in time
     if (raise(f, code)) return true;
     auto& timers = f.core->timers();
-    f.is_waiting() ? timers.arm_after(self, std::chrono::milliseconds(1)) : timers.arm_now(self);
+    f.is_waiting() ? timers.arm_after(*this, std::chrono::milliseconds(1)) : timers.arm_now(*this);
     return false;
   }
   static void left(scope& self) noexcept {
@@ -64,7 +64,7 @@ struct timeout_scope : timer_scope {
     raise_timeout(node);
   }
   ASYNCSTEPS_SHARED static void raise_timeout(timer_node& node) {
-    raise_from(static_cast<timeout_scope&>(node), errors::Timeout);
+    static_cast<timeout_scope&>(node).raise_in_step(errors::Timeout);
   }
   ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };

@@ -21,7 +21,7 @@ using async::threadpool_options;
 
 namespace {
 
-/// Of a pool without workers, whose queue one task fills.
+/// The options of a pool that has no workers, and room for one task.
 threadpool_options one_place(threadpool_options::overflow when_full = threadpool_options::overflow::caller_runs) {
   threadpool_options options;
   options.threads = 0;

@@ -35,6 +35,7 @@ using steps::interop::with_timeout;
 using testing::bench;
 using testing::held;
 using testing::lines;
+using testing::text_of;
 using namespace std::chrono_literals;
 
 namespace {
@@ -50,19 +51,6 @@ struct room {
   int most = 0;
   int visits = 0;
 };
-
-/// What a task throws, or "".
-template <class T>
-task<std::string> text_of(task<T> work) {
-  try {
-    co_await std::move(work);
-  } catch (const steps::Error& e) {
-    co_return std::string(e.what()) + ": " + std::string(e.error_info());
-  } catch (const std::exception& e) {
-    co_return e.what();
-  }
-  co_return "";
-}
 
 }  // namespace
 

@@ -83,46 +83,44 @@ std::string error_of(F f) {
   return found;
 }
 
-}  // namespace
-
-TEST_CASE("a child of fork() destroys a bus, its services and workers at once; the parent's go on") {
-  if (!can_fork_with_threads()) return;
+/// Calls f(bench) in children of fork(), again and again; then the parent's bus still works.
+template <class F>
+void in_children(F f) {
   bench b;
   REQUIRE(b.bus->connected().wait_for(30s));
   const traffic busy(*b.bus);
   for (int i = 0; i < 20; ++i) {
-    const testing::forked_ending e = in_forked_child([&b] {
-      b.service.reset();
-      b.worker.reset();
-      b.bus.reset();
-    });
+    const testing::forked_ending e = in_forked_child([&] { f(b); });
     CHECK(e.exit_code == 0);
     REQUIRE_FALSE(e.is_late);
   }
   CHECK(b.call() == "text");
 }
 
+}  // namespace
+
+TEST_CASE("a child of fork() destroys a bus, its services and workers at once; the parent's go on") {
+  if (!can_fork_with_threads()) return;
+  in_children([](bench& b) {
+    b.service.reset();
+    b.worker.reset();
+    b.bus.reset();
+  });
+}
+
 TEST_CASE("in a child of fork() calls of the parent's bus fail with Stopped, and nothing else has an effect") {
   if (!can_fork_with_threads()) return;
-  bench b;
-  REQUIRE(b.bus->connected().wait_for(30s));
-  const traffic busy(*b.bus);
-  for (int i = 0; i < 20; ++i) {
-    const testing::forked_ending e = in_forked_child([&b] {
-      expect(error_of([&b](IAsyncSteps& asi) { b.bus->call(asi, "echo", "text"); }) == "Stopped");
-      expect(error_of([&b](IAsyncSteps& asi) { b.jobs.publish(asi, "text"); }) == "Stopped");
-      expect(b.bus->failure() != "");
-      expect(b.worker->failure() != "");
-      b.bus->send("echo", "text");
-      b.service->stop();
-      b.worker->stop();
-      auto other = b.bus->serve("other", "", b.pool, [](std::string text) { return text; });
-      expect(other.stopped().is_set());
-      auto working = b.jobs.work(b.pool, {}, [](IAsyncSteps&, const nats::job&) {});
-      expect(working.stopped().is_set());
-    });
-    CHECK(e.exit_code == 0);
-    REQUIRE_FALSE(e.is_late);
-  }
-  CHECK(b.call() == "text");
+  in_children([](bench& b) {
+    expect(error_of([&b](IAsyncSteps& asi) { b.bus->call(asi, "echo", "text"); }) == "Stopped");
+    expect(error_of([&b](IAsyncSteps& asi) { b.jobs.publish(asi, "text"); }) == "Stopped");
+    expect(b.bus->failure() != "");
+    expect(b.worker->failure() != "");
+    b.bus->send("echo", "text");
+    b.service->stop();
+    b.worker->stop();
+    auto other = b.bus->serve("other", "", b.pool, [](std::string text) { return text; });
+    expect(other.stopped().is_set());
+    auto working = b.jobs.work(b.pool, {}, [](IAsyncSteps&, const nats::job&) {});
+    expect(working.stopped().is_set());
+  });
 }
