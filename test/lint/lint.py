@@ -78,6 +78,29 @@ def unfinished(project):
                     yield path, number, f"{match.group()} is left in the text"
 
 
+STOP_TOKENS = re.compile(r"\bstd::(?:stop_(?:token|source|callback)|jthread)\b")
+LAYERS_OF_ALL_LIBRARIES = re.compile(r"test/(?:unit|stress|fault|example|support)/.*\.[ch]pp$")
+
+
+def stop_tokens(project):
+    """Tests use std::stop_token under `#if defined(__cpp_lib_jthread)`: libc++ has none by default."""
+    for path in project.paths:
+        if not LAYERS_OF_ALL_LIBRARIES.search(path):
+            continue
+        conditions = []
+        for number, line in enumerate(Source(project.root, path).code, 1):
+            directive = re.match(r"\s*#\s*(if\w*|else|elif|endif)\b(.*)", line)
+            if directive is None:
+                if STOP_TOKENS.search(line) and "__cpp_lib_jthread" not in " ".join(conditions):
+                    yield path, number, "uses std::stop_token outside `#if defined(__cpp_lib_jthread)`"
+            elif directive.group(1).startswith("if"):
+                conditions.append(directive.group(2))
+            elif directive.group(1) == "endif":
+                conditions = conditions[:-1]
+            else:
+                conditions[-1:] = [directive.group(2)]
+
+
 # --- code that texts quote -------------------------------------------------------------------------------------------
 
 BLOCK = re.compile(
@@ -186,7 +209,7 @@ def formatting(project):
             yield ".clang-format", 1, result.stderr.strip()
 
 
-CHECKS = [top_level, licence, length, unfinished, snippets, links] + HEADER_CHECKS
+CHECKS = [top_level, licence, length, unfinished, stop_tokens, snippets, links] + HEADER_CHECKS
 
 
 def main(arguments):

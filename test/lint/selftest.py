@@ -12,7 +12,9 @@ sys.dont_write_bytecode = True
 import checks
 import lint
 
-HEAD = "// SPDX-License-Identifier: BSL-1.0\n#pragma once\n"
+LICENCE = "// SPDX-License-Identifier: BSL-1.0\n"
+HEAD = LICENCE + "#pragma once\n"
+WITH_TOKENS = "#if defined(__cpp_lib_jthread)\nstd::stop_source s;\n"
 GOOD = {
     "async/low.hpp": HEAD + "int low();\n",
     "async/high.hpp": HEAD
@@ -57,6 +59,8 @@ BAD = [
     ("licence", {"benchmark/peers/go/go.mod": "module peers\n"}, "SPDX"),
     ("length", {"async/a.hpp": header("\n" * 600)}, "lines"),
     ("unfinished", {"async/a.hpp": header("// TO" "DO later")}, "left"),
+    ("stop_tokens", {"test/unit/a.cpp": LICENCE + "#if defined(X)\n#endif\nstd::stop_token t;\n"}, "outside"),
+    ("stop_tokens", {"test/unit/a.cpp": LICENCE + WITH_TOKENS + "#else\nstd::jthread t;\n#endif\n"}, "outside"),
     ("length", {"benchmark/peers/go/main.go": "// SPDX-License-Identifier: BSL-1.0\n" + "\n" * 600}, "lines"),
     ("unfinished", {"README.md": GOOD["README.md"] + "FIX" "ME\n"}, "left"),
     ("snippets", {"README.md": "```cpp\nint x;\n```\n"}, "quotes no compiled file"),
@@ -160,6 +164,7 @@ BAD = [
 
 # What must not be taken for a violation.
 FINE = [
+    {"test/unit/a.cpp": LICENCE + WITH_TOKENS + "#if X\n#endif\nstd::stop_token t;\n#endif\n"},
     {"async/a.hpp": header("#if defined(_MSC_VER)\n#else\nint x = __builtin_clz(1U);\n#endif")},
     {"async/a.hpp": header("#if X\n#elif defined(__GNUC__)\nint x = __builtin_clz(1U);\n#endif")},
     {"async/detail/README.md": MAP},

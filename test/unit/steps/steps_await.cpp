@@ -9,6 +9,10 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <version>
+#if defined(__cpp_lib_jthread)
+#include <stop_token>
+#endif
 
 #include "async/async.hpp"
 #include "async/detail/future/future_watch.hpp"
@@ -121,9 +125,9 @@ TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, an
   end_early(pool.post([&made] { ++made; }));
   async::shared_future<void> shared = pool.post([&made] { made += 10; }).share();
   end_early(shared);
+#if defined(__cpp_lib_jthread)
   std::promise<void> has_begun;
   std::promise<void> has_stopped;
-  std::promise<void> is_cancelled;
   async::future<void> running = pool.post([&](std::stop_token stop) {
     has_begun.set_value();
     while (!stop.stop_requested()) std::this_thread::yield();
@@ -133,7 +137,11 @@ TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, an
   has_begun.get_future().wait();
   end_early(std::move(running));
   has_stopped.get_future().wait();
+#else
+  pool.configurepool(1);
+#endif
   std::promise<void> waits;
+  std::promise<void> is_cancelled;
   async::future<void> posted = steps::post(pool, [&](IAsyncSteps& asi) {
     asi.setCancel([&is_cancelled] { is_cancelled.set_value(); });
     asi.waitExternal();
