@@ -12,6 +12,7 @@
 #include "async/event.hpp"                   // exports event
 #include "async/event_loop.hpp"              // exports event_loop
 #include "async/future.hpp"                  // exports future, shared_future, promise
+#include "async/future_group.hpp"            // exports future_group
 #include "async/fwd.hpp"                     // exports threadpool
 #include "async/manual_clock.hpp"            // exports manual_clock
 #include "async/parallel_for.hpp"            // exports parallel_for

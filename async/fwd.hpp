@@ -9,6 +9,7 @@ class blocking_pool;
 class blocking_section;
 class event;
 class event_loop;
+class future_group;
 class manual_clock;
 class task;
 class task_group;

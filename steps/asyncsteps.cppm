@@ -49,6 +49,7 @@ using async::stopped_by_fork;
 
 // Futures.
 using async::future;
+using async::future_group;
 using async::make_exceptional_future;
 using async::make_ready_future;
 using async::promise;

@@ -47,6 +47,11 @@ void calls(checks& all) {
   async::when_any_result<std::vector<async::future<int>>> first = async::when_any(std::move(several)).get();
   CHECK(first.index == 0 && first.futures[0].get() == 7);
 
+  async::future_group group;
+  group.add(pool.post(twice, 3));
+  group.when_empty().get();
+  CHECK(group.size() == 0 && group.cancel() == 0);
+
   async::promise<int> promise, other;
   swap(promise, other);  // found by its argument
   async::shared_future<int> shared = promise.get_future().share();

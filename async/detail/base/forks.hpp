@@ -93,6 +93,10 @@ class fork_list {
   /// Registers the handlers of the process. To be called before main(), while there is one thread.
   static bool engage() noexcept;
 
+  /// The number of fork()s between the first process and this one. What a thread has noted earlier differs if it was
+  /// in the parent.
+  unsigned generation() const noexcept { return generation_.load(std::memory_order_relaxed); }  // relaxed: see after()
+
  private:
   void add(fork_member& m) noexcept;
 
@@ -102,6 +106,8 @@ class fork_list {
     for (fork_member* m = first_; m != nullptr; m = m->next) m->at_fork(*m, fork_stage::before);
   }
   void after(fork_stage at) noexcept {
+    // relaxed: the child has one thread
+    if (at == fork_stage::in_child) generation_.store(generation() + 1, std::memory_order_relaxed);
     for (fork_member** link = &first_; *link != nullptr;) {
       fork_member& m = **link;
       if (m.at_fork(m, at) || at == fork_stage::in_parent) {
@@ -117,6 +123,7 @@ class fork_list {
   static_mutex mutex_;  // guards the list
   fork_member* first_ = nullptr;
   std::atomic<bool> is_engaged_{false};  // by one of the modules that share the list
+  std::atomic<unsigned> generation_{0};
 };
 ASYNCSTEPS_SHARED inline constinit immortal<fork_list> forks;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <future>   // for future, shared_future
-#include <utility>  // for forward, move
+#include <utility>  // for exchange, forward, move
 
 #include "async/detail/call/result_state.hpp"  // for result
 
@@ -50,6 +50,11 @@ struct future_access {
   template <class T>
   static future<T> make(result<T>* state) noexcept {
     return future<T>(state);
+  }
+  /// The state with the future's reference, which the caller takes over; null: there is none.
+  template <class T>
+  static result<T>* take(future<T>&& f) noexcept {
+    return std::exchange(f.state_, nullptr);
   }
   /// then(f), for the only user of `source`: cancel() of what it returns cancels `source`, too.
   template <class T, class F>

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>       // for addressof, construct_at, destroy_at
 #include <type_traits>  // for conditional_t, is_trivially_destructible_v
-#include <utility>      // for forward, move
+#include <utility>      // for exchange, forward, move
 
 namespace async::inline v0_1::detail {
 
@@ -14,17 +14,19 @@ class result_value {
   result_value() noexcept {}
   result_value(const result_value&) = delete;
   result_value& operator=(const result_value&) = delete;
-  ~result_value() {
-    if constexpr (has_end) {
-      if (is_set_.value) std::destroy_at(std::addressof(value_));
-    }
-  }
+  ~result_value() { drop(); }
 
   /// Throws what the constructor of T throws; then there is no value.
   template <class... V>
   void set(V&&... from) {
     std::construct_at(std::addressof(value_), std::forward<V>(from)...);
     if constexpr (has_end) is_set_.value = true;
+  }
+  /// Destroys the value, if there is one.
+  void drop() noexcept {
+    if constexpr (has_end) {
+      if (std::exchange(is_set_.value, false)) std::destroy_at(std::addressof(value_));
+    }
   }
   T take() { return std::move(value_); }
   const T& get() const noexcept { return value_; }
@@ -46,6 +48,7 @@ template <class T>
 class result_value<T&> {
  public:
   void set(T& to) noexcept { value_ = std::addressof(to); }
+  void drop() noexcept {}
   T& take() const noexcept { return *value_; }
   T& get() const noexcept { return *value_; }
 
@@ -57,6 +60,7 @@ template <>
 class result_value<void> {
  public:
   void set() const noexcept {}
+  void drop() const noexcept {}
   void take() const noexcept {}
   void get() const noexcept {}
 };

@@ -77,6 +77,24 @@ constexpr auto returns = [] {};
 
 }  // namespace
 
+TEST_CASE("in a child, the destructor of a future_group of the parent returns") {
+  if (!can_fork_with_threads()) return;
+  async::promise<void> member;
+  auto group = std::make_unique<async::future_group>();
+  group->add(member.get_future());
+  const forked_ending e = in_forked_child([&group] {
+    group.release()->~future_group();
+    async::promise<void> own;
+    async::future_group anew;
+    anew.add(own.get_future());
+    own.set_value();
+    anew.when_empty().get();
+  });
+  CHECK(e.exit_code == 0);
+  member.set_value();
+  group->when_empty().get();
+}
+
 TEST_CASE("a child makes the shared pools anew, while the parent's are busy") {
   if (!can_fork_with_threads()) return;
   const fork_traffic traffic(threadpool::shared());

@@ -11,7 +11,7 @@ struct visitor {
             const async::blocking_pool_options&);
   int loops(async::event_loop&, async::manual_clock&, async::event&, async::task&&);
   int queues(async::queue<int>&, async::bounded_queue<int>&);
-  int results(async::future<int>&, async::shared_future<int>&, async::promise<int>&);
+  int results(async::future<int>&, async::shared_future<int>&, async::promise<int>&, async::future_group&);
   int flows(steps::IAsyncSteps&, steps::AsyncSteps*, steps::NitroSteps<>*, steps::AsyncTool*, steps::completion<int>*);
   int objects(steps::ISync&, steps::Mutex&, steps::Throttle*, steps::Limiter*, steps::Semaphore*, steps::State&);
 };
@@ -47,9 +47,11 @@ int visitor::queues(async::queue<int>& queue, async::bounded_queue<int>& bounded
   if (!queue.dequeue(element) || !bounded.enqueue(element)) return 0;
   return bounded.dequeue(element) ? element : 0;
 }
-int visitor::results(async::future<int>& future, async::shared_future<int>& shared, async::promise<int>& promise) {
+int visitor::results(async::future<int>& future, async::shared_future<int>& shared, async::promise<int>& promise,
+                     async::future_group& group) {
   promise.set_value(4);
   shared = future.share();
+  group.add(async::make_ready_future());
   return shared.get();
 }
 int visitor::flows(steps::IAsyncSteps& asi, steps::AsyncSteps*, steps::NitroSteps<>*, steps::AsyncTool*,
@@ -87,7 +89,8 @@ TEST_CASE("classes of fwd.hpp are those of the other headers") {
   async::promise<int> promise;
   async::future<int> future = promise.get_future();
   async::shared_future<int> shared;
-  CHECK(v.results(future, shared, promise) == 4);
+  async::future_group group;
+  CHECK(v.results(future, shared, promise, group) == 4);
 
   steps::Mutex mutex;
   int of_objects = 0;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <cstddef>  // for size_t
+#include <future>   // for future_error, future_errc
+#include <utility>  // for move
+
+#include "async/detail/call/future_access.hpp"  // for future_access
+#include "async/detail/call/future_base.hpp"    // for never
+#include "async/detail/call/result_group.hpp"   // for result_group
+#include "async/future.hpp"                     // for future, shared_future
+
+namespace async::inline v0_1 {
+
+/// Any number of futures, of any types, that end together: futures are added while others become ready, and all of them
+/// can be waited for and cancelled.
+///
+///   async::future_group requests;
+///   requests.add(steps::post(pool, serve));           // any thread, at any time; also in a member
+///   requests.when_empty().get();                      // throws the first exception
+///   asi.await(requests.when_empty());                 // the same in a flow, or co_await in a coroutine
+///   requests.cancel();                                // flows, calls that have not begun, calls with a stop_token
+///
+/// Use it for work whose amount is not known before: the requests of a server, the jobs of a supervisor, the flows that
+/// a constructor starts and a destructor ends. Do not use it for a known set of futures (when_all, when_any), to split
+/// work over threads (task_group), nor for branches of one flow (asi.parallel()). The group drops the values: pass them
+/// on by a queue, or use then().
+///
+/// Errors      the first exception of a member cancels the others, and when_empty() throws it. Exceptions of members
+///             that end because of a cancel are dropped. An exception that no when_empty() has told is told by the
+///             next one, also if members have been added since. Where one failure must not end the others, handle it
+///             inside: in the error handler of a flow, or by then() before add().
+/// Threads     any thread may call any member at any time, also in a member of the group and in callbacks of loops.
+/// Progress    add() and the end of a member take a short lock. cancel() takes as long as it has members.
+/// Exceptions  add(): std::future_error (no_state) and std::bad_alloc; the future is as before then. when_empty():
+///             std::bad_alloc. Others: none.
+/// Lifetime    the destructor cancels the members and waits for them, see there.
+/// Fork        in a child of fork(), the destructor of a group of the parent does nothing.
+/// Memory      one recycled block of 64 bytes for a member.
+/// Example     test/example/supervisor.cpp
+class future_group {
+ public:
+  /// An empty group. Throws std::bad_alloc.
+  future_group() : members_(detail::result_group::make()) {}
+  future_group(const future_group&) = delete;
+  future_group& operator=(const future_group&) = delete;
+  /// Cancels the members, and waits until all have ended, and the continuations of when_empty(), too. So they may use
+  /// what was made before the group. In a callback
+  /// of an event loop, such as the end of a step that has the group in its stack(), it cannot wait: members go on until
+  /// they have ended. Await when_empty() there. A task that is a member and destroys its group deadlocks.
+  ~future_group() { detail::result_group::end(members_); }
+
+  /// Takes a future over. If the group is being cancelled, the new member is cancelled at once.
+  template <class T>
+  void add(future<T>&& member) {
+    detail::result<T>* const state = detail::future_access::state(member);
+    if (state == nullptr) throw std::future_error(std::future_errc::no_state);
+    members_->add(*state);
+    static_cast<void>(detail::future_access::take(std::move(member)));
+  }
+  /// Refused: add() takes the future away.
+  template <class T>
+  void add(future<T>&) {
+    static_assert(detail::never<T>, "add() takes the future away: write add(std::move(future))");
+  }
+
+  /// A future that is ready as soon as no member is left, at once if there is none. It throws the first exception of a
+  /// member. Members that are added when the group has become empty do not count for it.
+  shared_future<void> when_empty() { return detail::future_access::make<void>(members_->when_empty()); }
+
+  /// Calls cancel() of every member, and of those that are added until all are ready. Returns the number of members
+  /// that were not ready. Does not wait.
+  std::size_t cancel() noexcept { return members_->cancel(); }
+  /// True from cancel(), or from the first exception of a member, until all members are ready.
+  bool is_cancelling() const noexcept { return members_->is_cancelling(); }
+
+  /// The number of members that are not ready.
+  std::size_t size() const noexcept { return members_->size(); }
+
+ private:
+  detail::result_group* const members_;
+};
+
+}  // namespace async::inline v0_1
