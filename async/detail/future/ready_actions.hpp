@@ -57,7 +57,8 @@ class ready_actions {
 };
 ASYNCSTEPS_SHARED inline constinit thread_local ready_actions actions_of_thread{};
 
-inline ready_actions::apart::apart() noexcept : before_((actions_of_thread.before_wait(), actions_of_thread.calls_)) {
+inline ready_actions::apart::apart() noexcept : before_(actions_of_thread.calls_) {
+  static_cast<void>(actions_of_thread.before_wait());  // its calls do not change calls_
   actions_of_thread.calls_ = 0;
 }
 inline ready_actions::apart::~apart() { actions_of_thread.calls_ = before_; }
