@@ -43,10 +43,10 @@ class future_group {
   future_group() : members_(detail::result_group::make()) {}
   future_group(const future_group&) = delete;
   future_group& operator=(const future_group&) = delete;
-  /// Cancels the members, and waits until all have ended, and the continuations of when_empty(), too. So they may use
-  /// what was made before the group. In a callback
-  /// of an event loop, such as the end of a step that has the group in its stack(), it cannot wait: members go on until
-  /// they have ended. Await when_empty() there. A task that is a member and destroys its group deadlocks.
+  /// Cancels the members, and waits until they and the continuations of when_empty() have ended. So these may use what
+  /// was made before the group. In a callback of an event loop, such as the end of a step that has the group in its
+  /// stack(), it cannot wait, and members go on until they have ended: await when_empty() there before. A task that is
+  /// a member and destroys its group deadlocks.
   ~future_group() { detail::result_group::end(members_); }
 
   /// Takes a future over. If the group is being cancelled, the new member is cancelled at once.
