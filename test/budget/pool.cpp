@@ -90,6 +90,18 @@ void post_many(std::size_t times, bool together) {
 void wait_for_each(std::size_t times) { post_many(times, false); }
 void wait_for_all(std::size_t times) { post_many(times, true); }
 
+void group_of_many(std::size_t times) {
+  inside([times](async::threadpool& pool) {
+    std::size_t sum = 0;
+    async::future_group group;
+    for (std::size_t left = times; left != 0; left -= 1'000) {
+      for (std::size_t i = 0; i < 1'000; ++i) group.add(pool.post([&sum] { ++sum; }));
+      group.when_empty().get();
+    }
+    if (sum != times) std::abort();
+  });
+}
+
 void fork_join(std::size_t times) {
   inside([times](async::threadpool& pool) {
     std::size_t done = 0;
@@ -165,6 +177,7 @@ int main() {
       {"future: then(), and its call", 1000, then},
       {"future: one of a thousand, each waited for", 10000, wait_for_each},
       {"future: one of a thousand, with when_all()", 10000, wait_for_all},
+      {"future_group: a call of a thousand", 10000, group_of_many},
       {"task_group: one task, and wait", 1000, fork_join},
       {"task_group: a task of a hundred", 1000, fork_many},
       {"parallel_invoke: a fork and a join", 1000, invoke},
