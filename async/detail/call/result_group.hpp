@@ -5,7 +5,7 @@
 #include <memory>     // for destroy_at
 #include <mutex>      // for lock_guard
 #include <new>        // for placement new
-#include <utility>    // for exchange, move
+#include <utility>    // for exchange, move, swap
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_TSAN
@@ -113,7 +113,7 @@ ASYNCSTEPS_FUNCTION void result_group::wait_for_members() noexcept {
   std::exception_ptr untold;
   {
     const std::lock_guard here(lock_);
-    untold.swap(error_);
+    std::swap(untold, error_);
   }
   std::size_t own = 0;  // ends of members that are further up this thread's stack
   for (const telling* t = telling_here; t != nullptr; t = t->outer) own += t->group == this ? 1 : 0;
@@ -149,7 +149,7 @@ ASYNCSTEPS_FUNCTION void result_group::add(result_state& r, drop_value how) {
     const std::lock_guard here(lock_);
     references_.add();
     ++present_;
-    if (size_++ == 0 && std::exchange(is_told_, false)) old.swap(error_);
+    if (size_++ == 0 && std::exchange(is_told_, false)) std::swap(old, error_);
     is_late = is_cancelling_;
     if (!is_late) list(*m);
   }
@@ -220,7 +220,7 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
     const std::lock_guard here(g.lock_);
     unlist(m);
     cancels = error != nullptr && !g.is_cancelling_;
-    if (cancels && g.error_ == nullptr) g.error_.swap(error);
+    if (cancels && g.error_ == nullptr) std::swap(g.error_, error);
     g.is_cancelling_ = g.is_cancelling_ || cancels;
   }
   if (cancels) g.ask_all();
