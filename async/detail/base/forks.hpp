@@ -96,6 +96,8 @@ class fork_list {
   /// The number of fork()s between the first process and this one. What a thread has noted earlier differs if it was
   /// in the parent.
   unsigned generation() const noexcept { return generation_.load(std::memory_order_relaxed); }  // relaxed: see after()
+  /// In a process without ancestors that have used the library nothing is left behind.
+  bool is_child() const noexcept { return generation() != 0; }
 
  private:
   void add(fork_member& m) noexcept;

@@ -10,6 +10,7 @@
 #include "async/detail/pool/dropping.hpp"          // for dropping
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
+#include "async/detail/pool/pool_ref.hpp"          // for pool_ref
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/pool_watch.hpp"        // for pool_watch
@@ -48,7 +49,7 @@ class call_entry : public posted_job {
 
   /// The same for a call of another maker, who calls run() once. `pool` null: none.
   void hand_in(pool_core* pool, const operations& its) noexcept {
-    pool_ = pool;
+    pool_ = pool_ref(pool);
     how = &its;
     stage_.hand_in();
   }
@@ -58,10 +59,10 @@ class call_entry : public posted_job {
   bool is_done() const noexcept { return stage_.is_done(); }
 
   /// In a child of fork(): the parent makes the call, and no thread of the child ever makes the future ready.
-  bool is_left_behind() const noexcept { return pool_ != nullptr && pool_->is_left_behind(); }
+  bool is_left_behind() const noexcept { return pool_.is_left_behind(); }
 
   /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
-  bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }
+  bool is_inside() const noexcept { return pool_ && pool_.get() == this_pool; }
 
   /// Inside a task of the pool: makes the call if no thread has taken it. Else waits until it is done, and meanwhile
   /// runs the tasks that it creates.
@@ -177,7 +178,7 @@ class call_entry : public posted_job {
   }
 
   call_stage<task_scope> stage_;
-  pool_core* pool_ = nullptr;  // null: not handed in
+  pool_ref pool_;  // null: not handed in
   void (*const free_)(call_entry&) noexcept;
 };
 

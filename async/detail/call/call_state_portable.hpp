@@ -26,7 +26,7 @@ class joined_call {
   joined_call& operator=(joined_call&&) = delete;
   ~joined_call() {
     if (state_ == nullptr) return;
-    if (!state_->is_ready() && !state_->pool()->is_left_behind()) state_->wait_anywhere();
+    if (!state_->is_ready() && !state_->is_left_behind()) state_->wait_anywhere();
     state_->release();
   }
   R operator()() {

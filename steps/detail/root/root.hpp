@@ -6,6 +6,7 @@
 
 #include "async/detail/base/atomics.hpp"             // for yield_thread
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
+#include "async/detail/base/forks.hpp"               // for forks
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
 #include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/pool/flow_place.hpp"          // for place_for_flow
@@ -135,9 +136,10 @@ inline void wait_for_cancel(const flow& f) noexcept {
 
 void queue_start(flow& f);
 
-/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. The loop of a flow on a pool is
-/// not asked: a worker may just give it one.
+/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. Elsewhere these are not asked:
+/// they may just end the flow, and go. The loop of a flow on a pool is not asked: a worker may just give it one.
 inline bool is_left_behind(const flow& f) noexcept {
+  if (!async::detail::forks.value.is_child()) return false;
   return f.pool != nullptr ? f.pool->is_left_behind() : f.core != nullptr && f.core->is_left_behind();
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "async/async.hpp"
+#include "steps/asyncsteps.hpp"
 #include "steps/spawn.hpp"
 #include "support/ends_with_this_pool.hpp"
 #include "support/scale.hpp"
@@ -278,4 +279,36 @@ TEST_CASE("parallel_invoke calls nothing in a group that is already cancelled") 
     CHECK_FALSE(async::parallel_invoke(pool, [&ran] { ++ran; }));
   }));
   CHECK(ran == 0);
+}
+
+TEST_CASE("a future outlives its pool, and is waited for by other threads and pools") {
+  threadpool other(1);
+  auto pool = std::make_unique<threadpool>(1);
+  std::future<int> standard = pool->post([] { return 1; });
+  std::future<int> joined = async::async([] { return 2; });
+  async::future<int> own = pool->post([] { return 3; });
+  standard.wait();
+  own.wait();
+  pool.reset();
+  CHECK(other.post([&] { return other.wait(standard) + other.wait(joined) + other.wait(own); }).get() == 6);
+}
+
+TEST_CASE("a pool ends while threads outside wait for its calls") {
+  for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {
+    auto pool = std::make_unique<threadpool>(1);
+    async::future<int> own = pool->post([] { return 1; });
+    std::future<int> standard = pool->post([] { return 2; });
+    auto flow = std::make_unique<steps::AsyncSteps>(*pool);
+    flow->add([](steps::IAsyncSteps& asi) { asi.waitExternal(); });
+    flow->execute();
+    int sum = 0;
+    std::thread first([&] { sum += own.get(); });
+    std::thread second([&standard] { standard.wait(); });
+    std::thread third([&flow] { flow.reset(); });
+    pool.reset();
+    first.join();
+    second.join();
+    third.join();
+    REQUIRE(sum + standard.get() == 3);
+  }
 }
