@@ -37,21 +37,23 @@ class ASYNCSTEPS_SHARED_TYPE queue_full : public std::runtime_error {
   queue_full() : std::runtime_error("async: the queue of the thread pool is full") {}
 };
 
-/// The error in the future of a call that was never made: stop(discard) has dropped it, or the pool has refused it
-/// where no post could throw, as in then(pool, f). A broken promise that tells why; handlers of flows get the codes
-/// Stopped and QueueFull.
+/// The error in the future of a call that was never made, or of a flow that was ended: cancel() has ended it; stop() of
+/// its pool has; or the pool has refused the call where no post could throw, as in then(pool, f). A broken promise that
+/// tells why; handlers of flows get the codes BrokenPromise, Stopped and QueueFull.
 class ASYNCSTEPS_SHARED_TYPE dropped_call : public std::future_error {
  public:
-  /// Why a call was not made: the pool has been stopped, or its queue was full.
-  enum class reason { stopped, queue_full };
+  /// Why there is no result: the pool has been stopped, its queue was full, or the call or flow has been cancelled. A
+  /// flow is cancelled by cancel() of its future, by its own cancel(), and by its destruction.
+  enum class reason { stopped, queue_full, cancelled };
 
   /// Constructs the error for a reason.
   explicit dropped_call(reason why) : std::future_error(std::future_errc::broken_promise), why_(why) {}
 
-  /// Returns why the call was not made.
+  /// Returns why there is no result.
   reason why() const noexcept { return why_; }
-  /// The text of stopped or of queue_full. Valid as long as the program.
+  /// The text of stopped or of queue_full, or that the work has been cancelled. Valid as long as the program.
   const char* what() const noexcept override {
+    if (why_ == reason::cancelled) return "async: the call or flow has been cancelled";
     return why_ == reason::stopped ? "async: the thread pool has been stopped"
                                    : "async: the queue of the thread pool is full";
   }

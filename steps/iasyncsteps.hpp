@@ -477,9 +477,10 @@ class IAsyncSteps : public detail::step {
     if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }
   /// Starts the flow and returns a future of the last step's result or of the error: the exception that caused it, or
-  /// Error. After cancel() it is a broken promise. cancel() of the future has no effect, and when the future is
-  /// dropped, so is the error. What then() adds to the future runs on the loop's thread when the execution has ended,
-  /// and may destroy the flow. Throws as execute() does.
+  /// Error. After cancel() it is a broken promise, async::dropped_call (cancelled); the end of the pool gives it the
+  /// reason `stopped`. cancel() of the future has no effect, and when the future is dropped, so is the error. What
+  /// then() adds to the future runs on the loop's thread when the execution has ended, and may destroy the flow. Throws
+  /// as execute() does.
   template <class T = void>
   async::future<T> promise() {
     static_assert(detail::is_future_type<T>);

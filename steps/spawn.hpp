@@ -153,7 +153,7 @@ class posted_flow final : public owned_flow<T, F> {
     if (f == nullptr) return true;
     if (self.level_.value != async::priority::normal) place.rank(f->level = self.level_.value);
     if (!self.enter(*f)) {
-      begin(*f, delivery::dropped);
+      end_unstarted(*f);
     } else if (place.here) {
       place.visit([f] { start_here(*f); });
     } else if (!place.send(*f)) {
@@ -186,7 +186,7 @@ class flow_for_loop final : public owned_flow<T, F> {
     auto& self = static_cast<flow_for_loop&>(s);
     flow* const f = self.make_flow(self.loop_);
     if (f == nullptr) return true;
-    begin(*f, self.enter(*f) ? delivery::on_loop : delivery::dropped);
+    self.enter(*f) ? begin(*f, delivery::on_loop) : end_unstarted(*f);
     return false;
   }
 
@@ -214,8 +214,9 @@ class flow_for_loop final : public owned_flow<T, F> {
 /// Cancel      cancel() of the future drops a flow that has not started, and returns true. The body is destroyed and
 ///             never called, so what must happen in any case belongs to a captured object, not into onEnd(). One that
 ///             has started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken
-///             promise then.
-/// Shutdown    a pool that stops and has run out of tasks cancels the flows that have not ended: broken promise.
+///             promise then, async::dropped_call (cancelled).
+/// Shutdown    a pool that stops and has run out of tasks cancels the flows that have not ended: async::dropped_call
+///             (stopped), another broken promise.
 /// Memory      recycled blocks: one for the body and the future, and one for the flow when it starts.
 template <class T = void, class F>
 async::future<T> post(async::threadpool& pool, F&& body) {
@@ -250,7 +251,8 @@ async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body)
 ///             flow: Error, or the exception that caused it; when nobody holds the future, the error is dropped.
 /// Cancel      as on a pool. The body of a flow that has not started is destroyed by the thread that cancels it.
 /// Lifetime    the loop's destructor cancels the flows that have not ended, with their cancel handlers, and drops those
-///             that have not started: broken promise. The future may outlive the loop.
+///             that have not started: a plain broken promise, or `stopped` on a loop of a pool. The future may outlive
+///             the loop.
 /// Memory      recycled blocks: one for the body and the future, one for the way to the loop, and one for the flow when
 ///             it starts.
 template <class T = void, class F>

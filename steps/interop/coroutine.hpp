@@ -130,7 +130,7 @@ auto when_ready(async::event_loop& loop, async::future<T>&& future) {
 }
 
 /// Executes a root flow and resumes the coroutine in a turn of the flow's loop: with the last step's result as T, with
-/// the error as an exception, or after cancel() with std::future_error (broken promise). When the coroutine is
+/// the error as an exception, or after cancel() with async::dropped_call, a broken promise. When the coroutine is
 /// destroyed meanwhile, the flow is cancelled; a result that has come, such as an element that the flow has taken from
 /// a queue, goes with it. On another loop, such as that of a flow on a pool, the cancel is a request: a step of the
 /// flow may still run after the step that has awaited it, and what it refers to has to outlive it. The destructor of a

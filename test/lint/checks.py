@@ -13,7 +13,7 @@ ROOMS = {
     "async/detail": {
         "base": "",
         "trace": "base",
-        "future": "base task.hpp",
+        "future": "base errors.hpp task.hpp",
         "queue": "base scope",
         "loop": "base trace errors.hpp task.hpp time_source.hpp",
         "scope": "base",

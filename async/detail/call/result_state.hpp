@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>    // for exception_ptr, current_exception, make_exception_ptr, rethrow_exception
+#include <exception>    // for exception_ptr, current_exception, rethrow_exception
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
@@ -11,7 +11,7 @@
 #include "async/detail/base/reference_count.hpp"   // for reference_count
 #include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock, unknown_here
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
-#include "async/detail/future/broken_promise.hpp"  // for broken_promise
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
 #include "async/detail/future/ready_actions.hpp"   // for actions_of_thread
 #include "async/detail/future/result_value.hpp"    // for result_value
 #include "async/detail/future/result_word.hpp"     // for result_word, continuation, run_all
@@ -97,11 +97,11 @@ class result_state : public posted_job {
     std::exception_ptr why;
     try {
       submit();
-      if (here.is_refused) why = dropped(dropped_call::reason::stopped);
+      if (here.is_refused) why = dropped_promise(dropped_call::reason::stopped);
     } catch (const stopped&) {
-      why = dropped(dropped_call::reason::stopped);
+      why = dropped_promise(dropped_call::reason::stopped);
     } catch (const queue_full&) {
-      why = dropped(dropped_call::reason::queue_full);
+      why = dropped_promise(dropped_call::reason::queue_full);
     } catch (...) {
       why = broken_promise();
     }
@@ -198,7 +198,6 @@ class result_state : public posted_job {
 
   /// The caller has taken it: drops the call.
   void abandon(std::exception_ptr why) noexcept;
-  static std::exception_ptr dropped(dropped_call::reason why) noexcept;
 
   void wait_outside_callbacks();
   /// In a task: makes the call if no thread has taken it. Else waits, and meanwhile runs tasks that the call makes.
@@ -321,7 +320,7 @@ ASYNCSTEPS_FUNCTION bool result_state::cancel() noexcept {
     ~end() { state.release(); }
   } at_end{*this};
   if (word.take()) {
-    abandon(broken_promise());
+    abandon(dropped_promise(dropped_call::reason::cancelled));
     return true;
   }
   if (of_call().request_stop != nullptr) of_call().request_stop(*this);
@@ -341,7 +340,7 @@ ASYNCSTEPS_FUNCTION bool result_state::cancel() noexcept {
 
 ASYNCSTEPS_FUNCTION void result_state::give_up() noexcept {
   const bool is_live = word.take();
-  if (is_live) abandon(dropping::is_here() ? dropped(dropped_call::reason::stopped) : broken_promise());
+  if (is_live) abandon(dropping::is_here() ? dropped_promise(dropped_call::reason::stopped) : broken_promise());
   release();
   dropping::note(is_live);
 }
@@ -381,14 +380,6 @@ ASYNCSTEPS_FUNCTION void result_state::run() {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::abandon(std::exception_ptr why) noexcept {
   of_call().drop(*this);
   run_all(fail(std::move(why)));
-}
-
-ASYNCSTEPS_FUNCTION std::exception_ptr result_state::dropped(dropped_call::reason why) noexcept {
-  try {
-    return std::make_exception_ptr(dropped_call(why));
-  } catch (...) {
-    return std::current_exception();
-  }
 }
 
 ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/config.hpp"    // for ASYNCSTEPS_FUNCTION
-#include "steps/detail/engine/ending.hpp"  // for unwind_cancel, run_cancel_handlers
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION
+#include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
+#include "async/errors.hpp"                        // for dropped_call
+#include "steps/detail/engine/ending.hpp"          // for unwind_cancel, run_cancel_handlers
+#include "steps/detail/flow/promise.hpp"           // for set_reason
 
 /// Cancels on the flow's loop. A request from another thread arrives there as a message, see root/root.hpp.
 namespace steps::inline v0_1::detail {
@@ -26,6 +29,9 @@ void cancel_outside_turn(flow& f) noexcept;
 /// returned.
 void cancel_in_turn(flow& f) noexcept;
 
+/// Before the flow is cancelled because its loop or pool ends: its promise gets the reason.
+void note_loop_end(const flow& f) noexcept;
+
 /// Flows whose end waits for branches on other loops stay.
 inline void waiting_flows::close() noexcept {
   for (flow* f = list; f != nullptr;) {
@@ -33,6 +39,7 @@ inline void waiting_flows::close() noexcept {
       f = f->list_next;
     } else {
       f->core->note_cancelled_flow();
+      note_loop_end(*f);
       cancel_outside_turn(*f);
       f = list;
     }
@@ -40,6 +47,13 @@ inline void waiting_flows::close() noexcept {
 }
 
 #if ASYNCSTEPS_DEFINED
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION void note_loop_end(const flow& f) noexcept {
+  if (f.promise == nullptr) return;
+  const bool is_of_pool = f.pool != nullptr || f.core->is_of_pool();
+  f.promise->set_reason(is_of_pool ? async::detail::dropped_promise(async::dropped_call::reason::stopped)
+                                   : async::detail::broken_promise());
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void cancel_in_turn(flow& f) noexcept {
   if (f.is_cancelled()) return;
   clear_results(f);

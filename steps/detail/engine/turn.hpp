@@ -4,7 +4,7 @@
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN
-#include "steps/detail/engine/cancel.hpp"       // for cancel_outside_turn, unwind_error, end_step
+#include "steps/detail/engine/cancel.hpp"       // for cancel_outside_turn, note_loop_end, unwind_error, end_step
 
 /// A turn of a flow: from the loop's ready queue until it waits, ends, or has run as many steps as a turn has.
 namespace steps::inline v0_1::detail {
@@ -132,7 +132,10 @@ ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void cancel_at_close(flow& f) noexcept {
-  if (f.root.parent_ == nullptr && !f.is_cancel_held()) f.core->note_cancelled_flow();
+  if (f.root.parent_ == nullptr && !f.is_cancel_held()) {
+    f.core->note_cancelled_flow();
+    note_loop_end(f);
+  }
   cancel_outside_turn(f);
 }
 #endif

@@ -53,6 +53,9 @@ inline void forget_error(flow& f) noexcept {
 /// the error was made from it.
 void keep_exception(flow& f, const std::exception* known, bool own) noexcept;
 
+// Out of line, which keeps the functions that run steps short.
+ErrorCode code_of(const async::dropped_call& e) noexcept;
+
 /// Calls call(). An exception goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
 /// std::exception. Exceptions of caught() pass through.
 template <class F, class Caught>
@@ -66,8 +69,7 @@ template <class F, class Caught>
   } catch (const async::queue_full& e) {
     caught(errors::QueueFull, e.what(), &e);
   } catch (const async::dropped_call& e) {
-    const bool is_stopped = e.why() == async::dropped_call::reason::stopped;
-    caught(is_stopped ? errors::Stopped : errors::QueueFull, e.what(), &e);
+    caught(code_of(e), e.what(), &e);
   } catch (const std::future_error& e) {
     const bool is_broken = e.code() == std::future_errc::broken_promise;
     caught(is_broken ? errors::BrokenPromise : ErrorCode(e.what()), is_broken ? e.what() : "", &e);
@@ -141,6 +143,12 @@ struct late_report : async::detail::message {
 void report_exception(flow& f, bool to_hook) noexcept;
 
 #if ASYNCSTEPS_DEFINED
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION ErrorCode code_of(const async::dropped_call& e) noexcept {
+  using reason = async::dropped_call::reason;
+  if (e.why() == reason::cancelled) return errors::BrokenPromise;
+  return e.why() == reason::stopped ? errors::Stopped : errors::QueueFull;
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void make_state(flow& f) {
   State* shared = nullptr;
   if (f.root.parent_ != nullptr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <exception>  // for exception_ptr
 
 namespace steps::inline v0_1::detail {
 struct flow;
@@ -11,6 +12,8 @@ class promise_base {
   virtual void end(flow& f, bool failed) = 0;
   /// The flow has been cancelled, and its execution has ended. Destroys itself.
   virtual void cancelled() noexcept = 0;
+  /// Before cancelled(), if no cancel() is the reason: what takes its place.
+  virtual void set_reason(std::exception_ptr why) noexcept = 0;
 
  protected:
   ~promise_base() = default;

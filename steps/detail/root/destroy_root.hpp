@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
-#include <new>      // for bad_alloc
-#include <utility>  // for exchange
+#include <chrono>     // for microseconds
+#include <exception>  // for exception_ptr
+#include <new>        // for bad_alloc
+#include <utility>    // for exchange, move
 
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"            // for max_of, min_of
@@ -44,6 +45,9 @@ class destroy_request final : public end_message, public promise_base {
   void cancelled() noexcept override {
     if (promise_ != nullptr) promise_->cancelled();
     finish();
+  }
+  void set_reason(std::exception_ptr why) noexcept override {
+    if (promise_ != nullptr) promise_->set_reason(std::move(why));
   }
   void finish() noexcept {
     detach_control_block(flow_);  // messages that are still to come have lost their target

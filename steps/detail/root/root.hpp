@@ -102,6 +102,7 @@ class start_task {
     if (!control_->start.take(number_)) return false;
     flow& f = *control_->target();
     control_->start.cancel();  // first, since destructors of steps may cancel the flow, too
+    note_loop_end(f);
     end_unstarted(f);
     return true;
   }
@@ -242,6 +243,7 @@ ASYNCSTEPS_FUNCTION void begin(async::detail::message& m, async::detail::deliver
       return begin_without_memory(f);
     }
   }
+  if (!f.is_cancelled()) note_loop_end(f);
   end_unstarted(f);
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <exception>    // for exception_ptr
 #include <tuple>        // for get
 #include <type_traits>  // for is_void_v
+#include <utility>      // for move
 
 #include "async/detail/call/call_result.hpp"         // for free_state
-#include "async/detail/call/result_state.hpp"        // for result, result_state, broken_promise
+#include "async/detail/call/result_state.hpp"        // for result, result_state
+#include "async/detail/future/broken_promise.hpp"    // for dropped_promise
 #include "async/detail/future/result_word.hpp"       // for run_all
+#include "async/errors.hpp"                          // for dropped_call
 #include "steps/detail/engine/step_record.hpp"       // for take_results
 #include "steps/detail/flow/promise.hpp"             // for promise_base
 #include "steps/detail/root/flow_control_block.hpp"  // for end_execution
@@ -36,9 +40,10 @@ class flow_result : public async::detail::result<T>, public promise_base {
     finish();
   }
   void cancelled() noexcept override {
-    this->error = async::detail::broken_promise();
+    if (this->error == nullptr) this->error = async::detail::dropped_promise(async::dropped_call::reason::cancelled);
     finish();
   }
+  void set_reason(std::exception_ptr why) noexcept override { this->error = std::move(why); }
 
  protected:
   using async::detail::result<T>::result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>       // for nanoseconds
+#include <exception>    // for exception_ptr
 #include <future>       // for future
 #include <memory>       // for destroy_at
 #include <optional>     // for optional
@@ -8,14 +9,16 @@
 #include <tuple>        // for tuple, apply
 #include <utility>      // for exchange, forward, move
 
-#include "async/blocking_pool.hpp"               // for blocking_pool
-#include "async/detail/base/invoke.hpp"          // for invoke
-#include "async/event_loop.hpp"                  // for event_loop
-#include "async/threadpool.hpp"                  // for threadpool
-#include "steps/detail/root/destroy_root.hpp"    // for cancel_in_destructor
-#include "steps/iasyncsteps.hpp"                 // for IAsyncSteps
-#include "steps/interop/detail/future_wait.hpp"  // for future_wait
-#include "steps/interop/detail/operation.hpp"    // for operation_awaiter, trigger
+#include "async/blocking_pool.hpp"                 // for blocking_pool
+#include "async/detail/base/invoke.hpp"            // for invoke
+#include "async/detail/future/broken_promise.hpp"  // for dropped_promise
+#include "async/errors.hpp"                        // for dropped_call
+#include "async/event_loop.hpp"                    // for event_loop
+#include "async/threadpool.hpp"                    // for threadpool
+#include "steps/detail/root/destroy_root.hpp"      // for cancel_in_destructor
+#include "steps/iasyncsteps.hpp"                   // for IAsyncSteps
+#include "steps/interop/detail/future_wait.hpp"    // for future_wait
+#include "steps/interop/detail/operation.hpp"      // for operation_awaiter, trigger
 
 /// Awaiters for pools, loops, timers, futures and flows.
 namespace steps::inline v0_1::interop::detail {
@@ -156,8 +159,13 @@ class flow_end final : public steps::detail::promise_base {
   }
   void cancelled() noexcept override {
     if (async::detail::current_loop != nullptr) end_.resume_on(*async::detail::current_loop);
+    if (end_.is_wanted()) {
+      end_.finish(why_ != nullptr ? std::move(why_)
+                                  : async::detail::dropped_promise(async::dropped_call::reason::cancelled));
+    }
     destroy();
   }
+  void set_reason(std::exception_ptr why) noexcept override { why_ = std::move(why); }
   void destroy() noexcept {
     std::destroy_at(this);
     async::detail::free_block(this, sizeof(flow_end));
@@ -167,6 +175,7 @@ class flow_end final : public steps::detail::promise_base {
   explicit flow_end(trigger<T> end) noexcept : end_(std::move(end)) {}
 
   trigger<T> end_;
+  std::exception_ptr why_;
 };
 
 template <class T>

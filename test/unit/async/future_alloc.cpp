@@ -160,3 +160,22 @@ TEST_CASE("async::future: a conversion to std::future that cannot be allocated l
   CHECK(failed > 0);
 }
 #endif
+
+TEST_CASE("async::future: cancel() without memory for an exception drops the call; get() throws what there is") {
+  async::threadpool paused(0);
+  const auto captured = std::make_shared<int>(1);
+  async::future<int> call = paused.post([captured] { return *captured; });
+  {
+    const testing::fail_alloc failing(0);
+    CHECK(call.cancel());
+  }
+  CHECK(captured.use_count() == 1);
+  CHECK(call.has_exception());
+  try {
+    call.get();
+    FAIL("no error");
+  } catch (const std::bad_alloc&) {
+  } catch (const async::dropped_call& error) {  // the standard library has memory of its own
+    CHECK(error.why() == async::dropped_call::reason::cancelled);
+  }
+}

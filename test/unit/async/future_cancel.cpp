@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// What a future tells of a call or flow that was cancelled, and of one that its pool has ended.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "async/async.hpp"
+#include "steps/interop/coroutine.hpp"
+#include "steps/interop/task.hpp"
+#include "steps/steps.hpp"
+#include "support/occupied.hpp"
+
+using async::dropped_call;
+using steps::ErrorCode;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+using reason = async::dropped_call::reason;
+
+namespace {
+
+/// The reason that get() throws; none: it throws another exception, or nothing. A handler of std::future_error sees a
+/// broken promise, as before.
+template <class Future>
+std::optional<reason> why(Future&& future) {
+  try {
+    static_cast<void>(future.get());
+  } catch (const std::future_error& error) {
+    CHECK(error.code() == std::future_errc::broken_promise);
+    const auto* const known = dynamic_cast<const dropped_call*>(&error);
+    return known != nullptr ? std::optional(known->why()) : std::nullopt;
+  } catch (const std::exception&) {
+  }
+  return std::nullopt;
+}
+
+/// Waits until it is cancelled.
+struct sleeper {
+  std::atomic<int>& waiting;
+  void operator()(IAsyncSteps& asi) const {
+    asi.waitExternal();
+    ++waiting;
+    waiting.notify_all();
+  }
+};
+void wait_for(const std::atomic<int>& count, int wanted) {
+  for (int seen = count; seen != wanted; seen = count) count.wait(seen);
+}
+
+}  // namespace
+
+TEST_CASE("a call that cancel() has dropped throws dropped_call, with the reason `cancelled`") {
+  async::threadpool paused(0);
+  auto call = paused.post([] { return 1; });
+  CHECK(call.cancel());
+  CHECK(why(call) == reason::cancelled);
+
+  auto shared = paused.post([] {}).share();
+  CHECK(shared.cancel());
+  CHECK(why(shared) == reason::cancelled);
+  CHECK_THROWS_WITH_AS(shared.get(), "async: the call or flow has been cancelled", dropped_call);
+
+  auto last = paused.post([] {}).then([](async::future<void>) {});
+  CHECK(last.cancel());
+  CHECK(why(last) == reason::cancelled);
+
+  async::blocking_pool disk({.max_threads = 1});
+  std::promise<void> go;
+  auto busy = disk.post([end = go.get_future().share()] { end.wait(); });
+  auto queued = disk.post([] {});
+  CHECK(queued.cancel());
+  CHECK(why(queued) == reason::cancelled);
+  go.set_value();
+  busy.get();
+}
+
+TEST_CASE("a flow that was cancelled by its future throws `cancelled`, whether it has started or not") {
+  async::threadpool pool(1);
+  async::event_loop loop;
+  std::atomic<int> waiting{0};
+  {
+    const testing::occupied busy(pool, 1);
+    auto early = steps::post(pool, sleeper{waiting});
+    CHECK(early.cancel());
+    CHECK(why(early) == reason::cancelled);
+  }
+  auto late = steps::post(pool, sleeper{waiting});
+  wait_for(waiting, 1);
+  CHECK(!late.cancel());
+  CHECK(why(late) == reason::cancelled);
+
+  auto early = steps::post(loop, sleeper{waiting});
+  CHECK(early.cancel());
+  CHECK(why(early) == reason::cancelled);
+  auto on_loop = steps::post(loop, sleeper{waiting});
+  loop.iterate();
+  CHECK(!on_loop.cancel());
+  loop.iterate();
+  CHECK(why(on_loop) == reason::cancelled);
+}
+
+TEST_CASE("a flow that its future cancels while the pool makes it throws `cancelled`") {
+  async::threadpool pool(1);
+  std::optional<async::future<void>> own;
+  std::promise<void> is_known;
+  struct body {
+    body(std::optional<async::future<void>>& f, std::future<void> k) : future(&f), known(std::move(k)) {}
+    body(body&& other) noexcept : future(other.future), known(std::move(other.known)) {  // into the flow, by the worker
+      if (!known.valid() || known.wait_for(0s) != std::future_status::ready) return;
+      known.get();
+      CHECK(!(*future)->cancel());
+    }
+    void operator()(IAsyncSteps&) { FAIL("called"); }
+    std::optional<async::future<void>>* future;
+    std::future<void> known;
+  };
+  {
+    const testing::occupied busy(pool, 1);
+    own = steps::post(pool, body(own, is_known.get_future()));
+    is_known.set_value();
+  }
+  CHECK(why(*own) == reason::cancelled);
+}
+
+TEST_CASE("the future of promise() throws `cancelled` after cancel() and after the destruction of the flow") {
+  async::event_loop loop;
+  async::threadpool pool(1);
+  const auto ends = [](auto& place, bool destroys) {
+    auto flow = std::make_unique<steps::AsyncSteps>(place);
+    std::atomic<int> waiting{0};
+    flow->add(sleeper{waiting});
+    auto end = flow->promise();
+    if constexpr (std::is_same_v<decltype(place), async::event_loop&>) {
+      place.iterate();
+    } else {
+      wait_for(waiting, 1);
+    }
+    destroys ? flow.reset() : flow->cancel();
+    return why(end);
+  };
+  for (const bool destroys : {false, true}) {
+    CHECK(ends(loop, destroys) == reason::cancelled);
+    CHECK(ends(pool, destroys) == reason::cancelled);
+  }
+  const testing::occupied busy(pool, 1);
+  for (const bool destroys : {false, true}) {  // before a worker has taken it
+    auto flow = std::make_unique<steps::AsyncSteps>(pool);
+    flow->add([](IAsyncSteps&) {});
+    auto end = flow->promise();
+    destroys ? flow.reset() : flow->cancel();
+    CHECK(why(end) == reason::cancelled);
+  }
+  for (const bool destroys : {false, true}) {  // before its loop has taken it
+    auto flow = std::make_unique<steps::AsyncSteps>(loop);
+    flow->add([](IAsyncSteps&) {});
+    auto end = flow->promise();
+    destroys ? flow.reset() : flow->cancel();
+    loop.iterate();
+    CHECK(why(end) == reason::cancelled);
+  }
+}
+
+TEST_CASE("a flow that a pool's end cancels throws `stopped`; one that another loop's end cancels, a plain error") {
+  std::atomic<int> waiting{0};
+  const auto relinquishes = [&waiting](IAsyncSteps& asi) {
+    asi.loop([&waiting](IAsyncSteps& turn) {
+      if (++waiting == 4) waiting.notify_all();
+      turn.relinquish();
+    });
+  };
+  for (const bool discards : {false, true}) {
+    waiting = 0;
+    async::threadpool pool(1);
+    steps::AsyncSteps owned{pool};
+    owned.add(sleeper{waiting});
+    auto promised = owned.promise();
+    auto posted = steps::post(pool, sleeper{waiting});
+    auto bound = steps::post(pool.loop(0), sleeper{waiting});
+    wait_for(waiting, 3);
+    auto ready = steps::post(pool, relinquishes);
+    waiting.wait(3);
+    discards ? static_cast<void>(pool.stop(async::discard)) : pool.stop();
+    for (async::future<void>* each : {&promised, &posted, &bound, &ready}) CHECK(why(*each) == reason::stopped);
+  }
+
+  async::threadpool paused(0);
+  steps::AsyncSteps unstarted{paused};
+  unstarted.add([](IAsyncSteps&) {});
+  auto promised = unstarted.promise();
+  auto posted = steps::post(paused, [](IAsyncSteps&) {});
+  CHECK(paused.stop(async::discard) == 2);
+  CHECK(why(promised) == reason::stopped);
+  CHECK(why(posted) == reason::stopped);
+
+  auto loop = std::make_unique<async::event_loop>();
+  auto waits = steps::post(*loop, sleeper{waiting});
+  auto turns = steps::post(*loop, relinquishes);
+  loop->iterate();
+  auto never = steps::post(*loop, [](IAsyncSteps&) {});
+  loop.reset();
+  for (async::future<void>* each : {&waits, &turns, &never}) CHECK(why(*each) == std::nullopt);
+}
+
+TEST_CASE("a flow that awaits what was cancelled fails with BrokenPromise, and keeps the exception") {
+  async::event_loop loop;
+  async::threadpool paused(0);
+  std::string code;
+  std::optional<reason> seen;
+  steps::AsyncSteps flow{loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        auto call = paused.post([] {});
+        call.cancel();
+        asi.await(std::move(call));
+      },
+      [&](IAsyncSteps& asi, ErrorCode error) {
+        code = std::string(error);
+        try {
+          std::rethrow_exception(asi.state().last_exception());
+        } catch (const dropped_call& cause) {
+          seen = cause.why();
+        }
+        asi.success();
+      });
+  flow.execute();
+  for (int i = 0; i < 5; ++i) loop.iterate();
+  CHECK(code == "BrokenPromise");
+  CHECK(seen == reason::cancelled);
+}
+
+TEST_CASE("a coroutine that awaits a cancelled flow or future gets `cancelled`") {
+  async::event_loop loop;
+  async::threadpool paused(0);
+  steps::AsyncSteps flow{loop};
+  flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  std::optional<reason> of_flow;
+  std::optional<reason> of_call;
+  auto call = paused.post([] {});
+  call.cancel();
+  auto reads = [](IAsyncSteps& root, async::future<void> dropped, std::optional<reason>& first,
+                  std::optional<reason>& second) -> steps::interop::task<> {
+    try {
+      co_await std::move(dropped);
+    } catch (const dropped_call& error) {
+      first = error.why();
+    }
+    try {
+      co_await steps::interop::execute(root);
+    } catch (const dropped_call& error) {
+      second = error.why();
+    }
+  };
+  steps::AsyncSteps host{loop};
+  host.add(steps::interop::co([&](IAsyncSteps&) { return reads(flow, std::move(call), of_call, of_flow); }));
+  host.execute();
+  for (int i = 0; i < 5; ++i) loop.iterate();
+  CHECK(of_call == reason::cancelled);
+  CHECK(of_flow == std::nullopt);
+  flow.cancel();
+  for (int i = 0; i < 5; ++i) loop.iterate();
+  CHECK(of_flow == reason::cancelled);
+}
