@@ -30,8 +30,9 @@ concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blo
 ///   async::future<std::size_t> size = std::move(text).then([](async::future<std::string> t) { return t.get().size();
 ///   });
 ///
-/// Has the members of std::future, and adds is_ready(), then(), cancel(), co_await and conversions from and to
-/// std::future. Use it for results of tasks. Do not use it where several threads read one result (shared_future).
+/// Has the members of std::future, and adds is_ready(), has_exception(), then(), cancel(), co_await and conversions
+/// from and to std::future. Use it for results of tasks. Do not use it where several threads read one result
+/// (shared_future).
 ///
 /// Waits       inside a task of a pool, get() and wait() make the call that they wait for, if it is a call of that pool
 ///             that no thread has taken, or a continuation. Otherwise they run tasks that the call, or the current

@@ -31,6 +31,9 @@ class future_base {
   bool valid() const noexcept { return state_ != nullptr; }
   /// True when get() does not wait. False without a state.
   bool is_ready() const noexcept { return state_ != nullptr && state_->is_ready(); }
+  /// True when it is ready and get() would throw the exception of the result. Tells without a throw. False without a
+  /// state, too.
+  bool has_exception() const noexcept { return is_ready() && state_->error != nullptr; }
 
   /// Waits until the result is there. Inside a task of a pool the thread helps, see future. Throws
   /// std::system_error (resource_deadlock_would_occur) in a callback of an event loop if the result is not there;

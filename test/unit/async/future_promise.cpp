@@ -55,6 +55,38 @@ static_assert(std::is_copy_constructible_v<async::shared_future<int>>);
 static_assert(!std::is_copy_constructible_v<async::promise<int>>);
 static_assert(std::is_nothrow_move_constructible_v<async::promise<int>>);
 
+TEST_CASE("has_exception() is true while the future is ready and get() would throw") {
+  CHECK_FALSE(async::future<int>().has_exception());
+  CHECK_FALSE(async::shared_future<int>().has_exception());
+  CHECK_FALSE(async::make_ready_future(1).has_exception());
+  static_assert(noexcept(std::declval<const async::future<void>&>().has_exception()));
+
+  async::promise<int> promise;
+  async::future<int> future = promise.get_future();
+  CHECK_FALSE(future.has_exception());
+  promise.set_exception(error("lost"));
+  CHECK(future.has_exception());
+  CHECK_THROWS_WITH(future.get(), "lost");
+  CHECK_FALSE(future.has_exception());
+
+  async::shared_future<int&> shared = async::make_exceptional_future<int&>(error("kept"));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(shared.has_exception());
+    CHECK_THROWS_WITH(shared.get(), "kept");
+  }
+  async::future<void> broken = async::promise<void>().get_future();
+  CHECK(broken.has_exception());
+  CHECK(std::move(broken).then([](async::future<void> f) { return f.has_exception(); }).get());
+  CHECK(
+      async::make_ready_future().then([](async::future<void>) { throw std::runtime_error("later"); }).has_exception());
+
+  std::promise<int> of_standard;
+  async::future<int> converted(of_standard.get_future());
+  of_standard.set_exception(error("elsewhere"));
+  converted.wait();
+  CHECK(converted.has_exception());
+}
+
 TEST_CASE("async::future: get() returns what set_value() was given, once") {
   async::promise<std::string> promise;
   async::future<std::string> future = promise.get_future();
