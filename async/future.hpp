@@ -31,8 +31,9 @@ concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blo
 ///   });
 ///
 /// Has the members of std::future, and adds is_ready(), has_exception(), then(), cancel(), co_await and conversions
-/// from and to std::future. Use it for results of tasks. Do not use it where several threads read one result
-/// (shared_future).
+/// from and to std::future. Of these, valid(), is_ready(), has_exception(), wait(), wait_for(limit), wait_until(moment)
+/// and cancel() are described in detail::future_base. Use it for results of tasks. Do not use it where several threads
+/// read one result (shared_future).
 ///
 /// Waits       inside a task of a pool, get() and wait() make the call that they wait for, if it is a call of that pool
 ///             that no thread has taken, or a continuation. Otherwise they run tasks that the call, or the current
@@ -40,6 +41,10 @@ concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blo
 ///             In a callback of an event loop, such as a step of a flow, they throw std::system_error
 ///             (resource_deadlock_would_occur) unless the result is there: use asi.await() or then().
 /// Destructor  does not wait. The call is made all the same, unless cancel() drops it.
+/// Cancel      cancel() drops a call, or a flow of steps::post(), that has not begun, and returns true. Otherwise it
+///             cancels the flow, or requests a call with a std::stop_token to stop, and returns false. It does not
+///             reach through then(): in `pool.post(f).then(g)` and `steps::post(...).then(g)` it drops g, the future is
+///             broken at once, and the call or flow before g goes on.
 /// Threads     one at a time for an object. Distinct objects of the same result: any.
 /// Exceptions  get() throws what the call has thrown, or std::future_error: broken_promise for a promise or a call that
 ///             was given up; no_state for a future that was moved from. The broken promise is a dropped_call, which

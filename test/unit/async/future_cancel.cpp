@@ -267,3 +267,42 @@ TEST_CASE("a coroutine that awaits a cancelled flow or future gets `cancelled`")
   for (int i = 0; i < 5; ++i) loop.iterate();
   CHECK(of_flow == reason::cancelled);
 }
+
+TEST_CASE("in a chain of then(), cancel() drops the last function; the call or flow before it goes on") {
+  async::threadpool pool(1);
+  std::atomic<int> waiting{0};
+  std::promise<void> go;
+  std::atomic<bool> has_ended{false};
+  std::atomic<bool> was_called{false};
+  auto of_call = pool.post([&] {
+    ++waiting;
+    waiting.notify_all();
+    go.get_future().wait();
+    has_ended = true;
+  });
+  wait_for(waiting, 1);
+  auto then_call = std::move(of_call).then([&was_called](async::future<void>) { was_called = true; });
+  CHECK(then_call.cancel());
+  CHECK(why(then_call) == reason::cancelled);
+  CHECK(!has_ended);
+  go.set_value();
+  pool.wait_idle();
+  CHECK(has_ended);
+
+  async::event_loop loop;
+  steps::completion<> end;
+  has_ended = false;
+  auto then_flow = steps::post(loop, [&](IAsyncSteps& asi) {
+                     asi.add([&end](IAsyncSteps& step) { end = step.completion<>(); });
+                     asi.add([&has_ended](IAsyncSteps&) { has_ended = true; });
+                   }).then([&was_called](async::future<void>) { was_called = true; });
+  loop.iterate();
+  async::future_group group;
+  group.add(std::move(then_flow));
+  CHECK(group.cancel() == 1);
+  CHECK(group.size() == 0);
+  CHECK(end.success());
+  loop.iterate();
+  CHECK(has_ended);
+  CHECK(!was_called);
+}
