@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for nanoseconds, seconds
+#include <chrono>     // for duration, nanoseconds, seconds, time_point
 #include <concepts>   // for constructible_from
 #include <cstddef>    // for size_t
 #include <exception>  // for exception_ptr
@@ -8,6 +8,7 @@
 #include <utility>    // for forward, move
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
+#include "async/detail/base/durations.hpp"        // for to_nanoseconds, wait_until_moment
 #include "async/detail/base/forks.hpp"            // for process_object
 #include "async/detail/base/unique_function.hpp"  // for unique_function
 #include "async/detail/call/bound_call.hpp"       // for submit_bound
@@ -108,7 +109,18 @@ class blocking_pool {
 
   /// Waits until no accepted call is queued or running. Throws std::system_error (resource_deadlock_would_occur) inside
   /// a call of the pool.
-  void wait_idle() { crew_.wait_idle(); }
+  void wait_idle() { static_cast<void>(crew_.wait_idle_for((std::chrono::nanoseconds::max)())); }
+  /// The same for at most `limit` (steady clock). False: the time is up, and calls are left. With 0 it only looks.
+  template <class Rep, class Period>
+  bool wait_idle_for(std::chrono::duration<Rep, Period> limit) {
+    return crew_.wait_idle_for(detail::to_nanoseconds(limit));
+  }
+  /// The same until a moment of any clock.
+  template <class Clock, class Duration>
+  bool wait_idle_until(std::chrono::time_point<Clock, Duration> moment) {
+    return detail::wait_until_moment(moment,
+                                     [this](std::chrono::nanoseconds limit) { return crew_.wait_idle_for(limit); });
+  }
 
   /// Refuses further calls from outside, runs every accepted call and the calls that these post, and joins the threads.
   /// Later calls return when the first one is done. Throws std::system_error (resource_deadlock_would_occur) inside a

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>       // for duration, nanoseconds, time_point
 #include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
@@ -16,6 +17,7 @@
 
 #include "async/detail/base/block_trim.hpp"      // for trim_blocks
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/durations.hpp"       // for to_nanoseconds, wait_until_moment
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
@@ -200,9 +202,24 @@ class threadpool {
   /// except in a task or hook on worker i; size() is 0 while the pool is paused, and after stop().
   event_loop& loop(std::size_t i) { return core_.loop(i); }
 
-  /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count. Throws
-  /// std::system_error (resource_deadlock_would_occur) inside a task of the pool.
-  void wait_idle() { core_.wait_idle(); }
+  /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count: wait for the futures
+  /// of flows, or for the when_empty() of their future_group. Throws std::system_error (resource_deadlock_would_occur)
+  /// inside a task of the pool.
+  void wait_idle() { static_cast<void>(core_.wait_idle_for((std::chrono::nanoseconds::max)())); }
+  /// The same for at most `limit` (steady clock). False: the time is up, and tasks are left. With 0 it only looks; a
+  /// worker that has done its last task counts as busy until it sleeps.
+  ///
+  ///   if (!pool.wait_idle_for(5s)) lost = pool.stop(async::discard);  // shutdown with a deadline
+  template <class Rep, class Period>
+  bool wait_idle_for(std::chrono::duration<Rep, Period> limit) {
+    return core_.wait_idle_for(detail::to_nanoseconds(limit));
+  }
+  /// The same until a moment of any clock.
+  template <class Clock, class Duration>
+  bool wait_idle_until(std::chrono::time_point<Clock, Duration> moment) {
+    return detail::wait_until_moment(moment,
+                                     [this](std::chrono::nanoseconds limit) { return core_.wait_idle_for(limit); });
+  }
 
   /// Returns the future's result. Outside the pool's tasks it is future.get(). Inside a task it runs the awaited call
   /// itself if that is a call of post() or async::async on this pool that no thread has taken; otherwise it waits, and

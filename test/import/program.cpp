@@ -69,6 +69,7 @@ void calls(checks& all) {
   pool.wait_idle();
   const async::threadpool_stats stats = pool.stats();
   CHECK(done == 10 && stats.tasks >= 10);
+  CHECK(pool.wait_idle_for(std::chrono::hours(1)));
   const bool inside = pool.post([&pool] {
                             const async::blocking_section here;
                             return async::threadpool::current() == &pool;
@@ -77,6 +78,7 @@ void calls(checks& all) {
   CHECK(inside);
   async::blocking_pool blocking(async::blocking_pool_options{.max_threads = 1});
   CHECK(blocking.post(twice, 4).get() == 8);
+  CHECK(blocking.wait_idle_until(std::chrono::steady_clock::now() + std::chrono::hours(1)));
   pool.stop(async::discard);
   try {
     pool.execute([] {});

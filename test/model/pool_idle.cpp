@@ -33,6 +33,18 @@ class variable {
       lock.lock();
     }
   }
+  /// A `deadline` that comes at any moment.
+  template <class Lock, class Condition>
+  bool wait_until(Lock& lock, int deadline, Condition condition) {
+    static_cast<void>(deadline);
+    while (!condition()) {
+      if (rl::rand(2) == 0) return condition();
+      lock.unlock();
+      yield_thread();
+      lock.lock();
+    }
+    return true;
+  }
   void notify_all() noexcept {
     changes_.fetch_add(1, std::memory_order_relaxed);
     async::detail::wake_all(changes_);
@@ -204,6 +216,28 @@ struct look_after_post : rl::test_suite<look_after_post, 3> {
   }
 };
 
+/// A wait whose time may be up, and another one that is woken.
+struct timed_wait : rl::test_suite<timed_wait, 3> {
+  pool p;
+  void before() { p.tasks.store(1, std::memory_order_relaxed); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      p.threads.helper_arrived();
+      p.run_one();
+      p.threads.helper_left();
+      p.idle_condition.notify();
+      return;
+    }
+    const auto is_idle = [this] { return p.is_idle(); };
+    if (index == 1) {
+      if (!p.idle_condition.wait_until(0, is_idle)) return;
+    } else {
+      p.idle_condition.wait(is_idle);
+    }
+    check(p.done.get() == 1, "the task has been run, and what it did can be seen");
+  }
+};
+
 /// A thread could not be started: a waiting thread is told.
 struct failed_start : rl::test_suite<failed_start, 2> {
   pool p;
@@ -225,6 +259,7 @@ int main(int argc, char** argv) {
   run.check<look_at_start>("a look while threads begin and end");
   run.check<look_at_exchange>("a look while a thread begins and another one ends");
   run.check<look_after_post>("a look while a task ends that has seen the next one posted");
+  run.check<timed_wait>("a wait for a limited time beside one without a limit");
   run.check<failed_start>("a wait while a thread cannot be started");
   return run.result();
 }

@@ -99,4 +99,14 @@ std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> mome
   return min_of(at, in_an_hour) - now;
 }
 
+/// Repeats a wait, `wait_for(time)`, until it returns true or a moment of any clock has come: false.
+template <class Clock, class Duration, class WaitFor>
+bool wait_until_moment(std::chrono::time_point<Clock, Duration> moment, WaitFor wait_for) {
+  for (;;) {
+    const std::chrono::nanoseconds left = time_left(moment);
+    if (wait_for(left)) return true;
+    if (left.count() == 0) return false;
+  }
+}
+
 }  // namespace async::inline v0_1::detail

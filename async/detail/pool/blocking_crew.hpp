@@ -12,9 +12,9 @@
 #include <thread>              // for thread
 #include <utility>             // for exchange, move
 
-#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
-#include "async/detail/base/durations.hpp"       // for later
+#include "async/detail/base/durations.hpp"       // for later, practically_never
 #include "async/detail/base/forks.hpp"           // for fork_member, end_forked_child
 #include "async/detail/base/own_section.hpp"     // for own_section
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
@@ -62,7 +62,8 @@ class blocking_crew : fork_member {
     put(task(std::in_place_type<Call>, std::forward<From>(from)...));
   }
 
-  void wait_idle();
+  /// Waits for the end of what was accepted. False: the time is up. From 31 years on there is no limit.
+  bool wait_idle_for(std::chrono::nanoseconds limit);
   void stop();
   /// Drops the calls that wait, and then does what stop() does. Returns how many have been dropped.
   std::size_t stop_and_discard();
@@ -181,17 +182,20 @@ ASYNCSTEPS_FUNCTION void blocking_crew::put(task call) {
   dropped_ += count;
 }
 
-ASYNCSTEPS_FUNCTION void blocking_crew::wait_idle() {
+ASYNCSTEPS_FUNCTION bool blocking_crew::wait_idle_for(std::chrono::nanoseconds limit) {
   refuse_inside("async::blocking_pool: wait_idle() inside a call of the pool");
-  if (is_left_behind()) return;
+  if (is_left_behind()) return true;
   const auto is_done = [this] { return unfinished_ == 0; };
   {
     const std::lock_guard lock(mutex_);
-    if (is_done()) return;
+    if (is_done()) return true;
   }
+  if (limit.count() <= 0) return false;
   const own_section here;  // in a task of a threadpool
   std::unique_lock lock(mutex_);
+  if (limit < practically_never) return changed_.wait_until(lock, later(wait_clock::now(), limit), is_done);
   changed_.wait(lock, is_done);
+  return true;
 }
 
 ASYNCSTEPS_FUNCTION void blocking_crew::stop() {

@@ -18,11 +18,14 @@ class basic_idle_condition {
  public:
   template <class Condition>
   void wait(Condition condition) {
-    std::unique_lock lock(mutex_);
-    waiters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence
-    heavy_fence();                                     // pairs with notify()'s light fence
-    changed_.wait(lock, condition);
-    waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a needless wake-up is harmless
+    wait_with([this, &condition](auto& lock) { changed_.wait(lock, condition); });
+  }
+  /// The same for a limited time. Returns the condition.
+  template <class Moment, class Condition>
+  bool wait_until(Moment deadline, Condition condition) {
+    bool is_true = false;
+    wait_with([&](auto& lock) { is_true = changed_.wait_until(lock, deadline, condition); });
+    return is_true;
   }
 
   /// To be called after a change that may have made the condition true.
@@ -39,6 +42,15 @@ class basic_idle_condition {
   void forget() noexcept { waiters_.store(0, std::memory_order_relaxed); }  // relaxed: there is one thread
 
  private:
+  template <class Wait>
+  void wait_with(Wait wait) {
+    std::unique_lock lock(mutex_);
+    waiters_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence
+    heavy_fence();                                     // pairs with notify()'s light fence
+    wait(lock);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a needless wake-up is harmless
+  }
+
   Mutex mutex_;
   Variable changed_;
   atomic<std::size_t> waiters_{0};

@@ -358,7 +358,8 @@ class pool_core {
   std::size_t size() const noexcept { return crew_.size(); }
   std::size_t idle() const noexcept { return sleepers_.idle().count(); }
   threadpool_stats stats() const noexcept;
-  void wait_idle();
+  /// Waits for the end of what was accepted. False: the time is up. From 31 years on there is no limit.
+  bool wait_idle_for(std::chrono::nanoseconds limit);
 
   /// Drops the tasks that have not begun, then does what stop() does. Returns how many tasks and flows were dropped.
   std::size_t stop_and_discard();

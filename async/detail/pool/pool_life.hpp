@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
 #include <exception>  // for exception_ptr
 #include <mutex>      // for lock_guard
 #include <stdexcept>  // for out_of_range
 #include <utility>    // for exchange, move
 
+#include "async/detail/base/atomics.hpp"          // for wait_clock
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/durations.hpp"        // for later, practically_never
 #include "async/detail/base/forks.hpp"            // for forked::note
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/own_section.hpp"      // for own_section
@@ -114,13 +117,16 @@ ASYNCSTEPS_FUNCTION event_loop& pool_core::first_loop() const noexcept { return 
 
 // --- the end ------------------------------------------------------------------------------------------------------
 
-ASYNCSTEPS_FUNCTION void pool_core::wait_idle() {
+ASYNCSTEPS_FUNCTION bool pool_core::wait_idle_for(std::chrono::nanoseconds limit) {
   refuse_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
-  if (is_left_behind()) return;
+  if (is_left_behind()) return true;
   const auto is_done = [this] { return !quiescence_.has_starting() && is_idle(); };
-  if (is_done()) return;
+  if (is_done()) return true;
+  if (limit.count() <= 0) return false;
   const own_section here;  // in a task of another pool
+  if (limit < practically_never) return idle_.wait_until(later(wait_clock::now(), limit), is_done);
   idle_.wait(is_done);
+  return true;
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::drop_instead(taken& t) noexcept {

@@ -176,6 +176,7 @@ TEST_CASE("a pool of the parent refuses posts in the child with stopped_by_fork;
     static_cast<void>(pool->stats());
     pool->wait_idle();
     disk->wait_idle();
+    require_in_child(pool->wait_idle_for(0s) && disk->wait_idle_for(0s), "wait_idle_for()");
     require_in_child(pool->idlesize() == 0 && disk->size() + disk->idlesize() + disk->queued() == 0, "sizes");
     require_in_child(pool->stop(async::discard) == 0 && disk->stop(async::discard) == 0, "stop(discard)");
     pool->stop();

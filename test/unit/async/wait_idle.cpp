@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// wait_idle_for() and wait_idle_until() of both pools.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <ratio>
+#include <thread>
+
+#include "async/async.hpp"
+#include "async/blocking_pool.hpp"
+#include "steps/steps.hpp"
+#include "support/thrown.hpp"
+
+using async::blocking_pool;
+using async::threadpool;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct small_pool : threadpool {
+  small_pool() : threadpool(1) {}
+};
+struct small_blocking_pool : blocking_pool {
+  small_blocking_pool() : blocking_pool({.max_threads = 1}) {}
+};
+
+/// A task that runs until end(), and one that waits behind it.
+template <class Pool>
+class busy_with {
+ public:
+  explicit busy_with(Pool& pool) {
+    pool.execute([this] { go_.get_future().wait(); });
+    pool.execute([this] { ++done_; });
+  }
+  void end() { go_.set_value(); }
+  int done() const { return done_; }
+
+ private:
+  std::promise<void> go_;
+  std::atomic<int> done_{0};
+};
+
+/// A clock that has come to its last moment when it is asked the third time.
+struct hasty_clock {
+  using duration = std::chrono::milliseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<hasty_clock>;
+  static constexpr bool is_steady = false;
+  static inline std::atomic<int> asked{0};
+  static time_point now() noexcept { return time_point(++asked < 3 ? 0ms : 1ms); }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("wait_idle_for() and wait_idle_until() return false when the time is up, and true when all is done",
+                   Pool, small_pool, small_blocking_pool) {
+  Pool pool;
+  CHECK(pool.wait_idle_for(1h));
+  busy_with<Pool> work(pool);
+  const auto begin = steady_clock::now();
+  CHECK(!pool.wait_idle_for(0s));
+  CHECK(!pool.wait_idle_for(-1h));
+  CHECK(!pool.wait_idle_until(steady_clock::now()));
+  CHECK(!pool.wait_idle_until((steady_clock::time_point::min)()));
+  CHECK(!pool.wait_idle_until((system_clock::time_point::min)()));
+  CHECK(steady_clock::now() - begin < 1min);  // they look only
+  const auto before = steady_clock::now();
+  CHECK(!pool.wait_idle_for(10ms));
+  CHECK(!pool.wait_idle_for(std::chrono::duration<double, std::milli>(0.5)));
+  CHECK(!pool.wait_idle_until(steady_clock::now() + 1ms));
+  CHECK(!pool.wait_idle_until(system_clock::now() + 1ms));
+  hasty_clock::asked = 0;
+  CHECK(!pool.wait_idle_until(hasty_clock::time_point(1ms)));
+  CHECK(hasty_clock::asked >= 3);
+  CHECK(steady_clock::now() - before >= 10ms);
+  CHECK(work.done() == 0);
+
+  std::thread ends([&work] { work.end(); });
+  CHECK(pool.wait_idle_for(1h));
+  CHECK(work.done() == 1);
+  ends.join();
+}
+
+TEST_CASE_TEMPLATE("the longest times do not overflow: the wait lasts until all is done", Pool, small_pool,
+                   small_blocking_pool) {
+  Pool pool;
+  const auto waits = [&pool](auto wait) {
+    busy_with<Pool> work(pool);
+    std::atomic<bool> is_waiting{false};
+    std::thread ends([&] {
+      is_waiting.wait(false);
+      work.end();
+    });
+    is_waiting = true;
+    is_waiting.notify_all();
+    CHECK(wait());
+    CHECK(work.done() == 1);
+    ends.join();
+  };
+  waits([&pool] { return pool.wait_idle_for((std::chrono::nanoseconds::max)()); });
+  waits([&pool] { return pool.wait_idle_for((std::chrono::hours::max)()); });
+  waits([&pool] { return pool.wait_idle_for(std::chrono::seconds(999'999'999)); });
+  waits([&pool] { return pool.wait_idle_for(std::chrono::duration<double>(1e300)); });
+  waits([&pool] { return pool.wait_idle_until((steady_clock::time_point::max)()); });
+  waits([&pool] { return pool.wait_idle_until((system_clock::time_point::max)()); });
+}
+
+TEST_CASE_TEMPLATE("inside a task of the pool they throw, as wait_idle() does; in a task of another pool they wait",
+                   Pool, small_pool, small_blocking_pool) {
+  Pool pool;
+  CHECK(pool.post([&pool] {
+              return testing::is_deadlock([&pool] { static_cast<void>(pool.wait_idle_for(0s)); }) &&
+                     testing::is_deadlock([&pool] { static_cast<void>(pool.wait_idle_until(steady_clock::now())); });
+            })
+            .get());
+  CHECK(pool.wait_idle_for(1h));
+
+  threadpool other(1);
+  busy_with<Pool> work(pool);
+  auto late = other.post([&pool] { return pool.wait_idle_for(1ms); });
+  CHECK(!late.get());
+  auto waits = other.post([&pool] { return pool.wait_idle_for(1h); });
+  other.post([&work] { work.end(); }).get();  // another worker has taken the place of the one that waits
+  CHECK(waits.get());
+}
+
+TEST_CASE("a shutdown with a deadline drops what has not begun by then") {
+  threadpool pool(1);
+  std::promise<void> begun;
+  std::promise<void> go;
+  auto first = pool.post([&] {
+    begun.set_value();
+    go.get_future().wait();
+  });
+  auto second = pool.post([] {});
+  begun.get_future().wait();
+  CHECK(!pool.wait_idle_for(1ms));
+  auto dropped = std::move(second).then([&go](async::future<void> end) {
+    go.set_value();
+    return end.has_exception();
+  });
+  CHECK(pool.stop(async::discard) == 1);
+  CHECK(dropped.get());
+  first.get();
+}
+
+TEST_CASE("a paused pool with tasks is not idle; flows that wait do not count") {
+  threadpool pool(0);
+  std::atomic<int> ran{0};
+  pool.execute([&ran] { ++ran; });
+  CHECK(!pool.wait_idle_for(1ms));
+  pool.configurepool(1);
+  CHECK(pool.wait_idle_for(1h));
+  CHECK(ran == 1);
+  auto flow = steps::post(pool, [](steps::IAsyncSteps& asi) { asi.waitExternal(); });
+  CHECK(pool.wait_idle_for(1h));
+  CHECK(!flow.is_ready());
+  pool.stop();
+  CHECK(pool.wait_idle_for(0s));
+}
