@@ -398,6 +398,51 @@ TEST_CASE_TEMPLATE("flows that wait for a limiter can be cancelled at each stage
   CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 3 in", "100: 3 out"});
 }
 
+TEST_CASE_TEMPLATE("a limiter that rejects a flow which has got a place keeps no place for it", Flow, STEPS_FLOWS) {
+  bench b;
+  Limiter limiter({.concurrent = 1, .rate = 1, .period = 100ms, .burst = 0});
+  crowd<Flow> c(b);
+  c.add(limiter, 50ms);
+  c.add(limiter);  // waits for the place, and is over the rate when it gets it
+  b.pass(150ms);
+  c.add(limiter);
+  b.drain();
+  CHECK(c.seen == lines{"0: 0 in", "50: 0 out", "50: 1 DefenseRejected", "150: 2 in", "150: 2 out"});
+}
+
+TEST_CASE_TEMPLATE("a flow that enters a limiter again, and waits for the rate or gives up, keeps its place", Flow,
+                   STEPS_FLOWS) {
+  for (const bool gives_up : {false, true}) {
+    bench b;
+    Limiter limiter({.concurrent = 1, .rate = 1, .period = 100ms});
+    crowd<Flow> c(b);
+    Flow first{b.loop};
+    first.sync(limiter, [&](IAsyncSteps& asi) {
+      asi.add(
+          [&](IAsyncSteps& again) {
+            if (gives_up) again.setTimeout(50ms);
+            again.sync(limiter, [&c](IAsyncSteps&) { c.note("again"); });
+          },
+          [&c](IAsyncSteps& failed, ErrorCode code) {
+            c.note(std::string(code));
+            failed.success();
+          });
+      asi.add([&b](IAsyncSteps& stays) {
+        stays.waitExternal();
+        b.loop.deferred(400ms, [&stays] { stays.success(); });
+      });
+      asi.add([&c](IAsyncSteps&) { c.note("leaves"); });
+    });
+    first.execute();
+    b.drain();
+    for (int i = 0; i < 2; ++i) c.add(limiter);
+    b.pass(1s);
+    const lines in_time{"100: again", "500: leaves", "500: 0 in", "500: 0 out", "600: 1 in", "600: 1 out"};
+    const lines given_up{"50: Timeout", "450: leaves", "450: 0 in", "450: 0 out", "550: 1 in", "550: 1 out"};
+    CHECK(c.seen == (gives_up ? given_up : in_time));
+  }
+}
+
 TEST_CASE_TEMPLATE("a mutex or throttle that lets no flow in, or every flow", Flow, STEPS_FLOWS) {
   bench b;
   Mutex closed(0, 0);
