@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A task that a full pool runs on the thread that posts it counts as a running task of the pool.
+// A task that a full pool runs on the thread that posts it counts as a running task of the pool. Tasks that go beyond
+// the limit, and those within it, do not hold up each other.
 #include <doctest/doctest.h>
 
 #include <atomic>        // for atomic
@@ -11,7 +12,9 @@
 #include <system_error>  // for system_error
 #include <thread>        // for thread, this_thread
 #include <utility>       // for exchange, move
+#include <vector>        // for vector
 
+#include "async/detail/pool/injector.hpp"
 #include "async/event.hpp"
 #include "async/threadpool.hpp"
 
@@ -154,4 +157,44 @@ TEST_CASE("an exception of a task on its poster goes to on_unhandled, on that th
   pool.execute([] { throw std::runtime_error("on the poster"); });
   CHECK(called_on == std::this_thread::get_id());
   pool.configurepool(1);
+}
+
+TEST_CASE("tasks within the limit and those beyond it take turns, also when each one taken is replaced at once") {
+  async::detail::injector queue(2, threadpool_options::overflow::caller_runs);
+  bool has_run = false;
+  const auto put = [&queue](auto f) {
+    async::task work(f);
+    queue.put_from_inside(work);
+  };
+  for (int i = 0; i < 2; ++i) put([] {});
+  put([&has_run] { has_run = true; });  // beyond the limit
+  for (int i = 0; i < 2; ++i) {
+    async::task next;
+    REQUIRE(queue.take(next));
+    next();
+    put([] {});
+  }
+  CHECK(has_run);
+}
+
+TEST_CASE("tasks of a thread that may not wait stay in order when there is room again") {
+  async::detail::injector queue(2, threadpool_options::overflow::block);
+  std::vector<int> order;
+  const auto put = [&queue, &order](int number) {
+    async::task work([&order, number] { order.push_back(number); });
+    CHECK(queue.put(work, false));
+  };
+  const auto run_one = [&queue] {
+    async::task next;
+    if (!queue.take(next)) return false;
+    next();
+    return true;
+  };
+  for (int i = 0; i < 5; ++i) put(i);
+  CHECK(run_one());
+  put(5);
+  while (run_one()) {
+  }
+  std::erase_if(order, [](int number) { return number < 2; });  // these two were within the limit
+  CHECK(order == std::vector{2, 3, 4, 5});
 }
