@@ -173,6 +173,19 @@ TEST_CASE_TEMPLATE("stop(discard) during a stop() of another thread drops what t
   CHECK(is_dropped(waiting));
 }
 
+TEST_CASE_TEMPLATE("wait_idle() returns when stop(discard) has dropped what it waits for, and after that", Pool,
+                   threadpool, blocking_pool) {
+  const auto pool = pool_of_one<Pool>();
+  gate held;
+  pool->execute([&held] { held.pass(); });
+  held.wait_for_one();
+  async::future<void> waiting = pool->post([] {});
+  std::thread waiter([&pool] { pool->wait_idle(); });
+  CHECK(stop_while_held(*pool, held, [&] { return waiting.is_ready(); }) == 1);
+  waiter.join();
+  pool->wait_idle();
+}
+
 TEST_CASE_TEMPLATE("stop() and stop(discard) return when another thread's stop(discard) has destroyed what it drops",
                    Pool, threadpool, blocking_pool) {
   enum class other { stops_before, stops_after, discards_after };
