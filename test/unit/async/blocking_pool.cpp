@@ -200,6 +200,17 @@ TEST_CASE("blocking_pool: max_queue limits the calls that wait, not those that h
   CHECK(ran == 4);
 }
 
+TEST_CASE("blocking_pool: max_queue does not count a call that a thread is being started for") {
+  std::promise<void> go;
+  blocking_pool_options options{.max_threads = 1, .max_queue = 1};
+  options.on_thread_start = [until = go.get_future().share()](std::size_t) { until.wait(); };
+  blocking_pool pool(std::move(options));
+  pool.execute([] {});
+  CHECK_NOTHROW(pool.execute([] {}));
+  CHECK_THROWS_AS(pool.execute([] {}), async::queue_full);
+  go.set_value();
+}
+
 TEST_CASE("blocking_pool: cancel() drops a call that has not begun, and asks one with a stop_token to end") {
   blocking_pool pool({.max_threads = 1});
   gate all;
@@ -254,6 +265,25 @@ TEST_CASE("blocking_pool: stop() and wait_idle() inside a call throw; bad option
   CHECK_THROWS_AS(blocking_pool({.idle_time = -1ns}), std::invalid_argument);
 }
 
+TEST_CASE("blocking_pool: the captures of a call may use the pool in their destructors, and are waited for") {
+  struct posts_at_end {
+    blocking_pool* pool;
+    int* calls;
+    posts_at_end(blocking_pool& p, int& n) : pool(&p), calls(&n) {}
+    posts_at_end(posts_at_end&& o) noexcept : pool(std::exchange(o.pool, nullptr)), calls(o.calls) {}
+    posts_at_end& operator=(posts_at_end&&) = delete;
+    ~posts_at_end() {
+      if (pool != nullptr) pool->execute([n = calls] { ++*n; });
+    }
+    void operator()() const { ++*calls; }
+  };
+  blocking_pool pool({.max_threads = 1});
+  int calls = 0;
+  pool.execute(posts_at_end(pool, calls));
+  pool.wait_idle();
+  CHECK(calls == 2);
+}
+
 TEST_CASE("blocking_pool: hooks run on each thread with its number; unhandled exceptions go to on_unhandled") {
   std::mutex guard;
   std::set<std::size_t> started, stopped;
@@ -297,6 +327,23 @@ TEST_CASE("blocking_pool: a task of a threadpool that waits for a call does not 
   // Only another task of the pool of one worker ends the call.
   pool.execute([&later] { later.set_value(); });
   waits.get();
+}
+
+TEST_CASE("blocking_pool: a task of a threadpool in wait_idle() or stop() does not hold up its pool") {
+  for (const bool stops : {false, true}) {
+    std::promise<void> later;
+    async::threadpool pool(1);
+    blocking_pool calls;
+    auto waits = pool.post([&] {
+      calls.execute([&] {
+        // Only another task of the pool of one worker ends the call.
+        pool.execute([&later] { later.set_value(); });
+        later.get_future().wait();
+      });
+      stops ? calls.stop() : calls.wait_idle();
+    });
+    while (!waits.is_ready()) std::this_thread::yield();  // without running the pool's tasks here
+  }
 }
 
 TEST_CASE("blocking_pool: a flow awaits calls; a call that the flow does not wait for any more is not made") {
