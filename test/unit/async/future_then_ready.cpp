@@ -12,6 +12,7 @@
 #include "async/future.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "support/gate.hpp"
 
 using async::future;
 using async::make_ready_future;
@@ -52,6 +53,12 @@ void where_the_stack_is_short(const F& f) {
     f();
   }
   room[1] = room[0];
+}
+
+/// Calls f() inside a thousand calls of then() on ready futures: one more is put off.
+template <class F>
+void where_calls_are_deep(const F& f, int calls = 1'000) {
+  make_ready_future().then([&f, calls](future<void>) { calls == 1 ? f() : where_calls_are_deep(f, calls - 1); });
 }
 
 }  // namespace
@@ -108,6 +115,40 @@ TEST_CASE("what a task inside a wait puts off does not wait for the calls around
     });
   });
   CHECK(has_run);
+}
+
+TEST_CASE("what was put off runs before its thread waits for a group, whose tasks may need it") {
+  testing::gate held;
+  threadpool pool(1);
+  make_ready_future().then([&](future<void>) {
+    where_the_stack_is_short([&] {
+      make_ready_future().then([&held](future<void>) { held.open(); });
+      async::task_group group(pool);
+      group.run([&held] { held.pass(); });
+      held.wait_for_one();  // the worker has taken the task
+      CHECK(group.wait());
+    });
+  });
+}
+
+TEST_CASE("then() in a task inside a wait is not put off for the calls around that wait") {
+  testing::gate held;
+  threadpool pool(1);
+  bool has_run = false, has_run_in_time = false;
+  where_calls_are_deep([&] {
+    async::task_group group(pool);
+    pool.execute([&] {
+      group.run([&] {
+        make_ready_future().then([&has_run](future<void>) { has_run = true; });
+        has_run_in_time = has_run;
+      });
+      held.pass();
+    });
+    held.wait_for_one();
+    CHECK(group.wait());  // takes the task from the worker
+    held.open();
+  });
+  CHECK(has_run_in_time);
 }
 
 TEST_CASE("what was put off can be cancelled") {
