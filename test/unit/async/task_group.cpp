@@ -22,7 +22,9 @@
 
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
+#include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/start_line.hpp"
 
 using async::task_group;
 using async::threadpool;
@@ -193,6 +195,22 @@ TEST_CASE("several exceptions: the first is thrown, and tasks that have not star
       .get();
   REQUIRE(ran.size() == 1);
   CHECK(thrown == std::to_string(ran[0]));
+}
+
+TEST_CASE("exceptions of a group after the first are destroyed") {
+  struct thrown : testing::live_count<thrown> {};
+  threadpool pool(2);
+  task_group group(pool);
+  testing::countdown both(2);
+  for (int i = 0; i < 2; ++i) {
+    group.run([&both] {
+      both.count_down();
+      both.wait();  // so that neither of the two tasks is skipped
+      throw thrown();
+    });
+  }
+  CHECK_THROWS_AS(group.wait(), thrown);
+  CHECK(thrown::live() == 0);
 }
 
 TEST_CASE("cancel skips and destroys tasks that have not started, wait returns false; then the group is as new") {
@@ -378,6 +396,26 @@ TEST_CASE("an exception that leaves the scope of a group cancels the group; no t
   };
   CHECK_THROWS_WITH_AS(scope(), "of the scope", std::runtime_error);
   CHECK(ran == 0);
+}
+
+TEST_CASE("a group that a destructor makes and waits for while an exception is on its way runs its tasks") {
+  threadpool pool(1);
+  const occupied busy(pool, 1);
+  int ran = 0;
+  struct uses_group {
+    threadpool& pool;
+    int& ran;
+    ~uses_group() {
+      task_group group(pool);
+      group.run([this] { ++ran; });
+    }
+  };
+  const auto scope = [&] {
+    const uses_group at_end{pool, ran};
+    throw std::runtime_error("of the scope");
+  };
+  CHECK_THROWS_WITH_AS(scope(), "of the scope", std::runtime_error);
+  CHECK(ran == 1);
 }
 
 TEST_CASE("an exception without a wait goes to the pool's on_unhandled") {
