@@ -92,6 +92,25 @@ TEST_CASE_TEMPLATE("rule 16: an inner handler recovers from an outer timeout, wh
   CHECK(!flow);
 }
 
+TEST_CASE_TEMPLATE("rule 16: a step that has succeeded when its limit comes in the same turn passes its results on",
+                   Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setTimeout(6ms);
+        b.loop.deferred(3ms, [&asi] { asi.success(1); });
+      },
+      noting_code(seen));
+  flow.add([&](IAsyncSteps&, int n) { seen.push_back(std::to_string(n)); });
+  flow.execute();
+  b.loop.iterate();
+  b.clock.advance(50ms);
+  b.drain();
+  CHECK(seen == lines{"1"});
+}
+
 TEST_CASE_TEMPLATE("rule 16: the later call in a step replaces the earlier", Flow, STEPS_FLOWS) {
   for (const bool shortens : {true, false}) {
     bench b;
@@ -327,6 +346,29 @@ TEST_CASE_TEMPLATE("rule 20: a token may be used inside the step that has made i
   flow.execute();
   b.drain();
   CHECK(got == 3);
+}
+
+TEST_CASE_TEMPLATE("rule 20: a success() that throws leaves the wait to later calls", Flow, STEPS_FLOWS) {
+  struct positive {
+    int n;
+    explicit positive(int i) : n(i) {
+      if (i <= 0) throw std::invalid_argument("not positive");
+    }
+  };
+  bench b;
+  int got = 0;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    b.loop.immediate([done = asi.completion<positive>()] {
+      CHECK_THROWS_AS(done.success(-1), std::invalid_argument);
+      CHECK(static_cast<bool>(done));
+      CHECK(done.success(2));
+    });
+  });
+  flow.add([&](IAsyncSteps&, positive p) { got = p.n; });
+  flow.execute();
+  b.drain();
+  CHECK(got == 2);
 }
 
 TEST_CASE_TEMPLATE("rule 21: success() and error() on a waiting step work directly on the loop's thread", Flow,
