@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "async/event_loop.hpp"
+#include "async/future.hpp"
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
+#include "support/gate.hpp"
 #include "support/live_count.hpp"
 #include "support/meeting.hpp"
 #include "support/scale.hpp"
@@ -306,6 +308,33 @@ TEST_CASE("rule 37: a timeout, a cancel and the destruction of the flow cancel a
     CHECK(f.misplaced == 0);
   }
   pool.wait_idle();
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("rule 37: a timeout that comes after the race is won, beside a loser that runs, is the error of the step") {
+  testing::gate loser;
+  async::promise<void> runs;
+  threadpool pool(2);
+  const auto end = steps::post<std::string>(pool, [&](IAsyncSteps& asi) {
+                     asi.add(
+                         [&](IAsyncSteps& step) {
+                           step.setTimeout(20ms);
+                           // The same loop has both timers: the loser goes on after the timeout.
+                           step.tool().deferred(40ms, [&loser] { loser.open(); });
+                           auto& race = step.race();
+                           race.add([&](IAsyncSteps&) {
+                             runs.set_value();
+                             loser.pass();
+                           });
+                           race.add([&](IAsyncSteps& winner) {
+                             winner.await(runs.get_future());
+                             winner.add([](IAsyncSteps& last) { last.success(held()); });
+                           });
+                           step.add([](IAsyncSteps& next, held) { next.success(std::string("passed on")); });
+                         },
+                         [](IAsyncSteps& failed, ErrorCode code) { failed.success(std::string(code)); });
+                   }).get();
+  CHECK(end == "Timeout");
   CHECK(held::live() == 0);
 }
 
