@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <exception>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -176,6 +178,23 @@ TEST_CASE_TEMPLATE("rule 28: the first error wins, and the handler may recover w
   b.drain();
   CHECK(seen == lines{"E0 info 0", "next 5"});
   CHECK(b.unhandled.empty());
+}
+
+TEST_CASE_TEMPLATE("rule 28: the exception of the first error is that of the flow", Flow, STEPS_FLOWS) {
+  struct own_error : std::runtime_error {
+    using runtime_error::runtime_error;
+  };
+  bench b;
+  std::exception_ptr last;
+  Flow flow{b.loop};
+  auto& p = flow.parallel([&last](IAsyncSteps& asi, ErrorCode) { last = asi.state().last_exception(); });
+  p.add([](IAsyncSteps&) { throw own_error("mine"); });
+  p.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+  auto end = flow.promise();
+  b.drain();
+  CHECK_THROWS_WITH_AS(end.get(), "mine", own_error);
+  REQUIRE(last != nullptr);
+  CHECK_THROWS_AS(std::rethrow_exception(last), own_error);
 }
 
 TEST_CASE_TEMPLATE("rule 28: an error that its branch handles cancels no other branch", Flow, STEPS_FLOWS) {
