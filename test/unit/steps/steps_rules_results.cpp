@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -94,6 +97,25 @@ TEST_CASE_TEMPLATE("rule 3: success() without arguments hands on nothing, also a
   b.drain();
   CHECK(seen.size() == 2);
   for (const std::string& line : seen) CHECK(contains(line, "InternalError"));
+}
+
+TEST_CASE_TEMPLATE("rule 3: a loop without an iteration hands on nothing, also after earlier results", Flow,
+                   STEPS_FLOWS) {
+  for (int kind = 0; kind < 4; ++kind) {
+    bench b;
+    lines seen;
+    Flow flow{b.loop};
+    flow.add([](IAsyncSteps& asi) { asi.success(1); });
+    if (kind == 0) flow.repeat(0, [](IAsyncSteps&, std::size_t) {});
+    if (kind == 1) flow.forEach(std::vector<int>(), [](IAsyncSteps&, std::size_t, int) {});
+    if (kind == 2) flow.forEach(std::list<int>(), [](IAsyncSteps&, std::size_t, int) {});
+    if (kind == 3) flow.forEach(std::map<int, int>(), [](IAsyncSteps&, int, int) {});
+    flow.add([&](IAsyncSteps&, int) { seen.push_back("stale"); }, noting(seen));
+    flow.execute();
+    b.drain();
+    REQUIRE(seen.size() == 1);
+    CHECK(contains(seen.front(), "InternalError"));
+  }
 }
 
 TEST_CASE_TEMPLATE("rule 3: an error drops results, and the results of the handler arrive", Flow, STEPS_FLOWS) {
