@@ -141,6 +141,22 @@ TEST_CASE_TEMPLATE("rule 17: cancel() by a step has called the cancel handlers o
   }
 }
 
+TEST_CASE_TEMPLATE("rule 17: steps that a handler has added before it cancels the flow are destroyed", Flow,
+                   STEPS_FLOWS) {
+  struct held : testing::live_count<held> {};
+  bench b;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.error("Error"); },
+           [&flow](IAsyncSteps& asi, ErrorCode) {
+             asi.add([h = held()](IAsyncSteps&) {});
+             flow.cancel();
+           });
+  flow.execute();
+  b.drain();
+  CHECK(static_cast<bool>(flow));
+  CHECK(held::live() == 0);
+}
+
 TEST_CASE_TEMPLATE("rule 17: a branch's result ends the flow when it is dropped", Flow, STEPS_FLOWS) {
   for (const bool destroys : {false, true}) {
     for (const int waiting : {0, 2}) {
