@@ -261,6 +261,24 @@ TEST_CASE_TEMPLATE("rule 41: after() counts from the first wait on, the shortest
   CHECK(seen.back() == "q2");
 }
 
+TEST_CASE_TEMPLATE("rule 41: on_set() waits from the first look on", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  async::event event;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.select(async::on_set(event, note_call(seen, "set")));
+    event.set();
+    event.reset();
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen.empty());
+  event.set();
+  b.drain();
+  CHECK(seen == lines{"set"});
+}
+
 TEST_CASE_TEMPLATE("rule 42: closed queues and futures without a state are passed over, until nothing is left", Flow,
                    STEPS_FLOWS) {
   bench b;
