@@ -125,6 +125,23 @@ TEST_CASE_TEMPLATE("rule 59: limits in limits: the one that is up ends what is i
   CHECK(got == lines{"", late, late});
 }
 
+TEST_CASE_TEMPLATE("rule 59: no catch (...) inside a task sees the end of a limit around it", Flow, STEPS_FLOWS) {
+  bench b;
+  lines caught;
+  const auto limited = [&caught](event_loop& loop) -> task<> {
+    try {
+      co_await with_timeout(1h, pause(loop, 1h));
+    } catch (...) {
+      caught.push_back("inside");
+    }
+  };
+  const auto got = result_of<Flow, std::string>(b, [&limited](IAsyncSteps& asi) -> task<std::string> {
+    co_return co_await text_of(with_timeout(5ms, limited(asi.tool())));
+  });
+  CHECK(got == late);
+  CHECK(caught.empty());
+}
+
 TEST_CASE_TEMPLATE("rule 59: a task may wait for others, and others may have limits", Flow, STEPS_FLOWS) {
   bench b;
   const auto both = [](event_loop& loop, std::chrono::milliseconds slow) -> task<int> {
