@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -17,12 +18,15 @@
 #include "async/event.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
+#include "steps/interop/detail/nats/call_table.hpp"
 #include "steps/interop/nats.hpp"
 #include "steps/steps.hpp"
+#include "support/flows.hpp"
 #include "support/nats_server.hpp"
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
+using testing::noting;
 using namespace std::chrono_literals;
 namespace nats = steps::interop::nats;
 
@@ -433,6 +437,28 @@ TEST_CASE("a bus that ends fails calls under way with CommError") {
   }
   CHECK_THROWS_WITH(answer.get(), "CommError");
   never.set();
+}
+
+TEST_CASE("calls that have not been sent outlive the connection, and end with the bus") {
+  testing::bench loop;
+  testing::lines seen;
+  nats::detail::call_table calls;
+  std::uint64_t number = 0;
+  steps::AsyncSteps sent(loop.loop), waiting(loop.loop);
+  sent.add([&](IAsyncSteps& asi) { number = calls.begin(asi.completion<std::string>()).number; }, noting(seen));
+  waiting.add([&](IAsyncSteps& asi) { calls.begin(asi.completion<std::string>()); }, noting(seen));
+  sent.execute();
+  waiting.execute();
+  loop.drain();
+  REQUIRE(calls.mark_sent(number));
+  calls.fail_sent(steps::errors::CommError, "lost");
+  loop.drain();
+  CHECK(seen == testing::lines{"CommError: lost"});
+  CHECK(calls.in_flight() == 1);
+  calls.close(steps::errors::CommError, "closed");
+  loop.drain();
+  CHECK(seen == testing::lines{"CommError: lost", "CommError: closed"});
+  CHECK(calls.in_flight() == 0);
 }
 
 TEST_CASE("requests that a pool has not answered at its end get the answer Stopped") {
