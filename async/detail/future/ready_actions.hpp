@@ -24,6 +24,8 @@ class ready_actions {
       run_put_off();
     --calls_;
   }
+  /// Whether the thread is inside a function of then(); if not, no action has been put off.
+  bool is_running() const noexcept { return calls_ != 0; }
   /// To be called where the thread waits for a result that one of them may have to make. True: some have run.
   bool before_wait() noexcept {
     if (first_ == nullptr) [[likely]]
@@ -44,10 +46,15 @@ class ready_actions {
    private:
     const unsigned before_;
   };
+  /// Calls f() with an `apart` around if the thread is inside a function of then(), which is seldom.
+  template <class F>
+  static void call_apart(F f);
 
  private:
   static constexpr unsigned most_calls = 1'000;
 
+  template <class F>
+  static void call_with_apart(F f);
   void put_off(continuation& c) noexcept;
   void run_put_off() noexcept;
 
@@ -62,6 +69,18 @@ inline ready_actions::apart::apart() noexcept : before_(actions_of_thread.calls_
   actions_of_thread.calls_ = 0;
 }
 inline ready_actions::apart::~apart() { actions_of_thread.calls_ = before_; }
+
+template <class F>
+inline void ready_actions::call_apart(F f) {
+  if (actions_of_thread.is_running()) [[unlikely]]
+    return call_with_apart(f);
+  f();
+}
+template <class F>
+[[gnu::noinline]] void ready_actions::call_with_apart(F f) {
+  const apart from_those_around;
+  f();
+}
 
 #if ASYNCSTEPS_DEFINED
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_actions::put_off(continuation& c) noexcept {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>   // for milliseconds
-#include <future>   // for future_status, future_error
+#include <future>   // for future, future_status, future_error
 #include <memory>   // for make_shared
 #include <utility>  // for move
 
@@ -148,6 +148,51 @@ TEST_CASE("then() in a task inside a wait is not put off for the calls around th
     CHECK(group.wait());  // takes the task from the worker
     held.open();
   });
+  CHECK(has_run_in_time);
+}
+
+TEST_CASE("then() in a task that its own thread runs where it waits is not put off for the calls around that wait") {
+  threadpool pool(1);
+  bool has_run = false, has_run_in_time = false;
+  const auto work = [&] {
+    make_ready_future().then([&has_run](future<void>) { has_run = true; });
+    has_run_in_time = has_run;
+  };
+  const auto check = [&](const auto& wait) {
+    pool.execute([&] { where_calls_are_deep(wait); });
+    pool.wait_idle();
+    CHECK(has_run_in_time);
+  };
+  SUBCASE("a group") {
+    check([&] {
+      async::task_group group(pool);
+      group.run(work);
+      CHECK(group.wait());
+    });
+  }
+  SUBCASE("a future") {
+    check([&] { pool.post(work).get(); });
+  }
+  SUBCASE("a std::future") {
+    check([&] {
+      std::future<void> call = pool.post(work);
+      pool.wait(call);
+    });
+  }
+}
+
+TEST_CASE("what was put off runs before a group's wait runs a task on the same thread") {
+  threadpool pool(1);
+  bool has_run = false, has_run_in_time = false;
+  pool.execute([&] {
+    where_calls_are_deep([&] {
+      make_ready_future().then([&has_run](future<void>) { has_run = true; });
+      async::task_group group(pool);
+      group.run([&] { has_run_in_time = has_run; });
+      CHECK(group.wait());
+    });
+  });
+  pool.wait_idle();
   CHECK(has_run_in_time);
 }
 
