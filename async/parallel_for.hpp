@@ -28,13 +28,13 @@ struct loop_piece {
   void operator()(std::uint64_t from, std::uint64_t count) {
     if constexpr (loop_range_body<F, Index>) {
       const std::uint64_t end = from + count;
-      static_cast<void>(
-          detail::invoke(f, index_at(first, from, step), end == calls ? Index(last) : index_at(first, end, step)));
+      static_cast<void>(detail::invoke(f, detail::index_at(first, from, step),
+                                       end == calls ? Index(last) : index_at(first, end, step)));
     } else if constexpr (std::integral<Index>) {
-      auto i = static_cast<std::uint64_t>(index_at(first, from, step));
+      auto i = static_cast<std::uint64_t>(detail::index_at(first, from, step));
       for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<Index>(i)));
     } else {
-      Index it = index_at(first, from, step);
+      Index it = detail::index_at(first, from, step);
       for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++it)) {
         if constexpr (std::invocable<F&, std::iter_reference_t<Index>>) {
           static_cast<void>(detail::invoke(f, *it));
@@ -55,31 +55,32 @@ template <class Index, class F, class Token>
 bool run_loop(threadpool& pool, const Index& first, const Index& last, std::uint64_t count, std::uint64_t step, F& f,
               std::size_t grain, const Token& token) {
   loop_piece<Index, F> piece{first, last, count, step, f};
-  return split_range(pool.core(), count, grain, habit_of<Index, F>, piece, [&token] { return is_stopped(token); });
+  return detail::split_range(pool.core(), count, grain, habit_of<Index, F>, piece,
+                             [&token] { return is_stopped(token); });
 }
 
 // The forms of parallel_for(), which own the body.
 
 template <class Index, class F, class Token>
 bool loop_over(threadpool& pool, const Index& first, const Index& last, F& f, std::size_t grain, const Token& token) {
-  return run_loop(pool, first, last, distance_of(first, last), 1, f, grain, token);
+  return detail::run_loop(pool, first, last, distance_of(first, last), 1, f, grain, token);
 }
 template <class A, class B, class F, class Token>
 bool loop_over_common(threadpool& pool, A first, B last, F& f, std::size_t grain, const Token& token) {
   if (!is_less(first, last)) return true;
-  return loop_over(pool, common_number<B>(first), common_number<A>(last), f, grain, token);
+  return detail::loop_over(pool, common_number<B>(first), common_number<A>(last), f, grain, token);
 }
 template <class Index, class F, class Token>
 bool loop_by_step(threadpool& pool, Index first, Index last, Index step, F& f, std::size_t grain, const Token& token) {
   if (!(step > 0)) throw std::invalid_argument("async::parallel_for: the step is not positive");
   const auto by = static_cast<std::uint64_t>(step);
   const std::uint64_t distance = distance_of(first, last);
-  return run_loop(pool, first, last, distance / by + (distance % by != 0 ? 1 : 0), by, f, grain, token);
+  return detail::run_loop(pool, first, last, distance / by + (distance % by != 0 ? 1 : 0), by, f, grain, token);
 }
 template <class R, class F, class Token>
 bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const Token& token) {
   const auto first = std::ranges::begin(range);
-  return loop_over(pool, first, first + std::ranges::distance(range), f, grain, token);
+  return detail::loop_over(pool, first, first + std::ranges::distance(range), f, grain, token);
 }
 
 }  // namespace detail

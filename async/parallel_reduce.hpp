@@ -74,7 +74,7 @@ struct reduce_piece {
   void operator()(std::uint64_t from, std::uint64_t count) {
     T& sum = value.get();
     if constexpr (single_fold<Body, Index, T> || in_place_fold<Body, Index, T>) {
-      Index at = index_at(first, from, 1);
+      Index at = detail::index_at(first, from, 1);
       for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++at)) {
         if constexpr (std::integral<Index>) {
           take(sum, at);
@@ -86,7 +86,7 @@ struct reduce_piece {
         }
       }
     } else {
-      sum = detail::invoke(body, index_at(first, from, 1), index_at(first, from + count, 1), std::move(sum));
+      sum = detail::invoke(body, detail::index_at(first, from, 1), index_at(first, from + count, 1), std::move(sum));
     }
   }
   template <class X>
@@ -112,21 +112,21 @@ template <class Index, class T, class Body, class Join, class Token>
 T reduce_over(threadpool& pool, const Index& first, const Index& last, const T& identity, Body& body, Join& join,
               std::size_t grain, const Token& token) {
   reduce_piece<Index, T, Body, Join> piece{first, identity, body, join, reduce_value<T>(identity)};
-  split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<Index, T, Body, Join>, piece,
-              [&token] { return is_stopped(token); });
+  detail::split_range(pool.core(), distance_of(first, last), grain, reduce_habit_of<Index, T, Body, Join>, piece,
+                      [&token] { return is_stopped(token); });
   return std::move(piece.value.get());
 }
 template <class A, class B, class T, class Body, class Join, class Token>
 T reduce_over_common(threadpool& pool, A first, B last, const T& identity, Body& body, Join& join, std::size_t grain,
                      const Token& token) {
   if (!is_less(first, last)) return identity;
-  return reduce_over(pool, common_number<B>(first), common_number<A>(last), identity, body, join, grain, token);
+  return detail::reduce_over(pool, common_number<B>(first), common_number<A>(last), identity, body, join, grain, token);
 }
 template <class R, class T, class Body, class Join, class Token>
 T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, Join& join, std::size_t grain,
                     const Token& token) {
   const auto first = std::ranges::begin(range);
-  return reduce_over(pool, first, first + std::ranges::distance(range), identity, body, join, grain, token);
+  return detail::reduce_over(pool, first, first + std::ranges::distance(range), identity, body, join, grain, token);
 }
 
 }  // namespace detail

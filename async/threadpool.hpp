@@ -323,7 +323,7 @@ class threadpool {
   /// that follows waits for others.
   template <class Future>
   void wait_until_ready(Future& awaited) {
-    core_.refuse_if_unknown_here();
+    core_.registered().refuse_if_unknown_here();
     if constexpr (detail::is_own_future<std::remove_const_t<Future>>) {
       if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
     } else if (core_.is_inside()) {

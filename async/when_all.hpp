@@ -39,7 +39,7 @@ void require_states(const Sequence& all) {
 /// The sequence is made from `futures` when nothing can fail any more.
 template <class Sequence, class From>
 future<Sequence> all_of(From&& futures) {
-  require_states(futures);
+  detail::require_states(futures);
   auto* const state = make_state<when_all_state<Sequence>>(std::forward<From>(futures));
   future<Sequence> made = future_access::make<Sequence>(state);
   state->begin();
@@ -48,7 +48,7 @@ future<Sequence> all_of(From&& futures) {
 /// The same.
 template <class Sequence, class From>
 future<when_any_result<Sequence>> any_of(From&& futures) {
-  require_states(futures);
+  detail::require_states(futures);
   using found = when_any_result<Sequence>;
   auto* const state = make_state<when_any_state<found, Sequence>>(std::forward<From>(futures));
   future<found> made = future_access::make<found>(state);

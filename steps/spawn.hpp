@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>       // for destroy_at
+#include <memory>       // for addressof, destroy_at
 #include <mutex>        // for lock_guard
 #include <type_traits>  // for decay_t, is_invocable_v
 #include <utility>      // for exchange, forward, move
@@ -101,7 +101,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
 
  private:
   void drop_body() noexcept {
-    if (std::exchange(has_body_, false)) std::destroy_at(&body_);
+    if (std::exchange(has_body_, false)) std::destroy_at(std::addressof(body_));
   }
   /// The flow ends. Its loop may go when this has returned.
   void leave() noexcept {

@@ -64,7 +64,7 @@ class hook_ref {
     std::fprintf(stderr, "%s: %s%s%.*s\n", where, e.what(), more.empty() ? "" : ": ", static_cast<int>(more.size()),
                  more.data());
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", where, e.what());
+    std::fprintf(stderr, "%s: %s\n", where, e.what() != nullptr ? e.what() : "");
   } catch (...) {
     std::fprintf(stderr, "%s: an exception that is no std::exception\n", where);
   }

@@ -23,7 +23,7 @@ State* make_state(A&&... arguments) {
   struct memory {
     void* block = allocate_block(sizeof(State), alignof(State));
     ~memory() {
-      if (block != nullptr) free_block(block, sizeof(State), alignof(State));
+      if (block != nullptr) detail::free_block(block, sizeof(State), alignof(State));
     }
   } room;
   auto* const made = ::new (room.block) State(std::forward<A>(arguments)...);
@@ -34,7 +34,7 @@ template <class State>
 void free_state(result_state& base) noexcept {
   auto& state = static_cast<State&>(base);
   std::destroy_at(&state);
-  free_block(&state, sizeof(State), alignof(State));
+  detail::free_block(&state, sizeof(State), alignof(State));
 }
 
 /// The result of a promise.

@@ -70,7 +70,7 @@ class call_state_base : public library_state {
 
   /// Makes the future ready. The result stays a member of the derived class.
   void publish(library_result& result) noexcept {
-    result_of(*this).reset(&result);
+    detail::result_of(*this).reset(&result);
     // release, pairs with the acquire of std::future's waits and of is_ready(): publishes the result
     status_of(*this)._M_store_notify_all(ready, std::memory_order_release);
     tell_watchers_of(static_cast<const library_state*>(this));
@@ -101,7 +101,7 @@ class call_state final : public call_state_base {
       help();
       finish_waiting();
     }
-    static_cast<void>(result_of(*this).release());  // it is a member
+    static_cast<void>(detail::result_of(*this).release());  // it is a member
   }
 
   static const call_entry::operations how;

@@ -100,7 +100,7 @@ struct foreign_future final : foreign_wait {
   ~foreign_future() override { state->release(); }
 
   bool look() noexcept override {
-    if (!is_ready(from)) return false;
+    if (!detail::is_ready(from)) return false;
     pass_on();
     return true;
   }

@@ -16,7 +16,7 @@ class [[nodiscard]] result_awaiter : continuation {
  public:
   explicit result_awaiter(Future f) noexcept : continuation(&arrived), future_(std::move(f)) {}
   ~result_awaiter() {
-    if (is_listed_ && !future_access::state(future_)->word.remove(*this)) forget_action(*this);
+    if (is_listed_ && !future_access::state(future_)->word.remove(*this)) detail::forget_action(*this);
   }
   result_awaiter(const result_awaiter&) = delete;
   result_awaiter& operator=(const result_awaiter&) = delete;

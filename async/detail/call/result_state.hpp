@@ -277,7 +277,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
 }
 
 ASYNCSTEPS_FUNCTION void result_state::refuse_if_unknown_here() const {
-  if (pool_.is_of_other_module()) return pool_->refuse_if_unknown_here();
+  if (pool_.is_of_other_module()) return pool_->registered().refuse_if_unknown_here();
   if (of_call().current() == pool()) throw_would_deadlock(unknown_here);
 }
 

@@ -45,7 +45,7 @@ class when_all_state final : public result<Sequence>, private continuation {
  public:
   template <class From>
   explicit when_all_state(From&& all) noexcept
-      : result<Sequence>(how), continuation(&arrived), all_(std::forward<From>(all)), count_(count_of(all_)) {
+      : result<Sequence>(how), continuation(&arrived), all_(std::forward<From>(all)), count_(detail::count_of(all_)) {
     this->word.take();
   }
   /// Uses the maker's reference.
@@ -59,7 +59,7 @@ class when_all_state final : public result<Sequence>, private continuation {
   }
   continuation* go_on() noexcept {
     for (; next_ != count_; ++next_) {
-      if (state_of(all_, next_)->word.add(*this)) return nullptr;  // from here on this is another thread's
+      if (detail::state_of(all_, next_)->word.add(*this)) return nullptr;  // from here on this is another thread's
     }
     this->value.set(std::move(all_));
     continuation* const more = this->publish();
@@ -83,17 +83,17 @@ class when_any_state final : public result<T> {
   /// Throws std::bad_alloc; `all` is as before then.
   template <class From>
   explicit when_any_state(From&& all)
-      : result<T>(how), actions_(std::make_unique<action[]>(count_of(all))), all_(std::forward<From>(all)) {
+      : result<T>(how), actions_(std::make_unique<action[]>(detail::count_of(all))), all_(std::forward<From>(all)) {
     this->word.take();
   }
   /// Uses the maker's reference.
   void begin() noexcept {
-    const std::size_t count = count_of(all_);
+    const std::size_t count = detail::count_of(all_);
     bool is_decided = count == 0;
     for (std::size_t i = 0; i != count && !is_decided; ++i) {
       actions_[i].state = this;
       this->add_reference();
-      if (state_of(all_, i)->word.add(actions_[i])) {
+      if (detail::state_of(all_, i)->word.add(actions_[i])) {
         ++added_;
       } else {
         this->release();
@@ -128,7 +128,7 @@ class when_any_state final : public result<T> {
   continuation* finish() noexcept {
     const std::size_t first = first_.load(std::memory_order_relaxed);  // relaxed: see decides()
     for (std::size_t i = 0; i != added_; ++i) {
-      if (i != first && state_of(all_, i)->word.remove(actions_[i])) this->release();
+      if (i != first && detail::state_of(all_, i)->word.remove(actions_[i])) this->release();
     }
     this->value.set(T{first, std::move(all_)});
     continuation* const more = this->publish();

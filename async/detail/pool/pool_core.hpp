@@ -95,8 +95,7 @@ class pool_core {
   }
   /// Whether the calling thread runs a task of this pool: as a worker, or as a helper from outside.
   bool is_inside() const noexcept { return this_pool == this; }
-  void refuse_if_unknown_here() const { registered_.refuse_if_unknown_here(); }
-  bool is_of_this_module() const noexcept { return registered_.current == &current_pool; }
+  const pool_registry::entry& registered() const noexcept { return registered_; }
   threadpool& facade() const noexcept { return *facade_; }
   /// A thread that posts from outside may have to wait, or to run what it posts.
   bool is_bounded() const noexcept { return injector_.is_bounded(); }

@@ -34,7 +34,8 @@ class pool_ref {
   static std::uintptr_t word_of(const pool_core* pool) noexcept {
     static_assert(alignof(pool_core) > marks);
     if (pool == nullptr) return 0;
-    return reinterpret_cast<std::uintptr_t>(pool) | generation() | (pool->is_of_this_module() ? 0 : other_module);
+    return reinterpret_cast<std::uintptr_t>(pool) | generation() |
+           (pool->registered().current == &current_pool ? 0 : other_module);
   }
 
   std::uintptr_t word_ = 0;

@@ -40,13 +40,13 @@ struct boxed_task : posted_job {
     try {
       return ::new (block) boxed_task(run_it, std::forward<From>(from)...);
     } catch (...) {
-      free_block(block, sizeof(boxed_task), alignof(boxed_task));
+      detail::free_block(block, sizeof(boxed_task), alignof(boxed_task));
       throw;
     }
   }
   static void destroy(boxed_task* box) noexcept {
     std::destroy_at(box);
-    free_block(box, sizeof(boxed_task), alignof(boxed_task));
+    detail::free_block(box, sizeof(boxed_task), alignof(boxed_task));
   }
 
   F work;

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uintptr_t
-#include <memory>       // for destroy_at
+#include <memory>       // for addressof, destroy_at
 #include <type_traits>  // for is_invocable_v
 #include <utility>      // for forward
 
@@ -36,7 +36,7 @@ T& make_scope(flow& f, step& owner, Args&&... args) {
     release_record(f, memory, size, before);
     throw;
   }
-  enter_scope(f, *made, size, owner, T::ops);
+  detail::enter_scope(f, *made, size, owner, T::ops);
   return *made;
 }
 
@@ -57,7 +57,7 @@ struct cancel_scope : scope {
   static void left(scope& self) noexcept {
     flow& f = *self.holder->flow_;
     if (f.limit != nullptr) ++f.limit->cancels;
-    std::destroy_at(&static_cast<cancel_scope&>(self).function);
+    std::destroy_at(std::addressof(static_cast<cancel_scope&>(self).function));
   }
   static constexpr scope_ops ops{scope_ops::kind::cancel, &call, &left};
 
@@ -77,7 +77,7 @@ struct object_scope : scope {
   static void left(scope& self) noexcept {
     flow& f = *self.holder->flow_;
     if (f.limit != nullptr) ++f.limit->stack_allocs;
-    std::destroy_at(&static_cast<object_scope&>(self).object);
+    std::destroy_at(std::addressof(static_cast<object_scope&>(self).object));
   }
   static constexpr scope_ops ops{is_coroutine<T> ? scope_ops::kind::coroutine : scope_ops::kind::lasting, nullptr,
                                  &left};

@@ -249,7 +249,7 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   if (first == nullptr) f.first = made;
   if constexpr (!(std::is_trivially_copyable_v<std::decay_t<Args>> && ...)) {
     if (f.has_succeeded()) [[unlikely]] {
-      drop_added(f, *made, before);
+      detail::drop_added(f, *made, before);
       return nullptr;
     }
   }

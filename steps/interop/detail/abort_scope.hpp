@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <memory>   // for destroy_at
+#include <memory>   // for addressof, destroy_at
 #include <utility>  // for move
 
 #include "steps/iasyncsteps.hpp"  // for step, scope, flow
@@ -16,7 +16,7 @@ struct abort_scope : scope {
   static void left(scope& self) noexcept {
     auto& s = static_cast<abort_scope&>(self);
     if (self.ops == nullptr) s.function();  // by error or cancel: the scope has been taken off first
-    std::destroy_at(&s.function);
+    std::destroy_at(std::addressof(s.function));
   }
   // As for timers: left before the cancel handlers run, and not replaced by setCancel().
   static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};

@@ -114,7 +114,7 @@ class child_runner {
       coroutine.promise().home = &home_.emplace(asi);
       home_->next = coroutine;
     }
-    if (!run_until_wait(asi, *home_, coroutine)) return;
+    if (!detail::run_until_wait(asi, *home_, coroutine)) return;
     child_->take_outcome(*ended_);
     if (child_->error != nullptr) asi.errorNoThrow(task_failed);
   }

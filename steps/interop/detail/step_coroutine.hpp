@@ -3,6 +3,7 @@
 #include <coroutine>    // for coroutine_handle
 #include <cstddef>      // for byte
 #include <cstdint>      // for uint16_t
+#include <memory>       // for addressof
 #include <tuple>        // for tuple, apply
 #include <type_traits>  // for invoke_result_t, is_same_v, remove_cvref_t
 #include <utility>      // for exchange, forward, move
@@ -60,7 +61,7 @@ struct step_frame {
 
   /// Runs the coroutine until it waits or ends. In the step's function.
   void resume(IAsyncSteps& asi) {
-    if (!run_until_wait(asi, home, coroutine.coroutine_)) return;
+    if (!detail::run_until_wait(asi, home, coroutine.coroutine_)) return;
     if constexpr (std::is_void_v<T>) {
       coroutine.coroutine_.promise().get();
       if (asi.flow_->may_complete()) asi.success();
@@ -93,7 +94,7 @@ struct task_value<task<T>> {
 template <class F, class... P>
 class coroutine_runner {
  public:
-  coroutine_runner(F& f, P&&... results) : function_(&f), results_(std::move(results)...) {}
+  coroutine_runner(F& f, P&&... results) : function_(std::addressof(f)), results_(std::move(results)...) {}
 
   void operator()(IAsyncSteps& asi) {
     if (frame_ == nullptr) {

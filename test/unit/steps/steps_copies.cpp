@@ -12,6 +12,7 @@
 #include "steps/interop/coroutine.hpp"
 #include "steps/steps.hpp"
 #include "support/copies.hpp"
+#include "support/live_count.hpp"
 
 using namespace std::chrono_literals;
 using steps::IAsyncSteps;
@@ -37,7 +38,38 @@ void fail(IAsyncSteps& asi) { asi.error("Failed"); }
 void recover(IAsyncSteps& asi, steps::ErrorCode) { asi.success(); }
 constexpr auto call = [](auto&& argument) { argument(); };
 
+/// Its operator & gives something else, as that of a pointer to a COM object does.
+struct handle : testing::live_count<handle> {
+  void* object = nullptr;
+  void** operator&() { return &object; }
+  void operator()() const {}
+  void operator()(IAsyncSteps&) const {}
+};
+struct coroutine : handle {
+  steps::interop::task<> operator()(IAsyncSteps&) const { co_return; }
+};
+
 }  // namespace
+
+TEST_CASE("objects with an operator & of their own are destroyed once, as all others") {
+  run([](IAsyncSteps& flow) {
+    flow.add([](IAsyncSteps& asi) {
+      asi.stack<handle>();
+      asi.onEnd(handle());
+      asi.setCancel(handle());
+      asi.add(handle());
+    });
+    flow.add(steps::interop::co(coroutine()));
+  });
+  async::threadpool pool(1);
+  steps::post(pool, handle()).get();
+  {
+    async::future_group group;
+    group.add(pool.post([made = handle()] { return made; }));
+  }
+  pool.wait_idle();
+  CHECK(handle::live() == 0);
+}
 
 TEST_CASE("a step moves its function once, whatever kind of step it is") {
   steps::Mutex mutex;

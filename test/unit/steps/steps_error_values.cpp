@@ -2,11 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <exception>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
-#include "steps/errors.hpp"
+#include "async/async.hpp"
+#include "steps/steps.hpp"
 
 using steps::Error;
 using steps::ErrorCode;
@@ -85,4 +88,39 @@ TEST_CASE("codes are compared by content; null is the empty code") {
   CHECK_FALSE(ErrorCode(null) == null);
   CHECK(ErrorCode().view().empty());
   static_assert(ErrorCode("Literal").is_lasting());
+}
+
+namespace {
+
+template <class Base>
+struct without_text : Base {
+  using Base::Base;
+  const char* what() const noexcept override { return nullptr; }
+};
+
+}  // namespace
+
+TEST_CASE("an exception without a text has an empty code, or an empty info") {
+  const auto outcome = [](auto fail) {
+    async::event_loop loop;
+    steps::AsyncSteps flow{loop};
+    std::string seen;
+    flow.add([&](steps::IAsyncSteps&) { fail(); },
+             [&](steps::IAsyncSteps& asi, ErrorCode code) {
+               seen = std::string(code) + ":" + asi.state().error_info().str();
+               asi.success();
+             });
+    flow.execute();
+    while (loop.iterate().have_work) {
+    }
+    return seen;
+  };
+  CHECK(outcome([] { throw without_text<std::exception>(); }) == ":");
+  CHECK(outcome([] { throw without_text<std::system_error>(std::make_error_code(std::errc::io_error)); }) == ":");
+  CHECK(outcome([] {
+          throw without_text<std::system_error>(std::make_error_code(std::errc::resource_deadlock_would_occur));
+        }) == "InternalError:");
+  CHECK(outcome([] { throw without_text<std::future_error>(std::future_errc::broken_promise); }) == "BrokenPromise:");
+  CHECK(outcome([] { throw without_text<std::future_error>(std::future_errc::no_state); }) == ":");
+  CHECK(outcome([] { throw without_text<async::stopped>(); }) == "Stopped:");
 }
