@@ -47,7 +47,7 @@ def main(compiler, root, source):
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "deleted_functions.inc"), "w", encoding="utf-8") as file:
             file.writelines(f"template <class... A>\nvoid {name}(A&&...) = delete;\n" for name in names)
-        command = [compiler, "-std=c++20", "-fsyntax-only", "-fno-color-diagnostics", "-I", root, "-I", folder, source]
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-fdiagnostics-color=never", "-I", root, "-I", folder, source]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in result.stderr.split("\n"):
         if re.search(r"error:|note: in instantiation", line):
