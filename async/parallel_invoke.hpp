@@ -10,6 +10,7 @@
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
 #include "async/detail/scope/scope_cache.hpp"  // for current_scope
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
+#include "async/detail/wait/wait_in_turn.hpp"  // for is_in_callback, wait_in_turn
 #include "async/threadpool.hpp"                // for threadpool
 
 namespace async::inline v0_1 {
@@ -41,6 +42,14 @@ template <class F, class... Rest>
                      }) &&
            all;
   }
+}
+
+/// In a callback of an event loop.
+template <class F, class... Rest>
+[[gnu::noinline]] bool invoke_all_in_turn(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
+  const working_visit here(pool);
+  const wait_in_turn allowed;
+  return invoke_all(here.part(), around, f, rest...);
 }
 
 template <class F, class... Rest>
@@ -75,6 +84,8 @@ bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
   if (around != nullptr && around->is_cancelled()) [[unlikely]]
     return false;
   detail::pool_core& core = pool.core();
+  if (detail::is_in_callback()) [[unlikely]]
+    return detail::invoke_all_in_turn(core, around, f, rest...);
   if (detail::participant* const part = core.part_at_work()) [[likely]]
     return detail::invoke_all(*part, around, f, rest...);
   return detail::invoke_all_from_outside(core, around, f, rest...);

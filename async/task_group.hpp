@@ -270,6 +270,7 @@ class task_group {
     } else {
       state_.add();
       const detail::scope_guard inside(&scope_);
+      const detail::wait_in_turn allowed;
       detail::pool_core& pool = *pool_;
       detail::job* const now = std::exchange(unused.kept, nullptr);
       now->run(now);
@@ -291,6 +292,7 @@ class task_group {
       }
     } room;
     const detail::scope_guard inside(&scope_);
+    const detail::wait_in_turn allowed;
     try {
       static_cast<void>(detail::invoke(std::forward<F>(f)));
     } catch (...) {

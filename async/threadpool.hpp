@@ -84,11 +84,10 @@ struct posted_future<F, Args...> {
 /// other tasks of the same pool (unless they wait with wait()), nor for one long-lived loop (std::thread).
 ///
 /// Order       tasks from outside start in the order of their posts; see threadpool_options::max_queue. Tasks posted
-/// from inside go to the worker's own
-///             deque: newest first for the worker, oldest first for thieves. After each 10 ms of work a worker also
-///             runs some of the oldest, which newer ones might keep waiting for ever. Tasks and turns of event loops
-///             alternate. Tasks of high priority come before all that, those of low priority after it, see
-///             async::priority.
+///             from inside go to the worker's own deque: newest first for the worker, oldest first for thieves. After
+///             each 10 ms of work a worker also runs some of the oldest, which newer ones might keep waiting for ever.
+///             Tasks and turns of event loops alternate. Tasks of high priority come before all that, those of low
+///             priority after it, see async::priority.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread.
 /// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator
@@ -104,7 +103,8 @@ struct posted_future<F, Args...> {
 ///             threads run queued tasks, up to one for each task that sleeps in a wait: to wait in thousands of tasks,
 ///             use flows or coroutines. If no thread can start, a task that sleeps in a wait for a future, group or
 ///             loop runs any queued task. A stand-in has the index of the worker that it replaces, and calls the hooks
-///             with it.
+///             with it. The worker may wake while the stand-in is in a task: then both run tasks with one index, which
+///             is a name, not a place for data of a thread (thread_local).
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
 ///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its
@@ -114,6 +114,8 @@ struct posted_future<F, Args...> {
 ///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
 ///             called inside the pool's own task. One of the shared pool may, unless the destructor of a static object
 ///             waits for that task, such as a future of async::async.
+/// Lifetime    the pool outlives every call of its members. A post() or execute() that has handed over its task, which
+///             may have run, but has not returned is still running.
 /// Fork        in a child of fork(), a pool of the parent throws stopped_by_fork, a `stopped`, where work is handed in.
 ///             wait_idle(), stop() and the destructor return at once there, and leave the memory as it is.
 /// Example     test/example/pool.cpp

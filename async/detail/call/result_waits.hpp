@@ -4,14 +4,10 @@
 #include "async/detail/base/parker.hpp"         // for parker
 #include "async/detail/call/pool_wake_up.hpp"   // exports pool_wake_up
 #include "async/detail/future/result_word.hpp"  // for continuation
-#include "async/detail/wait/wait_in_turn.hpp"   // exports wait_in_turn, loop_of_wait
+#include "async/detail/wait/wait_in_turn.hpp"   // exports wait_in_turn, is_in_callback
 
 /// Waits of threads for a result.
 namespace async::inline v0_1::detail {
-
-/// True in a callback of an event loop, such as a step of a flow: a wait would stop the loop. False in tasks that run
-/// because a callback waits for them.
-inline bool is_in_callback() noexcept { return current_loop != nullptr && current_loop != loop_of_wait; }
 
 /// A thread that sleeps until a result is ready.
 class blocked_thread : public continuation {

@@ -11,6 +11,7 @@
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, current_scope
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
+#include "async/detail/wait/wait_in_turn.hpp"  // for wait_in_turn
 
 namespace async::inline v0_1::detail {
 
@@ -162,6 +163,7 @@ bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop
                  const Stop& stop) {
   if (count == 0) return true;
   const working_visit here(pool);
+  const wait_in_turn allowed;
   const bool is_inside = here.part().as_worker != nullptr;
   task_scope* const around = current_scope();
   range_splitter<Stop> splitter(pool, count, grain, is_inside ? 1 : 0, stop);

@@ -61,8 +61,9 @@ class stealing_deque {
   };
 
   stealing_deque() : ring_(new ring(FirstCapacity, nullptr)) {
-    use(*ring_.load(std::memory_order_relaxed));                                             // relaxed: not shared yet
-    if (!may_be_private_) guard_.store(guard_at(reach) | ready, std::memory_order_relaxed);  // relaxed: not shared yet
+    use(*ring_.load(std::memory_order_relaxed));  // relaxed: not shared yet
+    if (!may_be_private_)
+      guard_.store(guard_at(endless) | ready, std::memory_order_relaxed);  // relaxed: not shared yet
   }
   ~stealing_deque() {
     ring* r = ring_.load(std::memory_order_relaxed);  // relaxed: no other thread is left
@@ -269,7 +270,8 @@ class stealing_deque {
 
   // guard_: [ position : 63 | ready : 1 ]. Each value occurs once, see I5.
   static constexpr std::int64_t ready = 1;
-  static constexpr std::int64_t reach = std::int64_t{1} << 40;  // how far above the top a thief raises the guard
+  static constexpr std::int64_t endless = std::int64_t{1} << 61;  // no deque gets there
+  static constexpr std::int64_t reach = std::int64_t{1} << 40;    // how far above the top a thief raises the guard
 
   static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
   static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept {

@@ -10,8 +10,12 @@ namespace async::inline v0_1::detail {
 /// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
 ASYNCSTEPS_SHARED inline constinit thread_local const loop_core* loop_of_wait = nullptr;
 
-/// While it lives, the calling thread runs tasks inside a wait. If the wait is in the turn of a loop, these tasks may
-/// wait, too: the loop stands still already.
+/// True in a callback of an event loop, such as a step of a flow: a wait would stop the loop. False in tasks that run
+/// because a callback waits for them.
+inline bool is_in_callback() noexcept { return current_loop != nullptr && current_loop != loop_of_wait; }
+
+/// While it lives, the calling thread runs tasks inside a wait, or its part of a loop or group. If that is in the turn
+/// of an event loop, these tasks may wait, too, as they may on other threads: the event loop stands still already.
 class wait_in_turn {
  public:
   wait_in_turn() noexcept : before_(std::exchange(loop_of_wait, current_loop)) {}
