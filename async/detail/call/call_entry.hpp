@@ -10,8 +10,8 @@
 #include "async/detail/future/ready_actions.hpp"   // for ready_actions
 #include "async/detail/pool/dropping.hpp"          // for dropping
 #include "async/detail/pool/job.hpp"               // for job, posted_job
+#include "async/detail/pool/left_behind.hpp"       // for is_left_behind
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
-#include "async/detail/pool/pool_ref.hpp"          // for pool_ref
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/pool_watch.hpp"        // for pool_watch
@@ -50,7 +50,7 @@ class call_entry : public posted_job {
 
   /// The same for a call of another maker, who calls run() once. `pool` null: none.
   void hand_in(pool_core* pool, const operations& its) noexcept {
-    pool_ = pool_ref(pool);
+    pool_ = pool;
     how = &its;
     stage_.hand_in();
   }
@@ -60,10 +60,12 @@ class call_entry : public posted_job {
   bool is_done() const noexcept { return stage_.is_done(); }
 
   /// In a child of fork(): the parent makes the call, and no thread of the child ever makes the future ready.
-  bool is_left_behind() const noexcept { return pool_.is_left_behind(); }
+  bool is_left_behind() const noexcept {
+    return detail::is_left_behind(pool_, [this] { return is_done(); });
+  }
 
   /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
-  bool is_inside() const noexcept { return pool_ && pool_.get() == this_pool; }
+  bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }
 
   /// Inside a task of the pool: makes the call if no thread has taken it. Else waits until it is done, and meanwhile
   /// runs the tasks that it creates.
@@ -179,7 +181,7 @@ class call_entry : public posted_job {
   }
 
   call_stage<task_scope> stage_;
-  pool_ref pool_;  // null: not handed in
+  pool_core* pool_ = nullptr;  // null: not handed in
   void (*const free_)(call_entry&) noexcept;
 };
 

@@ -9,7 +9,7 @@
 #include "async/detail/base/naps.hpp"              // for sleep_in_naps
 #include "async/detail/base/platform.hpp"          // for has_stack_room
 #include "async/detail/base/reference_count.hpp"   // for reference_count
-#include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock, unknown_here
+#include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
 #include "async/detail/future/ready_actions.hpp"   // for actions_of_thread, ready_actions
@@ -18,9 +18,10 @@
 #include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
 #include "async/detail/pool/dropping.hpp"          // for dropping
 #include "async/detail/pool/job.hpp"               // for job, posted_job
-#include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope, current_pool
-#include "async/detail/pool/pool_ref.hpp"          // for pool_ref
+#include "async/detail/pool/left_behind.hpp"       // for is_left_behind
+#include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
+#include "async/detail/pool/seat.hpp"              // for pool_registry
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/visit.hpp"             // for visit
 #include "async/priority.hpp"                      // for priority
@@ -52,7 +53,6 @@ class result_state : public posted_job {
     void (*request_stop)(result_state&) noexcept;  // null: the call takes no std::stop_token
     void (*free)(result_state&) noexcept;
     bool is_continuation;  // a task that waits may make the call, which waits for what comes before it
-    const pool_core* (*const current)() noexcept = &current_pool;  // as the module knows it that has made the state
   };
   explicit result_state(const operations& its, pool_core* pool = nullptr) noexcept
       : posted_job{{&come}, &its}, pool_(pool) {}
@@ -65,9 +65,11 @@ class result_state : public posted_job {
   bool is_ready() const noexcept { return word.is_ready(); }
   /// is_ready() of a thread that is about to wait: runs the actions that it has put off.
   bool is_ready_at_wait() const noexcept { return is_ready() || (actions_of_thread.before_wait() && is_ready()); }
-  pool_core* pool() const noexcept { return pool_.get(); }
+  pool_core* pool() const noexcept { return pool_; }
   /// In a child of fork(): the parent makes the call.
-  bool is_left_behind() const noexcept { return pool_.is_left_behind(); }
+  bool is_left_behind() const noexcept {
+    return detail::is_left_behind(pool_, [this] { return is_ready(); });
+  }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
     if (references_.is_last() || references_.drop()) of_call().free(*this);
@@ -209,7 +211,7 @@ class result_state : public posted_job {
   /// Throws where the thread runs a task of the call's pool, of which only the module knows that has made the pool.
   void refuse_if_unknown_here() const;
 
-  const pool_ref pool_;  // where the call is made; null: by any thread
+  pool_core* const pool_;  // where the call is made; null: by any thread
   atomic<task_scope*> scope_{nullptr};
   reference_count references_{2};  // last: a small value lies behind it, in the same cache line
 };
@@ -272,13 +274,13 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
   if (is_in_callback()) {
     throw_would_deadlock("async::future: a wait in a callback of an event loop would stop the loop");
   }
-  if (pool_ && this_pool == nullptr) refuse_if_unknown_here();
+  if (pool_ != nullptr && this_pool == nullptr) refuse_if_unknown_here();
   wait_anywhere();
 }
 
-ASYNCSTEPS_FUNCTION void result_state::refuse_if_unknown_here() const {
-  if (pool_.is_of_other_module()) return pool_->registered().refuse_if_unknown_here();
-  if (of_call().current() == pool()) throw_would_deadlock(unknown_here);
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::refuse_if_unknown_here() const {
+  if (pool_registry::instance().knows(*pool_) || is_ready()) return;
+  pool_->registered().refuse_if_unknown_here();  // of a module that shares nothing
 }
 
 ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
@@ -289,7 +291,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
   if (here == nullptr) {
     blocked_thread self;
     if (word.add(self)) self.wait();
-  } else if (pool() == here || (!pool_ && of_call().is_continuation)) {
+  } else if (pool_ == here || (pool_ == nullptr && of_call().is_continuation)) {
     make_or_wait(*here);
   } else {
     const visit in(*here);

@@ -104,6 +104,14 @@ class pool_registry : fork_member {
       wake_all(left);
     }
   }
+  /// Whether the pool exists, in this process, and is known to the module of the caller. For threads that wait for its
+  /// calls from outside: it may end as soon as these are done.
+  bool knows(const pool_core& pool) noexcept {
+    const std::lock_guard lock(mutex);
+    const entry* e = first;
+    while (e != nullptr && &e->pool != &pool) e = e->next;
+    return e != nullptr;
+  }
   /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
   bool vacate(seat& s) noexcept {
     const std::lock_guard lock(mutex);
