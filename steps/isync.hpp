@@ -20,8 +20,8 @@ namespace detail {
 /// message has arrived, which may be after the end of the flow.
 ///
 /// From ISync::enqueue() until it is granted or withdrawn the object owns it: `behind`, `before` and `stage` are for
-/// the object's queues, `period_end` is for the period that lets it in. The timer and the ring are for use on the
-/// flow's loop. The end of the wait disarms the timer.
+/// the object's queues, `period_end` is for the period that lets it in. The timer is for use on the flow's loop, and so
+/// is a ring within one loop. The end of the wait disarms the timer.
 struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, async::detail::timer_node {
   sync_waiter(ISync& o, step& s) noexcept
       : sync_waiter_base(*s.flow_->core), timer_node(&expired), object(o), waiting(*s.flow_) {}
@@ -29,6 +29,11 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
   bool is_on_loop() const noexcept { return async::detail::current_loop == core; }
   void wake() noexcept {
     if (waiting.is_waiting()) detail::wake(waiting, verdict::rerun);  // else an error is on its way to the step
+  }
+  /// Whether no other flow can keep the loop busy: the flow is on a pool, in a loop of its own.
+  bool is_alone_on_loop() const noexcept {
+    const step* const parent = waiting.root.parent_;
+    return waiting.pool != nullptr && (parent == nullptr || parent->flow_->core != waiting.core);
   }
   static void expired(timer_node& node);
   static void destroy(sync_waiter& t) noexcept {
@@ -39,6 +44,8 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
   sync_waiter* behind = nullptr;
   sync_waiter* before = nullptr;
   unsigned stage = 0;
+  bool shares_timer = false;  // with flows of other loops; as set by enqueue()
+  enum class timer_role : unsigned char { none, asked, keeper } role = timer_role::none;  // see Throttle
   async::detail::loop_core::time_point period_end{};
   sync_waiter* ring_next = nullptr;  // null: in no ring
   sync_waiter* ring_prev = nullptr;
@@ -83,7 +90,8 @@ class ISync {
   virtual entry try_enter(bool nested) noexcept = 0;
   /// The same with a waiter to queue, after try_enter() has returned must_queue. Never returns `must_queue`.
   virtual entry enqueue(detail::sync_waiter& waiter, bool nested) noexcept = 0;
-  /// The waiter has been granted, and its flow runs; it may have to queue again. Never returns `must_queue`.
+  /// The waiter has been granted, or woken for another reason, and its flow runs; it may have to queue again. Never
+  /// returns `must_queue`.
   virtual entry go_on(detail::sync_waiter&, bool /*nested*/) noexcept { return entry::entered; }
   /// The waiter's timer has fired, on its flow's loop. The flow still waits: in the queue, or for the message.
   virtual void on_timer(detail::sync_waiter&) noexcept {}
@@ -91,9 +99,9 @@ class ISync {
   virtual void end_wait(detail::sync_waiter&) noexcept {}
   /// A flow gives its place back. `nested`: as it was on entering.
   virtual void leave(bool nested) noexcept = 0;
-  /// The same for a flow that has been granted a place, and ends before it has run.
+  /// The same for a flow that has been granted a place, or woken for another reason, and ends before it has run.
   virtual void give_back(detail::sync_waiter&, bool nested) noexcept { leave(nested); }
-  /// Removes a waiter from the queue: its flow has been cancelled. False: it has been granted already.
+  /// Removes a waiter from the queue: its flow has been cancelled. False: it has been granted or woken already.
   virtual bool withdraw(detail::sync_waiter& waiter) noexcept = 0;
   /// The limit that a `rejected` or `over_rate` flow has run into: the error info of its DefenseRejected. A literal.
   virtual std::string_view explain(entry) const noexcept { return "the queue of the sync object is full"; }

@@ -57,9 +57,9 @@ class Limiter final : public ISync {
     const entry result = mutex_.enqueue(waiter, nested);
     return result == entry::entered ? go_on(waiter, nested) : result;
   }
-  /// The waiter's flow has a place in the mutex, or has passed both.
+  /// The waiter's flow has a place in the mutex, has passed both, or is woken by the throttle.
   entry go_on(detail::sync_waiter& waiter, bool nested) noexcept override {
-    if (waiter.stage != for_place) return entry::entered;
+    if (waiter.stage != for_place) return throttle_.go_on(waiter, nested);
     waiter.stage = nested ? for_rate_nested : for_rate;
     const entry result = at_rate(throttle_.enqueue(waiter, nested));
     if (result == entry::over_rate) mutex_.leave(nested);

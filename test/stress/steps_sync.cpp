@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -347,6 +348,57 @@ TEST_CASE("flows on a pool time out at a throttle or limiter as they are let in:
     CHECK(times.size() >= flows / 2);
     const auto [first, last] = std::minmax_element(times.begin(), times.end());
     CHECK(*last - *first >= period * static_cast<int>((times.size() - 1) / most) - period);
+  }
+}
+
+TEST_CASE("flows on a pool are cancelled at random moments as they wait for a throttle or limiter: none is lost") {
+  const std::size_t rounds = testing::rounds(1000);
+  constexpr auto period = 300us;
+  async::threadpool pool(2);
+  steps::Throttle throttle(2, period);
+  steps::Limiter limiter({.concurrent = 9, .rate = 2, .period = period});
+  for (steps::ISync* object : {static_cast<steps::ISync*>(&throttle), static_cast<steps::ISync*>(&limiter)}) {
+    std::atomic<std::size_t> lost{0};
+    std::atomic<std::size_t> entered{0};
+    std::atomic<std::size_t> passed{0};
+    testing::run_threads(2, [&](std::size_t index) {
+      std::minstd_rand engine(static_cast<unsigned>(testing::seed() + index));
+      const auto random = [&engine] { return static_cast<unsigned>(engine() >> 4); };
+      for (std::size_t round = 0; round < rounds; ++round) {
+        std::vector<std::unique_ptr<steps::AsyncSteps>> flows;
+        std::vector<async::future<void>> ends;
+        for (int i = 0; i < 8; ++i) {
+          flows.push_back(std::make_unique<steps::AsyncSteps>(pool));
+          flows.back()->sync(*object, [&entered](IAsyncSteps&) { ++entered; });
+          ends.push_back(flows.back()->promise());
+        }
+        for (unsigned left = 1 + random() % 6; left != 0; --left) {
+          for (unsigned pauses = random() % 4096; pauses != 0; --pauses) entered.load();
+          const unsigned which = random() % 8;
+          if (flows[which] == nullptr) continue;
+          if (random() % 2 == 0) {
+            flows[which]->cancel();
+          } else {
+            flows[which].reset();
+          }
+        }
+        for (auto& end : ends) {
+          if (end.wait_for(20s) != std::future_status::ready) {
+            ++lost;
+            continue;
+          }
+          try {
+            end.get();
+            ++passed;
+          } catch (const std::future_error&) {  // cancelled
+          }
+        }
+        if (lost != 0) return;
+      }
+    });
+    CHECK(lost == 0);
+    CHECK(passed <= entered);
+    CHECK(passed >= 2 * rounds * 2);  // at most six of eight are cancelled
   }
 }
 

@@ -29,6 +29,8 @@ class waiter_queue {
     ++size_;
   }
 
+  /// Null: there is none.
+  Waiter* first() const noexcept { return first_; }
   /// Unlinks the first waiter, to be chosen; null: there is none.
   Waiter* pop() noexcept {
     Waiter* const t = first_;

@@ -25,14 +25,17 @@ constexpr bool is_rejection(sync_entry e) noexcept { return e == sync_entry::rej
 /// A flow that is cancelled after that gives the place back. So no place is lost or given twice, whatever becomes of
 /// the message.
 ///
+/// An object may also wake a waiter that stays in its queue, by the same two calls. Until the flow goes on or gives
+/// back, the object does not withdraw it, and sends no second message.
+///
 /// Threads     while queued: the holder of the object's lock. Then the granting thread, until it has pushed the
 ///             message. Then the loop's, as for all that belongs to the wait.
 template <class Waiter, class Loop>
 struct sync_waiter_base : async::detail::message {
   explicit sync_waiter_base(Loop& l) noexcept : message(&arrived), core(&l) {}
 
-  /// Called by the object, under its lock, as it unlinks the waiter to grant it. The loop exists: at its end it
-  /// withdraws the waiters of its flows, and waits for the lock.
+  /// Called by the object, under its lock, as it unlinks the waiter to grant it, or decides to wake it. The loop
+  /// exists: at its end it withdraws the waiters of its flows, and waits for the lock.
   void reserve() noexcept {
     if (!static_cast<Waiter*>(this)->is_on_loop()) core->add_ref();
   }
@@ -41,8 +44,8 @@ struct sync_waiter_base : async::detail::message {
     static_cast<Waiter*>(this)->is_on_loop() ? arrived(*this, async::detail::delivery::on_loop) : send();
   }
 
-  /// The flow stops waiting, on its loop. If the waiter had left the queue, give_back() is called: the flow has a
-  /// place, and has not used it. Destroys the waiter, now or when the message arrives.
+  /// The flow stops waiting, on its loop. If the object does not withdraw the waiter, give_back() is called: the flow
+  /// has a place and has not used it, or was to be woken. Destroys the waiter, now or when the message arrives.
   template <class Object, class GiveBack>
   void abandon(Object& object, GiveBack give_back) noexcept {
     auto& self = static_cast<Waiter&>(*this);
