@@ -61,14 +61,14 @@ struct bounded_queue_traits {
 ///             may be destroyed by the thread that would resume it, or while no other thread uses the queue. The queue
 ///             outlives the coroutines that wait for it.
 /// Progress    not lock-free: a thread that is stopped between claiming a slot and finishing it delays the threads that
-///             need that slot. So does a slow constructor, or a slow iterator in a bulk_enqueue. Those threads yield
-///             until the slot is finished, also in a try call, in a select(), in a step of a flow, and beyond the limit
-///             of a timed call: "empty" or "full" would be untrue. All other operations do not wait. Constructors of T,
-///             the destructor of an element that has been moved from, and iterators of bulks run in that window and
-///             must not use the queue. Nor may they end a future or wake a coroutine that uses it: such code can run at
-///             once, on the same thread. If T's move constructor may throw, this also holds for assignments from T, and
-///             the old value of the target. Otherwise a dequeue leaves the slot before it assigns: the old value may
-///             use the queue.
+///             need that slot. So does a slow constructor, or a slow iterator in a bulk_enqueue. Those threads yield,
+///             then nap until the slot is finished, also in a try call, in a select(), in a step of a flow, and beyond
+///             the limit of a timed call: "empty" or "full" would be untrue. All other operations do not wait.
+///             Constructors of T, the destructor of an element that has been moved from, and iterators of bulks run in
+///             that window and must not use the queue. Nor may they end a future or wake a coroutine that uses it: such
+///             code can run at once, on the same thread. If T's move constructor may throw, this also holds for
+///             assignments from T, and the old value of the target. Otherwise a dequeue leaves the slot before it
+///             assigns: the old value may use the queue.
 /// Exceptions  a constructor that throws: nothing is enqueued, and there is as much room as before. The constructor
 ///             runs before the call claims a slot if T's move constructor does not throw and the arguments are
 ///             constants other than scalars, or a T that is copied. Otherwise, and in bulks, it runs in the claimed
@@ -122,7 +122,7 @@ class bounded_queue {
     return wait_for_room(nullptr, std::forward<Args>(args)...);
   }
   /// Waits while the queue is empty, then moves the oldest element to `out`. False: closed and drained. While the
-  /// oldest element is unfinished, it yields instead of sleeping.
+  /// oldest element is unfinished, it yields and naps instead of sleeping.
   template <class U>
     requires std::is_assignable_v<U&, T&&>
   bool blocking_dequeue(U& out) {

@@ -4,7 +4,8 @@
 #include <cstdint>      // for uint32_t
 #include <type_traits>  // for is_void_v
 
-#include "async/detail/base/atomics.hpp"         // for atomic, yield_thread
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/backoff.hpp"         // for backoff
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
@@ -156,7 +157,7 @@ class event {
         events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });
     if (is_over) {
       // [EV5] acquire, pairs with [EV4]: the caller may destroy this; not modelled: see there
-      while (setters_.load(std::memory_order_acquire) != 0) detail::yield_thread();
+      for (detail::backoff pause; setters_.load(std::memory_order_acquire) != 0;) pause.wait();
     }
     return is_over;
   }

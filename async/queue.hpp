@@ -75,9 +75,9 @@ struct queue_traits {
 ///             other thread. An enqueue for which a flow, a coroutine or a select() waits also takes a short lock.
 ///             There are two exceptions. Once the queue is closed, a dequeue that finds no other element waits for
 ///             enqueues that it has passed over. If T's move constructor may throw, is_always_lock_free is false, and a
-///             dequeue waits for a stopped producer at the head. In both cases it yields until they have finished, also
-///             in a try call, in a select(), in a step of a flow, and beyond the limit of a dequeue_for(). T's
-///             constructors and iterators must not dequeue then.
+///             dequeue waits for a stopped producer at the head. In both cases it yields, then naps until they have
+///             finished, also in a try call, in a select(), in a step of a flow, and beyond the limit of a
+///             dequeue_for(). T's constructors and iterators must not dequeue then.
 /// Exceptions  enqueue: std::bad_alloc, and what T's constructor throws; the queue is as before. On std::bad_alloc the
 ///             arguments are untouched, unless a consumer had passed over this enqueue: then its element is gone.
 ///             bulk_enqueue: the elements before the failing one are enqueued. dequeue: what T's assignment throws; the

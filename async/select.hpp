@@ -126,7 +126,7 @@ auto otherwise(F&& f = {}) {
 ///             What T's constructor throws, as from dequeue() and enqueue(): an element that was being taken is gone.
 ///             std::bad_alloc when it has to sleep: nothing was taken. No handler is called after the last two.
 /// Lifetime    queues, futures and events must live until it returns.
-/// Progress    the calls that it makes on a queue are those of the queue. Where these yield until another thread has
+/// Progress    the calls that it makes on a queue are those of the queue. Where these wait until another thread has
 ///             finished its call, neither otherwise() nor after() takes effect before. Other threads pay for a waiter
 ///             as for one of blocking_dequeue(), and take the lock of a list.
 /// Memory      one recycled block while it sleeps.

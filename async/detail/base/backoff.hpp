@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for microseconds, nanoseconds
+#include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"   // for cpu_pause, yield_thread, under_model, wait_clock
+#include "async/detail/base/atomics.hpp"   // for atomic, cpu_pause, yield_thread, wait_on_word, under_model, wait_clock
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"   // for min_of
 #include "async/detail/base/platform.hpp"  // for process_cpu_time
@@ -19,14 +20,24 @@ inline void pause_for(unsigned count) noexcept {
   }
 }
 
-/// Escalating wait for an event that another thread is about to cause: doubling rounds of pauses, then yields.
+/// Escalating wait for an event that another thread is about to cause: doubling rounds of pauses, then yields, then
+/// naps. Not thread-safe: one object belongs to one waiting thread.
 ///
-/// Use it before a sleep, when the event usually comes sooner than a sleep and wake-up take (microseconds). Do not use
-/// it as the only way to wait: it never sleeps. Not thread-safe: one object belongs to one waiting thread.
+/// Progress    a yield does not let threads of a lower real-time priority run. The other thread may be one that has
+///             lost its processor to this thread: the naps give it back.
 class backoff {
  public:
-  /// Waits one step. The caller tests its condition before each step.
+  /// Waits one step, where nothing wakes this thread. The caller tests its condition before each step.
   void wait() noexcept {
+    if (under_model || step_ < pause_steps + most_yields) {
+      spin();
+    } else {
+      nap(step_++ - (pause_steps + most_yields));
+    }
+  }
+  /// The same without naps: before a sleep, when the event usually comes sooner than a sleep and wake-up take
+  /// (microseconds).
+  void spin() noexcept {
     if (step_ < pause_steps) {
       pause_for(1U << step_);
     } else {
@@ -39,7 +50,17 @@ class backoff {
   bool exhausted(unsigned yields) const noexcept { return step_ >= (under_model ? 1 : pause_steps + yields); }
 
  private:
-  static constexpr unsigned pause_steps = 7;  // 1 + 2 + … + 64 pauses
+  static constexpr unsigned pause_steps = 7;    // 1 + 2 + … + 64 pauses
+  static constexpr unsigned most_yields = 100;  // some 50 us if no other thread wants the processor
+
+  /// Sleeps for 50 us, 100 us, 200 us, 400 us, then 800 us. On a word that nobody changes: a function of the C library
+  /// that sleeps may end the thread, by pthread_cancel().
+  [[gnu::noinline, gnu::cold]] static void nap(unsigned number) noexcept {
+    atomic<std::uint32_t> word{0};
+    const auto until = wait_clock::now() + std::chrono::microseconds(50U << min_of(number, 4U));
+    static_cast<void>(wait_on_word(word, 0, &until));
+  }
+
   unsigned step_ = 0;
 };
 
@@ -107,7 +128,7 @@ class yield_phase {
 template <class Found>
 bool pause_until(Found& found, backoff& pause) noexcept {
   while (!pause.exhausted(0)) {
-    pause.wait();
+    pause.spin();
     if (found()) return true;
   }
   return false;
@@ -122,7 +143,7 @@ bool spin_before_sleep(unsigned yields, Found found) noexcept {
     if (!habit_of_yields.pays()) return false;
     const yield_phase yielding;
     while (!pause.exhausted(yields)) {
-      pause.wait();
+      pause.spin();
       if (found()) return true;
     }
   }
@@ -142,7 +163,7 @@ bool spin_before_sleep_until(wait_clock::time_point limit, Found found) noexcept
   };
   if (!habit_of_yields.pays()) return until_limit([] { pause_for(64); });
   const yield_phase yielding;
-  return until_limit([&pause] { pause.wait(); });
+  return until_limit([&pause] { pause.spin(); });
 }
 
 /// Decides whether to spin before a sleep, and how long. While spins find nothing, it spins before ever fewer sleeps,

@@ -9,7 +9,8 @@ namespace async::inline v0_1::detail {
 /// read-modify-write to lock, a store to unlock. For std::lock_guard, or spin_guard where a call of that would cost
 /// more than the lock.
 ///
-/// Threads     any. A waiting thread yields its processor after some microseconds; it never sleeps.
+/// Threads     any. A waiting thread yields its processor after some microseconds. It naps when that does not help: the
+///             owner may have lost its processor to a waiting thread of a higher real-time priority.
 class spin_lock {
  public:
   [[gnu::always_inline]] void lock() noexcept {

@@ -18,7 +18,7 @@ namespace async::inline v0_1::detail {
 /// | close | open | closed | a thread that has taken the result; waits while a hand-over is under way |
 ///
 /// Threads     any; begin() and end() by one.
-/// Progress    wait-free, except close(), which spins.
+/// Progress    wait-free, except close(), which yields, then naps.
 class hand_over_word {
  public:
   /// False: it does not use the pool.

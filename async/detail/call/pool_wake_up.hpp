@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/atomics.hpp"        // for atomic, yield_thread
+#include "async/detail/base/atomics.hpp"        // for atomic
+#include "async/detail/base/backoff.hpp"        // for backoff
 #include "async/detail/future/result_word.hpp"  // for continuation, result_word
 
 namespace async::inline v0_1::detail {
@@ -19,7 +20,7 @@ class pool_wake_up : continuation {
   ~pool_wake_up() {
     if (!is_listed_ || word_.remove(*this)) return;
     // [K10] acquire, pairs with [K11]: the other thread has let go of this object, and of the pool
-    while (stage_.load(std::memory_order_acquire) != stage::over) yield_thread();
+    for (backoff pause; stage_.load(std::memory_order_acquire) != stage::over;) pause.wait();
   }
   pool_wake_up(const pool_wake_up&) = delete;
   pool_wake_up& operator=(const pool_wake_up&) = delete;

@@ -87,7 +87,7 @@ void forget_action(const continuation& c) noexcept;
 ///
 /// Threads     any.
 /// Progress    take(), give_back() and is_ready() are wait-free. The others are lock-free except while a remove() has
-///             the list of actions, for which they spin. A remove() takes constant time, plus some for each action that
+///             the list of actions, for which they wait. A remove() takes constant time, plus some for each action that
 ///             was added since the last one.
 class result_word {
  public:

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>  // for uintptr_t, uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence, yield_thread
+#include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
+#include "async/detail/base/backoff.hpp"  // for backoff
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 
 namespace async::inline v0_1::detail {
@@ -146,13 +147,17 @@ class biased_lock {
   void give_up(std::uintptr_t also) noexcept {
     std::uintptr_t word = word_.load(std::memory_order_relaxed);
     do {
-      while ((word & claimed) != 0) {
-        yield_thread();
-        word = word_.load(std::memory_order_relaxed);
-      }
+      if ((word & claimed) != 0) word = pass_claim();
       // [L19] release, pairs with [L14] and [L15]: what the owner did; failure is relaxed: only the value is used
     } while (!word_.compare_exchange_weak(word, (word & shared) | also, std::memory_order_release,
                                           std::memory_order_relaxed));
+  }
+
+  /// Waits while another thread claims; returns the word.
+  [[gnu::noinline]] std::uintptr_t pass_claim() const noexcept {
+    std::uintptr_t word;
+    for (backoff pause; ((word = word_.load(std::memory_order_relaxed)) & claimed) != 0;) pause.wait();
+    return word;
   }
 
   way claim_shared() noexcept;
@@ -162,7 +167,7 @@ class biased_lock {
   /// Turns a claim of `word` into a turn, once the former owner's claim is over. Refused: the owner is in a turn.
   way claim_to_turn(token me, std::uintptr_t word) noexcept {
     std::uint32_t owner;
-    while ((owner = inside_.load(std::memory_order_acquire)) == moment) yield_thread();  // [L17]
+    for (backoff pause; (owner = inside_.load(std::memory_order_acquire)) == moment;) pause.wait();  // [L17]
     if (owner == turn) {
       make_free(word | shared);
       return way::refused;
@@ -196,7 +201,7 @@ ASYNCSTEPS_SHARED inline biased_lock::token thread_token() noexcept {
     const std::uintptr_t word = word_.load(std::memory_order_relaxed);
     if ((word & in_turn) != 0) return way::refused;
     if ((word & claimed) != 0) {
-      yield_thread();
+      static_cast<void>(pass_claim());
     } else if (word == 0) {
       if (adopt(0, me)) return enter(me);
     } else if (begin_claim(word)) {

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>  // for uintptr_t, uint32_t, uint8_t
 
-#include "async/detail/base/atomics.hpp"   // for atomic, cell, yield_thread
+#include "async/detail/base/atomics.hpp"   // for atomic, cell
+#include "async/detail/base/backoff.hpp"   // for backoff
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_ASSERT
 #include "async/detail/base/platform.hpp"  // for prefetch_for_write
 
@@ -149,7 +150,7 @@ class inbox {
     // pushers
     message* const rest = in_order(head_.exchange(closed, std::memory_order_acq_rel));
     // [L6] acquire, pairs with [L4]
-    while (wakes_done_.load(std::memory_order_acquire) != wakes_owed_) yield_thread();
+    for (backoff pause; wakes_done_.load(std::memory_order_acquire) != wakes_owed_;) pause.wait();
     return rest;
   }
 

@@ -9,6 +9,7 @@
 #include <utility>    // for move, exchange
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
+#include "async/detail/base/backoff.hpp"          // for backoff
 #include "async/detail/base/config.hpp"           // for cache_line, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"        // for later, time_between
 #include "async/detail/base/forks.hpp"            // for forked::note, end_forked_child
@@ -229,8 +230,8 @@ class loop_core {
       closing_ = true;
       extension_.close();
       drop_all();
-      while (cancels_owed_ != 0) {  // another thread is about to push
-        yield_thread();
+      for (backoff pause; cancels_owed_ != 0;) {  // another thread is about to push
+        pause.wait();
         drop_all();
       }
       messages_.append(inbox_.close());

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, yield_thread
+#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/backoff.hpp"  // for backoff
 
 namespace async::inline v0_1::detail {
 
@@ -24,7 +25,7 @@ class late_leavers {
   }
   void wait() const noexcept {
     // [W28] acquire, pairs with [W27]; not modelled: see there
-    while (count_.load(std::memory_order_acquire) != 0) yield_thread();
+    for (backoff pause; count_.load(std::memory_order_acquire) != 0;) pause.wait();
   }
 
  private:

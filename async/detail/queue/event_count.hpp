@@ -5,10 +5,11 @@
 #include <limits>   // for numeric_limits
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"       // for atomic, wait_on_word, wake_one, wake_all, wait_clock, yield_thread
-#include "async/detail/base/min_max.hpp"       // for max_of, min_of
-#include "async/detail/base/spin_lock.hpp"     // for spin_lock, spin_guard
-#include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
+#include "async/detail/base/atomics.hpp"        // for atomic, wait_on_word, wake_one, wake_all, wait_clock
+#include "async/detail/base/backoff.hpp"        // for backoff
+#include "async/detail/base/min_max.hpp"        // for max_of, min_of
+#include "async/detail/base/spin_lock.hpp"      // for spin_lock, spin_guard
+#include "async/detail/base/waiter_queue.hpp"   // for waiter_queue
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
 #include "async/detail/queue/resume_list.hpp"   // for resume_scope
 
@@ -201,9 +202,9 @@ class event_count {
 
   void enter() noexcept {
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
-    for (;;) {
+    for (backoff pause;;) {
       if (waiting(seen) + permits(seen) >= most_waiting) {
-        yield_thread();
+        pause.wait();
         seen = word_.load(std::memory_order_relaxed);
         // [B20] seq_cst, pairs with [B21]: one of them sees the other's announcement, or the other's condition
       } else if (word_.compare_exchange_strong(seen, seen + one_waiting, std::memory_order_seq_cst,

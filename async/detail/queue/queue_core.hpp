@@ -9,7 +9,7 @@
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/atomics.hpp"            // for atomic, yield_thread
-#include "async/detail/base/backoff.hpp"            // for pause_for
+#include "async/detail/base/backoff.hpp"            // for backoff, pause_for
 #include "async/detail/base/config.hpp"             // for no_sharing
 #include "async/detail/base/min_max.hpp"            // for min_of
 #include "async/detail/base/platform.hpp"           // for prefetch_for_write
@@ -419,11 +419,11 @@ class queue_core {
   queue_result verdict_at(const std::uint64_t t) noexcept {
     if (!word::is_closed(t)) return queue_result::blocked;
     if constexpr (can_skip) {
-      // [Q29] acquire, pairs with [Q28]: this thread sees the tail beyond the places that were found
-      const bool is_complete = passed_over_.load(std::memory_order_acquire) == 0;
-      if (!is_complete || tail_.load(std::memory_order_relaxed) != t) {  // relaxed: follows [Q29]
-        yield_thread();
-        return queue_result::done;
+      for (backoff pause;; pause.wait()) {
+        // [Q29] acquire, pairs with [Q28]: this thread sees the tail beyond the places that were found
+        const bool is_complete = passed_over_.load(std::memory_order_acquire) == 0;
+        if (tail_.load(std::memory_order_relaxed) != t) return queue_result::done;  // relaxed: follows [Q29]
+        if (is_complete) break;
       }
     }
     return queue_result::closed;
@@ -454,7 +454,8 @@ class queue_core {
         leave_unused(h);
       }
     } else {
-      yield_thread();
+      // relaxed: as in take_slow()
+      for (backoff pause; is_empty() && head_.load(std::memory_order_relaxed) == h;) pause.wait();
     }
   }
 

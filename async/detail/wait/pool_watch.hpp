@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include "async/detail/base/atomics.hpp"         // for atomic, yield_thread
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/backoff.hpp"         // for backoff
 #include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "async/detail/future/watch_list.hpp"    // for future_watcher
 #include "async/detail/pool/pool_core.hpp"       // for pool_core
@@ -17,7 +18,7 @@ class pool_watch : future_watcher {
   ~pool_watch() {
     if (watchers_of(state_).remove(*this)) return;
     // [V3] acquire, pairs with [V4]; not modelled: a flag
-    while (!is_told_.load(std::memory_order_acquire)) yield_thread();
+    for (backoff pause; !is_told_.load(std::memory_order_acquire);) pause.wait();
   }
   pool_watch(const pool_watch&) = delete;
   pool_watch& operator=(const pool_watch&) = delete;

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, wait_on_word, wake_one, wait_clock, yield_thread
+#include "async/detail/base/atomics.hpp"  // for atomic, wait_on_word, wake_one, wait_clock
+#include "async/detail/base/backoff.hpp"  // for backoff
 
 namespace steps::inline v0_1::detail {
 
@@ -21,7 +22,7 @@ class destroy_handshake {
     async::detail::wait_on_word(state_, active, &deadline);
     if (state_.load(std::memory_order_relaxed) == active) return false;  // relaxed: the loop below acquires
     // [E8] acquire, pairs with [E7]: the other thread is a system call away from its last access
-    while (state_.load(std::memory_order_acquire) != left) async::detail::yield_thread();
+    for (async::detail::backoff pause; state_.load(std::memory_order_acquire) != left;) pause.wait();
     return true;
   }
   /// It has been done.

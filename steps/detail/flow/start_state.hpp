@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>  // for uint32_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, yield_thread
+#include "async/detail/base/atomics.hpp"  // for atomic
+#include "async/detail/base/backoff.hpp"  // for backoff
 
 namespace steps::inline v0_1::detail {
 
@@ -61,7 +62,7 @@ class start_state {
   static constexpr std::uint32_t state = 3;
 
   held seize(std::uint32_t from, std::uint32_t to) noexcept {
-    for (;;) {
+    for (async::detail::backoff pause;; pause.wait()) {
       std::uint32_t word = from;
       // [E10] acquire, pairs with [E11]: the flow as the last holder left it, its loop when it is bound
       if (word_.compare_exchange_strong(word, to, std::memory_order_acquire, std::memory_order_acquire)) {
@@ -69,7 +70,6 @@ class start_state {
       }
       if ((word & state) == bound) return held::bound;
       if (word != to) return held::idle;
-      async::detail::yield_thread();
     }
   }
   void put(std::uint32_t next) noexcept {

@@ -4,7 +4,7 @@
 #include <exception>  // for exception_ptr
 #include <utility>    // for exchange, move
 
-#include "async/detail/base/atomics.hpp"             // for yield_thread
+#include "async/detail/base/backoff.hpp"             // for backoff
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"               // for forks
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
@@ -129,10 +129,7 @@ class start_task {
 
 /// For the flow's owner, when another thread cancels the flow before its start: waits until that has happened.
 inline void wait_for_cancel(const flow& f) noexcept {
-  while (f.is_known_to_execute()) {
-    deliver_urgent_messages();
-    async::detail::yield_thread();
-  }
+  for (async::detail::backoff pause; f.is_known_to_execute(); pause.wait()) deliver_urgent_messages();
 }
 
 void queue_start(flow& f);
