@@ -7,7 +7,8 @@
 #include "async/detail/pool/seat.hpp"            // for this_seat, other_seats, keep_seats, pool_registry
 #include "async/detail/scope/current_scope.hpp"  // for work_of_others
 #if ASYNCSTEPS_DEFINED
-#include "async/detail/wait/pool_wait.hpp"  // for take_seat
+#include "async/detail/wait/pool_wait.hpp"     // for take_seat
+#include "async/detail/wait/wait_in_turn.hpp"  // for wait_in_turn
 #endif
 
 namespace async::inline v0_1::detail {
@@ -123,6 +124,7 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
 ASYNCSTEPS_FUNCTION void pool_core::run_on_poster(task& work) {
   const work_of_others theirs;
   const working_visit here(*this);
+  const wait_in_turn allowed;
   if (shutdown_.has_begun()) return refuse(work);  // a stop() that misses this thread has begun before the visit
   taken t;
   t.plain = std::move(work);

@@ -10,8 +10,8 @@ namespace async::inline v0_1::detail {
 /// The event loop in whose turn the calling thread waits, and runs tasks meanwhile; null: none.
 ASYNCSTEPS_SHARED inline constinit thread_local const loop_core* loop_of_wait = nullptr;
 
-/// True in a callback of an event loop, such as a step of a flow: a wait would stop the loop. False in tasks that run
-/// because a callback waits for them.
+/// True in a callback of an event loop, such as a step of a flow: a wait would stop the loop. False in tasks that a
+/// callback runs: in a wait, by fork and join, or because the pool's queue is full.
 inline bool is_in_callback() noexcept { return current_loop != nullptr && current_loop != loop_of_wait; }
 
 /// While it lives, the calling thread runs tasks inside a wait, or its part of a loop or group. If that is in the turn

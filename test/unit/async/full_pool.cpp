@@ -16,6 +16,7 @@
 
 #include "async/detail/pool/injector.hpp"
 #include "async/event.hpp"
+#include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 
 using async::priority;
@@ -75,6 +76,18 @@ TEST_CASE("a task on its poster is inside the pool") {
     CHECK(pool.stats().tasks == before + 2);
   }
   pool.configurepool(1);
+}
+
+TEST_CASE("a task on its poster may wait for a future, also in a callback of an event loop") {
+  threadpool pool(one_place());
+  async::event_loop loop;
+  int got = 0;
+  loop.post([&] {
+    for (int i = 0; i < 4; ++i) pool.execute([] {});
+    got = pool.post([&pool] { return pool.post([] { return 1; }).get(); }).get();
+  });
+  loop.iterate();
+  CHECK(got == 1);
 }
 
 TEST_CASE("wait_idle() and stop() wait for a task on its poster") {
