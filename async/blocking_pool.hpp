@@ -60,8 +60,8 @@ struct blocking_pool_options {
 /// Results     `future.then(disk, f)` continues a future by a call here; a coroutine awaits `disk.post(f)`, or
 ///             steps::interop::post(disk, f); a flow waits with asi.await(disk, f). There are no flows on this pool.
 /// Waiting     a call that waits for another call of the same pool holds its thread meanwhile. When max_threads calls
-///             wait for calls that are queued, none of them goes on. A task of a threadpool that waits for a future of
-///             this pool holds up its worker for about 2 ms, then a stand-in thread runs queued tasks: see threadpool.
+///             wait for calls that are queued, none of them goes on. While tasks of a threadpool wait for futures of
+///             this pool, from 250 us on, stand-in threads run its other tasks: see threadpool.
 /// Shutdown    stop() and the destructor run every accepted call and join every thread. The memory of ended threads is
 ///             returned as they end.
 /// Fork        in a child of fork() as threadpool.

@@ -101,10 +101,12 @@ struct posted_future<F, Args...> {
 ///             No other task meets the locks and thread_local objects that it holds; but callbacks of loop(i) and steps
 ///             of flows may, since a waiting worker also runs turns of event loops. While all workers wait, stand-in
 ///             threads run queued tasks, up to one for each task that sleeps in a wait: to wait in thousands of tasks,
-///             use flows or coroutines. If no thread can start, a task that sleeps in a wait for a future, group or
-///             loop runs any queued task. A stand-in has the index of the worker that it replaces, and calls the hooks
-///             with it. The worker may wake while the stand-in is in a task: then both run tasks with one index, which
-///             is a name, not a place for data of a thread (thread_local).
+///             use flows or coroutines. A stand-in starts when a wait has slept for 250 us, or about 2 ms if it is for
+///             tasks of this pool, and at most one in 200 us; one that has run out of tasks starts again at once
+///             within 50 ms. If no thread can start, a task that sleeps in a wait for a future, group or loop runs any
+///             queued task. A stand-in has the index of the worker that it replaces, and calls the hooks with it. The
+///             worker may wake while the stand-in is in a task: then both run tasks with one index, which is a name,
+///             not a place for data of a thread (thread_local).
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
 ///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its

@@ -238,15 +238,19 @@ class pool_core::wait_role : sleepers::wait_condition {
     part_.parking_slot.condition = nullptr;
     look_after_home();
     if (!section_ && loops_need_another()) section_.emplace();
-    if (nap_ >= stand_in_nap && home_ != nullptr && !ready_() && !home_->pool.call_stand_in(*home_, true) && may_run_ &&
-        pool_.has_tasks() && pool_.idle() == 0 && pool_.all_are_blocked()) {
+    const bool is_long = nap_ >= long_nap;
+    if ((is_long || own_.is_of_current_task()) && home_ != nullptr && !ready_() &&
+        !home_->pool.call_stand_in(*home_, true) && is_long && may_run_ && pool_.has_tasks() && pool_.idle() == 0 &&
+        pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
     }
     nap_ = min_of(2 * nap_, last_nap);
   }
 
  private:
-  static constexpr std::chrono::microseconds first_nap{250}, stand_in_nap{1000}, last_nap{8000};
+  // A wait for tasks of the pool, which other threads are running, starts no stand-in before the end of a long nap, a
+  // wait for any other future after each nap.
+  static constexpr std::chrono::microseconds first_nap{250}, long_nap{1000}, last_nap{8000};
 
   static bool ask_ready(const sleepers::wait_condition& self) noexcept {
     return static_cast<const wait_role&>(self).ready_();
