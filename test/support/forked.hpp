@@ -25,22 +25,38 @@ struct forked_ending : ending {
   bool is_late = false;
 };
 
-/// Whether a process with threads can fork children that start threads: not under ThreadSanitizer, which starts none
-/// there, nor in an emulator, whose own locks other threads may hold. Prints why not.
+/// Why a process with threads cannot fork children that start threads; null: it can.
+inline constexpr const char* reason_not_to_fork() {
+#if defined(__has_feature)
+  constexpr bool is_tsan = __has_feature(thread_sanitizer);
+  constexpr bool is_asan = __has_feature(address_sanitizer);
+#elif defined(__SANITIZE_THREAD__)
+  constexpr bool is_tsan = true, is_asan = false;
+#elif defined(__SANITIZE_ADDRESS__)
+  constexpr bool is_tsan = false, is_asan = true;
+#else
+  constexpr bool is_tsan = false, is_asan = false;
+#endif
+#if defined(__clang__) ? __clang_major__ < 18 : __GNUC__ < 15
+  constexpr bool is_old = true;
+#else
+  constexpr bool is_old = false;
+#endif
+  if (is_tsan) return "ThreadSanitizer starts no threads in a child of a process with threads";
+  if (is_asan && is_old) {
+    return "the child may inherit a locked mutex of AddressSanitizer's allocator, before clang 18 and g++ 15";
+  }
+  return nullptr;
+}
+
+/// Whether a process with threads can fork children that start threads: not under some sanitizers, nor in an emulator,
+/// whose own locks other threads may hold. Prints why not.
 inline bool can_fork_with_threads() {
   static bool is_told = false;
-#if defined(__SANITIZE_THREAD__)
-  constexpr bool is_tsan = true;
-#elif defined(__has_feature)
-  constexpr bool is_tsan = __has_feature(thread_sanitizer);
-#else
-  constexpr bool is_tsan = false;
-#endif
-  if (!std::exchange(is_told, true)) {
-    if (is_tsan) std::printf("not tested: ThreadSanitizer starts no threads in a child of a process with threads\n");
-    if (emulated()) std::printf("not tested: the emulator does not fork a process with threads in order\n");
-  }
-  return !is_tsan && !emulated();
+  const char* reason = reason_not_to_fork();
+  if (reason == nullptr && emulated()) reason = "the emulator does not fork a process with threads in order";
+  if (reason != nullptr && !std::exchange(is_told, true)) std::printf("not tested: %s\n", reason);
+  return reason == nullptr;
 }
 
 /// Calls fork(), in a process that may have other threads.
