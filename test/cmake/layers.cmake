@@ -256,7 +256,7 @@ function(add_module_layer)
       set(tests "separate_private|separate|ON|")
     elseif(NOT WIN32)
       list(APPEND tests "linked_${how}|linked|OFF|" "loaded_${how}|shared|ON|" "unloaded_${how}|unload|ON|"
-           "pending_${how}|pending|ON|-Wl,-z,nodelete")
+           "pending_${how}|pending|ON|-Wl,-z,nodelete" "filtered_${how}|filtered|ON|")
     elseif(NOT how STREQUAL "default")
       continue()
     endif()

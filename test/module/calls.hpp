@@ -46,6 +46,7 @@ struct calls {
   /// Leaves nothing behind, but uses what it can.
   void (*use)(async::threadpool&);
   void (*run_until_ready)(async::event_loop&, async::future<int>&);
+  void (*heavy_fence)();
 };
 
 /// Called before each check, and again, with false, if it fails.

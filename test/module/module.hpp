@@ -394,6 +394,8 @@ void run_until_ready(async::event_loop& loop, future<int>& result) {
   while (!result.is_ready()) loop.run_for(1ms);
 }
 
+void heavy_fence() { async::detail::heavy_fence(); }
+
 /// Whether `f` throws an exception that names the cause.
 template <class F>
 bool tells(F f) {
@@ -483,6 +485,6 @@ constexpr calls own_calls{
     &shared,      &shared_blocking, &make_pool,   &free_pool, &make_loop,   &free_loop,    &fail,
     &answer,      &standard_answer, &take,        &put,       &add_results, &add_failure,  &add_state,
     &add_timeout, &add_wait,        &add_section, &cancel,    &check_all,   &check_shared, &check_separate,
-    &use,         &run_until_ready};
+    &use,         &run_until_ready, &heavy_fence};
 
 }  // namespace

@@ -7,6 +7,7 @@
 //   program separate LIBRARY   loads it, and exports nothing: each has its own
 //   program unload LIBRARY     loads it, uses it, unloads it, twice
 //   program pending LIBRARY    closes it while its tasks run; it is linked with -z nodelete
+//   program filtered LIBRARY   loads it where a filter of Linux has forbidden membarrier(), which the program uses
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -21,6 +22,10 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void*, const char*))();
 }
 #else
 #include <dlfcn.h>
+#endif
+#if defined(__linux__)
+#include "support/child.hpp"
+#include "support/membarrier_filter.hpp"
 #endif
 
 /// Set by linked.cpp in the programs that it belongs to.
@@ -96,12 +101,26 @@ void check_shared_pools(const module_test::calls& other) {
   other.check_shared(own_calls);
 }
 
+/// The program's light fences cost nothing. So the library's heavy ones must end the program.
+void check_filtered([[maybe_unused]] const char* path) {
+#if defined(__linux__)
+  if (!testing::can_forbid_membarrier()) return;
+  const testing::ending e = testing::in_child([path] {
+    if (!testing::forbid_membarrier(testing::every_command)) ::_exit(1);
+    library(path).calls().heavy_fence();
+  });
+  check("a heavy fence under a filter that the library came after",
+        [&e] { return e.aborted() && e.error.find("membarrier has worked and fails now") != std::string::npos; });
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   noted = &take_note;
-  watch();
   const std::string_view how = argc == 3 ? argv[1] : "";
+  if (how == "filtered") check_filtered(argv[2]);  // while there is one thread
+  watch();
   if (linked_module != nullptr) {
     check_shared_pools(*linked_module(&take_note));
     check_both(*linked_module(&take_note));
@@ -142,8 +161,8 @@ int main(int argc, char** argv) {
       return false;
     });
     check("the shared pool", [] { return answer(threadpool::shared()).get() == "forty-two"; });
-  } else {
-    std::puts("usage: program shared|separate|unload|pending LIBRARY");
+  } else if (how != "filtered") {
+    std::puts("usage: program shared|separate|unload|pending|filtered LIBRARY");
     return 1;
   }
   std::printf("count: %d checks between modules\n", checks);

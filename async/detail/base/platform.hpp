@@ -131,8 +131,8 @@ ASYNCSTEPS_SHARED inline std::atomic<std::uint32_t> fence_word{0};
 /// True once the kernel is known to do the heavy side.
 /// [F1] is relaxed: a reader that sees false takes the full fence, which pairs with either kind of heavy side. A reader
 /// that sees true is right for good, because the promise is never taken back.
-/// One per module: each asks the kernel.
-inline constinit std::atomic<bool> heavy_fence_is_remote{false};
+/// Modules share it: a library that is loaded where a filter forbids the system call must not take the local side.
+ASYNCSTEPS_SHARED inline constinit std::atomic<bool> heavy_fence_is_remote{false};
 
 #if ASYNCSTEPS_ON_LINUX
 inline int membarrier(int command) noexcept { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
@@ -170,7 +170,7 @@ inline void remote_fence() noexcept {}
 #endif
 
 enum class fence_kind : unsigned char { unknown, local, remote };
-inline constinit std::atomic<fence_kind> fence_state{fence_kind::unknown};  // one per module: each asks the kernel
+ASYNCSTEPS_SHARED inline constinit std::atomic<fence_kind> fence_state{fence_kind::unknown};
 
 /// The heavy side's view: registers first, whatever the order of static initialisation.
 inline bool heavy_fence_registered() noexcept {

@@ -2,70 +2,34 @@
 //
 // The heavy fence when a filter that the program installs late forbids the system call membarrier.
 #include <doctest/doctest.h>
-#include <linux/filter.h>
 #include <linux/membarrier.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
+#include <atomic>
 #include <cstdio>
 #include <string>
 
 #include "async/detail/base/platform.hpp"
 #include "async/threadpool.hpp"
 #include "support/child.hpp"
-#include "support/scale.hpp"
+#include "support/membarrier_filter.hpp"
 
 using async::detail::heavy_fence;
+using testing::can_forbid_membarrier;
 using testing::ending;
+using testing::every_command;
+using testing::forbid_membarrier;
 using testing::in_child;
 
 namespace {
 
-constexpr std::uint32_t every_command = 0;
-
-/// From here on membarrier fails with EPERM in this process: with this command, or with every one. False: the system
-/// installs no filters.
-bool forbid_membarrier(std::uint32_t command) {
-  const auto number = static_cast<std::uint32_t>(SYS_membarrier);
-  const auto load = [](std::size_t from) {
-    return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(from)};
-  };
-  const sock_filter allow{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
-  const sock_filter refuse{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM};
-  sock_filter rules[] = {
-      load(offsetof(seccomp_data, nr)),           {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, number}, allow,
-      load(offsetof(seccomp_data, args)),  // the low half, on machines that store it first
-      {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, command}, command == every_command ? refuse : allow, refuse,
-  };
-  const sock_fprog program{static_cast<unsigned short>(sizeof rules / sizeof rules[0]), rules};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
-}
-
 bool system_has(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-/// Whether there is something to test; prints why not.
-bool can_test() {
-  const char* reason = nullptr;
-  if (ASYNCSTEPS_TSAN != 0) reason = "ThreadSanitizer has a fence of its own";
-  if (testing::emulated()) reason = "an emulator has no filters";
-  if (reason == nullptr && !async::detail::platform::heavy_fence_registered()) reason = "the system has no membarrier";
-  if (reason == nullptr && in_child([] { ::_exit(forbid_membarrier(every_command) ? 0 : 1); }).exit_code != 0) {
-    reason = "the system installs no filters";
-  }
-  if (reason != nullptr) std::printf("not tested: %s\n", reason);
-  return reason == nullptr;
-}
 
 }  // namespace
 
 TEST_CASE("a filter that comes late and forbids membarrier ends the program with a message") {
-  if (!can_test()) return;
+  if (!can_forbid_membarrier()) return;
   const ending e = in_child([] {
     heavy_fence();
     if (!forbid_membarrier(every_command)) ::_exit(1);
@@ -77,7 +41,7 @@ TEST_CASE("a filter that comes late and forbids membarrier ends the program with
 }
 
 TEST_CASE("a pool does not lose wake-ups silently under such a filter") {
-  if (!can_test()) return;
+  if (!can_forbid_membarrier()) return;
   const ending e = in_child([] {
     async::threadpool pool(1);
     pool.post([] {}).get();
@@ -90,7 +54,7 @@ TEST_CASE("a pool does not lose wake-ups silently under such a filter") {
 }
 
 TEST_CASE("the system-wide command takes the place of one that is forbidden") {
-  if (!can_test()) return;
+  if (!can_forbid_membarrier()) return;
   if (!system_has(MEMBARRIER_CMD_GLOBAL)) {
     std::printf("not tested: the system has no system-wide membarrier\n");
     return;
@@ -106,7 +70,7 @@ TEST_CASE("the system-wide command takes the place of one that is forbidden") {
 }
 
 TEST_CASE("under a filter that was there before the program, both fences are full ones") {
-  if (!can_test()) return;
+  if (!can_forbid_membarrier()) return;
   const ending e = in_child([] {
     using namespace async::detail::platform;
     if (!forbid_membarrier(every_command)) ::_exit(1);
