@@ -103,7 +103,8 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 /// Waiting     a busy, paused or stopped pool does not hold up the loop: the calling thread then makes all calls
 ///             itself. Loops nest as deep as the stack allows: a level takes about a kilobyte of it, and what f takes.
 ///             A thread that waits for the last calls runs only calls of this loop and tasks that they have made, see
-///             task_group.
+///             task_group. In a step or another callback of an event loop, which stands still meanwhile, the calls may
+///             wait for futures, as tasks do.
 /// Cancel      the loop ends early, after the current runs, when an enclosing group is cancelled or when
 ///             token.stop_requested(). A token is a std::stop_token or any other type with that member.
 /// Exceptions  the first exception ends the loop early, after the current runs; of several, one is thrown.

@@ -73,7 +73,8 @@ template <class F, class... Rest>
 /// Returns     true if all were called; false if an enclosing group was cancelled and some were skipped.
 /// Threads     any, inside the pool and outside. The calling thread calls each function that no other thread has
 ///             taken: all of them while the pool is paused or stopped. While it waits for a taken function, it runs
-///             only tasks that this function has made, see task_group.
+///             only tasks that this function has made, see task_group. In a step or another callback of an event loop,
+///             which stands still meanwhile, the functions may wait for futures, as tasks do.
 /// Exceptions  when a function throws, those that have not begun are skipped. When several throw, the caller gets the
 ///             exception of the first in the list. std::bad_alloc before any call, or instead of one of the calls.
 /// Memory      tasks lie on the stack: no allocation in the steady state.
