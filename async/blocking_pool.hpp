@@ -54,7 +54,8 @@ struct blocking_pool_options {
 /// Order       calls start in the order of their posts. The thread that was busy last gets the next call, so that the
 ///             others reach their idle time.
 /// Threads     every member from any thread, and from the pool's own calls unless stated otherwise; construction and
-///             destruction by one thread. A call belongs to no threadpool: threadpool::current() is null in it.
+///             destruction by one thread, as with threadpool. A call belongs to no threadpool: threadpool::current() is
+///             null in it.
 /// Progress    a post takes a mutex, and starts a thread where one is needed: about 20 us.
 /// Exceptions  an exception that leaves a call goes to its future, or to on_unhandled if the call has none.
 /// Results     `future.then(disk, f)` continues a future by a call here; a coroutine awaits `disk.post(f)`, or

@@ -89,7 +89,9 @@ struct posted_future<F, Args...> {
 ///             Tasks and turns of event loops alternate. Tasks of high priority come before all that, those of low
 ///             priority after it, see async::priority.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
-///             destruction by one thread.
+///             destruction by one thread. Destroy it while no thread outside of its tasks is in a call of a member. A
+///             call that has handed in its task and has not returned is still running, even if the task has ended.
+///             get() and wait() of a future are no calls of the pool.
 /// Progress    posting never waits, except for a full bounded queue. It is lock-free apart from the memory allocator
 ///             while no worker sleeps; to wake one it takes a short lock.
 ///             It makes a system call only to wake a sleeping worker.
