@@ -24,7 +24,7 @@ namespace async::inline v0_1::detail {
 ///             pop of the owner either sees the raised guard, or is visible to all threads that rely on it.
 ///             The owner lowers the guard after `Patience` pops in a row without a steal in between. Patience is chosen
 ///             so that these pops cost about as much as the heavy fence of the next thief.
-///             Where light fences are not free the guard stays raised.
+///             Where light fences are not free the guard stays above all positions.
 /// Why no element is taken twice. Let a thief have read top_ = t, a ready guard above t, and bottom_ > t, in this
 /// order, and then have moved top_ over t.
 /// 1. The owner pops t as a private element before it sees this guard. The fences, or the release of a lowered guard,
@@ -51,7 +51,9 @@ namespace async::inline v0_1::detail {
 ///             moves top_ over it; only the owner takes one from the bottom, without a CAS unless it is the last.
 ///             I4 top_ is never above the guard, and is at the guard when a thief raises it. I5 Each time the guard is
 ///             lowered, its position is above all those to which it was lowered before, by I1 and I4.
-template <class T, class Tag = void, std::size_t FirstCapacity = 256, unsigned Patience = 512>
+/// Parameters  Reach is how far above the top a thief raises the guard.
+template <class T, class Tag = void, std::size_t FirstCapacity = 256, unsigned Patience = 512,
+          std::int64_t Reach = std::int64_t{1} << 40>
 class stealing_deque {
  public:
   struct element {
@@ -271,7 +273,6 @@ class stealing_deque {
   // guard_: [ position : 63 | ready : 1 ]. Each value occurs once, see I5.
   static constexpr std::int64_t ready = 1;
   static constexpr std::int64_t endless = std::int64_t{1} << 61;  // no deque gets there
-  static constexpr std::int64_t reach = std::int64_t{1} << 40;    // how far above the top a thief raises the guard
 
   static constexpr std::int64_t guard_at(std::int64_t position) noexcept { return 2 * position; }
   static constexpr bool is_private(std::int64_t at, std::int64_t guard) noexcept {
@@ -371,7 +372,7 @@ class stealing_deque {
   /// Owner, since it lowered the guard to `lowered` (0: it did not) without a pop: takes that back. Needs no fence.
   void raise_again(std::int64_t lowered) noexcept {
     if (lowered == 0) return;
-    const std::int64_t raised = lowered + guard_at(reach);
+    const std::int64_t raised = lowered + guard_at(Reach);
     // [D18] release, pairs with [D15]: publishes bottom_; not modelled: the model's seq_cst loads of bottom_ see it
     // anyway. Failure: a thief has raised it
     guard_.compare_exchange_strong(lowered, raised, std::memory_order_release, std::memory_order_relaxed);
@@ -380,7 +381,7 @@ class stealing_deque {
   /// Thief: makes the element at `top` a shared one, unless `guard` or the deque has changed meanwhile.
   [[gnu::noinline]] void raise_guard(std::int64_t guard, std::int64_t top) noexcept {
     if (is_private(top, guard)) {
-      const std::int64_t raised = guard_at(top + reach);
+      const std::int64_t raised = guard_at(top + Reach);
       // relaxed: ordered by the fence
       if (!guard_.compare_exchange_strong(guard, raised, std::memory_order_relaxed)) return;
       guard = raised;
