@@ -365,6 +365,25 @@ void check_pool(const calls& other, threadpool& pool) {
   });
 }
 
+/// A pool of the other module has gone, and a thread outside waits for a call that it has made.
+void check_wait_without_pool(const calls& other) {
+  check("a wait for a call whose pool has gone", [&other] {
+    async::promise<int> late;
+    async::promise<void> start;
+    threadpool* const ended = other.make_pool(1);
+    future<int> result = start.get_future().then(*ended, [&late](future<void>) { return late.get_future(); });
+    start.set_value();
+    other.free_pool(ended);  // makes the call, which returns a future
+    std::thread maker([&late] {
+      std::this_thread::yield();
+      late.set_value(7);
+    });
+    result.wait();
+    maker.join();
+    return result.get() == 7;
+  });
+}
+
 void check_shared(const calls& other) {
   check("shared pools", [&] {
     return other.shared() == shared() && other.shared_blocking() == shared_blocking() &&
@@ -385,6 +404,7 @@ void check_all(const calls& other) {
     check_cancel(other, *pool);
     other.free_pool(pool);
   }
+  check_wait_without_pool(other);
   async::event_loop* const loop = other.make_loop();
   check_flows(other, *loop);
   other.free_loop(loop);
@@ -419,6 +439,7 @@ void check_separate(const calls& other) {
     other.free_pool(pool);
     return;
   }
+  check_wait_without_pool(other);
   check("separate: a task and its result", [&] { return pool->post([] { return 7; }).get() == 7; });
   check("separate: wait() inside a task", [&] {
     return pool

@@ -24,14 +24,14 @@
 ///
 /// - `forks` (the list, and the mutex of objects made at first use), `all_magazines`, `all_large_blocks` and
 ///   `scopes::all_free` (recycled memory): held.
-/// - `all_pools`: held. Then each pool is left behind, and the list is empty.
+/// - `all_pools`: held. Then each pool is left behind, and in the list of those.
 /// - each blocking_crew, each steps::AsyncTool with a thread, each bus of steps/interop/nats.hpp: left behind.
 /// - the shared pools, foreign_futures (process_object): the pointer becomes null, and the object is made anew.
 /// - `wait_buckets`, of systems without a call to sleep on a word: likewise.
 /// - `all_watched_futures`: locks that are in use are held; watchers on the stacks of other threads are unlinked.
 /// - `tracing`, `cancel_epoch::now`, `habit_of`, `reduce_habit_of`, `heavy_fence_is_remote`, `fence_state`,
-///   `known_cpus`, `forked::is_inside`: atomics that are right at any instruction. The kernel copies the registration
-///   of membarrier.
+///   `known_cpus`, `pools_of_others`, `forked::is_inside`: atomics that are right at any instruction. The kernel copies
+///   the registration of membarrier.
 /// - `slabs_are_off`: written before there are threads.
 /// - `posted_task`, `loop_waits`: only compared by address.
 /// - thread-locals: of the thread that forks, which is in none of the functions that change them. leave_behind() of a

@@ -60,9 +60,7 @@ class call_entry : public posted_job {
   bool is_done() const noexcept { return stage_.is_done(); }
 
   /// In a child of fork(): the parent makes the call, and no thread of the child ever makes the future ready.
-  bool is_left_behind() const noexcept {
-    return detail::is_left_behind(pool_, [this] { return is_done(); });
-  }
+  bool is_left_behind() const noexcept { return detail::is_left_behind(pool_); }
 
   /// True when the calling thread runs a task of the pool: then it helps instead of blocking.
   bool is_inside() const noexcept { return pool_ != nullptr && pool_->is_inside(); }

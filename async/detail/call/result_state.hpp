@@ -9,7 +9,7 @@
 #include "async/detail/base/naps.hpp"              // for sleep_in_naps
 #include "async/detail/base/platform.hpp"          // for has_stack_room
 #include "async/detail/base/reference_count.hpp"   // for reference_count
-#include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock
+#include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock, unknown_here
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
 #include "async/detail/future/ready_actions.hpp"   // for actions_of_thread, ready_actions
@@ -17,11 +17,11 @@
 #include "async/detail/future/result_word.hpp"     // for result_word, continuation, run_all
 #include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
 #include "async/detail/pool/dropping.hpp"          // for dropping
+#include "async/detail/pool/foreign_pools.hpp"     // for pools_of_others
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/left_behind.hpp"       // for is_left_behind
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
-#include "async/detail/pool/seat.hpp"              // for pool_registry
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/visit.hpp"             // for visit
 #include "async/priority.hpp"                      // for priority
@@ -67,9 +67,7 @@ class result_state : public posted_job {
   bool is_ready_at_wait() const noexcept { return is_ready() || (actions_of_thread.before_wait() && is_ready()); }
   pool_core* pool() const noexcept { return pool_; }
   /// In a child of fork(): the parent makes the call.
-  bool is_left_behind() const noexcept {
-    return detail::is_left_behind(pool_, [this] { return is_ready(); });
-  }
+  bool is_left_behind() const noexcept { return detail::is_left_behind(pool_); }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
     if (references_.is_last() || references_.drop()) of_call().free(*this);
@@ -278,9 +276,8 @@ ASYNCSTEPS_FUNCTION void result_state::wait_outside_callbacks() {
   wait_anywhere();
 }
 
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::refuse_if_unknown_here() const {
-  if (pool_registry::instance().knows(*pool_) || is_ready()) return;
-  pool_->registered().refuse_if_unknown_here();  // of a module that shares nothing
+ASYNCSTEPS_FUNCTION void result_state::refuse_if_unknown_here() const {
+  if (pools_of_others.value.is_inside(pool_)) throw_would_deadlock(unknown_here);
 }
 
 ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {

@@ -152,6 +152,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
 
   static pool_core* own_pool(Pool* pool) noexcept {
     if constexpr (is_threadpool) {
+      if (pool != nullptr) pool->registered().note_if_foreign();
       return pool;
     } else {
       return nullptr;

@@ -32,6 +32,7 @@ ASYNCSTEPS_FUNCTION void pool_core::refuse(task& work) {
 
 ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.refuse_if_unwakeable();
+  registered_.note_if_foreign();
   const bool is_from_inside = is_inside();
   if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
   const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };
@@ -47,6 +48,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
 
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
+  registered_.note_if_foreign();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
   if (is_inside()) {
     injector_.put_from_inside(work);

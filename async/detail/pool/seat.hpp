@@ -3,13 +3,15 @@
 #include <atomic>   // for atomic
 #include <cstdint>  // for uint32_t, uint64_t
 #include <mutex>    // for lock_guard, unique_lock
+#include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "async/detail/base/forks.hpp"           // for fork_member, hold_at_fork
+#include "async/detail/base/forks.hpp"           // for fork_member, forks, hold_at_fork
 #include "async/detail/base/immortal.hpp"        // for immortal, static_mutex
 #include "async/detail/base/platform.hpp"        // for wait_on_word, wake_all, wake_table
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock, unknown_here, cannot_wake
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
+#include "async/detail/pool/foreign_pools.hpp"   // for pools_of_others
 #include "async/detail/pool/participant.hpp"     // for guest, participant
 #include "async/detail/pool/pool_worker.hpp"     // for this_pool
 
@@ -35,7 +37,7 @@ inline const pool_core* current_pool() noexcept { return this_pool; }
 
 /// The existing pools, by number. A thread that ends asks it, and gives a seat back only while the pool exists.
 ///
-/// In a child of fork() all pools are left behind, and the registry is empty.
+/// In a child of fork() all pools are left behind, and the registry keeps them in a list of their own.
 class pool_registry : fork_member {
  public:
   struct entry {
@@ -55,8 +57,14 @@ class pool_registry : fork_member {
         if (wake_table != platform::wake_table()) throw_would_deadlock(cannot_wake);
       }
     }
+    /// To be called before this module hands in a call, for which threads may wait.
+    void note_if_foreign() const noexcept {
+      if (globals != &forks) [[unlikely]]
+        pools_of_others.value.note(&pool, current);
+    }
     pool_core& pool;
-    const void* const wake_table = platform::wake_table();         // of the module that has made the pool
+    const void* const globals = &forks;                            // of the module that has made the pool
+    const void* const wake_table = platform::wake_table();         // likewise
     const pool_core* (*const current)() noexcept = &current_pool;  // as that module knows it
     const loop_core::view current_loop = &loop_core::current;      // likewise
     void (*const leave_behind)(pool_core&) noexcept;
@@ -104,13 +112,12 @@ class pool_registry : fork_member {
       wake_all(left);
     }
   }
-  /// Whether the pool exists, in this process, and is known to the module of the caller. For threads that wait for its
-  /// calls from outside: it may end as soon as these are done.
-  bool knows(const pool_core& pool) noexcept {
-    const std::lock_guard lock(mutex);
-    const entry* e = first;
-    while (e != nullptr && &e->pool != &pool) e = e->next;
-    return e != nullptr;
+  /// In a child of fork(), for a pool that may have gone: whether it is one of an ancestor, whose memory stays.
+  bool has_left_behind(const pool_core* pool) const noexcept {
+    for (const entry* e = left_behind; e != nullptr; e = e->next) {
+      if (&e->pool == pool) return true;
+    }
+    return false;
   }
   /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
   bool vacate(seat& s) noexcept {
@@ -132,8 +139,11 @@ class pool_registry : fork_member {
   static bool forked(fork_member& member, fork_stage at) noexcept {
     auto& self = static_cast<pool_registry&>(member);
     if (at == fork_stage::in_child) {
-      for (const entry* e = self.first; e != nullptr; e = e->next) e->leave_behind(e->pool);
-      self.first = nullptr;  // `latest` stays, so that no seat of this thread is taken for one in a new pool
+      entry** end = &self.first;
+      for (; *end != nullptr; end = &(*end)->next) (*end)->leave_behind((*end)->pool);
+      *end = self.left_behind;
+      self.left_behind = std::exchange(self.first, nullptr);
+      // `latest` stays, so that no seat of this thread is taken for one in a new pool
     }
     return hold_at_fork(self.mutex, at);
   }
@@ -147,6 +157,7 @@ class pool_registry : fork_member {
   static_mutex mutex;                  // guards the list
   std::atomic<std::uint32_t> left{0};  // changes when a pool has no visitors
   entry* first = nullptr;
+  entry* left_behind = nullptr;  // changes while a child has one thread
   std::uint64_t latest = 0;
 };
 ASYNCSTEPS_SHARED inline constinit immortal<pool_registry> all_pools;

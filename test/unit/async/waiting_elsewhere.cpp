@@ -293,6 +293,23 @@ TEST_CASE("a future outlives its pool, and is waited for by other threads and po
   CHECK(other.post([&] { return other.wait(standard) + other.wait(joined) + other.wait(own); }).get() == 6);
 }
 
+TEST_CASE("a pool has ended whose call has returned a future, and a thread outside waits for it") {
+  async::promise<int> late;
+  async::promise<void> start;
+  auto pool = std::make_unique<threadpool>(1);
+  async::future<int> result =
+      start.get_future().then(*pool, [&late](async::future<void>) { return late.get_future(); });
+  start.set_value();
+  pool.reset();
+  std::thread maker([&late] {
+    std::this_thread::yield();
+    late.set_value(7);
+  });
+  result.wait();
+  maker.join();
+  CHECK(result.get() == 7);
+}
+
 TEST_CASE("a pool ends while threads outside wait for its calls") {
   for (std::size_t i = 0; i < testing::rounds(1'000); ++i) {
     auto pool = std::make_unique<threadpool>(1);
