@@ -10,6 +10,7 @@
 #include "async/detail/loop/loop_entry.hpp"          // for loop_entry
 #include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/pool/flow_place.hpp"          // for place_for_flow
+#include "async/detail/pool/left_behind.hpp"         // for is_left_behind
 #include "async/detail/trace/trace_points.hpp"       // for ASYNCSTEPS_TRACE_INSTANT
 #include "async/detail/wait/pool_functions.hpp"      // for pool_core
 #include "async/errors.hpp"                          // for stopped_by_fork
@@ -134,11 +135,12 @@ inline void wait_for_cancel(const flow& f) noexcept {
 
 void queue_start(flow& f);
 
-/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. Elsewhere these are not asked:
-/// they may just end the flow, and go. The loop of a flow on a pool is not asked: a worker may just give it one.
+/// In a child of fork(): the flow's pool, or the thread of its loop, is the parent's. A pool is not asked, nor anything
+/// elsewhere: they may just end the flow, and go. The loop of a flow on a pool is not asked: a worker may just give it
+/// one.
 inline bool is_left_behind(const flow& f) noexcept {
-  if (!async::detail::forks.value.is_child()) return false;
-  return f.pool != nullptr ? f.pool->is_left_behind() : f.core != nullptr && f.core->is_left_behind();
+  if (f.pool != nullptr) return async::detail::is_left_behind(f.pool);
+  return async::detail::forks.value.is_child() && f.core != nullptr && f.core->is_left_behind();
 }
 
 /// The same for a flow that is about to go, perhaps after its loop: then the loop is asked only if the flow executes,

@@ -480,6 +480,27 @@ TEST_CASE("a child may fork") {
   CHECK(e.exit_code == 9);
 }
 
+TEST_CASE("a pool of the child ends while other threads destroy flows on it, and wait for its calls") {
+  if (!can_fork_with_threads()) return;
+  threadpool of_parent(1);
+  const forked_ending e = in_forked_child([] {
+    for (std::size_t i = 0; i < testing::rounds(300); ++i) {
+      auto pool = std::make_unique<threadpool>(1);
+      async::future<int> call = pool->post([] { return 1; });
+      auto flow = std::make_unique<steps::AsyncSteps>(*pool);
+      flow->add([](steps::IAsyncSteps& asi) { asi.waitExternal(); });
+      flow->execute();
+      std::thread first([&flow] { flow.reset(); });
+      std::thread second([&call] { call.wait(); });
+      pool.reset();
+      first.join();
+      second.join();
+    }
+  });
+  CHECK(e.error == "");
+  CHECK(e.exit_code == 0);
+}
+
 TEST_CASE("a child of a busy program exits") {
   if (!can_fork_with_threads()) return;
   const fork_traffic traffic(threadpool::shared());
