@@ -13,6 +13,7 @@
 #include "async/detail/base/naps.hpp"              // for wait_without_memory
 #include "async/detail/base/reference_count.hpp"   // for reference_count
 #include "async/detail/base/spin_lock.hpp"         // for spin_lock
+#include "async/detail/base/waiter_queue.hpp"      // for waiter_queue
 #include "async/detail/call/call_result.hpp"       // for make_state, promised_result
 #include "async/detail/call/result_state.hpp"      // for result, result_state
 #include "async/detail/call/result_waits.hpp"      // for is_in_callback
@@ -23,7 +24,7 @@ namespace async::inline v0_1::detail {
 
 /// The results of a future_group that are not ready. It outlives the future_group until the last of them is.
 ///
-/// A member is in the list until it is asked to end, or has ended. The lock guards all other data. Nothing of a member
+/// A member is in the queue until it is asked to end, or has ended. The lock guards all other data. Nothing of a member
 /// is destroyed, asked or told under it, so that captures and continuations may use the group.
 ///
 /// Threads     any.
@@ -55,11 +56,14 @@ class result_group {
     member(result_group& g, result_state& r, drop_value how) noexcept
         : continuation(&ended), group(g), result(r), drop(how) {}
 
+    /// As it is chosen to be asked to end.
+    void reserve() noexcept { result.add_reference(); }
+
     result_group& group;
     result_state& result;
     const drop_value drop;
-    member** link = nullptr;  // to this one in the list; null: in no list
     member* behind = nullptr;
+    member* before = nullptr;
   };
   using end_result = promised_result<void>;
 
@@ -75,8 +79,6 @@ class result_group {
   end_result* note_left() noexcept;
   static continuation* ended(continuation& c) noexcept;
   void ask_all() noexcept;
-  void list(member& m) noexcept;
-  static void unlist(member& m) noexcept;
   void release() noexcept;
   static void settle(end_result& end, std::exception_ptr why = nullptr) noexcept;
 
@@ -87,7 +89,7 @@ class result_group {
   std::size_t size_ = 0;
   std::size_t present_ = 0;        // members, and those whose end is not complete
   std::size_t own_ = 0;            // of these, what the destructor does not wait for
-  member* first_ = nullptr;        // of those that are not asked to end
+  waiter_queue<member> unasked_;   // those that are not asked to end
   std::exception_ptr error_;       // the first one
   end_result* waiting_ = nullptr;  // of when_empty(); null: nobody has asked
   end_result* left_ = nullptr;     // the destructor waits for it
@@ -151,7 +153,7 @@ ASYNCSTEPS_FUNCTION void result_group::add(result_state& r, drop_value how) {
     ++present_;
     if (size_++ == 0 && std::exchange(is_told_, false)) std::swap(old, error_);
     is_late = is_cancelling_;
-    if (!is_late) list(*m);
+    if (!is_late) unasked_.push(*m);
   }
   if (is_late) r.add_reference();
   if (!r.word.add(*m)) run_all(m->run(*m));
@@ -218,7 +220,7 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
   bool cancels = false;
   {
     const std::lock_guard here(g.lock_);
-    unlist(m);
+    g.unasked_.remove(m);
     cancels = error != nullptr && !g.is_cancelling_;
     if (cancels && g.error_ == nullptr) std::swap(g.error_, error);
     g.is_cancelling_ = g.is_cancelling_ || cancels;
@@ -269,28 +271,13 @@ ASYNCSTEPS_FUNCTION void result_group::ask_all() noexcept {
     result_state* asked = nullptr;
     {
       const std::lock_guard here(lock_);
-      if (!is_cancelling_ || first_ == nullptr) return;
-      asked = &first_->result;
-      asked->add_reference();
-      unlist(*first_);
+      member* const m = is_cancelling_ ? unasked_.pop() : nullptr;
+      if (m == nullptr) return;
+      asked = &m->result;
     }
     asked->cancel();
     asked->release();
   }
-}
-
-ASYNCSTEPS_FUNCTION void result_group::list(member& m) noexcept {
-  m.behind = first_;
-  if (first_ != nullptr) first_->link = &m.behind;
-  m.link = &first_;
-  first_ = &m;
-}
-
-ASYNCSTEPS_FUNCTION void result_group::unlist(member& m) noexcept {
-  if (m.link == nullptr) return;
-  *m.link = m.behind;
-  if (m.behind != nullptr) m.behind->link = m.link;
-  m.link = nullptr;
 }
 
 ASYNCSTEPS_FUNCTION void result_group::release() noexcept {
