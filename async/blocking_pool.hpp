@@ -8,7 +8,7 @@
 #include <utility>    // for forward, move
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
-#include "async/detail/base/durations.hpp"        // for to_nanoseconds, wait_until_moment
+#include "async/detail/base/durations.hpp"        // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"            // for process_object
 #include "async/detail/base/unique_function.hpp"  // for unique_function
 #include "async/detail/call/bound_call.hpp"       // for submit_bound
@@ -119,8 +119,7 @@ class blocking_pool {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   bool wait_idle_until(std::chrono::time_point<Clock, Duration> moment) {
-    return detail::wait_until_moment(moment,
-                                     [this](std::chrono::nanoseconds limit) { return crew_.wait_idle_for(limit); });
+    return detail::call_until(moment, [this](std::chrono::nanoseconds limit) { return crew_.wait_idle_for(limit); });
   }
 
   /// Refuses further calls from outside, runs every accepted call and the calls that these post, and joins the threads.

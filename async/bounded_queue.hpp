@@ -9,6 +9,7 @@
 #include <type_traits>  // for decay_t, is_assignable_v, is_nothrow_move_constructible_v, is_trivially_assignable_v
 #include <utility>      // for declval, forward, move
 
+#include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/base/min_max.hpp"         // for min_of
 #include "async/detail/queue/bounded_ring.hpp"   // for bounded_ring
 #include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push

@@ -6,10 +6,11 @@
 
 #include "async/detail/base/atomics.hpp"         // for atomic
 #include "async/detail/base/backoff.hpp"         // for backoff
+#include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
-#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue, call_until
+#include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue
 #include "async/detail/queue/resume_list.hpp"    // for resume_scope
 
 namespace async::inline v0_1 {
@@ -112,8 +113,7 @@ class event {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> moment) {
-    return detail::call_until(
-        moment, [this](std::chrono::nanoseconds limit) { return wait_for(limit); }, [] { return false; });
+    return detail::call_until(moment, [this](std::chrono::nanoseconds limit) { return wait_for(limit); });
   }
   /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
   /// of a flow on the flow's loop.

@@ -10,6 +10,7 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push
 #include "async/detail/queue/queue_core.hpp"     // for queue_core
 #include "async/detail/queue/queue_result.hpp"   // for queue_result

@@ -17,7 +17,7 @@
 
 #include "async/detail/base/block_trim.hpp"      // for trim_blocks
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
-#include "async/detail/base/durations.hpp"       // for to_nanoseconds, wait_until_moment
+#include "async/detail/base/durations.hpp"       // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"           // for process_object
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
@@ -118,8 +118,6 @@ struct posted_future<F, Args...> {
 ///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
 ///             called inside the pool's own task. One of the shared pool may, unless the destructor of a static object
 ///             waits for that task, such as a future of async::async.
-/// Lifetime    the pool outlives every call of its members. A post() or execute() that has handed over its task, which
-///             may have run, but has not returned is still running.
 /// Fork        in a child of fork(), a pool of the parent throws stopped_by_fork, a `stopped`, where work is handed in.
 ///             wait_idle(), stop() and the destructor return at once there, and leave the memory as it is.
 /// Example     test/example/pool.cpp
@@ -223,8 +221,7 @@ class threadpool {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   bool wait_idle_until(std::chrono::time_point<Clock, Duration> moment) {
-    return detail::wait_until_moment(moment,
-                                     [this](std::chrono::nanoseconds limit) { return core_.wait_idle_for(limit); });
+    return detail::call_until(moment, [this](std::chrono::nanoseconds limit) { return core_.wait_idle_for(limit); });
   }
 
   /// Returns the future's result. Outside the pool's tasks it is future.get(). Inside a task it runs the awaited call

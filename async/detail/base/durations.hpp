@@ -99,14 +99,20 @@ std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> mome
   return min_of(at, in_an_hour) - now;
 }
 
-/// Repeats a wait, `wait_for(time)`, until it returns true or a moment of any clock has come: false.
-template <class Clock, class Duration, class WaitFor>
-bool wait_until_moment(std::chrono::time_point<Clock, Duration> moment, WaitFor wait_for) {
+/// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come: false. If is_over()
+/// was true before a call that has returned false, no other could return true.
+template <class Clock, class Duration, class Call, class IsOver>
+bool call_until(std::chrono::time_point<Clock, Duration> moment, Call call, IsOver is_over) {
   for (;;) {
     const std::chrono::nanoseconds left = time_left(moment);
-    if (wait_for(left)) return true;
-    if (left.count() == 0) return false;
+    const bool was_over = is_over();
+    if (call(left)) return true;
+    if (was_over || left.count() == 0) return false;
   }
+}
+template <class Clock, class Duration, class Call>
+bool call_until(std::chrono::time_point<Clock, Duration> moment, Call call) {
+  return call_until(moment, call, [] { return false; });
 }
 
 }  // namespace async::inline v0_1::detail

@@ -6,7 +6,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, time_left
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, call_until
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/detail/call/result_state.hpp"   // for result
@@ -52,11 +52,8 @@ class future_base {
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   std::future_status wait_until(std::chrono::time_point<Clock, Duration> moment) const {
-    for (;;) {
-      const std::chrono::nanoseconds left = time_left(moment);
-      const std::future_status now = wait_for(left);
-      if (now == std::future_status::ready || left.count() == 0) return now;
-    }
+    return status(call_until(
+        moment, [this](std::chrono::nanoseconds limit) { return wait_for(limit) == std::future_status::ready; }));
   }
 
   /// Drops the call, if it has not begun: its captures are destroyed, the result is dropped_call (cancelled), and

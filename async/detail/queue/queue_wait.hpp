@@ -4,7 +4,7 @@
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for spin_before_sleep
-#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, practically_never, time_left
+#include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, practically_never
 #include "async/detail/base/naps.hpp"           // for sleep_in_naps, tell_of_poll
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
@@ -69,18 +69,6 @@ bool wait_in_queue(event_count& events, const queue_deadline* until, Attempt att
   } catch (...) {  // of an element's copy: what this thread was woken for is left to the next
     events.wake(1);
     throw;
-  }
-}
-
-/// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come. If is_over() was true
-/// before a call that has returned false, no other could return true.
-template <class Clock, class Duration, class Call, class IsOver>
-bool call_until(std::chrono::time_point<Clock, Duration> moment, Call call, IsOver is_over) {
-  for (;;) {
-    const std::chrono::nanoseconds left = time_left(moment);
-    const bool was_over = is_over();
-    if (call(left)) return true;
-    if (was_over || left.count() == 0) return false;
   }
 }
 
