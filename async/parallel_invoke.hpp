@@ -44,17 +44,11 @@ template <class F, class... Rest>
   }
 }
 
-/// In a callback of an event loop.
+/// For a thread that is not at work for the pool, or is in a callback of an event loop.
 template <class F, class... Rest>
-[[gnu::noinline]] bool invoke_all_in_turn(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
+[[gnu::noinline]] bool begin_and_invoke_all(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
   const working_visit here(pool);
   const wait_in_turn allowed;
-  return invoke_all(here.part(), around, f, rest...);
-}
-
-template <class F, class... Rest>
-[[gnu::noinline]] bool invoke_all_from_outside(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
-  const working_visit here(pool);
   return invoke_all(here.part(), around, f, rest...);
 }
 
@@ -85,11 +79,9 @@ bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
   if (around != nullptr && around->is_cancelled()) [[unlikely]]
     return false;
   detail::pool_core& core = pool.core();
-  if (detail::is_in_callback()) [[unlikely]]
-    return detail::invoke_all_in_turn(core, around, f, rest...);
-  if (detail::participant* const part = core.part_at_work()) [[likely]]
+  if (detail::participant* const part = core.part_at_work(); part != nullptr && !detail::is_in_callback()) [[likely]]
     return detail::invoke_all(*part, around, f, rest...);
-  return detail::invoke_all_from_outside(core, around, f, rest...);
+  return detail::begin_and_invoke_all(core, around, f, rest...);
 }
 
 /// The same on threadpool::shared().
