@@ -52,6 +52,9 @@ class hook_ref {
   unhandled_hook* hook_ = nullptr;
 };
 
+/// Its text; empty for a class of a program that returns null.
+inline const char* text_of(const std::exception& e) noexcept { return e.what() != nullptr ? e.what() : ""; }
+
 /// Writes the exception's text and ends the program. The message begins with `where`. Null: pthread_exit(), or
 /// pthread_cancel(), where it cannot end the thread.
 [[noreturn]] inline void terminate_for(const std::exception_ptr& error,
@@ -61,10 +64,10 @@ class hook_ref {
     std::rethrow_exception(error);
   } catch (const explained_error& e) {
     const std::string_view more = e.explanation();
-    std::fprintf(stderr, "%s: %s%s%.*s\n", where, e.what(), more.empty() ? "" : ": ", static_cast<int>(more.size()),
+    std::fprintf(stderr, "%s: %s%s%.*s\n", where, text_of(e), more.empty() ? "" : ": ", static_cast<int>(more.size()),
                  more.data());
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", where, e.what() != nullptr ? e.what() : "");
+    std::fprintf(stderr, "%s: %s\n", where, text_of(e));
   } catch (...) {
     std::fprintf(stderr, "%s: an exception that is no std::exception\n", where);
   }

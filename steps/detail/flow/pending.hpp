@@ -56,9 +56,6 @@ void keep_exception(flow& f, const std::exception* known, bool own) noexcept;
 // Out of line, which keeps the functions that run steps short.
 ErrorCode code_of(const async::dropped_call& e) noexcept;
 
-/// A class of a program may return null.
-inline const char* text_of(const std::exception& e) noexcept { return e.what() != nullptr ? e.what() : ""; }
-
 /// Calls call(). An exception goes to caught(code, info, exception), by rule 9; `exception` is null if it is no
 /// std::exception. Exceptions of caught() pass through.
 template <class F, class Caught>
@@ -68,19 +65,21 @@ template <class F, class Caught>
   } catch (const Error& e) {
     caught(e.code(), e.explanation(), &e);
   } catch (const async::stopped& e) {
-    caught(errors::Stopped, text_of(e), &e);
+    caught(errors::Stopped, async::detail::text_of(e), &e);
   } catch (const async::queue_full& e) {
-    caught(errors::QueueFull, text_of(e), &e);
+    caught(errors::QueueFull, async::detail::text_of(e), &e);
   } catch (const async::dropped_call& e) {
-    caught(code_of(e), text_of(e), &e);
+    caught(code_of(e), async::detail::text_of(e), &e);
   } catch (const std::future_error& e) {
     const bool is_broken = e.code() == std::future_errc::broken_promise;
-    caught(is_broken ? errors::BrokenPromise : ErrorCode(text_of(e)), is_broken ? text_of(e) : "", &e);
+    caught(is_broken ? errors::BrokenPromise : ErrorCode(async::detail::text_of(e)),
+           is_broken ? async::detail::text_of(e) : "", &e);
   } catch (const std::system_error& e) {
     const bool would_block = e.code() == std::errc::resource_deadlock_would_occur;
-    caught(would_block ? errors::InternalError : ErrorCode(text_of(e)), would_block ? text_of(e) : "", &e);
+    caught(would_block ? errors::InternalError : ErrorCode(async::detail::text_of(e)),
+           would_block ? async::detail::text_of(e) : "", &e);
   } catch (const std::exception& e) {
-    caught(ErrorCode(text_of(e)), "", &e);
+    caught(ErrorCode(async::detail::text_of(e)), "", &e);
   } catch (...) {
     if (std::current_exception() == nullptr) async::detail::terminate_for(nullptr, "asyncsteps: in a step of a flow");
     caught(errors::InternalError, "an exception that is no std::exception", nullptr);
