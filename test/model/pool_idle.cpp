@@ -100,6 +100,13 @@ struct pool {
     threads.thread_left();
     idle_condition.notify();
   }
+  /// The visit of a thread from outside.
+  void help() {
+    threads.helper_arrived();
+    run_one();
+    threads.helper_left();
+    idle_condition.notify();
+  }
 };
 
 /// A thread posts a task and waits for idleness. The pool's thread begins, runs the task and falls asleep.
@@ -123,13 +130,7 @@ struct wait_with_helper : rl::test_suite<wait_with_helper, 2> {
   pool p;
   void before() { p.tasks.store(1, std::memory_order_relaxed); }
   void thread(unsigned index) {
-    if (index == 0) {
-      p.threads.helper_arrived();
-      p.run_one();
-      p.threads.helper_left();
-      p.idle_condition.notify();
-      return;
-    }
+    if (index == 0) return p.help();
     p.idle_condition.wait([this] { return p.is_idle(); });
     check(p.done.get() == 1, "the task has been run, and what it did can be seen");
   }
@@ -221,13 +222,7 @@ struct timed_wait : rl::test_suite<timed_wait, 3> {
   pool p;
   void before() { p.tasks.store(1, std::memory_order_relaxed); }
   void thread(unsigned index) {
-    if (index == 0) {
-      p.threads.helper_arrived();
-      p.run_one();
-      p.threads.helper_left();
-      p.idle_condition.notify();
-      return;
-    }
+    if (index == 0) return p.help();
     const auto is_idle = [this] { return p.is_idle(); };
     if (index == 1) {
       if (!p.idle_condition.wait_until(0, is_idle)) return;
