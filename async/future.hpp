@@ -31,9 +31,9 @@ concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blo
 ///   });
 ///
 /// Has the members of std::future, and adds is_ready(), has_exception(), then(), cancel(), co_await and conversions
-/// from and to std::future. Of these, valid(), is_ready(), has_exception(), wait(), wait_for(limit), wait_until(moment)
-/// and cancel() are described in detail::future_base. Use it for results of tasks. Do not use it where several threads
-/// read one result (shared_future).
+/// from and to std::future. The base class, detail::future_base, describes valid(), is_ready(), has_exception(), the
+/// waits and cancel(). Use it for results of tasks. Do not use it where several threads read one result
+/// (shared_future).
 ///
 /// Waits       inside a task of a pool, get() and wait() make the call that they wait for, if it is a call of that pool
 ///             that no thread has taken, or a continuation. Otherwise they run tasks that the call, or the current

@@ -69,7 +69,7 @@ inline bool current_group_is_cancelling() noexcept {
 ///              never with the number of tasks. A lock or a thread_local held over a wait() meets only tasks of this
 ///              group, and callbacks of event loops: a worker also runs turns of the pool's loops and flows meanwhile,
 ///              unless it is in such a turn. In a step or another callback of an event loop, which stands still during
-///             wait() and run_and_wait(), the tasks may wait for futures.
+///              wait() and run_and_wait(), the tasks may wait for futures.
 /// Nesting      a group made in a task of another group belongs to that group: cancel() and exceptions go down the
 ///              tree. A group made with async::independent belongs to none.
 /// Exceptions   the first exception of a task cancels the group, and wait() throws it. Exceptions of tasks that were
