@@ -3,8 +3,7 @@
 #include <concepts>   // for integral, invocable
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
-#include <iterator>   // for iter_reference_t
-#include <ranges>     // for begin, distance, iterator_t
+#include <iterator>   // for iter_reference_t, ranges::begin, ranges::distance
 #include <stdexcept>  // for invalid_argument
 
 #include "async/detail/base/invoke.hpp"       // for invoke
@@ -132,7 +131,7 @@ bool parallel_for(threadpool& pool, Index first, Index last, Index step, F f, st
 }
 
 /// The same for the elements of a range.
-template <loop_range R, parallel_body<std::ranges::iterator_t<R>> F, loop_token Token = no_token>
+template <loop_range R, parallel_body<detail::range_iterator<R>> F, loop_token Token = no_token>
 bool parallel_for(threadpool& pool, R&& range, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_over_range(pool, range, f, grain, token);
 }
@@ -152,7 +151,7 @@ template <std::integral Index, parallel_body<Index> F, loop_token Token = no_tok
 bool parallel_for(Index first, Index last, Index step, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_by_step(threadpool::shared(), first, last, step, f, grain, token);
 }
-template <loop_range R, parallel_body<std::ranges::iterator_t<R>> F, loop_token Token = no_token>
+template <loop_range R, parallel_body<detail::range_iterator<R>> F, loop_token Token = no_token>
 bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_over_range(threadpool::shared(), range, f, grain, token);
 }

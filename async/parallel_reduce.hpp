@@ -3,9 +3,8 @@
 #include <concepts>     // for invocable, convertible_to
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
-#include <iterator>     // for iter_reference_t, random_access_iterator
+#include <iterator>     // for iter_reference_t, random_access_iterator, ranges::begin, ranges::distance
 #include <memory>       // for unique_ptr, make_unique
-#include <ranges>       // for begin, iterator_t
 #include <type_traits>  // for invoke_result_t, is_void_v
 #include <utility>      // for forward, move
 
@@ -166,7 +165,7 @@ T parallel_reduce(threadpool& pool, A first, B last, T identity, Body body, Join
 }
 
 /// The same for the elements of a range.
-template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
+template <loop_range R, class T, reduce_body<detail::range_iterator<R>, T> Body, reduce_join<T> Join,
           loop_token Token = no_token>
 T parallel_reduce(threadpool& pool, R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
@@ -186,7 +185,7 @@ T parallel_reduce(A first, B last, T identity, Body body, Join join, std::size_t
                   const Token& token = {}) {
   return detail::reduce_over_common(threadpool::shared(), first, last, identity, body, join, grain, token);
 }
-template <loop_range R, class T, reduce_body<std::ranges::iterator_t<R>, T> Body, reduce_join<T> Join,
+template <loop_range R, class T, reduce_body<detail::range_iterator<R>, T> Body, reduce_join<T> Join,
           loop_token Token = no_token>
 T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {

@@ -3,19 +3,30 @@
 #include <concepts>     // for integral, invocable, convertible_to
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
-#include <iterator>     // for random_access_iterator, iter_reference_t, iter_difference_t
-#include <ranges>       // for random_access_range
+#include <iterator>     // for random_access_iterator, ranges::begin
 #include <stdexcept>    // for out_of_range
 #include <type_traits>  // for common_type_t, remove_cvref_t
-#include <utility>      // for cmp_less, in_range
+#include <utility>      // for cmp_less, declval, in_range
 
 namespace async::inline v0_1 {
 
 class threadpool;
 
+namespace detail {
+
+// Without <ranges>, which would be a twentieth of what a compiler reads for all of async/.
+template <class R>
+using range_iterator = decltype(std::ranges::begin(std::declval<R&>()));
+
+template <class R>
+concept random_access_range =
+    requires(R& range) { std::ranges::end(range); } && std::random_access_iterator<range_iterator<R>>;
+
+}  // namespace detail
+
 /// A range that a loop can run over: one with random access.
 template <class R>
-concept loop_range = !std::same_as<std::remove_cvref_t<R>, threadpool> && std::ranges::random_access_range<R>;
+concept loop_range = !std::same_as<std::remove_cvref_t<R>, threadpool> && detail::random_access_range<R>;
 
 /// The grain of a loop that chooses the number of calls per run by itself.
 inline constexpr std::size_t auto_grain = 0;
