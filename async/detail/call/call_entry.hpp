@@ -7,7 +7,7 @@
 #include "async/detail/base/naps.hpp"              // for wait_without_memory
 #include "async/detail/call/call_stage.hpp"        // for call_stage
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
-#include "async/detail/future/ready_actions.hpp"   // for ready_actions
+#include "async/detail/future/ready_actions.hpp"   // for call_apart
 #include "async/detail/pool/dropping.hpp"          // for dropping
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/left_behind.hpp"       // for is_left_behind
@@ -154,7 +154,7 @@ class call_entry : public posted_job {
   /// The caller has taken it.
   void make_here(participant* part) {
     const own_exceptions others;
-    pool_->run_here(part, [this] { ready_actions::call_apart([this] { make(); }); });
+    pool_->run_here(part, [this] { call_apart([this] { make(); }); });
   }
   void make() {
     const struct end {

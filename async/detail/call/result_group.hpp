@@ -43,8 +43,14 @@ class result_group {
   void add(result<T>& r) {
     add(r, [](result_state& s) noexcept { static_cast<result<T>&>(s).value.drop(); });
   }
-  std::size_t size() const noexcept;
-  bool is_cancelling() const noexcept;
+  std::size_t size() const noexcept {
+    const std::lock_guard here(lock_);
+    return size_;
+  }
+  bool is_cancelling() const noexcept {
+    const std::lock_guard here(lock_);
+    return is_cancelling_;
+  }
   std::size_t cancel() noexcept;
   /// The result of a future_group's when_empty(), with a reference for the caller. Throws std::bad_alloc.
   result<void>* when_empty();
@@ -76,7 +82,8 @@ class result_group {
 
   void add(result_state& r, drop_value how);
   void wait_for_members() noexcept;
-  end_result* note_left() noexcept;
+  /// Under the lock: the end of a member is complete. Returns what the destructor waits for, if that was the last.
+  end_result* note_left() noexcept { return --present_ == own_ ? std::exchange(left_, nullptr) : nullptr; }
   static continuation* ended(continuation& c) noexcept;
   void ask_all() noexcept;
   void release() noexcept;
@@ -152,24 +159,11 @@ ASYNCSTEPS_FUNCTION void result_group::add(result_state& r, drop_value how) {
     references_.add();
     ++present_;
     if (size_++ == 0 && std::exchange(is_told_, false)) std::swap(old, error_);
+    unasked_.push(*m);
     is_late = is_cancelling_;
-    if (!is_late) unasked_.push(*m);
   }
-  if (is_late) r.add_reference();
   if (!r.word.add(*m)) run_all(m->run(*m));
-  if (!is_late) return;
-  r.cancel();
-  r.release();
-}
-
-ASYNCSTEPS_FUNCTION std::size_t result_group::size() const noexcept {
-  const std::lock_guard here(lock_);
-  return size_;
-}
-
-ASYNCSTEPS_FUNCTION bool result_group::is_cancelling() const noexcept {
-  const std::lock_guard here(lock_);
-  return is_cancelling_;
+  if (is_late) ask_all();
 }
 
 ASYNCSTEPS_FUNCTION std::size_t result_group::cancel() noexcept {
@@ -258,11 +252,6 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
   if (left != nullptr) settle(*left);
   g.release();
   return nullptr;
-}
-
-/// Under the lock: the end of a member is complete. Returns what the destructor waits for, if that was the last.
-ASYNCSTEPS_FUNCTION result_group::end_result* result_group::note_left() noexcept {
-  return --present_ == own_ ? std::exchange(left_, nullptr) : nullptr;
 }
 
 /// Requests the members to end. The caller has a reference, or the group does not end meanwhile.

@@ -12,7 +12,7 @@
 #include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock, unknown_here
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
-#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread, ready_actions
+#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread, call_apart
 #include "async/detail/future/result_value.hpp"    // for result_value
 #include "async/detail/future/result_word.hpp"     // for result_word, continuation, run_all
 #include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
@@ -387,7 +387,7 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool) {
   if ((has_stack_room() || pool.size() == 0) && word.take()) {
     const own_exceptions others;
     const wait_in_turn allowed;
-    pool.run_here(&part, [this] { ready_actions::call_apart([this] { run(); }); });
+    pool.run_here(&part, [this] { call_apart([this] { run(); }); });
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     if (is_ready()) return;                  // else its call has returned a future
   }

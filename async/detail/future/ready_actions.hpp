@@ -46,15 +46,10 @@ class ready_actions {
    private:
     const unsigned before_;
   };
-  /// Calls f() with an `apart` around if the thread is inside a function of then(), which is seldom.
-  template <class F>
-  static void call_apart(F f);
 
  private:
   static constexpr unsigned most_calls = 1'000;
 
-  template <class F>
-  static void call_with_apart(F f);
   void put_off(continuation& c) noexcept;
   void run_put_off() noexcept;
 
@@ -71,15 +66,14 @@ inline ready_actions::apart::apart() noexcept : before_(actions_of_thread.calls_
 inline ready_actions::apart::~apart() { actions_of_thread.calls_ = before_; }
 
 template <class F>
-inline void ready_actions::call_apart(F f) {
-  if (actions_of_thread.is_running()) [[unlikely]]
-    return call_with_apart(f);
+[[gnu::noinline]] void call_with_apart(F& f) {
+  const ready_actions::apart from_those_around;
   f();
 }
+/// Calls f(), apart from functions of then() that the thread is inside of, which is seldom.
 template <class F>
-[[gnu::noinline]] void ready_actions::call_with_apart(F f) {
-  const apart from_those_around;
-  f();
+void call_apart(F f) {
+  actions_of_thread.is_running() ? call_with_apart(f) : f();
 }
 
 #if ASYNCSTEPS_DEFINED
