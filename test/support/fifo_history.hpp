@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>      // for min, sort
-#include <chrono>         // for steady_clock
 #include <cstddef>        // for size_t
 #include <cstdint>        // for uint64_t
+#include <limits>         // for numeric_limits
 #include <string>         // for string
 #include <unordered_set>  // for unordered_set
 #include <utility>        // for move
 #include <vector>         // for vector
 
+#include "support/call_clock.hpp"  // for call_clock
+
 namespace testing {
 
-using moment = std::chrono::steady_clock::time_point;
+using moment = call_clock::moment;
 
 /// One call of a queue, as its caller saw it.
 struct queue_call {
@@ -74,7 +76,7 @@ inline std::string timeline(const std::vector<queue_call>& calls) {
       if (its.open == each.call) close(its);
       continue;
     }
-    if (its.open != none) close(its);  // the clock stood still
+    if (its.open != none) close(its);  // no other call ended meanwhile
     its.text.resize(column++, ' ');
     its.text += "|" + to_string(calls[each.call]);
     its.open = each.call;
@@ -124,7 +126,7 @@ class fifo_history {
     std::string key(reinterpret_cast<const char*>(&done), sizeof(done));
     key += before.closed ? 'c' : 'o';
     if (!seen_.insert(key + before.content).second) return false;
-    moment first_end = (moment::max)();
+    moment first_end = (std::numeric_limits<moment>::max)();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if ((done >> i & 1) == 0) first_end = (std::min)(first_end, calls_[i].end);
     }

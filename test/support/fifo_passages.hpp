@@ -2,19 +2,21 @@
 #pragma once
 #include <algorithm>  // for max, min, sort, upper_bound
 #include <atomic>     // for atomic
-#include <chrono>     // for steady_clock
 #include <cstddef>    // for size_t
+#include <limits>     // for numeric_limits
 #include <thread>     // for yield
 #include <utility>    // for move
 #include <vector>     // for vector
 
+#include "support/call_clock.hpp"  // for call_clock
 #include "support/start_line.hpp"  // for run_threads
 
 namespace testing {
 
 /// The way of one element through a queue.
 struct passage {
-  using moment = std::chrono::steady_clock::time_point;
+  using moment = call_clock::moment;
+  static constexpr moment never = (std::numeric_limits<moment>::max)();
   moment in_start, in_end, out_start, out_end;
 };
 
@@ -24,7 +26,7 @@ inline std::size_t count_overtaken(std::vector<passage> passages) {
   const auto earlier = [](const passage& a, const passage& b) { return a.in_start < b.in_start; };
   std::sort(passages.begin(), passages.end(), earlier);
   std::vector<passage::moment> first_out(passages.size() + 1,
-                                         (passage::moment::max)());  // of this one and those that start later
+                                         passage::never);  // of this one and those that start later
   for (std::size_t i = passages.size(); i-- != 0;) first_out[i] = (std::min)(first_out[i + 1], passages[i].out_end);
   std::size_t overtaken = 0;
   for (const passage& each : passages) {
@@ -45,7 +47,7 @@ struct run_faults {
   friend bool operator==(const run_faults&, const run_faults&) = default;
 };
 
-/// Sends `each` numbers from each producer through a queue, with the times of all calls, and judges them in time that
+/// Sends `each` numbers from each producer through a queue, with the moments of all calls, and judges them in time that
 /// grows with the run as sorting does. A consumer ends when a queue that all have filled says that it is empty.
 ///
 ///   queue.put(n)   false: full, try again
@@ -53,7 +55,7 @@ struct run_faults {
 ///   queue.end()    optional; called after the last put()
 template <class Queue>
 run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, std::size_t each) {
-  using clock = std::chrono::steady_clock;
+  call_clock clock;
   const std::size_t count = producers * each;
   std::vector<passage> passages(count);
   std::vector<std::atomic<unsigned char>> taken(count);
@@ -61,9 +63,9 @@ run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, 
   std::atomic<std::size_t> disordered{0};
   const auto produce = [&](std::size_t first) {
     for (std::size_t i = first; i < first + each; ++i) {
-      passages[i].in_start = clock::now();
+      passages[i].in_start = clock.start();
       while (!queue.put(i)) std::this_thread::yield();
-      passages[i].in_end = clock::now();  // read after all threads have ended
+      passages[i].in_end = clock.end();  // read after all threads have ended
     }
     const bool is_last = producing.fetch_sub(1, std::memory_order_acq_rel) == 1;
     if constexpr (requires { queue.end(); }) {
@@ -75,13 +77,13 @@ run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, 
     while (true) {
       const bool is_last = producing.load(std::memory_order_acquire) == 0;
       std::size_t i = 0;
-      const auto start = clock::now();
+      const auto start = clock.start();
       if (!queue.take(i)) {
         if (is_last) return;
         std::this_thread::yield();
         continue;
       }
-      const auto end = clock::now();
+      const auto end = clock.end();
       if (taken[i].fetch_add(1, std::memory_order_relaxed) != 0) continue;
       passages[i].out_start = start;
       passages[i].out_end = end;
@@ -95,13 +97,13 @@ run_faults long_run(Queue& queue, std::size_t producers, std::size_t consumers, 
   for (std::size_t i = 0; i < count; ++i) {
     if (taken[i] == 0) {
       ++found.lost;
-      passages[i].out_start = passages[i].out_end = (passage::moment::max)();
+      passages[i].out_start = passages[i].out_end = passage::never;
     } else {
       found.twice += taken[i] - 1U;
     }
   }
   // A lost element would count as overtaken by all: that one is told once.
-  std::erase_if(passages, [](const passage& its) { return its.out_end == (passage::moment::max)(); });
+  std::erase_if(passages, [](const passage& its) { return its.out_end == passage::never; });
   found.overtaken = count_overtaken(std::move(passages));
   return found;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <algorithm>    // for any_of
-#include <chrono>       // for steady_clock
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <functional>   // for hash
@@ -15,6 +14,7 @@
 #include "async/bounded_queue.hpp"              // for bounded_queue_traits
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
 #include "async/queue.hpp"                      // for queue_traits
+#include "support/call_clock.hpp"               // for call_clock
 #include "support/fifo_history.hpp"             // for fifo_history, queue_call
 #include "support/scale.hpp"                    // for seed
 #include "support/start_line.hpp"               // for run_threads
@@ -94,13 +94,14 @@ template <class Queue, class Act, class Finish>
 findings study_histories(std::size_t threads, std::size_t calls, std::size_t histories, Act act, Finish finish) {
   findings found;
   std::vector<std::vector<queue_call>> seen(threads + 1);
+  call_clock clock;
   std::optional<Queue> queue;
   queue.emplace();
-  const auto recorder = [&seen](std::size_t thread) {
-    return [&its = seen[thread], thread](queue_call::kind what, char& value, auto perform) {
-      const auto start = std::chrono::steady_clock::now();
+  const auto recorder = [&seen, &clock](std::size_t thread) {
+    return [&its = seen[thread], &clock, thread](queue_call::kind what, char& value, auto perform) {
+      const moment start = clock.start();
       const auto answer = perform();
-      const auto end = std::chrono::steady_clock::now();
+      const moment end = clock.end();
       constexpr bool waits = std::is_same_v<decltype(perform()), wait_result>;
       if constexpr (waits) {
         its.push_back({what, answer == wait_result::done, value, start, end, thread, answer == wait_result::blocked});
