@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <memory>       // for addressof, construct_at, destroy_at
-#include <type_traits>  // for conditional_t, is_trivially_destructible_v
+#include <type_traits>  // for conditional_t, is_constructible_v, is_rvalue_reference_v, is_trivially_destructible_v
 #include <utility>      // for exchange, forward, move
 
 namespace async::inline v0_1::detail {
@@ -10,6 +10,8 @@ namespace async::inline v0_1::detail {
 /// publishes the result.
 template <class T>
 class result_value {
+  static_assert(!std::is_rvalue_reference_v<T>, "a result is a value or an lvalue reference: return T instead of T&&");
+
  public:
   result_value() noexcept {}
   result_value(const result_value&) = delete;
@@ -19,6 +21,7 @@ class result_value {
   /// Throws what the constructor of T throws; then there is no value.
   template <class... V>
   void set(V&&... from) {
+    static_assert(std::is_constructible_v<T, V...>, "the type that a call returns must be movable");
     std::construct_at(std::addressof(value_), std::forward<V>(from)...);
     if constexpr (has_end) is_set_.value = true;
   }
