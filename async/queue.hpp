@@ -6,7 +6,7 @@
 #include <iterator>     // for input_iterator, iter_reference_t
 #include <new>          // for placement new
 #include <optional>     // for optional
-#include <type_traits>  // for decay_t, is_nothrow_move_constructible_v, is_constructible_v
+#include <type_traits>  // for decay_t, is_constructible_v, is_nothrow_assignable_v, is_nothrow_move_constructible_v
 #include <utility>      // for forward, move
 
 #include "async/detail/base/atomics.hpp"         // for atomic
@@ -229,7 +229,7 @@ class queue {
 
   template <class U>
   static auto assign_to(U& out) noexcept {
-    return [&out](T& value) noexcept(noexcept(out = std::move(value))) { out = std::move(value); };
+    return [&out](T& value) noexcept(std::is_nothrow_assignable_v<U&, T>) { out = std::move(value); };
   }
 
   template <class... Args>
