@@ -428,15 +428,15 @@ function(add_lint_layer)
   endif()
 endfunction()
 
-# The examples, and a program on what they do not use, with all warnings of clang 19; see lint/warnings.py.
+# The examples, and a program on what they do not use, with all warnings of clang 19; see lint/clang_warnings.py.
 function(add_warnings_layer)
   find_program(CLANG_19 clang++-19)
   if(CLANG_19)
     file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/example/*.cpp)
     list(FILTER examples EXCLUDE REGEX "/(http_server|nats_.*)[.]cpp$")
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH root)
-    register_test(lint.warnings warnings 300 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/warnings.py ${CLANG_19} ${root}
-                  ${examples} ${CMAKE_CURRENT_SOURCE_DIR}/lint/warnings.cpp)
+    register_test(lint.warnings warnings 300 ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/lint/clang_warnings.py ${CLANG_19} ${root}
+                  ${examples} ${CMAKE_CURRENT_SOURCE_DIR}/lint/clang_warnings.cpp)
   else()
     skip_layer(warnings "clang++-19 not found (Debian: clang-19)")
   endif()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Compiles programs with all warnings of clang but a few groups; a warning about the headers is an error.
 
-usage: warnings.py CLANG++ ROOT SOURCE...
+usage: clang_warnings.py CLANG++ ROOT SOURCE...
 
 The sources instantiate the templates; what clang says of themselves is not asked.
 

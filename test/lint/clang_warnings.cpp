@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What no example instantiates; see warnings.py.
+// What no example instantiates; see clang_warnings.py.
 #include <memory>
 #include <string>
 #include <vector>
