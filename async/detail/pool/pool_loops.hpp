@@ -17,9 +17,9 @@
 /// The event loops of a pool: their turns, queues and timers.
 ///
 /// A loop that gets work is queued once, see turn_word, by the thread that brings it: in the worker's own run_queue,
-/// else in the backlog. A worker takes loops from its run_queue and the backlog, and steals half of another one's
-/// run_queue when it has nothing else, or when that one is stuck. So what a worker wakes runs next on the same worker,
-/// unless that is busy.
+/// else in the backlog. A worker takes loops from its run_queue and, now and then, from the backlog first; and it
+/// steals half of another one's run_queue when it has nothing else, or when that one is stuck. So what a worker wakes
+/// runs next on the same worker, unless that is busy.
 ///
 /// A worker that has more than one loop waiting wakes another worker; for a single one, see loop_watch. A worker that
 /// goes to sleep while others turn loops watches.
@@ -74,7 +74,8 @@ ASYNCSTEPS_FUNCTION void pool_core::fetch_ahead(worker& w) noexcept {
 
 /// Takes a loop that waits for this worker, or for any. Null: there is none.
 ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_loop(worker& w) noexcept {
-  const bool backlog_first = ++w.loop_turn % worker::injector_share == 0;
+  ++w.loop_turn;
+  const bool backlog_first = !backlog_.empty() && w.is_backlog_next();
   loop_slot* next = backlog_first ? nullptr : w.ready.take();
   if (next == nullptr) next = take_from_backlog(w);
   if (next == nullptr && backlog_first) next = w.ready.take();
@@ -82,11 +83,12 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_loop(worker& w) noexcept {
   fetch_ahead(w);
   return next->loop;
 }
-/// Takes a share of the backlog: returns the oldest loop, and queues the others here.
+/// Takes a share of the backlog, as much as there is room for: returns the oldest loop, and queues the others here.
 ASYNCSTEPS_FUNCTION loop_slot* pool_core::take_from_backlog(worker& w) noexcept {
-  constexpr std::size_t most = run_queue<loop_slot>::capacity / 2;
+  constexpr std::size_t capacity = run_queue<loop_slot>::capacity;
   const std::size_t share = backlog_.size() / max_of(quiescence_.threads(), std::size_t{1}) + 1;
-  loop_slot* const oldest = backlog_.take(min_of(share, most));
+  const std::size_t room = capacity - std::size_t{w.ready.size()} + 1;
+  loop_slot* const oldest = backlog_.take(min_of(min_of(share, capacity / 2), room));
   if (oldest == nullptr) return nullptr;
   for (loop_slot* rest = std::exchange(oldest->behind, nullptr); rest != nullptr;) {
     loop_slot& next = *std::exchange(rest, rest->behind);

@@ -129,6 +129,21 @@ struct worker : participant {
     return own.pop();
   }
 
+  /// Own thread only: whether its next loop comes from the backlog, which has some: in every 61st turn; and when 50 us
+  /// have passed since, but not twice in a row. What other threads call waits there, and a turn may take long.
+  bool is_backlog_next() noexcept {
+    const bool is_its_share = loop_turn % injector_share == 0;
+    if (!is_its_share && !backlog_looks.is_due()) return false;
+    const auto now = wait_clock::now();
+    backlog_looks.looked(now);
+    if (!is_its_share && (now - backlog_since < std::chrono::microseconds(50) || loop_turn - backlog_turn < 2)) {
+      return false;
+    }
+    backlog_since = now;
+    backlog_turn = loop_turn;
+    return true;
+  }
+
   std::uint32_t tasks_left = 0;          // own thread only: tasks that it may run before it looks at loops
   std::uint32_t loop_turn = 0;           // own thread only: counts takes of loops
   atomic<bool> trim_requested{false};    // set by any thread; the own thread trims its deque and clears it
@@ -144,12 +159,15 @@ struct worker : participant {
   spare_loops spares;                    // own thread only
   pool_loop* in_hand = nullptr;          // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
-  std::uint64_t fired_until = 0;         // own thread only: end of `ready` when it last left timers that were due
-  atomic<std::uint64_t> turns{0};        // of loops; written by the own thread
-  atomic<std::uint64_t> moves{0};        // likewise: of loops whose last turn another worker ran
-  atomic<std::uint64_t> turns_at_look{0};               // `turns` when a worker last looked whether this one is stuck
-  std::uint64_t turns_seen = 0;                         // own thread only: turns of all workers at its last sleep
-  bool watches = false;                                 // own thread only: see loop_watch
+  clock_look backlog_looks;              // own thread only: when to compare the next line with the clock
+  wait_clock::time_point backlog_since{};  // own thread only: when the backlog came first
+  std::uint32_t backlog_turn = 0;          // own thread only: `loop_turn` then
+  std::uint64_t fired_until = 0;           // own thread only: end of `ready` when it last left timers that were due
+  atomic<std::uint64_t> turns{0};          // of loops; written by the own thread
+  atomic<std::uint64_t> moves{0};          // likewise: of loops whose last turn another worker ran
+  atomic<std::uint64_t> turns_at_look{0};  // `turns` when a worker last looked whether this one is stuck
+  std::uint64_t turns_seen = 0;            // own thread only: turns of all workers at its last sleep
+  bool watches = false;                    // own thread only: see loop_watch
   pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
   bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
   bool is_wanted = false;   // guarded by the crew's mutex: the thread is not asked to end
