@@ -11,7 +11,7 @@
 
 #include "async/detail/base/forks.hpp"            // for end_forked_child
 #include "async/detail/base/min_max.hpp"          // for max_of, min_of
-#include "async/detail/base/naps.hpp"             // for look_reason
+#include "async/detail/base/naps.hpp"             // for look_after_pool, look_reason, pool_look
 #include "async/detail/pool/backlog.hpp"          // for backlog
 #include "async/detail/pool/flow_watch.hpp"       // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"   // for idle_condition
@@ -301,8 +301,7 @@ class pool_core {
   static void make_way_for_polled(way how = way::for_what_waits) noexcept;
   /// The part of it that is for tasks.
   static void stand_in_for_poller() noexcept;
-  /// By a task that sleeps in a call of this library, or waits in another pool: lets a worker of this pool turn a loop
-  /// as in wait_until(). False: there is none, or the calling thread is no worker of this pool.
+  /// By a task that sleeps elsewhere: turns a loop as in wait_until(). False: there is none, or no worker is calling.
   bool turn_at_home() noexcept;
   /// What look_after_pool is on threads of pools. In a turn of a loop it has no other turns inside.
   static bool look_after_own(look_reason why) noexcept;
@@ -376,9 +375,10 @@ class pool_core {
   };
   /// The same when the threads have gone: this thread also runs what is posted meanwhile, but not inside the post.
   struct left_alone : inside {
-    explicit left_alone(pool_core* pool) noexcept : inside(pool), outer(std::exchange(left_over_of, pool)) {}
-    ~left_alone() { left_over_of = outer; }
+    explicit left_alone(pool_core* pool) noexcept;
+    ~left_alone() { left_over_of = outer, look_after_pool = look; }
     pool_core* const outer;
+    const pool_look look;
   };
 
   /// While it lives, the calling thread runs one task. Its end wakes waiting threads, also when pthread_exit() ends the

@@ -169,6 +169,9 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
   return any;
 }
 
+ASYNCSTEPS_FUNCTION pool_core::left_alone::left_alone(pool_core* pool) noexcept
+    : inside(pool), outer(std::exchange(left_over_of, pool)), look(std::exchange(look_after_pool, &look_after_own)) {}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::run_left_over() {
   if (left_over_of == this) return;
   const left_alone here(this);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "async/event.hpp"
 #include "async/task_group.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
@@ -84,6 +85,28 @@ TEST_CASE("a pool that stops while paused cancels its flows, and runs the posts 
   CHECK(cancelled == 30);
   CHECK(posted == 30);
   flows.clear();
+}
+
+TEST_CASE("a cancel handler that the end of a pool calls can wait with a limit, again and again, for what it posts") {
+  for (const bool asks_future : {true, false}) {
+    threadpool pool(1);
+    async::event is_waiting;
+    bool has_seen_it = false;
+    steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.setCancel([&](IAsyncSteps&) {
+        async::event done;
+        auto posted = pool.post([&done] { done.set(); });
+        while (asks_future ? posted.wait_for(1ms) != std::future_status::ready : !done.wait_for(1ms)) {
+        }
+        has_seen_it = true;
+      });
+      asi.waitExternal();
+      is_waiting.set();
+    });
+    is_waiting.wait();
+    pool.stop();
+    CHECK(has_seen_it);
+  }
 }
 
 TEST_CASE("a flow that waits on a paused pool can be destroyed") {
