@@ -80,7 +80,8 @@ detached finish_with(async::promise<T> end, task<T> work) {
 }  // namespace detail
 
 /// Resumes the coroutine as a task of the pool, on one of its threads. Throws async::stopped, async::queue_full,
-/// std::bad_alloc. A coroutine that is a step resumes on its flow's loop: use post() to run code on the pool.
+/// std::bad_alloc; async::dropped_call when the pool discards the task. A coroutine that is a step resumes on its
+/// flow's loop: use post() to run code on the pool.
 inline auto schedule(async::threadpool& pool) noexcept { return detail::pool_awaiter(pool); }
 inline auto schedule(async::blocking_pool& pool) noexcept { return detail::pool_awaiter(pool); }
 
@@ -100,8 +101,8 @@ auto sleep_for(async::event_loop& loop, std::chrono::duration<Rep, Period> delay
 
 /// Calls f(arguments...) as a task of the pool, with copies of both as std::async makes them, and resumes the coroutine
 /// there with its value or exception; where f returns an rvalue reference, with a value made of it. It is pool.post()
-/// without a future. Throws async::stopped, async::queue_full, std::bad_alloc. When the coroutine is destroyed
-/// meanwhile, the call goes on and its result is dropped.
+/// without a future. Throws async::stopped, async::queue_full, std::bad_alloc; async::dropped_call when the pool
+/// discards the call. When the coroutine is destroyed meanwhile, the call goes on and its result is dropped.
 template <steps::detail::pool_of_calls Pool, class F, class... A>
   requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
 auto post(Pool& pool, F&& f, A&&... arguments) {

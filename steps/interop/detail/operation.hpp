@@ -13,11 +13,13 @@
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
 #include "async/detail/base/functional.hpp"          // for reference_wrapper
 #include "async/detail/base/own_exceptions.hpp"      // for own_exceptions
-#include "async/detail/future/broken_promise.hpp"    // for broken_promise
+#include "async/detail/future/broken_promise.hpp"    // for broken_promise, dropped_promise
 #include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
+#include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/queue/coroutine_wait.hpp"     // for coroutine_wait
+#include "async/errors.hpp"                          // for dropped_call
 #include "steps/detail/engine/engine.hpp"            // for wake
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
@@ -175,7 +177,8 @@ struct tied_operation final : operation<R> {
   [[no_unique_address]] Tie tie;
 };
 
-/// Ends an operation, once, from any thread. Its destructor breaks the promise if nothing has ended the operation.
+/// Ends an operation, once, from any thread. Its destructor ends it with a broken promise if nothing else has, which
+/// is a dropped_call when the pool discards the operation.
 template <class R>
 class trigger {
  public:
@@ -188,7 +191,9 @@ class trigger {
       operation_->release();
       return;
     }
-    finish(async::detail::broken_promise());
+    const bool is_dropped = async::detail::dropping::is_here();
+    finish(is_dropped ? async::detail::dropped_promise(async::dropped_call::reason::stopped)
+                      : async::detail::broken_promise());
   }
 
   /// Stores the value, which finish() publishes. Its constructor may throw.

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "async/errors.hpp"
 #include "async/future.hpp"
@@ -19,6 +20,7 @@
 #include "steps/interop/coroutine.hpp"
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
+#include "support/gate.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 #include "support/pause_thread.hpp"
@@ -29,9 +31,13 @@
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using steps::interop::co;
+using steps::interop::post;
+using steps::interop::schedule;
 using steps::interop::sleep_for;
+using steps::interop::start;
 using steps::interop::task;
 using testing::bench;
+using testing::gate;
 using testing::lines;
 using testing::noting_code;
 using namespace std::chrono_literals;
@@ -277,4 +283,38 @@ TEST_CASE("a pool may end when a coroutine has left it, beside the thread that h
     sender.join();
     visitor.handle.destroy();
   }
+}
+
+TEST_CASE("stop(discard) of a pool ends the waits of coroutines for it as dropped calls") {
+  async::threadpool pool(1);
+  gate held;
+  pool.execute([&] { held.pass(); });
+  held.wait_for_one();
+  std::atomic<bool> has_run{false};
+  const auto call = [&](bool by_post) -> task<> {
+    const auto f = [&has_run] { has_run = true; };
+    if (by_post) {
+      co_await post(pool, f);
+    } else {
+      co_await schedule(pool);
+      has_run = true;
+    }
+  };
+  std::vector<async::future<void>> waiting;
+  for (int i = 0; i < 10; ++i) waiting.push_back(start(call(i % 2 == 0)));
+  std::thread opener([&] {
+    while (!waiting.back().is_ready()) std::this_thread::yield();
+    held.open();
+  });
+  CHECK(pool.stop(async::discard) == 10);
+  opener.join();
+  for (auto& each : waiting) {
+    try {
+      each.get();
+      CHECK(false);
+    } catch (const async::dropped_call& error) {
+      CHECK(error.why() == async::dropped_call::reason::stopped);
+    }
+  }
+  CHECK(!has_run);
 }
