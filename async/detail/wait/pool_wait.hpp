@@ -244,13 +244,19 @@ class pool_core::wait_role : sleepers::wait_condition {
         pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
     }
-    nap_ = min_of(2 * nap_, last_nap);
+    nap_ = min_of(2 * nap_, longest_nap());
   }
 
  private:
   // A wait for tasks of the pool, which other threads are running, starts no stand-in before the end of a long nap, a
   // wait for any other future after each nap.
   static constexpr std::chrono::microseconds first_nap{250}, long_nap{1000}, last_nap{8000};
+
+  /// Where many threads wait each one naps longer, so that together they wake no more often than 16 do.
+  std::chrono::microseconds longest_nap() const noexcept {
+    const std::size_t waiting = home_ == nullptr ? 0 : home_->pool.missed();
+    return last_nap * static_cast<long>(1 + waiting / 16);
+  }
 
   static bool ask_ready(const sleepers::wait_condition& self) noexcept {
     return static_cast<const wait_role&>(self).ready_();

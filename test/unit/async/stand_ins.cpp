@@ -21,6 +21,7 @@
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "steps/spawn.hpp"
+#include "support/process_cpu_time.hpp"
 #include "support/scale.hpp"
 #if defined(__linux__)
 #include <filesystem>
@@ -311,6 +312,31 @@ TEST_CASE("the hooks are called once on each stand-in, with the index of a worke
   }
   CHECK(calls.started == calls.stopped);
   for (std::size_t i = 2; i < calls.started.size(); ++i) CHECK(calls.started[i] == 0);
+}
+
+TEST_CASE("two hundred tasks that sleep in waits take little processor time") {
+  if (testing::sanitized || testing::emulated()) return;
+  threadpool pool(2);
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  async::promise<void> own_end;
+  const async::shared_future<void> own_ended = own_end.get_future().share();
+  std::atomic<int> waiting{0};
+  for (int i = 0; i != 200; ++i) {
+    pool.execute([&, i] {
+      ++waiting;
+      if (i % 2 == 0) {
+        own_ended.wait();
+      } else {
+        pool.wait(ended);
+      }
+    });
+  }
+  CHECK(soon([&] { return waiting == 200; }));
+  CHECK(testing::sleeps_for(500ms, 100ms));
+  end.set_value();
+  own_end.set_value();
+  pool.wait_idle();
 }
 
 TEST_CASE("a worker needs no stand-in while another one is free") {
