@@ -37,9 +37,10 @@ class ASYNCSTEPS_SHARED_TYPE queue_full : public std::runtime_error {
   queue_full() : std::runtime_error("async: the queue of the thread pool is full") {}
 };
 
-/// The error in the future of a call that was never made, or of a flow that was ended: cancel() has ended it; stop() of
-/// its pool has; or the pool has refused the call where no post could throw, as in then(pool, f). A broken promise that
-/// tells why; handlers of flows get the codes BrokenPromise, Stopped and QueueFull.
+/// The error in the future of a call that was never made, or of a flow, a when_all() or a when_any() that was ended:
+/// cancel() has ended it; stop() of its pool has; or the pool has refused the call where no post could throw, as in
+/// then(pool, f). A broken promise that tells why; handlers of flows get the codes BrokenPromise, Stopped and
+/// QueueFull.
 class ASYNCSTEPS_SHARED_TYPE dropped_call : public std::future_error {
  public:
   /// Why there is no result: the pool has been stopped, its queue was full, or the call or flow has been cancelled. A

@@ -50,8 +50,8 @@ concept pool_of_calls = std::same_as<Pool, threadpool> || std::same_as<Pool, blo
 ///             was given up; no_state for a future that was moved from. The broken promise is a dropped_call, which
 ///             tells why, if a pool has dropped the call, or cancel() has ended the call or flow.
 /// Progress    making a result ready is lock-free, with one exception: it spins while a waiter that gives up leaves the
-///             result's list. Such waiters have reached a time limit, are cancelled steps or destroyed coroutines, or
-///             have got another result first. It takes no system call unless a thread sleeps.
+///             result's list. Such waiters have reached a time limit, are cancelled or dropped, as steps, coroutines
+///             and when_all() may be, or have got another result first. It takes no system call unless a thread sleeps.
 /// Memory      one recycled block for call, state and result.
 template <class T>
 class future : public detail::future_base<T> {

@@ -90,6 +90,8 @@ auto gathered(It first, It last) {
 /// calls get() for each, where a thread waits anyway.
 ///
 /// Takes       futures of this library: a future as an rvalue, a shared_future also as an lvalue, which is copied.
+/// Cancel      cancel() of the returned future, before it is ready, breaks it and drops these futures. So does its end,
+///             if nothing else waits for it. The calls go on. Shared futures that live long keep nothing of it.
 /// Threads     any. No thread waits meanwhile.
 /// Exceptions  std::bad_alloc, and std::future_error (no_state) for a future without a state; nothing has been taken
 ///             then, except from a range of iterators.

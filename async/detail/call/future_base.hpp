@@ -58,10 +58,11 @@ class future_base {
 
   /// Drops the call, if it has not begun: its captures are destroyed, the result is dropped_call (cancelled), and
   /// cancel() returns true. A call that has begun is requested to stop, if its first parameter is a std::stop_token. In
-  /// a chain of then(), it drops only the last function; the calls and flows before it go on. A flow of steps::post()
-  /// that has started is cancelled, and cancel() returns false. Does not wait. Nothing happens to a result without a
-  /// call, such as that of a promise or of when_all(). The block of a dropped call, without what the captures own,
-  /// stays in the pool's queue until a worker comes to it. Throws std::future_error (no_state).
+  /// a chain of then(), it drops only the last function; the calls and flows before it go on. A when_all() or
+  /// when_any() that is not ready drops its futures, whose calls go on: the result is dropped_call, too, and cancel()
+  /// returns true. A flow of steps::post() that has started is cancelled, and cancel() returns false. Does not wait.
+  /// Nothing happens to a result without a call, such as that of a promise. The block of a dropped call, without what
+  /// the captures own, stays in the pool's queue until a worker comes to it. Throws std::future_error (no_state).
   bool cancel() const { return known_state()->cancel(); }
 
  protected:

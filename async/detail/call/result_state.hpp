@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
@@ -32,7 +33,8 @@ namespace async::inline v0_1::detail {
 /// The shared state of an async::future and the code that makes it ready: a promise, a call in a pool, or a
 /// continuation. One recycled block holds it, the call and the value.
 ///
-/// References  one of the maker, and one of each future. The last one frees the block.
+/// References  one of the maker, and one of each future. The last one frees the block. A maker with a count of its own
+///             has none: it learns by free() that no future is left.
 /// Threads     any.
 class result_state : public posted_job {
  public:
@@ -51,11 +53,11 @@ class result_state : public posted_job {
     bool (*make)(result_state&);
     void (*drop)(result_state&) noexcept;          // destroys a call that will not be made
     void (*request_stop)(result_state&) noexcept;  // null: the call takes no std::stop_token
-    void (*free)(result_state&) noexcept;
+    void (*free)(result_state&) noexcept;          // with the last reference
     bool is_continuation;  // a task that waits may make the call, which waits for what comes before it
   };
-  explicit result_state(const operations& its, pool_core* pool = nullptr) noexcept
-      : posted_job{{&come}, &its}, pool_(pool) {}
+  explicit result_state(const operations& its, pool_core* pool = nullptr, std::uint32_t references = 2) noexcept
+      : posted_job{{&come}, &its}, pool_(pool), references_(references) {}
   result_state(const result_state&) = delete;
   result_state& operator=(const result_state&) = delete;
 
@@ -211,7 +213,7 @@ class result_state : public posted_job {
 
   pool_core* const pool_;  // where the call is made; null: by any thread
   atomic<task_scope*> scope_{nullptr};
-  reference_count references_{2};  // last: a small value lies behind it, in the same cache line
+  reference_count references_;  // last: a small value lies behind it, in the same cache line
 };
 
 /// With room for the value.

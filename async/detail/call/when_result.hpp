@@ -2,16 +2,17 @@
 #pragma once
 #include <array>    // for array
 #include <cstddef>  // for size_t
+#include <cstdint>  // for uint32_t
 #include <memory>   // for unique_ptr, make_unique
 #include <tuple>    // for tuple, apply
 #include <utility>  // for forward, move
 #include <vector>   // for vector
 
-#include "async/detail/base/atomics.hpp"          // for atomic
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/call/call_result.hpp"      // for free_state
 #include "async/detail/call/future_access.hpp"    // for future_access
 #include "async/detail/call/result_state.hpp"     // for result, result_state
+#include "async/detail/call/walk_word.hpp"        // for walk_word
 #include "async/detail/future/result_word.hpp"    // for continuation, run_all
 
 namespace async::inline v0_1::detail {
@@ -39,64 +40,117 @@ result_state* state_of(const std::tuple<Futures...>& all, std::size_t i) noexcep
       all);
 }
 
+/// The result of when_all() or when_any(). The count of references is that of the futures. Another one keeps the state:
+/// one holder stands for all futures, and the others are the actions. So the last future that goes, like cancel(),
+/// takes the actions out of results that are not ready.
+///
+/// `Kind`: has let_go(), which takes the actions away and drops the futures, and is called by the thread that has taken
+/// the result. An action that it cannot remove any more does not use the futures.
+template <class T, class Kind>
+class combined_state : public result<T> {
+ protected:
+  explicit combined_state(std::uint32_t holders) noexcept : result<T>(how, nullptr, 1), holders_(holders) {}
+
+  void add_holder() noexcept { holders_.add(); }
+  /// Not the last one.
+  void drop_other_holder() noexcept { static_cast<void>(holders_.drop()); }
+  void drop_holder() noexcept {
+    if (holders_.is_last() || holders_.drop()) free_state<Kind>(*this);
+  }
+
+ private:
+  static void drop(result_state& s) noexcept { static_cast<Kind&>(s).let_go(); }
+  static void free(result_state& s) noexcept {
+    auto& self = static_cast<Kind&>(s);
+    if (!self.is_ready() && self.word.take()) [[unlikely]]
+      self.let_go();
+    self.drop_holder();
+  }
+  static constexpr result_state::operations how{nullptr, &drop, nullptr, &free, false};
+
+  reference_count holders_;
+};
+
 /// The result of when_all(). It waits for one future after the other, so that it takes one action at a time.
 template <class Sequence>
-class when_all_state final : public result<Sequence>, private continuation {
+class when_all_state final : public combined_state<Sequence, when_all_state<Sequence>>, private continuation {
+  using base = combined_state<Sequence, when_all_state>;
+  friend base;
+
  public:
   template <class From>
   explicit when_all_state(From&& all) noexcept
-      : result<Sequence>(how), continuation(&arrived), all_(std::forward<From>(all)), count_(detail::count_of(all_)) {
-    this->word.take();
-  }
-  /// Uses the maker's reference.
+      : base(2), continuation(&arrived), all_(std::forward<From>(all)), count_(detail::count_of(all_)) {}
+  /// To be called once, after construction.
   void begin() noexcept { run_all(go_on()); }
 
  private:
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<when_all_state&>(c);
+    switch (self.walk_.arrive()) {
+      case walk_word::turn::others:
+        return nullptr;
+      case walk_word::turn::over:
+        self.drop_holder();
+        return nullptr;
+      case walk_word::turn::mine:
+        break;
+    }
     ++self.next_;
     return self.go_on();
   }
   continuation* go_on() noexcept {
     for (; next_ != count_; ++next_) {
-      if (detail::state_of(all_, next_)->word.add(*this)) return nullptr;  // from here on this is another thread's
+      if (detail::state_of(all_, next_)->word.add(*this) && walk_.leave()) return nullptr;
     }
-    this->value.set(std::move(all_));
-    continuation* const more = this->publish();
-    this->release();
+    continuation* more = nullptr;
+    if (this->word.take()) {
+      this->value.set(std::move(all_));
+      more = this->publish();
+    } else {
+      walk_.end();
+    }
+    this->drop_holder();
     return more;
   }
 
-  static constexpr result_state::operations how{nullptr, nullptr, nullptr, &free_state<when_all_state>, false};
+  /// Waits while another thread is between two futures.
+  void let_go() noexcept {
+    walk_.stop();
+    if (next_ != count_ && detail::state_of(all_, next_)->word.remove(*this)) this->drop_other_holder();
+    const Sequence unused(std::move(all_));
+  }
 
   Sequence all_;
   const std::size_t count_;
-  std::size_t next_ = 0;  // of the thread that runs the action
+  std::size_t next_ = 0;  // of the thread that walks
+  walk_word walk_;
 };
 
 /// The result of when_any(), of type T with the members index and futures. It has an action in each future, and a
-/// reference for each. The first one to run decides; the last of this thread and of the one that adds the actions
+/// holder for each. The first one to run decides; the last of this thread and of the one that adds the actions
 /// removes the others and makes the result ready.
 template <class T, class Sequence>
-class when_any_state final : public result<T> {
+class when_any_state final : public combined_state<T, when_any_state<T, Sequence>> {
+  using base = combined_state<T, when_any_state>;
+  friend base;
+
  public:
   /// Throws std::bad_alloc; `all` is as before then.
   template <class From>
   explicit when_any_state(From&& all)
-      : result<T>(how), actions_(std::make_unique<action[]>(detail::count_of(all))), all_(std::forward<From>(all)) {
-    this->word.take();
-  }
-  /// Uses the maker's reference.
+      : base(1), actions_(std::make_unique<action[]>(detail::count_of(all))), all_(std::forward<From>(all)) {}
+  /// To be called once, after construction. The caller's future is the only one meanwhile.
   void begin() noexcept {
     const std::size_t count = detail::count_of(all_);
-    bool is_decided = count == 0;
+    bool is_decided = count == 0 && decides(static_cast<std::size_t>(-1));
     for (std::size_t i = 0; i != count && !is_decided; ++i) {
       actions_[i].state = this;
-      this->add_reference();
+      this->add_holder();
       if (detail::state_of(all_, i)->word.add(actions_[i])) {
         ++added_;
       } else {
-        this->release();
+        this->drop_other_holder();
         is_decided = decides(i);
         if (!is_decided) break;  // another one has run
       }
@@ -116,33 +170,37 @@ class when_any_state final : public result<T> {
     when_any_state& self = *mine.state;
     const auto index = static_cast<std::size_t>(&mine - self.actions_.get());
     continuation* const more = self.decides(index) && self.gate_.drop() ? self.finish() : nullptr;
-    self.release();
+    self.drop_holder();
     return more;
   }
-  /// True for the first call.
+  /// True for the first call, if the result has not been cancelled.
   bool decides(std::size_t index) noexcept {
-    std::size_t none = static_cast<std::size_t>(-1);
-    // relaxed: the gate orders it
-    return first_.compare_exchange_strong(none, index, std::memory_order_relaxed, std::memory_order_relaxed);
+    if (!this->word.take()) return false;
+    first_ = index;
+    return true;
   }
   continuation* finish() noexcept {
-    const std::size_t first = first_.load(std::memory_order_relaxed);  // relaxed: see decides()
+    remove_actions();
+    this->value.set(T{first_, std::move(all_)});
+    return this->publish();
+  }
+  void remove_actions() noexcept {
     for (std::size_t i = 0; i != added_; ++i) {
-      if (i != first && detail::state_of(all_, i)->word.remove(actions_[i])) this->release();
+      if (i != first_ && detail::state_of(all_, i)->word.remove(actions_[i])) this->drop_other_holder();
     }
-    this->value.set(T{first, std::move(all_)});
-    continuation* const more = this->publish();
-    this->release();
-    return more;
   }
 
-  static constexpr result_state::operations how{nullptr, nullptr, nullptr, &free_state<when_any_state>, false};
+  /// begin() has returned, since there are other futures, or none.
+  void let_go() noexcept {
+    remove_actions();
+    const Sequence unused(std::move(all_));
+  }
 
   const std::unique_ptr<action[]> actions_;
   Sequence all_;
-  std::size_t added_ = 0;  // published by the gate
-  atomic<std::size_t> first_{static_cast<std::size_t>(-1)};
-  reference_count gate_{2};  // of begin(), and of the action that decides
+  std::size_t added_ = 0;                             // published by the gate
+  std::size_t first_ = static_cast<std::size_t>(-1);  // the same
+  reference_count gate_{2};                           // of begin(), and of the action that decides
 };
 
 }  // namespace async::inline v0_1::detail

@@ -139,6 +139,34 @@ TEST_CASE("when_any: a long-lived future keeps nothing of the calls that it lost
   end.set_value();
 }
 
+TEST_CASE("when_all, when_any: long-lived futures keep nothing of those that are cancelled or dropped, in any order") {
+  async::promise<int> end, other;
+  const async::shared_future<int> ends = end.get_future().share();
+  const async::shared_future<int> others = other.get_future().share();
+  const auto come_and_go = [&](std::size_t times, auto combine) {
+    for (std::size_t i = 0; i < times; ++i) {
+      const auto cancelled = combine();
+      const auto dropped = combine();
+      const auto both = combine();
+      CHECK(cancelled.cancel());
+      if (i % 2 == 0) CHECK(both.cancel());
+    }
+  };
+  const auto keeps_nothing = [&](auto combine) {
+    come_and_go(100, combine);
+    const std::size_t before = testing::alloc::live;
+    come_and_go(10'000, combine);
+    CHECK(testing::alloc::live <= before);  // as above
+  };
+  keeps_nothing([&] { return async::when_any(ends, others); });
+  keeps_nothing([&] { return async::when_all(ends, others); });
+  keeps_nothing([&] { return async::when_any(std::vector<async::shared_future<int>>{ends, others, ends}); });
+  keeps_nothing([&] { return async::when_all(std::vector<async::shared_future<int>>{others, ends, others}); });
+  keeps_nothing([&] { return async::when_all(async::make_ready_future(1), ends); });
+  keeps_nothing([&] { return async::when_all(async::when_any(ends, others), ends); });
+  end.set_value(1);
+}
+
 #if ASYNCSTEPS_CALL_STATE != 0  // else libstdc++ ends the program when a std::promise gets no memory for its value
 TEST_CASE("async::future: a conversion to std::future that cannot be allocated leaves the future as it was") {
   struct large {

@@ -14,6 +14,7 @@
 
 #include "async/detail/base/spin_lock.hpp"
 #include "async/detail/call/hand_over_word.hpp"
+#include "async/detail/call/walk_word.hpp"
 #include "async/detail/pool/late_leavers.hpp"
 
 // A thread that waits for a moment keeps the processor from one of a lower real-time priority, and sched_yield()
@@ -55,6 +56,13 @@ struct hand_over {
   async::detail::hand_over_word it;
 };
 
+struct walk {
+  void hold() {}  // as it begins
+  void release() { static_cast<void>(it.leave()); }
+  void wait() { it.stop(); }
+  async::detail::walk_word it;
+};
+
 struct leaver {
   void hold() { it.come(); }
   void release() { it.leave(); }
@@ -65,7 +73,7 @@ struct leaver {
 }  // namespace
 
 TEST_CASE_TEMPLATE("a thread waits for one of a lower real-time priority on the same processor", What, lock, hand_over,
-                   leaver) {
+                   walk, leaver) {
   What what;
   std::atomic<bool> is_allowed{false};
   std::promise<pthread_t> waiting;

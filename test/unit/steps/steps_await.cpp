@@ -104,6 +104,42 @@ TEST_CASE_TEMPLATE("rule 34: cancel or timeout ends the wait, and the future is 
   }
 }
 
+TEST_CASE_TEMPLATE("rule 34: a wait for several futures that ends early leaves nothing in them, and they go on", Flow,
+                   STEPS_FLOWS) {
+  const auto end_early = [](auto combine) {
+    async::promise<int> promise;
+    const async::shared_future<int> one = promise.get_future().share();
+    const async::shared_future<int> two = one;
+    const auto waits = [&] {
+      bench b;
+      for (int i = 0; i < 100; ++i) {
+        Flow flow{b.loop};
+        lines seen;
+        flow.add(
+            [&](IAsyncSteps& asi) {
+              if (i % 2 == 0) asi.setTimeout(5ms);
+              asi.await(combine(one, two));
+            },
+            noting(seen));
+        flow.execute();
+        b.pass(1ms);
+        if (i % 2 != 0) flow.cancel();
+        b.pass(10ms);
+        CHECK(seen == (i % 2 == 0 ? lines{"Timeout: "} : lines{}));
+      }
+    };
+    waits();
+    const std::size_t before = testing::alloc::live;
+    waits();
+    CHECK(testing::alloc::live <= before);
+    promise.set_value(1);
+    CHECK(two.get() == 1);
+  };
+  end_early([](auto& one, auto& two) { return async::when_all(one, two); });
+  end_early([](auto& one, auto& two) { return async::when_any(one, two); });
+  end_early([](auto& one, auto& two) { return async::when_any(one, two).share(); });
+}
+
 TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, and drops a shared one", Flow,
                    STEPS_FLOWS) {
   const auto end_early = [](auto future) {
