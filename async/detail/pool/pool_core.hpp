@@ -431,8 +431,8 @@ class pool_core {
   }
 
   void refuse(task& work);
-  /// Runs tasks that were posted while the threads ended. Tasks that these post run after them, in the same call.
-  void run_left_over();
+  /// Runs tasks that were posted while the threads ended, and those that these post after them; a wait runs one.
+  bool run_left_over(bool in_a_wait = false);
   bool run_all();
 
   void count_dropped(std::size_t n) noexcept { dropped_.fetch_add(n, std::memory_order_relaxed); }  // relaxed: a count

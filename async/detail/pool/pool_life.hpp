@@ -172,12 +172,16 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
 ASYNCSTEPS_FUNCTION pool_core::left_alone::left_alone(pool_core* pool) noexcept
     : inside(pool), outer(std::exchange(left_over_of, pool)), look(std::exchange(look_after_pool, &look_after_own)) {}
 
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void pool_core::run_left_over() {
-  if (left_over_of == this) return;
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::run_left_over(bool in_a_wait) {
+  if (left_over_of == this && !in_a_wait) return false;
   const left_alone here(this);
   const no_credit one_by_one(own_part());
   priority_order order;
-  for (taken t; take_any(nullptr, t, order);) run(nullptr, t);  // also if the pool discards: its count has been told
+  bool any = false;
+  for (taken t; !(any && in_a_wait) && take_any(nullptr, t, order); any = true) {
+    run(nullptr, t);  // also if the pool discards: its count has been told
+  }
+  return any;
 }
 
 ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {

@@ -435,14 +435,9 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::look_after_own(look_reason why) noexcept {
-  const bool may_take_long = why == look_reason::sleeps || why == look_reason::polls;
-  if (left_over_of != nullptr && may_take_long && has_stack_room()) {
-    const inside here(left_over_of);  // its threads have gone: what the caller waits for may be queued
-    priority_order order;
-    if (taken t; left_over_of->take_any(nullptr, t, order)) {
-      left_over_of->run(nullptr, t);
-      return true;
-    }
+  if (left_over_of != nullptr && (why == look_reason::sleeps || why == look_reason::polls) && has_stack_room() &&
+      left_over_of->run_left_over(true)) {
+    return true;  // the threads have gone, and what the caller waits for may be queued
   }
   participant* const p = this_home;
   if (p == nullptr) return false;
