@@ -180,11 +180,12 @@ TEST_CASE_TEMPLATE("calls go on when what waits for them is cancelled", Of, of_a
   async::threadpool pool(1);
   std::atomic<int> calls{0};
   std::promise<void> go;
-  auto combined = Of()(pool.post([f = go.get_future(), &calls]() mutable {
+  auto held = pool.post([f = go.get_future(), &calls]() mutable {
     f.wait();
     ++calls;
-  }),
-                       pool.post([&calls] { ++calls; }));
+  });
+  auto behind = pool.post([&calls] { ++calls; });
+  auto combined = Of()(std::move(held), std::move(behind));
   CHECK(combined.cancel());
   go.set_value();
   pool.wait_idle();
