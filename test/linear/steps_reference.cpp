@@ -23,6 +23,7 @@
 #include "support/reference.hpp"
 #include "support/scale.hpp"
 #include "support/start_line.hpp"
+#include "support/work_for.hpp"
 
 using namespace testing::program;
 
@@ -89,9 +90,7 @@ class disturbance {
           for (int round = 0; !end_; ++round) {
             ++open_;
             pool.execute([this, time = std::chrono::microseconds(round % 50)] {
-              const auto until = std::chrono::steady_clock::now() + time;
-              while (std::chrono::steady_clock::now() < until) {
-              }
+              testing::work_for(time);
               --open_;
             });
             while (open_ > 2) std::this_thread::yield();

@@ -94,23 +94,14 @@ struct walks {
   }
 };
 
-/// Both results become ready while the walk goes from the first one to the second.
-struct goes_on : rl::test_suite<goes_on, 2>, walks<2> {
-  void before() { begin(); }
-  void thread(unsigned index) { make_ready(results[index]); }
+/// The other results become ready while the walk goes from one to the next.
+template <int Results>
+struct goes_on : rl::test_suite<goes_on<Results>, Results>, walks<unsigned{Results}> {
+  void before() { this->begin(); }
+  void thread(unsigned index) { make_ready(this->results[index]); }
   void after() {
-    drop_futures();
-    check_end(2);
-  }
-};
-
-/// The same with three.
-struct goes_on_far : rl::test_suite<goes_on_far, 3>, walks<3> {
-  void before() { begin(); }
-  void thread(unsigned index) { make_ready(results[index]); }
-  void after() {
-    drop_futures();
-    check_end(2);
+    this->drop_futures();
+    this->check_end(2);
   }
 };
 
@@ -161,8 +152,8 @@ struct leaves_nothing : rl::test_suite<leaves_nothing, 2>, walks<2> {
 
 int main(int argc, char** argv) {
   model::runner run("walk_word", argc, argv);
-  run.check<goes_on>("the last thread goes on");
-  run.check<goes_on_far>("one of three threads goes on");
+  run.check<goes_on<2>>("the last thread goes on");
+  run.check<goes_on<3>>("one of three threads goes on");
   run.check<begins>("the thread that begins leaves it to others");
   run.check<is_stopped>("another thread ends the walk");
   run.check<leaves_nothing>("no action is left in a result");

@@ -22,6 +22,7 @@
 #include "support/occupied.hpp"
 #include "support/process_cpu_time.hpp"
 #include "support/scale.hpp"
+#include "support/work_for.hpp"
 
 // The event loops that a pool's workers drive.
 
@@ -210,9 +211,7 @@ TEST_CASE("timers also fire between long tasks") {
   std::atomic<int> left{400};
   std::atomic<int> left_at_timer{-1};
   const std::function<void()> task = [&] {
-    const auto end = std::chrono::steady_clock::now() + 500us;
-    while (std::chrono::steady_clock::now() < end) {
-    }
+    testing::work_for(500us);
     if (--left > 0) pool.execute(task);
   };
   pool.loop(0).deferred(5ms, [&] { left_at_timer = left.load(); });

@@ -14,9 +14,12 @@
 
 #include "async/async.hpp"
 #include "support/scale.hpp"
+#include "support/start_line.hpp"
+#include "support/thrown.hpp"
 
 using async::dropped_call;
 using reason = async::dropped_call::reason;
+using testing::why_dropped;
 
 namespace {
 
@@ -37,28 +40,13 @@ struct of_any {
 constexpr bool is_any(of_any) { return true; }
 constexpr bool is_any(of_all) { return false; }
 
-template <class Future>
-std::optional<reason> why(Future&& future) {
-  try {
-    static_cast<void>(future.get());
-  } catch (const dropped_call& error) {
-    return error.why();
-  }
-  return std::nullopt;
-}
-
 /// Calls each function on a thread of its own, all at the same time.
 template <class... F>
 void at_once(F... each) {
-  std::atomic<std::size_t> missing{sizeof...(F)};
-  const auto run = [&missing](auto& f) {
-    --missing;
-    while (missing != 0) std::this_thread::yield();
-    f();
-  };
-  std::vector<std::thread> threads;
-  (threads.emplace_back([&run, &each] { run(each); }), ...);
-  for (std::thread& t : threads) t.join();
+  testing::run_threads(sizeof...(F), [&](std::size_t thread) {
+    std::size_t number = 0;
+    static_cast<void>(((number++ == thread && (each(), true)) || ...));
+  });
 }
 
 /// Lets the other threads go ahead, in each round another time.
@@ -98,7 +86,7 @@ TEST_CASE_TEMPLATE("cancel() breaks what is not ready, gives the futures back, a
   CHECK_FALSE(combined.cancel());
   for (std::size_t i = 0; i < 3; ++i) p.set(i);
   CHECK(p.owners() == 0);
-  CHECK(why(combined) == reason::cancelled);
+  CHECK(why_dropped(combined) == reason::cancelled);
 }
 
 TEST_CASE("when_all: cancel() after some of the futures are ready gives these back, too") {
@@ -110,7 +98,7 @@ TEST_CASE("when_all: cancel() after some of the futures are ready gives these ba
     CHECK(p.given.use_count() == static_cast<long>(ready) + 1);
     CHECK(all.cancel());
     CHECK(p.given.use_count() == 1);
-    CHECK(why(all) == reason::cancelled);
+    CHECK(why_dropped(all) == reason::cancelled);
   }
 }
 
@@ -133,11 +121,11 @@ TEST_CASE_TEMPLATE("cancel() runs the continuation, and wakes the threads that w
   const auto combined = Of()(p.futures[0], p.futures[1]).share();
   const auto waits = [&waiting, combined] {
     ++waiting;
-    CHECK(why(combined) == reason::cancelled);
+    CHECK(why_dropped(combined) == reason::cancelled);
   };
   async::future<void> task = pool.post(waits);
   std::thread outside(waits);
-  async::future<bool> next = combined.then([](const auto& ready) { return why(ready) == reason::cancelled; });
+  async::future<bool> next = combined.then([](const auto& ready) { return why_dropped(ready) == reason::cancelled; });
   while (waiting != 2) std::this_thread::yield();
   CHECK(combined.cancel());
   CHECK(next.is_ready());
@@ -160,7 +148,7 @@ TEST_CASE_TEMPLATE("a future that is named twice is let go twice", Of, of_all, o
   p.set(0);
   CHECK(left.is_ready());
   CHECK_FALSE(left.has_exception());
-  CHECK(why(cancelled) == reason::cancelled);
+  CHECK(why_dropped(cancelled) == reason::cancelled);
 }
 
 TEST_CASE_TEMPLATE("futures whose calls are cancelled count as ready", Of, of_all, of_any) {
@@ -302,7 +290,7 @@ TEST_CASE_TEMPLATE("race: futures become ready on two threads while a third canc
     REQUIRE_FALSE(combined.cancel());
     if (was_cancelled) {
       REQUIRE(p.owners() == 0);
-      REQUIRE(why(combined) == reason::cancelled);
+      REQUIRE(why_dropped(combined) == reason::cancelled);
     } else {
       REQUIRE(p.owners() == 4);
       static_cast<void>(combined.get());
@@ -384,7 +372,7 @@ TEST_CASE_TEMPLATE("race: many cancel at the same futures, of which one becomes 
       for (int i = 0; i < 50; ++i) {
         auto combined = Of()(one, two, one);
         const bool was_cancelled = i % 2 == 0 && combined.cancel();
-        if (was_cancelled) CHECK(why(combined) == reason::cancelled);
+        if (was_cancelled) CHECK(why_dropped(combined) == reason::cancelled);
       }
     };
     at_once(come_and_go, come_and_go, [&p] { p.set(0); });

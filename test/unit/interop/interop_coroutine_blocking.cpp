@@ -22,6 +22,7 @@
 #include "support/flows.hpp"
 #include "support/gate.hpp"
 #include "support/live_count.hpp"
+#include "support/thrown.hpp"
 
 using async::blocking_pool;
 using async::blocking_pool_options;
@@ -34,6 +35,7 @@ using steps::interop::task;
 using testing::bench;
 using testing::gate;
 using testing::lines;
+using testing::why_dropped;
 using namespace std::chrono_literals;
 
 namespace {
@@ -50,15 +52,6 @@ task<int> call(blocking_pool& pool, int (*f)(int), int x) {
 }
 int doubled(int x) { return 2 * x; }
 int refuse(int) { throw std::out_of_range("too far"); }
-
-bool is_dropped_by_stop(async::future<void>& result) {
-  try {
-    result.get();
-  } catch (const async::dropped_call& error) {
-    return error.why() == async::dropped_call::reason::stopped;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -331,7 +324,7 @@ TEST_CASE("stop(discard) of a blocking_pool breaks the waits of coroutines, coun
   opener.join();
   running.get();
   CHECK(went_on);
-  for (auto& each : waiting) CHECK(is_dropped_by_stop(each));
+  for (auto& each : waiting) CHECK(why_dropped(each) == async::dropped_call::reason::stopped);
   CHECK(!is_called);
   CHECK(never == std::thread::id());
 }

@@ -13,6 +13,7 @@
 #include "async/errors.hpp"
 #include "steps/steps.hpp"
 #include "support/occupied.hpp"
+#include "support/work_for.hpp"
 
 // Other threads use a flow of a pool at any moment of its life.
 
@@ -194,9 +195,7 @@ TEST_CASE("a flow is destroyed by a task whose worker has some of its branches")
               });
             }
           }
-          const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
-          while (std::chrono::steady_clock::now() < until) {
-          }
+          testing::work_for(std::chrono::microseconds(20));
         });
       }
     });

@@ -19,6 +19,7 @@
 #include "support/held_workers.hpp"
 #include "support/journey.hpp"
 #include "support/scale.hpp"
+#include "support/work_for.hpp"
 
 // One thread at a time is in a loop of a pool, with any number of workers, and sees what the last one wrote: plain
 // variables need no locks, as ThreadSanitizer checks.
@@ -59,9 +60,7 @@ class disturbance {
             std::atomic<int> left{8};
             for (int i = 0; i < 8; ++i) {
               pool_.execute([&left, i] {
-                const auto until = std::chrono::steady_clock::now() + i * 20us;
-                while (std::chrono::steady_clock::now() < until) {
-                }
+                testing::work_for(i * 20us);
                 --left;
               });
             }
