@@ -11,6 +11,7 @@
 #include "async/detail/base/platform.hpp"          // for has_stack_room
 #include "async/detail/base/reference_count.hpp"   // for reference_count
 #include "async/detail/base/would_deadlock.hpp"    // for throw_would_deadlock, unknown_here
+#include "async/detail/call/error_of_unmade.hpp"   // for error_of_unmade
 #include "async/detail/call/result_waits.hpp"      // for blocked_thread, pool_wake_up, is_in_callback
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise, dropped_promise
 #include "async/detail/future/ready_actions.hpp"   // for actions_of_thread, call_apart
@@ -341,7 +342,7 @@ ASYNCSTEPS_FUNCTION bool result_state::cancel() noexcept {
 
 ASYNCSTEPS_FUNCTION void result_state::give_up() noexcept {
   const bool is_live = word.take();
-  if (is_live) abandon(dropping::is_here() ? dropped_promise(dropped_call::reason::stopped) : broken_promise());
+  if (is_live) abandon(error_of_unmade());
   release();
   dropping::note(is_live);
 }

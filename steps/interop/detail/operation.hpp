@@ -13,13 +13,11 @@
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_TSAN
 #include "async/detail/base/functional.hpp"          // for reference_wrapper
 #include "async/detail/base/own_exceptions.hpp"      // for own_exceptions
-#include "async/detail/future/broken_promise.hpp"    // for broken_promise, dropped_promise
+#include "async/detail/call/error_of_unmade.hpp"     // for error_of_unmade
 #include "async/detail/future/unseen_by_tsan.hpp"    // for unseen_by_tsan
 #include "async/detail/loop/biased_lock.hpp"         // for thread_token
 #include "async/detail/loop/loop_ref.hpp"            // for loop_ref
-#include "async/detail/pool/dropping.hpp"            // for dropping
 #include "async/detail/queue/coroutine_wait.hpp"     // for coroutine_wait
-#include "async/errors.hpp"                          // for dropped_call
 #include "steps/detail/engine/engine.hpp"            // for wake
 #include "steps/interop/detail/operation_state.hpp"  // for operation_state
 
@@ -191,9 +189,7 @@ class trigger {
       operation_->release();
       return;
     }
-    const bool is_dropped = async::detail::dropping::is_here();
-    finish(is_dropped ? async::detail::dropped_promise(async::dropped_call::reason::stopped)
-                      : async::detail::broken_promise());
+    finish(async::detail::error_of_unmade());
   }
 
   /// Stores the value, which finish() publishes. Its constructor may throw.
