@@ -67,8 +67,8 @@ class future_group {
   }
 
   /// A future that is ready as soon as no member is left, at once if there is none. It throws the first exception of a
-  /// member. Members that are added when the group has become empty do not count for it. Of two such futures, either
-  /// may be ready first.
+  /// member. Members that are added when the group has become empty do not count for it. Several such futures may
+  /// become ready in any order.
   shared_future<void> when_empty() { return detail::future_access::make<void>(members_->when_empty()); }
 
   /// Calls cancel() of every member, and of those that are added until all are ready. Returns the number of members
