@@ -11,7 +11,7 @@
 
 #include "async/detail/base/forks.hpp"            // for end_forked_child
 #include "async/detail/base/min_max.hpp"          // for max_of, min_of
-#include "async/detail/base/naps.hpp"             // for look_after_pool, look_reason, pool_look
+#include "async/detail/base/naps.hpp"             // for look_reason, pool_look
 #include "async/detail/pool/backlog.hpp"          // for backlog
 #include "async/detail/pool/flow_watch.hpp"       // for flow_watch
 #include "async/detail/pool/idle_condition.hpp"   // for idle_condition
@@ -376,7 +376,7 @@ class pool_core {
   /// The same when the threads have gone: this thread also runs what is posted meanwhile, but not inside the post.
   struct left_alone : inside {
     explicit left_alone(pool_core* pool) noexcept;
-    ~left_alone() { left_over_of = outer, look_after_pool = look; }
+    ~left_alone();
     pool_core* const outer;
     const pool_look look;
   };

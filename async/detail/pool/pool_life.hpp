@@ -171,6 +171,10 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
 
 ASYNCSTEPS_FUNCTION pool_core::left_alone::left_alone(pool_core* pool) noexcept
     : inside(pool), outer(std::exchange(left_over_of, pool)), look(std::exchange(look_after_pool, &look_after_own)) {}
+ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
+  left_over_of = outer;
+  look_after_pool = look;
+}
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::run_left_over(bool in_a_wait) {
   if (left_over_of == this && !in_a_wait) return false;

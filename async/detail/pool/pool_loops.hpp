@@ -91,9 +91,8 @@ ASYNCSTEPS_FUNCTION loop_slot* pool_core::take_from_backlog(worker& w) noexcept 
   loop_slot* const oldest = backlog_.take(min_of(min_of(share, capacity / 2), room));
   if (oldest == nullptr) return nullptr;
   for (loop_slot* rest = std::exchange(oldest->behind, nullptr); rest != nullptr;) {
-    loop_slot& next = *std::exchange(rest, rest->behind);
-    if (!w.ready.push(next)) [[unlikely]]
-      backlog_.push(next);
+    [[maybe_unused]] const bool is_in = w.ready.push(*std::exchange(rest, rest->behind));
+    ASYNCSTEPS_ASSERT(is_in);
   }
   if (!w.ready.empty()) sleepers_.notify(&loop_waits);
   return oldest;

@@ -159,7 +159,7 @@ struct worker : participant {
   spare_loops spares;                    // own thread only
   pool_loop* in_hand = nullptr;          // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
-  clock_look backlog_looks;              // own thread only: when to compare the next line with the clock
+  clock_look backlog_looks;              // own thread only: when to compare `backlog_since` with the clock
   wait_clock::time_point backlog_since{};  // own thread only: when the backlog came first
   std::uint32_t backlog_turn = 0;          // own thread only: `loop_turn` then
   std::uint64_t fired_until = 0;           // own thread only: end of `ready` when it last left timers that were due
