@@ -241,7 +241,7 @@ struct block_allocator {
     if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(allocate_block(n * sizeof(T), alignof(T)));
   }
-  void deallocate(T* p, std::size_t n) noexcept { free_block(p, n * sizeof(T), alignof(T)); }
+  void deallocate(T* p, std::size_t n) noexcept { detail::free_block(p, n * sizeof(T), alignof(T)); }
   friend bool operator==(const block_allocator&, const block_allocator&) noexcept { return true; }
 };
 

@@ -56,9 +56,9 @@
 /// Define it as 0, for a whole program, to choose the last. The internals that 1 and 2 rely on are the same in the
 /// releases that are named here, and nothing else in this library names any.
 #ifndef ASYNCSTEPS_CALL_STATE
-#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 15
+#if defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE >= 11 && _GLIBCXX_RELEASE <= 16
 #define ASYNCSTEPS_CALL_STATE 1
-#elif defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 140000 && _LIBCPP_VERSION < 210000
+#elif defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 140000 && _LIBCPP_VERSION < 240000
 #define ASYNCSTEPS_CALL_STATE 2
 #else
 #define ASYNCSTEPS_CALL_STATE 0

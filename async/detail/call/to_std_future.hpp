@@ -108,8 +108,8 @@ class promise_on_ready : continuation {
     std::promise<T> promise = std::move(self.promise_);
     taken_result<T> call = std::move(self.call_);
     std::destroy_at(&self);
-    free_block(&self, sizeof(promise_on_ready), alignof(promise_on_ready));
-    const void* const of = shared_state_of(promise);
+    detail::free_block(&self, sizeof(promise_on_ready), alignof(promise_on_ready));
+    const void* const of = detail::shared_state_of(promise);
     keep(promise, call);
     tell_watchers_of(of);
     return nullptr;

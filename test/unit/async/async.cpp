@@ -145,12 +145,13 @@ TEST_CASE("results that are references refer to what the call returned") {
 }
 
 TEST_CASE("a call takes at most one call of operator new once the pool is warm") {
+  constexpr std::size_t calls = ASYNCSTEPS_CALL_STATE == 0 ? 2 : 1;  // std::async's deferred function takes one
   std::vector<std::future<int>> futures(100);
   const auto round = [&futures] {
     for (std::future<int>& f : futures) f = async::async([](int a, int b) { return a + b; }, 1, 2);
     for (std::future<int>& f : futures) f.get();
   };
-  CHECK(testing::fewest_calls(round, futures.size()) <= futures.size());
+  CHECK(testing::fewest_calls(round, futures.size()) <= calls * futures.size());
 }
 
 TEST_CASE("async can be asked whether it takes a call") {

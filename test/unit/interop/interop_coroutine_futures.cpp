@@ -120,6 +120,7 @@ TEST_CASE("a future of this library notifies the coroutine, which does not poll"
     REQUIRE(ends_timeless(b, end));
     CHECK_THROWS_WITH_AS(end.get(), "thrown", std::runtime_error);
   }
+#if ASYNCSTEPS_CALL_STATE != 0  // else such a future does not tell, and the coroutine blocks its loop
   SUBCASE("async::async() of a reference") {
     int value = 0;
     const auto refer = [&value]() -> int& { return value; };
@@ -131,6 +132,7 @@ TEST_CASE("a future of this library notifies the coroutine, which does not poll"
     REQUIRE(ends_timeless(b, end));
     CHECK(end.get());
   }
+#endif
   SUBCASE("a flow of a pool") {
     const auto three = [&b](IAsyncSteps& asi) {
       after_a_look(b, [] {})();

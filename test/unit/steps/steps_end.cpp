@@ -206,13 +206,14 @@ struct dropped_slowly {
 
 TEST_CASE_TEMPLATE("a flow that is destroyed while its loop goes stays until the loop has dropped its start", Flow,
                    AsyncSteps, steps::NitroSteps<>) {
-  std::optional<event_loop> loop(std::in_place);
+  std::optional<event_loop> owner(std::in_place);
+  event_loop& loop = *owner;
   std::atomic<int> stage{0};
   std::atomic<bool> all_given{false}, is_gone{false};
   const auto await_stage = [&stage](int n) {
     while (stage < n) std::this_thread::yield();
   };
-  Flow waiting{*loop};
+  Flow waiting{loop};
   waiting.add([&](IAsyncSteps& asi) {
     asi.setCancel([&](IAsyncSteps&) {
       stage = 1;
@@ -220,11 +221,11 @@ TEST_CASE_TEMPLATE("a flow that is destroyed while its loop goes stays until the
     });
   });
   waiting.execute();
-  loop->iterate();
+  loop.iterate();
   bool dropped_first = false;
   std::thread other([&] {
-    Flow first{*loop}, second{*loop};
-    std::optional<Flow> last(std::in_place, *loop);
+    Flow first{loop}, second{loop};
+    std::optional<Flow> last(std::in_place, loop);
     first.add([part = dropped_slowly(stage, 3, all_given)](IAsyncSteps&) { static_cast<void>(part); });
     second.add([part = dropped_slowly(stage, 4, is_gone)](IAsyncSteps&) { static_cast<void>(part); });
     last->add([item = captured()](IAsyncSteps&) { static_cast<void>(item); });
@@ -239,7 +240,7 @@ TEST_CASE_TEMPLATE("a flow that is destroyed while its loop goes stays until the
     last.reset();
     dropped_first = captured::live() == 0 && !is_gone.exchange(true);
   });
-  loop.reset();
+  owner.reset();
   CHECK(captured::live() == 0);
   other.join();
   CHECK(dropped_first);
