@@ -158,8 +158,18 @@ class pool_core::worker_role {
     busy_since_ = now;
     are_own_next_ = !are_own_next_;
     bool has_run = false;
-    for (unsigned left = tasks_per_turn; left != 0 && run_one_oldest(); --left) has_run = true;
+    for (unsigned left = tasks_per_turn; left != 0 && run_one_oldest(); --left) {
+      has_run = true;
+      if (is_loop_kept_waiting(now)) break;
+    }
     return has_run;
+  }
+  /// Whether a loop or a timer has waited for this thread since `begun`, for 50 us.
+  bool is_loop_kept_waiting(wait_clock::time_point begun) noexcept {
+    const auto now = wait_clock::now();
+    if (now - begun < std::chrono::microseconds(50)) return false;
+    worker_.looks.hurry();
+    return pool_.has_loops_at_hand(worker_) || pool_.timers_.next() <= now;
   }
   bool run_one_oldest() {
     taken t;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/detail/pool/pool_worker.hpp"
@@ -246,6 +248,31 @@ TEST_CASE("a timer fires after few long tasks that follow many short ones") {
   while (!fired) std::this_thread::yield();
   pool.wait_idle();
   CHECK(begun - begun_when_due <= 24);  // of 300
+}
+
+TEST_CASE("a timer fires after few long tasks, also when the worker turns to its oldest ones") {
+  int begun = 0;  // one thread's, like all of these
+  int begun_before = 0;
+  int most = 0;
+  std::function<void()> fire;  // a timer may be left when the pool ends
+  threadpool pool(1);
+  event_loop& loop = pool.loop(0);
+  fire = [&] {
+    most = std::max(most, begun - std::exchange(begun_before, begun));
+    if (begun < 200) loop.deferred(5ms, std::cref(fire));  // five tasks take that long
+  };
+  pool.execute([&] {
+    loop.immediate(std::cref(fire));
+    for (int i = 0; i < 200; ++i) {
+      pool.execute([&] {
+        ++begun;
+        std::this_thread::sleep_for(1ms);
+      });
+    }
+  });
+  pool.wait_idle();
+  CHECK(begun == 200);
+  CHECK(most <= 10);
 }
 
 TEST_CASE("a worker with a timer far ahead sleeps") {
