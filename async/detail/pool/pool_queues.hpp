@@ -147,6 +147,7 @@ ASYNCSTEPS_FUNCTION threadpool_stats pool_core::stats() const noexcept {
   threadpool_stats all;
   crew_.count(all);
   all.wakes = sleepers_.wakes();
+  all.stand_ins = stand_ins_.started();
   all.queue_peak = max_of(injector_.peak(), priorities_.peak());
   guests_.for_each([&all](const guest& g) noexcept {
     all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own

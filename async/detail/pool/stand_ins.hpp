@@ -3,6 +3,7 @@
 #include <chrono>              // for microseconds, milliseconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
+#include <cstdint>             // for uint64_t
 #include <iterator>            // for next
 #include <list>                // for list
 #include <mutex>               // for mutex, lock_guard, unique_lock
@@ -39,6 +40,9 @@ class stand_ins {
     return at_work_.load(std::memory_order_relaxed) + more > missed;
   }
 
+  /// The number of threads started.
+  std::uint64_t started() const noexcept { return started_.load(std::memory_order_relaxed); }  // relaxed: a figure
+
   /// By a stand-in that is not needed; waits. True: it is called again. False: it has to end.
   bool rest();
 
@@ -58,7 +62,8 @@ class stand_ins {
   struct end_of_thread;
 
   atomic<std::size_t> at_work_{0};
-  std::mutex mutex_;  // guards what follows
+  atomic<std::uint64_t> started_{0};  // written under the mutex
+  std::mutex mutex_;                  // guards what follows
   std::condition_variable wake_;
   bool is_closed_ = false;
   std::size_t resting_ = 0;
@@ -118,6 +123,7 @@ ASYNCSTEPS_FUNCTION void stand_ins::call(std::size_t missed, bool may_start, tas
     threads_.pop_back();
     throw;
   }
+  started_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a figure
   latest_ = now;
 }
 
