@@ -30,7 +30,7 @@ class Limiter final : public ISync {
 
   /// The limits.
   struct Params {
-    std::size_t concurrent = unlimited;  ///< flows inside at the same time
+    std::size_t concurrent = unlimited;  ///< flows inside, or waiting for the next period, at the same time
     std::size_t max_queue = unlimited;   ///< flows that wait for a place; of use with `concurrent`
     std::size_t rate = unlimited;        ///< entries per period
     std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period; of use with `rate`

@@ -398,6 +398,20 @@ TEST_CASE_TEMPLATE("flows that wait for a limiter can be cancelled at each stage
   CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "100: 3 in", "100: 3 out"});
 }
 
+TEST_CASE_TEMPLATE("rule 31: a flow that waits for the rate of a limiter has a place, which its cancel gives on", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Limiter limiter({.concurrent = 1, .max_queue = 0, .rate = 1, .period = 100ms});
+  crowd<Flow> c(b);
+  for (int i = 0; i < 3; ++i) c.add(limiter);  // the first is in and out, the second waits for the next period
+  b.drain();
+  CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "0: 2 DefenseRejected"});
+  c.flow(1).cancel();
+  c.add(limiter);
+  b.pass(150ms);
+  CHECK(c.seen == lines{"0: 0 in", "0: 0 out", "0: 2 DefenseRejected", "100: 3 in", "100: 3 out"});
+}
+
 TEST_CASE_TEMPLATE("a limiter that rejects a flow which has got a place keeps no place for it", Flow, STEPS_FLOWS) {
   bench b;
   Limiter limiter({.concurrent = 1, .rate = 1, .period = 100ms, .burst = 0});
