@@ -203,7 +203,7 @@ class queue {
     return detail::make_push(*this, std::forward<Args>(args)...);
   }
 
-  /// Closes the queue: nothing more goes in, and every waiting call returns once it has nothing to wait for. May be
+  /// Closes the queue: nothing more goes in, and consumers that wait return false when the queue is empty. May be
   /// called any number of times. Lock-free.
   void close() noexcept { core_.close(); }
   /// True once close() has been called; elements may still be inside.

@@ -55,8 +55,8 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
 
 }  // namespace detail
 
-/// A synchronisation object, which lets in a limited number of flows: Mutex, Throttle, Limiter, or a class of yours
-/// (FTN12 1.11).
+/// A synchronisation object, which lets in a limited number of flows: Mutex, Semaphore, Throttle, Limiter, or a class
+/// of yours (FTN12 1.11).
 ///
 ///   asi.sync(mutex, [](steps::IAsyncSteps& asi) { … });
 ///

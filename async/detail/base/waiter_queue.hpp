@@ -31,7 +31,7 @@ class waiter_queue {
 
   /// Null: there is none.
   Waiter* first() const noexcept { return first_; }
-  /// Unlinks the first waiter, to be chosen; null: there is none.
+  /// Unlinks the first waiter and reserves it, as one that is chosen; null: there is none.
   Waiter* pop() noexcept {
     Waiter* const t = first_;
     if (t != nullptr) {

@@ -39,7 +39,8 @@ namespace async::inline v0_1::detail {
 ///   leave_without_owner   t|shared|in_turn -> shared
 ///   bias, unbias   shared -> me, me -> shared; only around turns of a thread that has the loop by other means
 ///
-/// (1) or still `moment` or `turn`, of the owner that entered before the loop became shared.
+/// (1) or `turn` or `moment`, of an owner that entered before the loop became shared. `moment` may also stand there for
+///     an instant in any other shared state: a former owner stores it before its second look at the word.
 ///
 /// Threads     any. Not reentrant: a thread inside does not enter or claim again.
 /// Progress    wait-free for the owner of a loop that is not shared; enter() waits for a claim.

@@ -17,8 +17,8 @@ namespace async::inline v0_1::detail {
 
 /// A task that a loop runs once, unless it is cancelled before. Handles refer to it.
 ///
-/// It reaches the loop as a timer, armed on the loop's thread, or as a message from any other thread. Once the loop
-/// holds it, the message is free to report that another thread has cancelled it.
+/// On the loop's thread, immediate() and deferred() arm it as a timer. Other threads, and post() on any thread, send it
+/// as a message. Once the loop holds it, the message is free to report that another thread has cancelled it.
 class callback final : timer_node, message {
  public:
   using time_point = loop_core::time_point;

@@ -11,10 +11,10 @@ namespace async::inline v0_1::detail {
 ///
 /// Word        [ references:29 | in_transit | cancelled | claimed ]
 /// Invariants  I1 `claimed` and `cancelled` exclude each other; whichever is set first stays.
-///             I2 the loop holds a reference until it has claimed the callback, or has learned of the cancellation.
+///             I2 the loop holds a reference until the callback has run, or the loop has learned of the cancellation.
 ///             I3 a thread that cancels a callback that is not in transit tells the loop. The loop does not end before,
 ///                so that the thread may use it for that.
-/// Threads     claim(), land(): the loop's thread. All others: any thread that holds a reference.
+/// Threads     claim(), land(), release_on_loop(): the loop's thread. All others: any thread that holds a reference.
 class callback_state {
  public:
   enum class cancelled { too_late, tell_the_loop, loop_will_see };

@@ -283,8 +283,8 @@ class pool_core {
   /// while there are none.
   ///
   /// The end of a task of this pool that makes ready() true wakes the thread at once. Any other event is noticed by
-  /// polling, after growing times of at most 8 ms. While the thread sleeps, other threads call ready(), too, one at a
-  /// time; it must not call back into the pool.
+  /// polling, see longest_nap(). While the thread sleeps, other threads call ready(), too, one at a time; it must not
+  /// call back into the pool.
   template <class Ready>
   void wait_until(participant& p, wait_scope own, const Ready& ready) {
     wait_until_true(p, own, {&ready, [](const void* r) { return (*static_cast<const Ready*>(r))(); }});

@@ -19,10 +19,10 @@ struct cancel_epoch;
 /// one thread. A thread sleeps because there is no work ("idle"), or inside a task until a condition holds ("waiting").
 ///
 /// Word        [ changes:15 | watched:1 | waiting inside a task:16 | idle:16 | searching:16 ]; `changes` counts the
-///             events that end a sleep.
+///             events that end a sleep; `watched`: a fence of a sleeper covers producers that have not looked since.
 /// Producer    publishes the work, light fence, looks at the word. While a thread sleeps or the word is watched, it
-///             also modifies the word: by nothing, or it ends the watch when no thread sleeps. If no thread sleeps, or
-///             one searches, it is done. Else it takes one idle sleeper off the list, counts it as searching and
+///             also modifies the word: it clears `watched` when no thread sleeps, else it adds 0. If no thread sleeps,
+///             or one searches, it is done. Else it takes one idle sleeper off the list, counts it as searching and
 ///             unparks it. Without an idle one it wakes a waiting thread that may run this work. This is best effort
 ///             and not covered by the proof: a waiting thread polls.
 /// Searcher    looks at every source of work. When it finds some, it ends its search; if it was the last searcher and

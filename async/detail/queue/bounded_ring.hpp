@@ -37,8 +37,8 @@ namespace async::inline v0_1::detail {
 ///             "full" at its load of head_ and "empty" at its load of tail_. All are seq_cst, so that all threads see
 ///             what one thread does to several queues in one order.
 /// Void        a slot whose element could not be constructed, and that could not be given back. It counts as an element
-///             until all before it are taken. Then its producer or the consumer before it, whichever comes first,
-///             moves head_ over it.
+///             until all before it are taken. Then head_ is moved over it: by its producer or by the consumer of the
+///             element before it, whichever sees first that the slot is void and that head_ has reached it.
 template <class T, class Traits>
 class bounded_ring {
   static_assert(std::is_object_v<T> && std::is_nothrow_destructible_v<T>,

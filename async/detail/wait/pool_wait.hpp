@@ -27,9 +27,10 @@
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
-/// A waiting thread runs only tasks that belong to its wait: those of the group, loop or call that it waits for, and
-/// tasks that these have spawned. So the depth of its stack follows the depth of the tree of tasks, never their number.
-/// And a lock that the thread holds over the wait is never requested by a task that has nothing to do with the wait.
+/// A thread that waits for a group, a loop or a call runs only tasks of these, and tasks that they have spawned. A wait
+/// for another future runs the tasks that the current task has posted. So the depth of the thread's stack follows the
+/// depth of the tree of tasks, never their number. A worker turns event loops, too. A lock that the thread holds over
+/// the wait may be requested by tasks of its wait and by steps of flows, and by no other task.
 ///
 /// A sleeping wait cannot deadlock the pool. While tasks are queued, no worker is free, and workers sleep in waits, up
 /// to as many stand-ins run the tasks, see stand_ins. The same holds for a thread whose stack has little room left, see
@@ -242,7 +243,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     if ((is_long || own_.is_of_current_task()) && home_ != nullptr && !ready_() &&
         !home_->pool.call_stand_in(*home_, true) && is_long && may_run_ && pool_.has_tasks() && pool_.idle() == 0 &&
         pool_.all_are_blocked()) {
-      run_any();  // not even a thread can be started: the one case in which a wait runs a task that is not its own
+      run_any();  // not even a thread can be started. Otherwise only left-over tasks are not the wait's own
     }
     nap_ = min_of(2 * nap_, longest_nap());
   }

@@ -9,7 +9,7 @@
 
 namespace steps::inline v0_1::detail {
 
-/// The core of Mutex: places, and a queue of waiters for them. Its functions are those of ISync.
+/// The core of Mutex and Semaphore: places, and a queue of waiters for them. Its functions are those of ISync.
 ///
 /// A place that is given back goes to the first waiter at once, under the lock. So no flow overtakes another, and
 /// `inside_` counts the places that are held or on their way.
