@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for microseconds, milliseconds
-#include <thread>  // for sleep_for
+#include <chrono>   // for microseconds, milliseconds
+#include <cstddef>  // for size_t
+#include <cstdint>  // for int64_t
+#include <thread>   // for sleep_for
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
@@ -12,14 +14,24 @@ namespace async::inline v0_1::detail {
 /// What a task tells its pool, whose other tasks and loops have to go on, since one of them may be what the task waits
 /// for.
 enum class look_reason : unsigned char {
-  sleeps,  // it naps. True: it has turned a loop meanwhile
-  polls,   // it has not found what it waits for. False
-  blocks,  // it will not nap. True: another worker has its place, and goes_on has to follow
-  goes_on  // it blocks no more. False
+  sleeps,  // it naps. Yes: it has turned a loop meanwhile
+  polls,   // it has not found what it waits for. No
+  blocks,  // it will not nap. Yes: another worker has its place, and goes_on has to follow
+  goes_on  // it blocks no more. No
+};
+struct look_answer {
+  bool is_yes = false;
+  std::size_t waiting = 0;  // for longest_nap()
 };
 /// A look after the pool by one of its threads. Null on all other threads.
-using pool_look = bool (*)(look_reason why) noexcept;
+using pool_look = look_answer (*)(look_reason why) noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
+
+/// The longest nap of a thread of a pool. Where many threads wait each one naps longer, so that together they wake no
+/// more often than 16 do.
+constexpr std::chrono::microseconds longest_nap(std::size_t waiting) noexcept {
+  return std::chrono::microseconds(8000) * static_cast<std::int64_t>(1 + waiting / 16);
+}
 
 /// After a timed wait that has ended in vain and without a nap: it may be one of many.
 inline void tell_of_poll() noexcept {
@@ -29,21 +41,23 @@ inline void tell_of_poll() noexcept {
 }
 
 /// Calls sleep(deadline), which returns true when it was woken, and false at the deadline (null: no limit). On a thread
-/// of a pool it is called for naps of 250 us to 8 ms, with a look at the pool in between. A sleep that is too short for
-/// a nap may be one of many, so there is a look behind it. Returns what sleep() does.
+/// of a pool it is called for naps from 250 us to longest_nap(), with a look at the pool in between. A sleep that is
+/// too short for a nap may be one of many, so there is a look behind it. Returns what sleep() does.
 template <class Sleep>
 bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
   if constexpr (!under_model) {
-    constexpr std::chrono::microseconds first(250), longest(8000);
+    constexpr std::chrono::microseconds first(250);
     if (look_after_pool != nullptr) {
       bool has_turned = false;
       bool has_looked = false;
-      for (std::chrono::microseconds nap = first;; nap = has_turned ? first : min_of(2 * nap, longest)) {
+      for (std::chrono::microseconds nap = first;;) {
         const wait_clock::time_point now = wait_clock::now();
         if (deadline != nullptr && *deadline <= (has_turned ? now : now + nap)) break;
         const wait_clock::time_point next = has_turned ? wait_clock::time_point() : now + nap;  // none: no system call
         if (sleep(&next)) return true;
-        has_turned = look_after_pool(look_reason::sleeps);
+        const look_answer found = look_after_pool(look_reason::sleeps);
+        has_turned = found.is_yes;
+        nap = has_turned ? first : min_of(2 * nap, longest_nap(found.waiting));
         has_looked = true;
       }
       const bool is_woken = sleep(deadline);

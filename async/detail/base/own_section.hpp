@@ -8,7 +8,7 @@ namespace async::inline v0_1::detail {
 /// other threads, and inside another section, it does nothing. For waits of this library that take no naps.
 class own_section {
  public:
-  own_section() noexcept : is_begun_(look_after_pool != nullptr && look_after_pool(look_reason::blocks)) {}
+  own_section() noexcept : is_begun_(look_after_pool != nullptr && look_after_pool(look_reason::blocks).is_yes) {}
   ~own_section() {
     // None in a child of fork(), whose pool is the parent's.
     if (is_begun_ && look_after_pool != nullptr) static_cast<void>(look_after_pool(look_reason::goes_on));

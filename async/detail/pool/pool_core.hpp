@@ -304,7 +304,7 @@ class pool_core {
   /// By a task that sleeps elsewhere: turns a loop as in wait_until(). False: there is none, or no worker is calling.
   bool turn_at_home() noexcept;
   /// What look_after_pool is on threads of pools. In a turn of a loop it has no other turns inside.
-  static bool look_after_own(look_reason why) noexcept;
+  static look_answer look_after_own(look_reason why) noexcept;
 
   /// A part in the pool for a thread from outside. Throws std::bad_alloc.
   guest& take_seat();

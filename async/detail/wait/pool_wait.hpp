@@ -245,19 +245,13 @@ class pool_core::wait_role : sleepers::wait_condition {
         pool_.all_are_blocked()) {
       run_any();  // not even a thread can be started. Otherwise only left-over tasks are not the wait's own
     }
-    nap_ = min_of(2 * nap_, longest_nap());
+    nap_ = min_of(2 * nap_, longest_nap(home_ == nullptr ? 0 : home_->pool.missed()));
   }
 
  private:
   // A wait for tasks of the pool, which other threads are running, starts no stand-in before the end of a long nap, a
   // wait for any other future after each nap.
-  static constexpr std::chrono::microseconds first_nap{250}, long_nap{1000}, last_nap{8000};
-
-  /// Where many threads wait each one naps longer, so that together they wake no more often than 16 do.
-  std::chrono::microseconds longest_nap() const noexcept {
-    const std::size_t waiting = home_ == nullptr ? 0 : home_->pool.missed();
-    return last_nap * static_cast<long>(1 + waiting / 16);
-  }
+  static constexpr std::chrono::microseconds first_nap{250}, long_nap{1000};
 
   static bool ask_ready(const sleepers::wait_condition& self) noexcept {
     return static_cast<const wait_role&>(self).ready_();
@@ -435,23 +429,25 @@ ASYNCSTEPS_FUNCTION bool pool_core::turn_at_home() noexcept {
   return h != nullptr;
 }
 
-ASYNCSTEPS_FUNCTION bool pool_core::look_after_own(look_reason why) noexcept {
+ASYNCSTEPS_FUNCTION look_answer pool_core::look_after_own(look_reason why) noexcept {
   if (left_over_of != nullptr && (why == look_reason::sleeps || why == look_reason::polls) && has_stack_room() &&
       left_over_of->run_left_over(true)) {
-    return true;  // the threads have gone, and what the caller waits for may be queued
+    return {true};  // the threads have gone, and what the caller waits for may be queued
   }
   participant* const p = this_home;
-  if (p == nullptr) return false;
-  if (why == look_reason::blocks) return p->pool.enter_section(*p);
+  if (p == nullptr) return {};
+  if (why == look_reason::blocks) return {p->pool.enter_section(*p)};
   if (why == look_reason::goes_on) {
     p->pool.leave_section(*p);
   } else if (why == look_reason::sleeps && current_loop == nullptr) {
     stand_in_for_poller();
-    return p->pool.turn_at_home();
+    const bool has_turned = p->pool.turn_at_home();
+    // Workers look every 8 ms, whoever else waits: what they sleep in does not tell them of loops.
+    return {has_turned, p->as_worker != nullptr ? 0 : p->pool.missed()};
   } else {
     make_way_for_polled();
   }
-  return false;
+  return {};
 }
 
 // --- blocking_section -----------------------------------------------------------------------------------------------

@@ -19,9 +19,12 @@
 #include "steps/steps.hpp"
 
 #if ASYNCSTEPS_ON_LINUX && !defined(__ANDROID__)
+#include <sys/resource.h>
+
 #include "support/futex_calls.hpp"
 #endif
 
+using async::detail::look_answer;
 using async::detail::look_reason;
 using async::detail::sleep_in_naps;
 using async::detail::wait_clock;
@@ -41,11 +44,12 @@ class looking {
 
 constinit thread_local int turns_left = 0;
 constinit thread_local int polls = 0;
-bool turn(look_reason) noexcept { return turns_left-- > 0; }
-bool find_nothing(look_reason why) noexcept {
+look_answer turn(look_reason) noexcept { return {turns_left-- > 0}; }
+look_answer find_nothing(look_reason why) noexcept {
   if (why == look_reason::polls) ++polls;
-  return false;
+  return {};
 }
+look_answer see_many_asleep(look_reason) noexcept { return {false, 160}; }
 
 /// A sleep that ends at once, `count` times by its limit, then by a wake-up. Notes the limits.
 class short_sleep {
@@ -94,6 +98,18 @@ TEST_CASE("naps: after a turn of a loop the sleep is a look only, without a syst
   }
 }
 
+TEST_CASE("naps: they grow longer where many threads of the pool wait") {
+  const looking here(&see_many_asleep);
+  short_sleep sleep(12);
+  const wait_clock::time_point begin = wait_clock::now();
+  CHECK(sleep_in_naps(nullptr, std::ref(sleep)));
+  const wait_clock::time_point end = wait_clock::now();
+  for (const std::size_t i : {9U, 10U, 11U}) {  // after 64 ms
+    CHECK(sleep.limits[i] >= begin + 88ms);
+    CHECK(sleep.limits[i] <= end + 88ms);
+  }
+}
+
 TEST_CASE("naps: the limit ends the sleep, also while every look turns a loop") {
   const looking here(&turn);
   turns_left = (std::numeric_limits<int>::max)();
@@ -139,6 +155,39 @@ TEST_CASE("naps: a look at a word makes no system call") {
   CHECK_FALSE(async::detail::wait_on_word(word, 1, &passed));
   CHECK(calls.waits() == 1);
   CHECK(calls.late_waits() == 1);
+}
+
+TEST_CASE("naps: many tasks that wait for an event wake up no more often than a few, and flows go on beside them") {
+  async::threadpool pool(2);
+  async::event over;
+  std::atomic<int> waiting{0};
+  constexpr int tasks = 200;
+  for (int i = 0; i < tasks; ++i) {
+    pool.execute([&] {
+      ++waiting;
+      over.wait();
+    });
+  }
+  while (waiting != tasks) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(200ms);  // the first naps are short
+  const auto sleeps = [] {
+    rusage u{};
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_nvcsw;
+  };
+  const long before = sleeps();
+  std::this_thread::sleep_for(1s);
+  CHECK(sleeps() - before < 6'000);  // 2,000 in quiet; 25,000 if each naps for 8 ms
+  std::vector<std::chrono::steady_clock::duration> answers(11);
+  for (auto& answer : answers) {
+    const auto begin = std::chrono::steady_clock::now();
+    steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(1); }).get();
+    answer = std::chrono::steady_clock::now() - begin;
+  }
+  std::sort(answers.begin(), answers.end());
+  CHECK(answers[5] < 30ms);  // a worker's nap, at most
+  over.set();
+  pool.wait_idle();
 }
 
 TEST_CASE("naps: flows beside tasks that wait for a queue, an event and select() take no system call for each turn") {
