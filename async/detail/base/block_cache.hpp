@@ -7,7 +7,7 @@
 #include "async/detail/base/forks.hpp"         // for fork_member, hold_at_fork
 #include "async/detail/base/immortal.hpp"      // for immortal, static_mutex
 #include "async/detail/base/large_blocks.hpp"  // for large_blocks
-#include "async/detail/base/platform.hpp"      // for prefetch_for_write
+#include "async/detail/base/platform.hpp"      // for keep_until_thread_end, prefetch_for_write
 #include "async/detail/base/slab.hpp"          // for slab_store, span
 
 /// Recycled memory for small, short-lived objects: task captures, shared states of futures, queue nodes.
@@ -159,20 +159,8 @@ struct keeper {
   keeper& operator=(const keeper&) = delete;
 };
 
-/// False when the thread is ending.
-inline bool open_cache() {
-  if (cache.closed) return false;
-#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
-  if (!cache.open) platform::keep_until_thread_end<keeper>();
-#else
-  if (!cache.open)
-    static_cast<void>([]() -> keeper& {
-      static thread_local keeper k;  // one per module, of which a thread makes the first only: see `open`
-      return k;
-    }());
-#endif
-  return true;
-}
+/// False when the thread is ending, or has no memory for a keeper.
+inline bool open_cache() noexcept { return !cache.closed && (cache.open || platform::keep_until_thread_end<keeper>()); }
 
 /// The loaded magazine is empty or missing: the spare, else one from the depot, else a block of a slab or a new one.
 void* allocate_slow(std::size_t index);

@@ -5,6 +5,7 @@
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint32_t, uintptr_t
+#include <cstdlib>             // for malloc, free
 #include <ctime>               // for timespec, clock_gettime
 #include <exception>           // for terminate
 #include <limits>              // for numeric_limits
@@ -485,18 +486,33 @@ static void make_thread_end_key() { static_cast<void>(thread_end_key()); }
 [[gnu::used, gnu::section(".ctors.65434")]] static void (*const make_thread_end_key_first)() = &make_thread_end_key;
 
 /// Makes a Keeper, whose destructor runs when the thread ends, newest first, and finds all thread-local variables as
-/// they were. Not in the main thread, which takes the process along. Without memory there is none.
+/// they were. Not in the main thread, which takes the process along. False: there is no memory.
 template <class Keeper>
-void keep_until_thread_end() noexcept {
+bool keep_until_thread_end() noexcept {
   auto* const made = new (std::nothrow) kept_until_thread_end<Keeper>;
-  if (made == nullptr) return;
+  if (made == nullptr) return false;
   const pthread_key_t key = thread_end_key();
   made->next = static_cast<thread_end_call*>(::pthread_getspecific(key));
   static_cast<void>(::pthread_setspecific(key, static_cast<thread_end_call*>(made)));
+  return true;
 }
 }  // namespace platform
 #else
 #define ASYNCSTEPS_EMULATED_THREAD_LOCALS 0
+
+namespace platform {
+/// The same, by a thread_local variable. A C library that gets no memory to register
+/// its destructor ends the process; so this looks first whether there is some. Best effort: another thread may take it.
+template <class Keeper>
+bool keep_until_thread_end() noexcept {
+  void* volatile block = std::malloc(4096);  // more than malloc() keeps aside for blocks of one size
+  if (block == nullptr) return false;
+  std::free(block);
+  static thread_local Keeper at_thread_end;  // one per module
+  static_cast<void>(at_thread_end);
+  return true;
+}
+}  // namespace platform
 #endif
 
 // --- fork() ----------------------------------------------------------------------------------------------------------

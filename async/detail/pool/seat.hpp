@@ -8,7 +8,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for fork_member, forks, hold_at_fork
 #include "async/detail/base/immortal.hpp"        // for immortal, static_mutex
-#include "async/detail/base/platform.hpp"        // for wait_on_word, wake_all, wake_table
+#include "async/detail/base/platform.hpp"        // for keep_until_thread_end, wait_on_word, wake_all, wake_table
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock, unknown_here, cannot_wake
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/pool/foreign_pools.hpp"   // for pools_of_others
@@ -166,8 +166,9 @@ inline pool_registry& pool_registry::instance() noexcept {
   return all_pools.value;
 }
 
-/// Makes sure that the thread gives its seats back when it ends. False: it is ending, and can keep no seats.
-ASYNCSTEPS_SHARED inline bool keep_seats() {
+/// Makes sure that the thread gives its seats back when it ends. False: it is ending, or has no memory for that, and
+/// can keep no seats.
+ASYNCSTEPS_SHARED inline bool keep_seats() noexcept {
   static constinit thread_local bool has_ended = false;
   struct keeper {
     ~keeper() {
@@ -180,16 +181,9 @@ ASYNCSTEPS_SHARED inline bool keep_seats() {
       s = {};
     }
   };
-  if (has_ended) return false;
-#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
   static constinit thread_local bool is_kept = false;
-  if (!is_kept) platform::keep_until_thread_end<keeper>();
-  is_kept = true;
-#else
-  static thread_local keeper at_thread_end;
-  static_cast<void>(at_thread_end);
-#endif
-  return true;
+  if (!is_kept) is_kept = platform::keep_until_thread_end<keeper>();
+  return is_kept && !has_ended;
 }
 
 }  // namespace async::inline v0_1::detail

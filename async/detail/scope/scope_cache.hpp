@@ -8,6 +8,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"           // for guarded_member
 #include "async/detail/base/immortal.hpp"        // for immortal
+#include "async/detail/base/platform.hpp"        // for keep_until_thread_end
 #include "async/detail/scope/current_scope.hpp"  // for task_scope, scope_of_thread, scope_setting
 #include "async/detail/scope/task_scope.hpp"     // exports basic_task_scope
 
@@ -71,14 +72,8 @@ struct keeper {
   keeper& operator=(const keeper&) = delete;
 };
 
-inline void keep() {
-  if (mine.had_keeper) return;
-#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
-  platform::keep_until_thread_end<keeper>();
-#else
-  static thread_local keeper at_thread_end;  // one per module, of which a thread makes the first only
-  static_cast<void>(at_thread_end);
-#endif
+inline void keep() noexcept {
+  if (!mine.had_keeper) static_cast<void>(platform::keep_until_thread_end<keeper>());
 }
 
 void refill();

@@ -12,7 +12,7 @@
 #include <string_view>  // for string_view
 
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
-#include "async/detail/base/platform.hpp"  // for ASYNCSTEPS_EMULATED_THREAD_LOCALS, keep_until_thread_end
+#include "async/detail/base/platform.hpp"  // for keep_until_thread_end
 
 /// The store of async::trace: a ring of events for each thread.
 namespace async::inline v0_1::detail {
@@ -237,14 +237,8 @@ inline bool is_tracing() noexcept { return tracing.is_active(); }
 
 inline void trace_record(const trace_event& e) noexcept {
   tracing.record(this_trace.log, this_trace.name, e, []() noexcept {
-    if (this_trace.has_ended) return false;  // the log would not be given back
-#if ASYNCSTEPS_EMULATED_THREAD_LOCALS
-    platform::keep_until_thread_end<trace_leave>();
-#else
-    static thread_local const trace_leave at_end;  // one per module: more than one is harmless
-    static_cast<void>(at_end);
-#endif
-    return true;
+    // else the log would not be given back
+    return !this_trace.has_ended && platform::keep_until_thread_end<trace_leave>();
   });
 }
 

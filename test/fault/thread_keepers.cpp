@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The first use of the library by a thread while malloc() fails: the C library would end the process where a
+// thread_local variable cannot register its destructor.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "async/async.hpp"
+#include "support/child.hpp"
+
+using async::threadpool;
+
+#if ASYNCSTEPS_ON_LINUX && defined(__GLIBC__) && !ASYNCSTEPS_ASAN && !ASYNCSTEPS_TSAN
+
+namespace {
+
+/// Takes all memory that malloc() has for this process, in a list. False: there is too much.
+struct taken_memory {
+  taken_memory* next;
+};
+bool take_all(taken_memory*& list, std::size_t most) noexcept {
+  for (std::size_t size = std::size_t{1} << 20; size >= sizeof(taken_memory); size /= 2) {
+    while (void* const block = std::malloc(size)) {
+      list = ::new (block) taken_memory{list};
+      if (most < size) return false;
+      most -= size;
+    }
+  }
+  return true;
+}
+void free_all(taken_memory* list) noexcept {
+  while (list != nullptr) std::free(std::exchange(list, list->next));
+}
+
+void say(const char* what) noexcept { static_cast<void>(::write(2, what, std::strlen(what)) + 0); }
+
+/// What a new thread says of `use` while there is no memory: "done" or "bad_alloc".
+template <class Use>
+std::string without_memory(Use use) {
+  const testing::ending end = testing::in_child([&use] {
+    threadpool pool(1);
+    async::future<int> made = pool.post([] { return 1; });
+    made.wait();
+    std::atomic<int> stage{0};
+    std::thread fresh([&] {
+      while (stage != 1) std::this_thread::yield();
+      const char* said = "done";
+      try {
+        use(pool, made);
+      } catch (const std::bad_alloc&) {
+        said = "bad_alloc";
+      }
+      say(said);
+      stage = 2;
+    });
+    constexpr std::size_t room = std::size_t{64} << 20;
+    rlimit before{};
+    ::getrlimit(RLIMIT_AS, &before);
+    const rlimit small{room, before.rlim_max};
+    ::setrlimit(RLIMIT_AS, &small);
+    taken_memory* all = nullptr;
+    if (!take_all(all, 2 * room)) say("no limit, ");
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+    ::setrlimit(RLIMIT_AS, &before);
+    free_all(all);
+    fresh.join();
+  });
+  if (end.signal != 0) return "signal " + std::to_string(end.signal) + ": " + end.error;
+  return end.error;
+}
+
+}  // namespace
+
+TEST_CASE("without memory, a thread's first use of the library throws std::bad_alloc or succeeds") {
+  if (const std::string limited = without_memory([](threadpool&, auto&) { ::operator delete(::operator new(64)); });
+      limited == "bad_alloc") {
+    const std::string promise = without_memory([](threadpool&, auto&) { const async::promise<int> p; });
+    CHECK((promise == "bad_alloc" || promise == "done"));
+    CHECK(without_memory([](threadpool&, async::future<int>& made) { made = {}; }) == "done");
+    const std::string group = without_memory([](threadpool& pool, auto&) {
+      async::task_group g(pool);
+      g.run([] {});
+      g.wait();
+    });
+    CHECK((group == "bad_alloc" || group == "done"));
+    const std::string loop =
+        without_memory([](threadpool& pool, auto&) { async::parallel_for(pool, 0, 9, [](int) {}); });
+    CHECK((loop == "bad_alloc" || loop == "done"));
+  } else {
+    MESSAGE("the limit has no effect here: " << limited);
+  }
+}
+
+#endif
