@@ -72,8 +72,8 @@ async_future<F, Args...> post_call(F&& f, Args&&... args) {
 ///             (resource_unavailable_try_again) while the shared pool, which the first call makes, cannot start its
 ///             threads; nothing has been called then, and a later call tries again. It throws async::stopped after
 ///             threadpool::shared().stop(). A call that ends its thread with pthread_exit() breaks its promise, and the
-///             pool starts another thread. If the destructor of a future runs such a call on the waiting thread:
-///             std::terminate.
+///             pool starts another thread, or goes on without it until the next configurepool(). If the destructor of a
+///             future runs such a call on the waiting thread: std::terminate.
 /// Ownership   `f` and `args` are copied or moved before async returns; pass std::ref for a reference.
 template <class F, class... Args>
   requires async_callable<F, Args...>

@@ -82,7 +82,8 @@ class blocking_pool {
   /// Calls f(arguments...) on a thread of the pool, with copies of both as std::async makes them. If f takes a
   /// std::stop_token before the arguments, it gets one that future::cancel() stops. Returns the future of its result,
   /// whose destructor does not wait. Throws stopped, queue_full, std::system_error if the pool has no thread and none
-  /// can start, std::bad_alloc and what copying throws; nothing has been posted then.
+  /// can start, std::bad_alloc and what copying throws; nothing has been posted then. If it has threads, but another
+  /// one that it needs cannot start, the call waits for one of them; the next post tries again.
   template <class F, class... A>
     requires(async_callable<F, A...> || detail::stoppable_callable<F, A...>)
   typename detail::posted_future<F, A...>::type post(F&& f, A&&... arguments) {

@@ -229,12 +229,12 @@ class threadpool {
   /// runs tasks that the call has made. For any other future it runs tasks that the current task has posted. Meanwhile
   /// a worker also runs turns of the pool's event loops; wait() returns after such a turn, however long it takes.
   ///
-  /// It cannot deadlock, at any depth, even with one worker: while all workers sleep in waits and tasks are queued,
-  /// stand-in threads run them, at most one per sleeping thread of the pool. The exception is a step of a flow that
-  /// itself waits for a task that is in a wait: it may run on top of that one. A future made ready by anything but a
-  /// task or a flow of this pool is noticed within 8 ms, and 8 ms more for each 16 threads of the pool that wait. Do
-  /// not call it in a callback of an event loop, such as a step of a flow, since that loop stands still
-  /// meanwhile, and the worker runs no other: use await() there.
+  /// It cannot deadlock, at any depth, even with one worker, while threads can start or stacks have room: while all
+  /// workers sleep in waits and tasks are queued, stand-in threads run them, at most one per sleeping thread of the
+  /// pool. The exception is a step of a flow that itself waits for a task that is in a wait: it may run on top of that
+  /// one. A future made ready by anything but a task or a flow of this pool is noticed within 8 ms, and 8 ms more for
+  /// each 16 threads of the pool that wait. Do not call it in a callback of an event loop, such as a step of a flow,
+  /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
     wait_until_ready(awaited);

@@ -53,6 +53,9 @@ namespace interop {
 ///   asi.setTimeout(1s);
 ///   asi.await(pool.post([token = steps::interop::stop_token_of(asi)] { return search(token); }));
 ///
+/// The time limit ends the step in a turn of its loop. So `pool` is another one than the flow's, or has a worker left:
+/// calls that occupy all workers keep the limit from ending them.
+///
 /// Threads     the flow's loop; the token: any. Callbacks of the token run on the loop's thread, as the step ends: they
 ///             must not throw.
 /// Exceptions  std::bad_alloc; Error outside of a running step function.

@@ -72,7 +72,8 @@ class service {
  private:
   async::threadpool pool_;
   std::atomic<int> answered_{0}, failed_{0};
-  async::future_group requests_;  // its destructor cancels them, and waits: they use the members above
+  // Its destructor cancels them, and waits, but not in a step. They use the members above.
+  async::future_group requests_;
 };
 // [/service]
 

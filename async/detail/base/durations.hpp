@@ -86,17 +86,17 @@ constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noex
   return now < TimePoint{} && t >= later(now, (nanoseconds::max)()) ? (nanoseconds::max)() : nanoseconds(t - now);
 }
 
-/// The time until `moment` of any clock, at most an hour: a clock that is not steady may be set meanwhile, so a wait
-/// looks at it again then. 0: the moment has come.
+/// The time until `moment` of any clock, at most a second if the clock is not steady, since it may be set meanwhile: a
+/// wait looks at it again then. At most an hour if it is. 0: the moment has come.
 template <class Clock, class Duration>
 std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> moment) {
   using std::chrono::nanoseconds;
-  constexpr nanoseconds hour = std::chrono::hours(1);
+  constexpr nanoseconds most = Clock::is_steady ? nanoseconds(std::chrono::hours(1)) : std::chrono::seconds(1);
   const nanoseconds at = to_nanoseconds(moment.time_since_epoch());
   const nanoseconds now = to_nanoseconds(Clock::now().time_since_epoch());
   if (at <= now) return nanoseconds::zero();
-  const nanoseconds in_an_hour = now < (nanoseconds::max)() - hour ? now + hour : (nanoseconds::max)();
-  return min_of(at, in_an_hour) - now;
+  const nanoseconds latest = now < (nanoseconds::max)() - most ? now + most : (nanoseconds::max)();
+  return min_of(at, latest) - now;
 }
 
 /// Repeats a timed call, `call(limit)`, until it returns true or a moment of any clock has come: false. If is_over()

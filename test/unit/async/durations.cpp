@@ -71,31 +71,39 @@ TEST_CASE("values out of range become the longest or the shortest duration, and 
 namespace {
 
 /// A clock that the test sets, in days: its range is beyond that of nanoseconds.
+template <bool IsSteady>
 struct calendar {
   using duration = std::chrono::days;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<calendar>;
-  [[maybe_unused]] static constexpr bool is_steady = false;
+  [[maybe_unused]] static constexpr bool is_steady = IsSteady;
   static inline time_point today{};
   static time_point now() { return today; }
 };
 
+template <class Calendar>
+void check_time_left(std::chrono::nanoseconds most) {
+  using async::detail::time_left;
+  using other = time_point<Calendar, std::chrono::milliseconds>;
+  using moment = typename Calendar::time_point;
+  Calendar::today = moment(days(7));
+  CHECK(time_left(Calendar::today) == 0ns);
+  CHECK(time_left(Calendar::today - days(1)) == 0ns);
+  CHECK(time_left((moment::min)()) == 0ns);
+  CHECK(time_left(Calendar::today + days(1)) == most);
+  CHECK(time_left((moment::max)()) == most);
+  CHECK(time_left(other(Calendar::today) + 3ms) == 3ms);
+  Calendar::today = (moment::min)();
+  CHECK(time_left((moment::max)()) == most);
+  CHECK(time_left(Calendar::today) == 0ns);
+  Calendar::today = (moment::max)();
+  CHECK(time_left(Calendar::today) == 0ns);
+}
+
 }  // namespace
 
-TEST_CASE("the time that is left until a moment is at most an hour, whatever the clock's range") {
-  using async::detail::time_left;
-  using other = time_point<calendar, seconds>;
-  calendar::today = calendar::time_point(days(7));
-  CHECK(time_left(calendar::today) == 0ns);
-  CHECK(time_left(calendar::today - days(1)) == 0ns);
-  CHECK(time_left((calendar::time_point::min)()) == 0ns);
-  CHECK(time_left(calendar::today + days(1)) == 1h);
-  CHECK(time_left((calendar::time_point::max)()) == 1h);
-  CHECK(time_left(other(calendar::today) + 3s) == 3s);
-  calendar::today = (calendar::time_point::min)();
-  CHECK(time_left((calendar::time_point::max)()) == 1h);
-  CHECK(time_left(calendar::today) == 0ns);
-  calendar::today = (calendar::time_point::max)();
-  CHECK(time_left(calendar::today) == 0ns);
+TEST_CASE("the time that is left until a moment is at most an hour, or a second of a clock that may be set") {
+  check_time_left<calendar<true>>(1h);
+  check_time_left<calendar<false>>(1s);
 }
