@@ -31,16 +31,12 @@ std::size_t count_letters(async::threadpool& pool, const std::vector<std::string
   std::vector<std::future<void>> workers;
   for (int i = 0; i < 100; ++i) {
     workers.push_back(steps::post<void>(pool, [&](IAsyncSteps& asi) {
-      asi.add(
-          [&](IAsyncSteps& worker) {
-            worker.loop([&](IAsyncSteps& turn) {
-              turn.await(lines);  // the next step gets the oldest line
-              turn.add([&](IAsyncSteps& got, const std::string& line) { got.enqueue(results, letters_in(line)); });
-            });
-          },
-          [](IAsyncSteps& end, ErrorCode code) {
-            if (code == steps::errors::QueueClosed) end.success();  // closed, and all lines are taken
-          });
+      asi.loop([&](IAsyncSteps& turn) {
+        turn.await(lines, [](IAsyncSteps& end, ErrorCode code) {    // the next step gets the oldest line
+          if (code == steps::errors::QueueClosed) end.breakLoop();  // and all lines are taken
+        });
+        turn.add([&](IAsyncSteps& got, const std::string& line) { got.enqueue(results, letters_in(line)); });
+      });
     }));
   }
   for (const std::string& line : text) lines.enqueue(line);  // from any thread or flow
