@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 
 #include "support/futex_calls.hpp"
+#include "support/scale.hpp"
 #endif
 
 using async::detail::look_answer;
@@ -185,7 +186,7 @@ TEST_CASE("naps: many tasks that wait for an event wake up no more often than a 
     answer = std::chrono::steady_clock::now() - begin;
   }
   std::sort(answers.begin(), answers.end());
-  CHECK(answers[5] < 30ms);  // a worker's nap, at most
+  CHECK(answers[5] < (testing::sanitized || testing::emulated() ? 500ms : 30ms));  // after a worker's nap, at most
   over.set();
   pool.wait_idle();
 }
