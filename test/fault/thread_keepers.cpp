@@ -3,7 +3,6 @@
 // The first use of the library by a thread while malloc() fails: the C library would end the process where a
 // thread_local variable cannot register its destructor.
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -15,11 +14,41 @@
 #include <utility>
 
 #include "async/async.hpp"
+#include "async/detail/base/platform.hpp"
+
+#if ASYNCSTEPS_ON_LINUX && defined(__GLIBC__) && !ASYNCSTEPS_ASAN && !ASYNCSTEPS_TSAN
+#include <unistd.h>
+
 #include "support/child.hpp"
+#define MEMORY_CAN_BE_LIMITED 1
+#else
+#define MEMORY_CAN_BE_LIMITED 0
+#endif
 
 using async::threadpool;
 
-#if ASYNCSTEPS_ON_LINUX && defined(__GLIBC__) && !ASYNCSTEPS_ASAN && !ASYNCSTEPS_TSAN
+namespace {
+
+std::atomic<int> ended{0};
+struct noted {
+  ~noted() { ++ended; }
+};
+
+}  // namespace
+
+TEST_CASE("a keeper is destroyed at the end of its thread") {
+  bool is_kept = false;
+  int ended_before = -1;
+  std::thread([&] {
+    is_kept = async::detail::platform::keep_until_thread_end<noted>();
+    ended_before = ended;
+  }).join();
+  CHECK(is_kept);
+  CHECK(ended_before == 0);
+  CHECK(ended == 1);
+}
+
+#if MEMORY_CAN_BE_LIMITED
 
 namespace {
 
