@@ -219,8 +219,8 @@ class bounded_queue {
     return detail::make_push(*this, std::forward<Args>(args)...);
   }
 
-  /// Closes the queue: nothing more goes in. Producers that wait return false at once, consumers that wait do when the
-  /// queue is empty. May be called any number of times.
+  /// Closes the queue: nothing more goes in. Producers that wait return false at once, waiting consumers once it is
+  /// empty. May be called any number of times.
   void close() noexcept { core_.close(); }
   /// True once close() has been called; elements may still be inside.
   bool is_closed() const noexcept { return core_.is_closed(); }

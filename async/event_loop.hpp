@@ -40,9 +40,8 @@ struct pool_loop;
 ///             callback runs on a clean stack, never from within the call that made it. One turn runs at most 256
 ///             callbacks of each kind: posts first, then timers, then immediates, also those that the posts have made.
 ///             So none starves the others.
-/// Progress    calls from other threads are lock-free, except for the allocator, and wake the loop at most once per
-/// sleep. An idle loop sleeps and
-///             uses no CPU.
+/// Progress    calls from other threads are lock-free, except for the allocator, and wake the loop at most once
+///             per sleep. An idle loop sleeps and uses no CPU.
 /// Exceptions  an exception of a callback goes to the hook on_unhandled(). Without a hook, a message is written and the
 ///             program ends. An exception of the hook comes out of run() or iterate(); the loop stays usable.
 ///             pthread_exit() in a callback ends the thread that calls run(); on a pool, and in a step of a flow, it

@@ -232,9 +232,9 @@ class threadpool {
   /// It cannot deadlock, at any depth, even with one worker, while threads can start or stacks have room: while all
   /// workers sleep in waits and tasks are queued, stand-in threads run them, at most one per sleeping thread of the
   /// pool. The exception is a step of a flow that itself waits for a task that is in a wait: it may run on top of that
-  /// one. A future made ready by anything but a task or a flow of this pool is noticed within 8 ms, and 8 ms more for
-  /// each 16 threads of the pool that wait. Do not call it in a callback of an event loop, such as a step of a flow,
-  /// since that loop stands still meanwhile, and the worker runs no other: use await() there.
+  /// one. A future made ready by anything but a task or a flow of this pool is noticed within 8 ms by a worker,
+  /// by a stand-in within 8 ms more for each 16 that wait. Do not call it in a callback of an event loop, such as a
+  /// step of a flow, since that loop stands still meanwhile, and the worker runs no other: use await() there.
   template <class T>
   T wait(future<T>& awaited) {
     wait_until_ready(awaited);

@@ -23,7 +23,7 @@ struct threadpool_stats {
   std::size_t queue_peak = 0;   ///< the most tasks seen in the queue from outside, or that of a priority; sampled
   std::uint64_t turns = 0;      ///< turns of event loops: each loop(i), and after its start each flow's
   std::uint64_t moves = 0;      ///< turns on another worker than the loop's turn before
-  std::uint64_t stand_ins = 0;  ///< stand-ins started, for workers that slept in waits while tasks were queued
+  std::uint64_t stand_ins = 0;  ///< stand-ins started, for threads of the pool that slept or polled while tasks waited
 };
 
 /// Options of a threadpool. Moved into the pool; the hooks live as long as the pool.

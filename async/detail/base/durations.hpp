@@ -5,7 +5,7 @@
 #include <cstdint>      // for int64_t
 #include <limits>       // for numeric_limits
 #include <ratio>        // for nano, ratio_divide
-#include <type_traits>  // for make_unsigned_t
+#include <type_traits>  // for bool_constant, make_unsigned_t
 
 #include "async/detail/base/min_max.hpp"  // for min_of
 
@@ -86,12 +86,22 @@ constexpr std::chrono::nanoseconds time_between(TimePoint now, TimePoint t) noex
   return now < TimePoint{} && t >= later(now, (nanoseconds::max)()) ? (nanoseconds::max)() : nanoseconds(t - now);
 }
 
+/// Whether a clock says that it is steady.
+template <class Clock>
+inline constexpr bool is_steady = [] {
+  if constexpr (requires { std::bool_constant<static_cast<bool>(Clock::is_steady)>(); }) {
+    return static_cast<bool>(Clock::is_steady);
+  } else {
+    return false;
+  }
+}();
+
 /// The time until `moment` of any clock, at most a second if the clock is not steady, since it may be set meanwhile: a
 /// wait looks at it again then. At most an hour if it is. 0: the moment has come.
 template <class Clock, class Duration>
 std::chrono::nanoseconds time_left(std::chrono::time_point<Clock, Duration> moment) {
   using std::chrono::nanoseconds;
-  constexpr nanoseconds most = Clock::is_steady ? nanoseconds(std::chrono::hours(1)) : std::chrono::seconds(1);
+  constexpr nanoseconds most = is_steady<Clock> ? nanoseconds(std::chrono::hours(1)) : std::chrono::seconds(1);
   const nanoseconds at = to_nanoseconds(moment.time_since_epoch());
   const nanoseconds now = to_nanoseconds(Clock::now().time_since_epoch());
   if (at <= now) return nanoseconds::zero();

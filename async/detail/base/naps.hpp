@@ -27,8 +27,8 @@ struct look_answer {
 using pool_look = look_answer (*)(look_reason why) noexcept;
 ASYNCSTEPS_SHARED inline constinit thread_local pool_look look_after_pool = nullptr;
 
-/// The longest nap of a thread of a pool. Where many threads wait each one naps longer, so that together they wake no
-/// more often than 16 do.
+/// The longest nap of a thread of a pool. Where many stand-ins wait each one naps longer, so that together they wake no
+/// more often than 16 do. For a worker `waiting` is 0: it looks every 8 ms.
 constexpr std::chrono::microseconds longest_nap(std::size_t waiting) noexcept {
   return std::chrono::microseconds(8000) * static_cast<std::int64_t>(1 + waiting / 16);
 }

@@ -489,10 +489,12 @@ static void make_thread_end_key() { static_cast<void>(thread_end_key()); }
 /// they were. Not in the main thread, which takes the process along. False: there is no memory.
 template <class Keeper>
 bool keep_until_thread_end() noexcept {
+  const pthread_key_t key = thread_end_key();
+  void* const next = ::pthread_getspecific(key);
+  if (::pthread_setspecific(key, next) != 0) return false;  // makes the place, so that it will not fail below
   auto* const made = new (std::nothrow) kept_until_thread_end<Keeper>;
   if (made == nullptr) return false;
-  const pthread_key_t key = thread_end_key();
-  made->next = static_cast<thread_end_call*>(::pthread_getspecific(key));
+  made->next = static_cast<thread_end_call*>(next);
   static_cast<void>(::pthread_setspecific(key, static_cast<thread_end_call*>(made)));
   return true;
 }
@@ -501,8 +503,9 @@ bool keep_until_thread_end() noexcept {
 #define ASYNCSTEPS_EMULATED_THREAD_LOCALS 0
 
 namespace platform {
-/// The same, by a thread_local variable. A C library that gets no memory to register
-/// its destructor ends the process; so this looks first whether there is some. Best effort: another thread may take it.
+/// Makes a Keeper, whose destructor runs when the thread ends. False: there is no memory. It is a thread_local
+/// variable, and a C library that gets no memory to register its destructor ends the process; so this looks first
+/// whether there is some. Best effort: another thread may take it.
 template <class Keeper>
 bool keep_until_thread_end() noexcept {
   void* volatile block = std::malloc(4096);  // more than malloc() keeps aside for blocks of one size

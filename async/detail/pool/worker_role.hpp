@@ -108,6 +108,7 @@ class pool_core::worker_role {
     trim_if_asked();
     worker_.flows_since = {};
     busy_since_ = {};
+    oldest_left_ = 0;
     pool_.begin_watch(worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
@@ -150,23 +151,36 @@ class pool_core::worker_role {
   }
   /// After 10 ms of work: runs the oldest of the worker's own jobs, or of other threads' jobs, in turn. Newer ones that
   /// post newer ones might keep them waiting for ever. So seldom, since a job taken from the top costs a heavy fence,
-  /// and may be the root of a tree that the worker then has in its deque, too.
+  /// and may be the root of a tree that the worker then has in its deque, too. Where others want the next turn, it runs
+  /// the rest one by one, each after another turn.
   bool run_oldest() {
     const auto now = wait_clock::now();
-    if (busy_since_ == wait_clock::time_point()) busy_since_ = now;
-    if (now - busy_since_ < std::chrono::milliseconds(10)) return false;
-    busy_since_ = now;
-    are_own_next_ = !are_own_next_;
-    bool has_run = false;
-    for (unsigned left = tasks_per_turn; left != 0 && run_one_oldest(); --left) {
-      has_run = true;
-      if (is_loop_kept_waiting(now)) break;
+    if (oldest_left_ == 0) {
+      if (busy_since_ == wait_clock::time_point()) busy_since_ = now;
+      if (now - busy_since_ < std::chrono::milliseconds(10)) return false;
+      busy_since_ = now;
+      are_own_next_ = !are_own_next_;
+      oldest_left_ = tasks_per_turn;
     }
+    bool has_run = false;
+    while (oldest_left_ != 0) {
+      if (!run_one_oldest()) {
+        oldest_left_ = 0;
+        break;
+      }
+      has_run = true;
+      --oldest_left_;
+      if (do_others_want_turns(now)) break;
+    }
+    if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;
     return has_run;
   }
-  /// Whether a loop or a timer has waited for this thread since `begun`, for 50 us.
-  bool is_loop_kept_waiting(wait_clock::time_point begun) noexcept {
+  /// Whether a task or loop of high priority waits, or, 50 us of work after `begun`, a loop or a timer.
+  bool do_others_want_turns(wait_clock::time_point begun) noexcept {
     const auto now = wait_clock::now();
+    if (const priority_queues::both* const from = pool_.priorities_.find(); from != nullptr && !from->high.empty()) {
+      return true;
+    }
     if (now - begun < std::chrono::microseconds(50)) return false;
     worker_.looks.hurry();
     return pool_.has_loops_at_hand(worker_) || pool_.timers_.next() <= now;
@@ -305,6 +319,7 @@ class pool_core::worker_role {
   worker& worker_;
   pool_core& pool_;
   std::uint32_t rounds_ = 0;
+  unsigned oldest_left_ = 0;  // of the oldest jobs that it is about to run
   bool loops_are_next_ = false;
   bool are_own_next_ = false;
   bool ran_loops_ = false;               // since the last spin()

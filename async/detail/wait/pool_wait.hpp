@@ -243,9 +243,10 @@ class pool_core::wait_role : sleepers::wait_condition {
     if ((is_long || own_.is_of_current_task()) && home_ != nullptr && !ready_() &&
         !home_->pool.call_stand_in(*home_, true) && is_long && may_run_ && pool_.has_tasks() && pool_.idle() == 0 &&
         pool_.all_are_blocked()) {
-      run_any();  // not even a thread can be started. Otherwise only left-over tasks are not the wait's own
+      run_any();  // not even a thread can be started: besides left-over tasks, the one case in which they are not the
+                  // wait's own
     }
-    nap_ = min_of(2 * nap_, longest_nap(home_ == nullptr ? 0 : home_->pool.missed()));
+    nap_ = min_of(2 * nap_, longest_nap(home_ == nullptr || home_->as_worker != nullptr ? 0 : home_->pool.missed()));
   }
 
  private:
@@ -442,8 +443,8 @@ ASYNCSTEPS_FUNCTION look_answer pool_core::look_after_own(look_reason why) noexc
   } else if (why == look_reason::sleeps && current_loop == nullptr) {
     stand_in_for_poller();
     const bool has_turned = p->pool.turn_at_home();
-    // Workers look every 8 ms, whoever else waits: what they sleep in does not tell them of loops.
-    return {has_turned, p->as_worker != nullptr ? 0 : p->pool.missed()};
+    // Workers look every 8 ms, whoever else waits: what they sleep in tells them neither of loops nor of tasks.
+    return {has_turned, left_over_of != nullptr || p->as_worker != nullptr ? 0 : p->pool.missed()};
   } else {
     make_way_for_polled();
   }

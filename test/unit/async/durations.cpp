@@ -101,9 +101,19 @@ void check_time_left(std::chrono::nanoseconds most) {
   CHECK(time_left(Calendar::today) == 0ns);
 }
 
+/// A clock that does not say whether it is steady.
+struct wordless : std::chrono::system_clock {
+  using time_point = std::chrono::time_point<wordless, duration>;
+  static time_point now() { return time_point(days(7)); }
+
+ private:
+  static constexpr bool is_steady = true;
+};
+
 }  // namespace
 
 TEST_CASE("the time that is left until a moment is at most an hour, or a second of a clock that may be set") {
   check_time_left<calendar<true>>(1h);
   check_time_left<calendar<false>>(1s);
+  CHECK(async::detail::time_left(wordless::now() + 1h) == 1s);
 }

@@ -4,8 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <atomic>  // for atomic
-#include <chrono>  // for steady_clock, seconds
-#include <thread>  // for yield
+#include <chrono>
+#include <functional>  // for steady_clock, seconds
+#include <thread>      // for yield
 
 #include "async/event.hpp"
 #include "async/future.hpp"
@@ -45,6 +46,34 @@ TEST_CASE("older tasks of the same worker run beside a task that posts itself ag
   pool.wait_idle();
   CHECK(ran == 101);
   CHECK(result.is_ready());
+}
+
+TEST_CASE("they keep pace beside a loop that is always busy, and long tasks") {
+  int older = 0;  // one thread's, like all of these
+  int newer = 0;
+  std::function<void()> chain, turn;
+  threadpool pool(1);
+  chain = [&] {
+    ++newer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (older != 100 && newer != 2'000) pool.execute(std::cref(chain));
+  };
+  turn = [&] {
+    if (older != 100 && newer != 2'000) pool.loop(0).immediate(std::cref(turn));
+  };
+  pool.execute([&] {
+    for (int i = 0; i < 100; ++i) {
+      pool.execute([&older] {
+        ++older;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      });
+    }
+    pool.execute(std::cref(chain));
+    pool.loop(0).immediate(std::cref(turn));
+  });
+  pool.wait_idle();
+  CHECK(older == 100);
+  CHECK(newer < 1'000);
 }
 
 TEST_CASE("so do tasks that a thread outside the pool has forked") {
