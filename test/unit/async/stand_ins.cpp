@@ -125,13 +125,16 @@ struct roll {
 
 TEST_CASE("a pool of one: a task waits for a queued task that was posted from outside [trap: deadlock]") {
   threadpool pool(1);
-  for (int round = 0; round < 20; ++round) {
+  CHECK(pool.stats().stand_ins == 0);
+  for (unsigned round = 0; round < 20; ++round) {
     std::promise<int> set;
     std::future<int> awaited = set.get_future();
     std::future<int> result = pool.post([&] { return pool.wait(awaited); });
     pool.execute([&set] { set.set_value(5); });
     CHECK(result.get() == 5);
     pool.wait_idle();
+    CHECK(pool.stats().stand_ins >= 1);
+    CHECK(pool.stats().stand_ins <= 1 + round);  // one that rests is called again
   }
 }
 
