@@ -163,24 +163,22 @@ class pool_core::worker_role {
       oldest_left_ = tasks_per_turn;
     }
     bool has_run = false;
-    while (oldest_left_ != 0) {
-      if (!run_one_oldest()) {
-        oldest_left_ = 0;
-        break;
-      }
+    while (oldest_left_ != 0 && run_one_oldest()) {
       has_run = true;
       --oldest_left_;
-      if (do_others_want_turns(now)) break;
+      if (!do_others_want_turns(now)) continue;
+      if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;  // the turn after the next one looks around, too
+      return true;
     }
-    if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;
+    oldest_left_ = 0;
     return has_run;
   }
   /// Whether a task or loop of high priority waits, or, 50 us of work after `begun`, a loop or a timer.
   bool do_others_want_turns(wait_clock::time_point begun) noexcept {
-    const auto now = wait_clock::now();
     if (const priority_queues::both* const from = pool_.priorities_.find(); from != nullptr && !from->high.empty()) {
       return true;
     }
+    const auto now = wait_clock::now();
     if (now - begun < std::chrono::microseconds(50)) return false;
     worker_.looks.hurry();
     return pool_.has_loops_at_hand(worker_) || pool_.timers_.next() <= now;

@@ -243,10 +243,16 @@ class pool_core::wait_role : sleepers::wait_condition {
     if ((is_long || own_.is_of_current_task()) && home_ != nullptr && !ready_() &&
         !home_->pool.call_stand_in(*home_, true) && is_long && may_run_ && pool_.has_tasks() && pool_.idle() == 0 &&
         pool_.all_are_blocked()) {
-      run_any();  // not even a thread can be started: besides left-over tasks, the one case in which they are not the
-                  // wait's own
+      run_any();  // no thread can be started: besides left-over tasks, the one case in which a task is not the wait's
+                  // own
     }
-    nap_ = min_of(2 * nap_, longest_nap(home_ == nullptr || home_->as_worker != nullptr ? 0 : home_->pool.missed()));
+    nap_ = min_of(2 * nap_, longest_nap(waiting_beside(home_)));
+  }
+
+  /// For longest_nap(): how many threads wait beside a stand-in. 0 for a worker, which looks every 8 ms, whoever else
+  /// waits: what it sleeps in tells it neither of loops nor of tasks. Null: a thread from outside.
+  static std::size_t waiting_beside(const participant* home) noexcept {
+    return home == nullptr || home->as_worker != nullptr ? 0 : home->pool.missed();
   }
 
  private:
@@ -443,8 +449,7 @@ ASYNCSTEPS_FUNCTION look_answer pool_core::look_after_own(look_reason why) noexc
   } else if (why == look_reason::sleeps && current_loop == nullptr) {
     stand_in_for_poller();
     const bool has_turned = p->pool.turn_at_home();
-    // Workers look every 8 ms, whoever else waits: what they sleep in tells them neither of loops nor of tasks.
-    return {has_turned, left_over_of != nullptr || p->as_worker != nullptr ? 0 : p->pool.missed()};
+    return {has_turned, left_over_of != nullptr ? 0 : wait_role::waiting_beside(p)};
   } else {
     make_way_for_polled();
   }
