@@ -3,10 +3,10 @@
 // A task that posts itself again for ever keeps no other task of its pool waiting for ever.
 #include <doctest/doctest.h>
 
-#include <atomic>  // for atomic
-#include <chrono>
-#include <functional>  // for steady_clock, seconds
-#include <thread>      // for yield
+#include <atomic>      // for atomic
+#include <chrono>      // for steady_clock, seconds, milliseconds, microseconds
+#include <functional>  // for function, cref
+#include <thread>      // for yield, sleep_for
 
 #include "async/event.hpp"
 #include "async/future.hpp"
@@ -48,34 +48,6 @@ TEST_CASE("older tasks of the same worker run beside a task that posts itself ag
   CHECK(result.is_ready());
 }
 
-TEST_CASE("they keep pace beside a loop that is always busy, and long tasks") {
-  int older = 0;  // one thread's, like all of these
-  int newer = 0;
-  std::function<void()> chain, turn;
-  threadpool pool(1);
-  chain = [&] {
-    ++newer;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (older != 100 && newer != 2'000) pool.execute(std::cref(chain));
-  };
-  turn = [&] {
-    if (older != 100 && newer != 2'000) pool.loop(0).immediate(std::cref(turn));
-  };
-  pool.execute([&] {
-    for (int i = 0; i < 100; ++i) {
-      pool.execute([&older] {
-        ++older;
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      });
-    }
-    pool.execute(std::cref(chain));
-    pool.loop(0).immediate(std::cref(turn));
-  });
-  pool.wait_idle();
-  CHECK(older == 100);
-  CHECK(newer < 1'000);
-}
-
 TEST_CASE("so do tasks that a thread outside the pool has forked") {
   threadpool pool(1);
   std::atomic<int> ran{0};
@@ -112,4 +84,32 @@ TEST_CASE("so do tasks of a stand-in, and tasks that wait for it in the queue fr
   CHECK(ran == 2);
   promise.set_value();
   pool.wait_idle();
+}
+
+TEST_CASE("older tasks keep pace beside a loop that is always busy, and long tasks") {
+  int older = 0;  // one thread's, like all of these
+  int newer = 0;
+  std::function<void()> chain, turn;
+  threadpool pool(1);
+  chain = [&] {
+    ++newer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (older != 100 && newer != 2'000) pool.execute(std::cref(chain));
+  };
+  turn = [&] {
+    if (older != 100 && newer != 2'000) pool.loop(0).immediate(std::cref(turn));
+  };
+  pool.execute([&] {
+    for (int i = 0; i < 100; ++i) {
+      pool.execute([&older] {
+        ++older;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      });
+    }
+    pool.execute(std::cref(chain));
+    pool.loop(0).immediate(std::cref(turn));
+  });
+  pool.wait_idle();
+  CHECK(older == 100);
+  CHECK(newer < 1'000);
 }
