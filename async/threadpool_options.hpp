@@ -16,14 +16,15 @@ inline std::size_t usable_concurrency() { return detail::usable_processors(); }
 
 /// Counters of a threadpool. Each is exact at some moment; together they are of about the same moment.
 struct threadpool_stats {
-  std::uint64_t tasks = 0;      ///< tasks that threads of the pool, or helping it, have run
-  std::uint64_t steals = 0;     ///< thefts by such a thread: of a task, or of half of another one's queue of loops
-  std::uint64_t parks = 0;      ///< sleeps of workers that found no work
-  std::uint64_t wakes = 0;      ///< wake-ups of sleeping threads
-  std::size_t queue_peak = 0;   ///< the most tasks seen in the queue from outside, or that of a priority; sampled
-  std::uint64_t turns = 0;      ///< turns of event loops: each loop(i), and after its start each flow's
-  std::uint64_t moves = 0;      ///< turns on another worker than the loop's turn before
-  std::uint64_t stand_ins = 0;  ///< stand-ins started, for threads of the pool that slept or polled while tasks waited
+  std::uint64_t tasks = 0;       ///< tasks that threads of the pool, or helping it, have run
+  std::uint64_t steals = 0;      ///< thefts by such a thread: of a task, or of half of another one's queue of loops
+  std::uint64_t parks = 0;       ///< sleeps of workers that found no work
+  std::uint64_t wakes = 0;       ///< wake-ups of sleeping threads
+  std::size_t queue_peak = 0;    ///< the most tasks seen in the queue from outside, or that of a priority; sampled
+  std::uint64_t turns = 0;       ///< turns of event loops: each loop(i), and after its start each flow's
+  std::uint64_t moves = 0;       ///< turns on another worker than the loop's turn before
+  std::uint64_t stand_ins = 0;   ///< stand-ins started, for threads of the pool that slept or polled while tasks waited
+  std::uint64_t late_turns = 0;  ///< turns of loops that were late, on a further thread, because tasks kept all workers
 };
 
 /// Options of a threadpool. Moved into the pool; the hooks live as long as the pool.

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/thread_failure.hpp"
@@ -236,6 +237,46 @@ TEST_CASE("a pool that cannot grow says so, keeps the threads that did start, an
     for (int i = 0; i < 50; ++i) CHECK(results[static_cast<std::size_t>(i)].get() == i);
     pool.configurepool(6);
     CHECK(pool.size() == 6);
+  }
+}
+
+TEST_CASE("a loop waits for a task's end when the lookout cannot start, which is tried again later") {
+  threadpool pool(2);
+  std::atomic<unsigned> inside{0};
+  std::atomic<bool> is_over{false};
+  const auto occupy_all = [&] {
+    is_over = false;
+    for (unsigned i = 0; i < 2; ++i) {
+      pool.execute([&] {
+        ++inside;
+        is_over.wait(false);
+        --inside;
+      });
+    }
+    while (inside != 2) std::this_thread::yield();
+  };
+  const auto release_all = [&] {
+    is_over = true;
+    is_over.notify_all();
+    pool.wait_idle();
+  };
+  {
+    fail_thread failing(0);
+    std::atomic<bool> is_called{false};
+    occupy_all();
+    pool.loop(0).post([&is_called] { is_called = true; });
+    ++failures;
+    release_all();
+    CHECK(is_called);
+    CHECK(pool.stats().late_turns == 0);
+  }
+  while (pool.stats().late_turns == 0) {
+    std::atomic<bool> is_called{false};
+    occupy_all();
+    pool.loop(0).post([&is_called] { is_called = true; });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (!is_called && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    release_all();
   }
 }
 

@@ -52,11 +52,15 @@ class journey {
     }
   }
 
-  /// Adds the wait, and after it a wait of each kind that needs no other thread.
-  void travel(steps::IAsyncSteps& asi) {
+  /// Adds the wait, and after it one for a timer.
+  void set_out(steps::IAsyncSteps& asi) {
     add_wait(asi);
     asi.add([this](steps::IAsyncSteps&) { has_gone_on_ = true; });
     wait_a_moment(asi);
+  }
+  /// The same, and then a wait of each kind that needs no other thread.
+  void travel(steps::IAsyncSteps& asi) {
+    set_out(asi);
     asi.await(pool_, [] {});
     asi.await(pool_.post([] {}));
     asi.relinquish();

@@ -10,7 +10,7 @@
 #include <vector>     // for vector
 
 #include "async/detail/base/forks.hpp"            // for end_forked_child
-#include "async/detail/base/min_max.hpp"          // for max_of, min_of
+#include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_reason, pool_look
 #include "async/detail/pool/backlog.hpp"          // for backlog
 #include "async/detail/pool/flow_watch.hpp"       // for flow_watch
@@ -18,6 +18,7 @@
 #include "async/detail/pool/injector.hpp"         // for injector
 #include "async/detail/pool/job.hpp"              // for job, posted_job
 #include "async/detail/pool/late_leavers.hpp"     // for late_leavers
+#include "async/detail/pool/lookout.hpp"          // for lookout
 #include "async/detail/pool/loop_slot.hpp"        // for loop_slot
 #include "async/detail/pool/loop_watch.hpp"       // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"       // for pool_hooks
@@ -183,16 +184,7 @@ class pool_core {
 
   /// Offers a job to all workers, to the calling one first. The caller calls offered() soon after. False: the calling
   /// thread is no worker, or there is no memory.
-  bool offer(posted_job* j) noexcept {
-    worker* const w = own_worker();
-    if (w == nullptr) return false;
-    try {
-      w->own.push(j, &posted_task);
-      return true;
-    } catch (...) {
-      return false;
-    }
-  }
+  bool offer(posted_job* j) noexcept;
   void offered() noexcept { sleepers_.notify(); }
 
   /// Makes posts after stop() run on the posting thread instead of being refused. For a pool that ends with the
@@ -479,6 +471,7 @@ class pool_core {
   pool_loop* steal_loop_from(worker& w, Wanted is_wanted) noexcept;
   void run_loop(worker* w, pool_loop& h) noexcept;
   void fire_timers(worker& w) noexcept;
+  bool fire_timers_now(wait_clock::time_point now, std::size_t most, const void* by) noexcept;
   /// Whether more threads are awake than `own`.
   bool are_others_awake(std::size_t own) const noexcept {
     return sleepers_.idle().count() + own < quiescence_.threads();
@@ -518,28 +511,31 @@ class pool_core {
     return deadline == (wait_clock::time_point::max)() ? sleepers_.park(s) : sleepers_.park_until(s, deadline);
   }
 
-  std::size_t search_limit() const noexcept {
-    const std::size_t threads = quiescence_.threads();
-    return threads > processors_ ? 1 : max_of(threads / 2, std::size_t{1});
-  }
+  std::size_t search_limit() const noexcept;
 
   void end_search() noexcept {
     sleepers_.end_search([this]() noexcept { return has_work() || timers_.is_uncovered(); });
   }
 
   /// While the pool is paused, loops rest whether they have work or not.
-  bool is_idle() noexcept {
-    return quiescence_.is_idle(sleepers_, [this]() noexcept {
-      return has_tasks() || (crew_.wanted() != 0 && has_loops()) || (hooks_.has_start() && quiescence_.has_starting());
-    });
-  }
+  bool is_idle() noexcept;
 
   /// Whether there is no task, and for as long as flow_watch allows there has been none. A guess for stop(), so that a
   /// flow that never waits cannot block it. A wrong guess cancels a flow too early.
-  bool has_flows_only() noexcept {
-    return flows_.are_all() && (shutdown_.discards() || !has_tasks()) && !quiescence_.has_helpers() &&
-           !quiescence_.has_starting() && !crew_.is_in_task();
+  bool has_flows_only() noexcept;
+
+  // --- turns of loops while tasks keep all workers: lookout_role.hpp -------------------------------------------------
+
+  class lookout_role;
+  /// By a worker that has marked itself as inside a task, or is about to run a turn.
+  void post_lookout() noexcept {
+    if (lookout_.may_be_missed()) [[unlikely]]
+      call_lookout_if_needed();
   }
+  bool needs_lookout() const noexcept;
+  void call_lookout_if_needed() noexcept;
+  void begin_use_of_loops() noexcept;
+  void run_lookout();
 
   // --- threads that wait inside tasks, and their stand-ins: pool_wait.hpp --------------------------------------------
 
@@ -588,6 +584,7 @@ class pool_core {
   atomic<std::uint32_t> blocked_workers_{0};          // workers that sleep in a wait, or poll
   atomic<std::uint32_t> blocked_stand_ins_{0};        // likewise
   stand_ins stand_ins_;
+  lookout lookout_;
   backlog<loop_slot> backlog_;
   flow_loops flow_loops_;
   pool_timers timers_{wait_clock::now()};

@@ -117,6 +117,17 @@ ASYNCSTEPS_FUNCTION event_loop& pool_core::first_loop() const noexcept { return 
 
 // --- the end ------------------------------------------------------------------------------------------------------
 
+ASYNCSTEPS_FUNCTION bool pool_core::is_idle() noexcept {
+  return quiescence_.is_idle(sleepers_, [this]() noexcept {
+    return has_tasks() || (crew_.wanted() != 0 && has_loops()) || (hooks_.has_start() && quiescence_.has_starting());
+  });
+}
+
+ASYNCSTEPS_FUNCTION bool pool_core::has_flows_only() noexcept {
+  return flows_.are_all() && (shutdown_.discards() || !has_tasks()) && !quiescence_.has_helpers() &&
+         !quiescence_.has_starting() && !crew_.is_in_task();
+}
+
 ASYNCSTEPS_FUNCTION bool pool_core::wait_idle_for(std::chrono::nanoseconds limit) {
   refuse_inside_a_task("async::threadpool: wait_idle() inside one of its tasks");
   if (is_left_behind()) return true;
@@ -216,6 +227,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   priorities_.close();
   if (crew_.wanted() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
   crew_.join_all();
+  lookout_.close();
   stand_ins_.close();
   shutdown_.finish();
   const left_alone here(this);

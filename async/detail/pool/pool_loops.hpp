@@ -39,6 +39,8 @@ ASYNCSTEPS_FUNCTION loop_setting pool_core::setting_of_loops() const noexcept {
 
 /// Queues a loop that this thread has scheduled.
 ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
+  if (!lookout_.is_in_use()) [[unlikely]]
+    begin_use_of_loops();
   if (s.level != priority::normal) [[unlikely]]
     return enqueue_with_priority(s);
   worker* const w = own_worker();
@@ -157,6 +159,7 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_spare(worker* w) noexcept {
     }
     flow_loops_.give(*h);  // a message to its last flow has come late
   }
+  if (!lookout_.is_in_use()) begin_use_of_loops();
   h = flow_loops_.make(*this, timers_, setting_of_loops(), loops_unhandled_);
   return h != nullptr && h->slot.word.try_begin() ? h : nullptr;
 }
@@ -306,14 +309,18 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   w.looks.looked(now);
   if (now < first) return;
   end_if_left_behind();
-  const bool are_more = timers_.fire(now, most, &w, [this](pool_timers::alarm& a) noexcept {
+  if (!fire_timers_now(now, most, &w)) return;
+  w.fired_until = w.ready.end();
+  w.looks.hurry();
+}
+/// Schedules up to `most` loops whose timers are due. `by`: the calling worker, or null. True: there may be more.
+ASYNCSTEPS_FUNCTION bool pool_core::fire_timers_now(wait_clock::time_point now, std::size_t most,
+                                                    const void* by) noexcept {
+  return timers_.fire(now, most, by, [this](pool_timers::alarm& a) noexcept {
     auto& s = static_cast<loop_slot&>(a);
     s.is_due.store(true, std::memory_order_relaxed);  // relaxed: published by the word
     if (s.word.schedule()) enqueue(s);
   });
-  if (!are_more) return;
-  w.fired_until = w.ready.end();
-  w.looks.hurry();
 }
 
 /// By a worker that is about to announce its sleep: it watches if others turn loops. From here on they wake nobody for

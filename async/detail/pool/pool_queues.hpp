@@ -59,6 +59,17 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   if (shutdown_.is_over()) run_left_over();
 }
 
+ASYNCSTEPS_FUNCTION bool pool_core::offer(posted_job* j) noexcept {
+  worker* const w = own_worker();
+  if (w == nullptr) return false;
+  try {
+    w->own.push(j, &posted_task);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 ASYNCSTEPS_FUNCTION bool pool_core::take(participant* p, taken& out) noexcept {
   worker* const w = p == nullptr ? nullptr : p->as_worker;
   const bool injector_first = p != nullptr && ++p->turn % participant::injector_share == 0;
@@ -148,6 +159,8 @@ ASYNCSTEPS_FUNCTION threadpool_stats pool_core::stats() const noexcept {
   crew_.count(all);
   all.wakes = sleepers_.wakes();
   all.stand_ins = stand_ins_.started();
+  all.late_turns = lookout_.turns();
+  all.turns += all.late_turns;
   all.queue_peak = max_of(injector_.peak(), priorities_.peak());
   guests_.for_each([&all](const guest& g) noexcept {
     all.tasks += g.ran.load(std::memory_order_relaxed);  // relaxed, both: each is a figure of its own

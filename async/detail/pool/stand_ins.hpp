@@ -21,7 +21,9 @@ namespace async::inline v0_1::detail {
 ///
 /// Without stand-ins, a pool whose workers all wait for a queued task would deadlock.
 ///
-/// Threads     any; rest() by a stand-in; close() once.
+/// The pool's lookout is a thread of such a set, too.
+///
+/// Threads     any; nap() and rest() by a stand-in; close() once.
 /// Progress    takes a mutex; is_surplus() is wait-free.
 class stand_ins {
  public:
@@ -43,15 +45,33 @@ class stand_ins {
   /// The number of threads started.
   std::uint64_t started() const noexcept { return started_.load(std::memory_order_relaxed); }  // relaxed: a figure
 
-  /// By a stand-in that is not needed; waits. True: it is called again. False: it has to end.
-  bool rest();
+  static constexpr std::chrono::milliseconds rest_time{50}, forever = (std::chrono::milliseconds::max)();
+
+  /// By a stand-in that is not needed; waits for `limit`. True: it is called again, or `is_needed()`, which is asked
+  /// when it does not count as at work any more. False: it has to end.
+  template <class IsNeeded>
+  bool rest(std::chrono::milliseconds limit, IsNeeded is_needed) {
+    std::unique_lock lock(mutex_);
+    at_work_.fetch_sub(1, std::memory_order_relaxed);
+    ++resting_;
+    const bool is_called = is_needed() || wait_for_call(lock, limit);
+    --resting_;
+    if (!is_called || called_ == 0) {
+      at_work_.fetch_add(1, std::memory_order_relaxed);  // until it has ended
+      return is_called;
+    }
+    --called_;
+    return true;
+  }
+
+  /// By a stand-in at work: sleeps. False: it has to end.
+  bool nap(std::chrono::milliseconds length);
 
   /// Ends and joins all, and starts none any more. To be called when no task is left.
   void close() noexcept;
 
  private:
   static constexpr std::chrono::microseconds pause{200};
-  static constexpr std::chrono::milliseconds rest_time{50};
 
   struct entry {
     std::thread thread;
@@ -60,6 +80,7 @@ class stand_ins {
   };
   static void join(std::list<entry>& all) noexcept;
   struct end_of_thread;
+  bool wait_for_call(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit);
 
   atomic<std::size_t> at_work_{0};
   atomic<std::uint64_t> started_{0};  // written under the mutex
@@ -127,18 +148,19 @@ ASYNCSTEPS_FUNCTION void stand_ins::call(std::size_t missed, bool may_start, tas
   latest_ = now;
 }
 
-ASYNCSTEPS_FUNCTION bool stand_ins::rest() {
-  std::unique_lock lock(mutex_);
-  at_work_.fetch_sub(1, std::memory_order_relaxed);
-  ++resting_;
-  wake_.wait_for(lock, rest_time, [this] { return called_ != 0 || is_closed_; });
-  --resting_;
-  if (called_ != 0) {
-    --called_;
-    return true;
+ASYNCSTEPS_FUNCTION bool stand_ins::wait_for_call(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit) {
+  const auto is_over = [this] { return called_ != 0 || is_closed_; };
+  if (limit == forever) {
+    wake_.wait(lock, is_over);
+  } else {
+    wake_.wait_for(lock, limit, is_over);
   }
-  at_work_.fetch_add(1, std::memory_order_relaxed);  // until it has ended
-  return false;
+  return called_ != 0;
+}
+
+ASYNCSTEPS_FUNCTION bool stand_ins::nap(std::chrono::milliseconds length) {
+  std::unique_lock lock(mutex_);
+  return !wake_.wait_for(lock, length, [this] { return is_closed_; });
 }
 
 ASYNCSTEPS_FUNCTION void stand_ins::close() noexcept {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for milliseconds, time_point
+#include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/pool/credit_turn.hpp"      // for credit_turn, settle_credit
 #include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
@@ -37,7 +39,8 @@ class pool_core::worker_attendance {
     this_home = nullptr;
     look_after_pool = nullptr;
     if (!worker_.own.empty()) pool.sleepers_.notify();
-    pool.pass_on();  // its last turn may have armed a timer that no sleeper knows of
+    pool.pass_on();       // its last turn may have armed a timer that no sleeper knows of
+    pool.post_lookout();  // it was free, and tasks may keep the others
     pool.idle_.notify();
     pool.hooks_.stopping(worker_.index);
     pool.end_if_left_behind();
@@ -209,6 +212,7 @@ class pool_core::worker_role {
   bool run_loop(pool_loop* h) noexcept {
     if (h == nullptr) return false;
     begin();
+    pool_.post_lookout();
     ran_loops_ = true;
     const bool is_closing = pool_.shutdown_.is_closing();
     if (is_closing && worker_.flows_since == wait_clock::time_point()) worker_.flows_since = wait_clock::now();
@@ -287,10 +291,12 @@ class pool_core::worker_role {
     worker& w;
     const credit_turn credit;
   };
-  /// While it lives, the worker is inside a task. relaxed, both: a guess, see has_flows_only().
+  /// While it lives, the worker is inside a task. relaxed, both: a guess, see has_flows_only(), or ordered by the fence
+  /// of post_lookout().
   struct in_task {
     explicit in_task(worker& its_worker) noexcept : w(its_worker) {
       w.is_in_task.store(true, std::memory_order_relaxed);
+      w.pool.post_lookout();
     }
     ~in_task() { w.is_in_task.store(false, std::memory_order_relaxed); }
     in_task(const in_task&) = delete;
@@ -325,6 +331,11 @@ class pool_core::worker_role {
   wait_clock::time_point idle_since_{};  // the begin of the last spin, if the sleep after it is of interest
   bool searching_ = false;               // the sleepers count this thread as searching
 };
+
+ASYNCSTEPS_FUNCTION std::size_t pool_core::search_limit() const noexcept {
+  const std::size_t threads = quiescence_.threads();
+  return threads > processors_ ? 1 : max_of(threads / 2, std::size_t{1});
+}
 
 ASYNCSTEPS_FUNCTION void pool_core::run_worker(worker& w) {
   const worker_attendance here(w);

@@ -509,7 +509,8 @@ ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
   hooks_.started(index);
   place->is_in_section = false;
   end_if_left_behind();
-  for (bool is_first = true; is_first || stand_ins_.rest(); is_first = false) {
+  const auto never = []() noexcept { return false; };
+  for (bool is_first = true; is_first || stand_ins_.rest(stand_ins::rest_time, never); is_first = false) {
     if (!is_first) quiescence_.helper_arrived();
     const struct end_of_work {
       pool_core& pool;

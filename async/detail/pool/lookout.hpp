@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>   // for milliseconds
+#include <cstdint>  // for int64_t, uint64_t
+#include <utility>  // for move
+
+#include "async/detail/base/atomics.hpp"    // for atomic, wait_clock, light_fence, heavy_fence
+#include "async/detail/pool/stand_ins.hpp"  // for stand_ins
+
+namespace async::inline v0_1::detail {
+
+/// The thread that turns a pool's event loops while tasks keep all of its workers. Without it, a flow's time limit or
+/// cancel(), a callback or a message would wait for the end of a task.
+///
+/// A worker that begins a task, or a turn of a loop beside tasks, calls the lookout if no worker is free. On duty, it
+/// looks every 10 ms, see lookout_role. It runs no tasks, so tasks cannot keep it. Off duty, it sleeps until the next
+/// call. The thread starts with the first call, and stays until the pool's end.
+///
+/// Why a busy pool has a lookout on duty: a worker marks itself as inside a task, light fence, looks whether the
+/// lookout is on duty. The lookout goes off duty, heavy fence, looks at the workers once more. So one of the two sees
+/// what the other has stored. The same fences stand between a worker and the thread that gives a loop work for the
+/// first time.
+///
+/// `Threads`: stand_ins; models have another one.
+///
+/// Threads     may_be_missed(), begin_use() and call() any; nap() and rest() by the lookout; close() once.
+/// Progress    may_be_missed() and begin_use() are wait-free; the others take a mutex.
+template <class Threads>
+class basic_lookout {
+ public:
+  static constexpr std::chrono::milliseconds interval{10};
+
+  /// By a worker that has marked itself as inside a task, or is about to run a turn: whether the pool may need a
+  /// lookout, and none is on duty.
+  bool may_be_missed() const noexcept {
+    light_fence();  // pairs with the heavy fences of rest() and begin_use()
+    // relaxed: ordered by the fence
+    return is_in_use_.load(std::memory_order_relaxed) && !thread_.is_surplus(1, 1);
+  }
+
+  /// Whether a loop of the pool has ever had work. Relaxed: begin_use() is called in time.
+  bool is_in_use() const noexcept { return is_in_use_.load(std::memory_order_relaxed); }
+  /// A loop has work. The caller then looks whether the pool needs a lookout.
+  void begin_use() noexcept {
+    is_in_use_.store(true, std::memory_order_relaxed);  // relaxed: ordered by the fence
+    heavy_fence();                                      // pairs with may_be_missed()'s light fence
+  }
+
+  /// Brings the lookout on duty, on a new thread by body() if there is none. Without effect if it is, or after close().
+  /// If a thread cannot be started, the next try comes 100 ms later at the earliest.
+  template <class Body>
+  void call(Body body) noexcept {
+    const auto now = [] { return std::int64_t{wait_clock::now().time_since_epoch().count()}; };
+    // relaxed, both: a limit of useless calls
+    const std::int64_t first_try = no_start_before_.load(std::memory_order_relaxed);
+    if (first_try != 0 && now() < first_try) return;
+    try {
+      thread_.call(1, true, std::move(body));
+    } catch (...) {
+      const std::int64_t pause = std::chrono::duration_cast<wait_clock::duration>(pause_after_failure).count();
+      no_start_before_.store(now() + pause, std::memory_order_relaxed);
+    }
+  }
+
+  /// By the lookout: sleeps until its next look. False: the pool ends.
+  bool nap() { return thread_.nap(interval); }
+  /// By the lookout: goes off duty, and waits. True: it is on duty again, since it has been called, or since
+  /// is_needed() after going off duty. False: it has to end.
+  template <class IsNeeded>
+  bool rest(IsNeeded is_needed) {
+    return thread_.rest(Threads::forever, [&is_needed]() noexcept {
+      heavy_fence();  // pairs with may_be_missed()'s light fence
+      return is_needed();
+    });
+  }
+  /// Ends and joins the thread, and starts none any more.
+  void close() noexcept { thread_.close(); }
+
+  void count_turn() noexcept { turns_.fetch_add(1, std::memory_order_relaxed); }  // relaxed, both: a figure
+  std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::chrono::milliseconds pause_after_failure{100};
+
+  atomic<bool> is_in_use_{false};
+  Threads thread_;                           // at most one
+  atomic<std::int64_t> no_start_before_{0};  // ticks of the clock
+  atomic<std::uint64_t> turns_{0};
+};
+
+using lookout = basic_lookout<stand_ins>;
+
+}  // namespace async::inline v0_1::detail
