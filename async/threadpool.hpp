@@ -111,9 +111,11 @@ struct posted_future<F, Args...> {
 ///             not a place for data of a thread (thread_local).
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
-///             messages do not wait for a worker that is busy while another is free. A step that blocks holds up its
-///             own flow, and flows and callbacks bound to the same loop(i), but no others. No loop is tied to a thread:
-///             a thread_local object may be another one in the next callback or step.
+///             messages do not wait for a worker that is busy while another is free. While tasks keep all workers of a
+///             pool of two or more, a further thread, the lookout, turns loops that are 10 ms late, and nothing else.
+///             A step that blocks holds up its own flow, and flows and callbacks bound to the same loop(i), but no
+///             others. No loop is tied to a thread: a thread_local object may be another one in the next callback or
+///             step.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows. A task
 ///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
 ///             called inside the pool's own task. One of the shared pool may, unless the destructor of a static object
