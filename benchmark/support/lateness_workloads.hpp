@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>  // for find_if, max, min_element, sort
+#include <algorithm>  // for find_if, sort
 #include <atomic>     // for atomic
 #include <chrono>     // for milliseconds
 #include <cstddef>    // for size_t, ptrdiff_t
@@ -81,27 +81,27 @@ class blocking_tasks {
   /// The first one blocks for `shortest`, and each for `more` longer than the one before. Returns once all block.
   template <class P>
   blocking_tasks(P& pool, std::size_t tasks, std::chrono::milliseconds shortest, std::chrono::milliseconds more)
-      : begun_(static_cast<std::ptrdiff_t>(tasks)), ended_(static_cast<std::ptrdiff_t>(tasks)), ends_(tasks) {
+      : begun_(static_cast<std::ptrdiff_t>(tasks)), ended_(static_cast<std::ptrdiff_t>(tasks)) {
     for (std::size_t i = 0; i < tasks; ++i) {
-      pool.execute([this, i, duration = shortest + i * more] {
+      pool.execute([this, duration = shortest + i * more] {
         begun_.arrive_and_wait();
         std::this_thread::sleep_for(duration);
-        ends_[i] = wall_clock::now();
         ended_.count_down();
       });
     }
     begun_.wait();
+    all_block_ = wall_clock::now();
     std::this_thread::sleep_for(shortest / 10);  // until all of them sleep
   }
-  /// Waits for the last one, and returns the moment when the first one ended.
+  /// Waits for the last one, and returns the moment when all had begun.
   wall_clock::time_point wait() const {
     ended_.wait();
-    return *std::min_element(ends_.begin(), ends_.end());
+    return all_block_;
   }
 
  private:
   std::latch begun_, ended_;
-  std::vector<wall_clock::time_point> ends_;
+  wall_clock::time_point all_block_;
 };
 
 /// Blocks a worker for 100 ms again and again, each time by another task.
@@ -132,8 +132,8 @@ sample measure_timers(disturbance by, std::size_t milliseconds) {
   return logs.result();
 }
 
-/// The same while all workers are in tasks, again and again. Counts the timer that each flow waits for when the first
-/// of these tasks ends, from that moment on.
+/// The same while all workers are in tasks, again and again. Counts the timer that each flow waits for when all of these
+/// have begun.
 template <class P>
 sample measure_timers_all_busy(std::size_t milliseconds) {
   timer_logs logs(milliseconds);
@@ -147,10 +147,10 @@ sample measure_timers_all_busy(std::size_t milliseconds) {
   logs.end();
   std::vector<double> late;
   for (const timer_log& each : logs.each) {
-    for (const wall_clock::time_point free : moments) {
+    for (const wall_clock::time_point begun : moments) {
       const auto timer = std::find_if(each.entries.begin(), each.entries.end(),
-                                      [free](const timer_log::entry& at) { return at.seen >= free; });
-      if (timer != each.entries.end()) late.push_back(milliseconds_of(timer->seen - (std::max)(timer->due, free)));
+                                      [begun](const timer_log::entry& at) { return at.seen >= begun; });
+      if (timer != each.entries.end()) late.push_back(milliseconds_of(timer->seen - timer->due));
     }
   }
   return lateness(std::move(late));
@@ -161,8 +161,7 @@ sample measure_timers_all_busy(std::size_t milliseconds) {
 /// Workers that are not free: all but one in tasks of 300 ms, or in steps of 100 ms; or all of them in tasks of 100 ms.
 enum class occupied { by_tasks, by_steps, all };
 
-/// Completions from outside for 64 flows. While all workers are occupied, lateness counts from the moment when the
-/// first one is free.
+/// Completions from outside for 64 flows.
 template <class P>
 sample measure_completions(occupied how, std::size_t rounds) {
   constexpr std::size_t flows = 64;
@@ -181,7 +180,6 @@ sample measure_completions(occupied how, std::size_t rounds) {
         pool->resume(i);
       }
     };
-    wall_clock::time_point free;
     if (how == occupied::by_steps) {
       for (std::size_t i = 0; i + 1 < disturbed_workers; ++i) pool->add_blocking_loop(stop, ended);
       std::this_thread::sleep_for(blocked / 5);
@@ -195,11 +193,10 @@ sample measure_completions(occupied how, std::size_t rounds) {
                                  all ? blocked / 10 : blocked * 0);
       give(blocked * 0);
       log.wait();
-      const wall_clock::time_point first = tasks.wait();
-      if (all) free = first;
+      tasks.wait();
     }
     for (const step_log::entry& each : log.wait()) {
-      late.push_back(milliseconds_of(each.begin - (std::max)(given[each.flow], free)));
+      late.push_back(milliseconds_of(each.begin - given[each.flow]));
     }
   }
   return lateness(std::move(late));
@@ -274,10 +271,10 @@ inline void declare_lateness(std::vector<workload>& to) {
   add("nothing", "lateness of 3 ms timers of 32 flows, 4 workers");
   add("task", "the same beside one task at a time that blocks 100 ms");
   add("step", "the same beside a flow whose steps block 100 ms each, with a turn for others in between");
-  add("all busy", "the same after all 4 workers were in tasks of 100 ms, from the moment when the first is free");
+  add("all busy", "the same while all 4 workers are in tasks of 100 to 130 ms");
   add("completions", "64 completions while 3 of 4 workers are in a task of 300 ms");
   add("completions step", "64 completions, one each 3 ms, beside 3 flows whose steps block 100 ms each, 4 workers");
-  add("completions all busy", "64 completions while all 4 workers are in tasks of 100 ms, from when the first is free");
+  add("completions all busy", "64 completions while all 4 workers are in tasks of 100 to 130 ms");
   add("loop post", "callbacks posted to 4 loops of a pool of 4, 3 of which are in tasks of 100 ms again and again");
   add("loop timer", "32 timers of 3 ms of these loops, beside the same tasks");
 }

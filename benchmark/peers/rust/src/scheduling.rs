@@ -138,26 +138,31 @@ async fn blocking_loop(stop: Arc<AtomicBool>) {
     }
 }
 
-/// Tasks that block a worker each, and begin to block together. Returns once all block. Each task returns its end.
-fn blocking_tasks(pool: &Runtime, count: u32, shortest: Duration, more: Duration) -> Vec<JoinHandle<Instant>> {
+/// Tasks that block a worker each, and begin to block together. Returns once all block, with the moment when all had
+/// begun.
+fn blocking_tasks(
+    pool: &Runtime,
+    count: u32,
+    shortest: Duration,
+    more: Duration,
+) -> (Vec<JoinHandle<()>>, Instant) {
     let begin = Arc::new(Barrier::new(count as usize + 1));
     let task = |i| {
         let begin = begin.clone();
         pool.spawn(async move {
             begin.wait();
             thread::sleep(shortest + more * i);
-            Instant::now()
         })
     };
     let all = (0..count).map(task).collect();
     begin.wait();
+    let begun = Instant::now();
     thread::sleep(shortest / 10);
-    all
+    (all, begun)
 }
 
-/// Waits for the last of these tasks, and returns the moment when the first one ended.
-fn first_end(pool: &Runtime, tasks: Vec<JoinHandle<Instant>>) -> Instant {
-    tasks.into_iter().map(|each| pool.block_on(each).expect("a task panicked")).min().expect("no task")
+fn wait_for_all(pool: &Runtime, tasks: Vec<JoinHandle<()>>) {
+    tasks.into_iter().for_each(|each| pool.block_on(each).expect("a task panicked"));
 }
 
 /// Tasks that wait for a timer again and again, beside what disturbs them. Returns their logs, and the moments that
@@ -179,7 +184,7 @@ fn timers(by: Disturbance, milliseconds: usize) -> Sample {
             thread::sleep(end - Instant::now());
         }
         while Instant::now() < end {
-            first_end(pool, blocking_tasks(pool, 1, BLOCKED, Duration::ZERO)); // one task at a time
+            wait_for_all(pool, blocking_tasks(pool, 1, BLOCKED, Duration::ZERO).0); // one task at a time
         }
         stop.store(true, Ordering::Relaxed);
         if let Some(blocking) = blocking {
@@ -190,21 +195,23 @@ fn timers(by: Disturbance, milliseconds: usize) -> Sample {
     lateness(logs.iter().flatten().map(late).collect())
 }
 
-/// The same while all workers are in tasks, again and again. Counts the timer that each task waits for when the first of
-/// these ends, from that moment on.
+/// The same while all workers are in tasks, again and again. Counts the timer that each task waits for when all of these
+/// have begun.
 fn timers_all_busy(milliseconds: usize) -> Sample {
     let (logs, moments) = timer_logs(milliseconds, |pool, end| {
         let mut moments = Vec::new();
         while Instant::now() < end {
-            moments.push(first_end(pool, blocking_tasks(pool, WORKERS as u32, BLOCKED, BLOCKED / 10)));
+            let (tasks, begun) = blocking_tasks(pool, WORKERS as u32, BLOCKED, BLOCKED / 10);
+            wait_for_all(pool, tasks);
+            moments.push(begun);
         }
         moments
     });
     let mut late = Vec::new();
     for log in &logs {
-        for free in &moments {
-            if let Some(timer) = log.iter().find(|each| each.seen >= *free) {
-                late.push(milliseconds_of(timer.seen.saturating_duration_since(timer.due.max(*free))));
+        for begun in &moments {
+            if let Some(timer) = log.iter().find(|each| each.seen >= *begun) {
+                late.push(milliseconds_of(timer.seen.saturating_duration_since(timer.due)));
             }
         }
     }
@@ -220,8 +227,7 @@ enum Occupied {
     All,
 }
 
-/// Completions from outside for 64 tasks. While all workers are occupied, lateness counts from the moment when the first
-/// one is free.
+/// Completions from outside for 64 tasks.
 fn completions(how: Occupied, rounds: usize) -> Sample {
     let mut late = Vec::new();
     for _ in 0..rounds {
@@ -245,27 +251,25 @@ fn completions(how: Occupied, rounds: usize) -> Sample {
                 let _ = each.send(Instant::now());
             }
         };
-        let mut free = None;
         if how == Occupied::BySteps {
             let stop = Arc::new(AtomicBool::new(false));
             let blocking: Vec<_> = (1..WORKERS).map(|_| pool.spawn(blocking_loop(stop.clone()))).collect();
             thread::sleep(BLOCKED / 5);
             give(BEAT); // in 192 ms, so that each of these tasks is resumed once or twice
             stop.store(true, Ordering::Relaxed);
-            blocking.into_iter().for_each(|each| pool.block_on(each).expect("a task panicked"));
+            wait_for_all(&pool, blocking);
         } else {
-            let all = how == Occupied::All;
-            let blocking = if all {
+            let (blocking, _) = if how == Occupied::All {
                 blocking_tasks(&pool, WORKERS as u32, BLOCKED, BLOCKED / 10)
             } else {
                 blocking_tasks(&pool, WORKERS as u32 - 1, 3 * BLOCKED, Duration::ZERO)
             };
             give(Duration::ZERO);
-            free = Some(first_end(&pool, blocking)).filter(|_| all);
+            wait_for_all(&pool, blocking);
         }
         for each in tasks {
             let (given, seen) = pool.block_on(each).expect("a task panicked").expect("a wait was not ended");
-            late.push(milliseconds_of(seen.saturating_duration_since(free.map_or(given, |free| free.max(given)))));
+            late.push(milliseconds_of(seen.saturating_duration_since(given)));
         }
     }
     lateness(late)
