@@ -58,8 +58,8 @@ struct threadpool_options {
   /// Called on each worker thread after its last task, with its index. It may wait for the future of a task of the
   /// pool, and for nothing else that the pool does: its threads may all have gone. A stand-in thread calls both hooks
   /// with the index of the worker that it replaces, and both threads may run tasks at the same time; a lookout calls
-  /// them with 0. Beside tasks in a blocking_section, indices go beyond size(). So the index is a name, for logs, and no slot for data: keep what a
-  /// thread needs in thread_local objects.
+  /// them with 0. Beside tasks in a blocking_section, indices go beyond size(). So the index is a name, for logs, and
+  /// no slot for data: keep what a thread needs in thread_local objects.
   unique_function<void(std::size_t)> on_thread_stop{};
 
   /// Called with an exception that left a task of execute(), or one of the hooks above, on the thread that has run it:

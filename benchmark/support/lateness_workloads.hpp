@@ -132,8 +132,8 @@ sample measure_timers(disturbance by, std::size_t milliseconds) {
   return logs.result();
 }
 
-/// The same while all workers are in tasks, again and again. Counts the timer that each flow waits for when all of these
-/// have begun.
+/// The same while all workers are in tasks, again and again. Counts the timer that each flow waits for when all of
+/// these have begun.
 template <class P>
 sample measure_timers_all_busy(std::size_t milliseconds) {
   timer_logs logs(milliseconds);

@@ -5,13 +5,14 @@
 
 #include "async/detail/base/atomics.hpp"          // for wait_clock
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/pool/lookout.hpp"          // for lookout
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker, pool_loop
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop
 #include "async/detail/pool/pool_queues.hpp"      // for loop_waits
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues
 #include "async/detail/pool/run_queue.hpp"        // for run_queue
-#include "async/detail/pool/seat.hpp"             // for this_seat, pool_registry
+#include "async/detail/pool/seat.hpp"             // for this_seat, this_home, pool_registry
 
 /// The life of a pool's lookout: run_lookout().
 namespace async::inline v0_1::detail {
@@ -23,13 +24,14 @@ namespace async::inline v0_1::detail {
 /// wait in the order in which they came, and for no particular thread.
 class pool_core::lookout_role {
  public:
-  explicit lookout_role(pool_core& pool) noexcept : pool_(pool) {}
+  /// `home`: the thread's part in the pool, for steps that block.
+  explicit lookout_role(guest& home) noexcept : pool_(home.pool), home_(home) {}
 
-  /// Until the pool ends, or has needed no lookout for a while.
+  /// Until the pool ends, or has needed no lookout for a while, or has another one.
   void keep_duty() {
     bool have_waited = false;
     seen_turns_ = turns_of_workers();
-    for (unsigned quiet = 0; quiet != most_quiet && pool_.lookout_.nap();) {
+    for (unsigned quiet = 0; quiet != most_quiet && pool_.lookout_.nap() && !pool_.lookout_.is_surplus();) {
       if (!pool_.needs_lookout()) {
         ++quiet;
         have_waited = false;
@@ -71,17 +73,21 @@ class pool_core::lookout_role {
         pool.idle_.notify();
       }
     } at_end{pool_};
+    bool are_more = false;
     do {
-      pool_.fire_timers_now(wait_clock::now(), pool_timers::batch, nullptr);
+      are_more = pool_.fire_timers_now(wait_clock::now(), pool_timers::batch, nullptr);
       for (unsigned left = turns_per_look; left != 0 && pool_.idle() == 0; --left) {
         pool_loop* const h = take_loop();
         if (h == nullptr) break;
         pool_.lookout_.count_turn();
+        pool_.before_functions();
         pool_.run_loop(nullptr, *h);
+        if (home_.is_polling) pool_.stop_polling(home_);
+        if (pool_.lookout_.is_surplus()) return;
         // What it posts is not to wait in a deque of its own. No effect while jobs lie there: workers steal them.
         if (this_seat.pool != 0) pool_registry::instance().vacate(this_seat);
       }
-    } while (pool_.needs_lookout() && (are_timers_late() || (have_stood() && pool_.has_loops())));
+    } while (pool_.needs_lookout() && (are_more || are_timers_late() || (have_stood() && pool_.has_loops())));
   }
 
   /// Takes the oldest loop of high priority, else of the backlog, else of a worker, else of low priority. Null: there
@@ -96,19 +102,22 @@ class pool_core::lookout_role {
       if (!victim.ready.empty()) stolen = own_.steal_half(victim.ready);
       return stolen != nullptr;
     });
+    const bool are_more = !own_.empty();
     while (loop_slot* const rest = own_.take()) pool_.backlog_.push(*rest);
+    if (are_more) pool_.sleepers_.notify(&loop_waits);
     if (stolen != nullptr) return stolen->loop;
     return others != nullptr ? others->low.take_loop() : nullptr;
   }
 
   pool_core& pool_;
+  guest& home_;
   std::uint64_t seen_turns_ = 0;  // of workers, at the last look
   std::size_t next_victim_ = 0;
   run_queue<loop_slot> own_;  // empty, but in take_loop()
 };
 
-/// Whether all workers are busy, and one is inside a task. Not in a pool of one thread, whose user may rely on it that
-/// tasks and flows do not run at the same time.
+/// Whether all workers are busy, and one is inside a task. Not in a pool of one thread, whose user may rely on tasks
+/// and flows not running at the same time.
 ASYNCSTEPS_FUNCTION bool pool_core::needs_lookout() const noexcept {
   return idle() == 0 && crew_.size() > 1 && crew_.is_in_task();
 }
@@ -126,24 +135,41 @@ ASYNCSTEPS_FUNCTION void pool_core::begin_use_of_loops() noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
   constexpr std::size_t index = 0;
   const inside here(this);
+  guest* home = nullptr;
+  try {
+    home = &take_seat();
+  } catch (...) {  // without memory: a later one tries again
+    return;
+  }
+  home->stands_for = index;
+  home->is_lookout = true;
+  this_home = home;
+  look_after_pool = &look_after_own;
   worker_loop = &crew_.loop(index).core();
   const struct end {
     pool_core& pool;
+    guest& home;
     ~end() {
       pool.hooks_.stopping(index);
       pool.end_if_left_behind();
+      this_home = nullptr;
+      look_after_pool = nullptr;
       worker_loop = nullptr;
+      home.is_lookout = false;
+      home.leave();
     }
-  } at_end{*this};
+  } at_end{*this, *home};
   quiescence_.helper_arrived();
+  home->is_in_section = true;  // a section in the hook has no effect: another thread would call the hook, too
   hooks_.started(index);
+  home->is_in_section = false;
   end_if_left_behind();
   quiescence_.helper_left();
   idle_.notify();
-  lookout_role role(*this);
+  lookout_role role(*home);
   do {
     role.keep_duty();
-  } while (lookout_.rest([this]() noexcept { return needs_lookout(); }));
+  } while (lookout_.rest([this]() noexcept { return lookout_.may_be_missed() && needs_lookout(); }));
 }
 
 }  // namespace async::inline v0_1::detail

@@ -47,6 +47,7 @@ struct alignas(no_sharing) participant {
   worker* const as_worker;        // null: not a worker
   std::size_t stands_for;         // own thread only: its index; for a stand-in, that of the worker that it replaces
   bool is_stand_in = false;       // own thread only
+  bool is_lookout = false;        // own thread only
   bool is_polling = false;        // own thread only: its task has polled for another's result, and has not waited since
   bool is_in_section = false;     // own thread only: it is in a blocking_section, or polls in one
   bool polls_in_section = false;  // own thread only: another worker has taken its place since it polls

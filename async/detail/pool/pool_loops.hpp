@@ -47,6 +47,7 @@ ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
   if (w == nullptr) {
     if (is_left_behind()) return;  // its flows and callbacks go on in the parent only
     backlog_.push(s);
+    post_lookout();  // where it could not start before
   } else {
     if (!w->ready.push(s)) [[unlikely]] {
       loop_slot* first = nullptr;

@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>   // for milliseconds, time_point
 #include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t
+#include <cstdint>  // for uint32_t, uint8_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
@@ -14,6 +14,7 @@
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues
+#include "async/detail/pool/turn_share.hpp"       // for turn_share
 
 /// The life of a worker's thread, from its start to its end: run_worker(). The phases of its turns: worker_role.
 namespace async::inline v0_1::detail {
@@ -56,9 +57,9 @@ class pool_core::worker_attendance {
 
 /// The turns of a worker: tasks and turns of event loops, in turn, then sleep.
 ///
-/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row. Tasks
-/// and loops of high priority come before both, those of low priority after both, except when priority_order decides
-/// otherwise.
+/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row. Where a
+/// task or a turn takes long, the other kind may then run as long, see turn_share. Tasks and loops of high priority
+/// come before both, those of low priority after both, except when priority_order decides otherwise.
 class pool_core::worker_role {
  public:
   explicit worker_role(worker& w) noexcept : worker_(w), pool_(w.pool) {}
@@ -76,10 +77,14 @@ class pool_core::worker_role {
   }
 
   bool run_next() {
-    if (++rounds_ >= worker::injector_share && look_around()) return true;
-    loops_are_next_ = !loops_are_next_;
+    const bool goes_on = share_.goes_on();
+    if (!goes_on) ++rounds_;
+    if (rounds_ >= (goes_on ? with_priorities : worker::injector_share) && look_around(goes_on)) return true;
+    if (!goes_on) change_kind();
     if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
+    if (loops_are_next_) share_.end();
     if (run_tasks()) return true;
+    share_.end();
     return (!loops_are_next_ && run_loop(pool_.take_loop(worker_))) || run_loop(pool_.steal_loop(worker_)) ||
            run_last();
   }
@@ -112,6 +117,7 @@ class pool_core::worker_role {
     worker_.flows_since = {};
     busy_since_ = {};
     oldest_left_ = 0;
+    share_.rest();
     pool_.begin_watch(worker_);
     const auto look = [this](wait_clock::time_point& deadline) noexcept {
       if (is_wanted()) return true;
@@ -129,7 +135,13 @@ class pool_core::worker_role {
 
  private:
   static constexpr std::uint32_t with_priorities = 1U << 16;  // added to rounds_: the turn looks at all priorities
+  static constexpr std::chrono::milliseconds busy_time{10};   // after which it runs the oldest tasks
 
+  /// Tasks are next after loops, loops after tasks. After long ones it also looks around: 61 turns would take too long.
+  void change_kind() noexcept {
+    loops_are_next_ = !loops_are_next_;
+    if (share_.change(loops_are_next_ != were_loops_last_)) rounds_ = worker::injector_share - 1;
+  }
   [[gnu::noinline]] bool heed_requests() noexcept {
     if (worker_.is_exit_requested()) {
       pool_.end_if_left_behind();
@@ -141,35 +153,37 @@ class pool_core::worker_role {
     return false;
   }
   /// In every 61st turn, also beside endless tasks. When tasks may have priorities, also in every other turn.
-  [[gnu::noinline]] bool look_around() {
+  [[gnu::noinline]] bool look_around(bool only_priorities) {
     if (rounds_ >= with_priorities) {
       rounds_ -= with_priorities;
       if (run_first()) return true;
     }
-    if (rounds_ < worker::injector_share) return false;
+    if (only_priorities || rounds_ < worker::injector_share) return false;
     rounds_ = 0;
     trim_if_asked();
     const bool has_run = run_oldest();
     return run_loop(pool_.relieve_another(worker_)) || has_run;
   }
-  /// After 10 ms of work: runs the oldest of the worker's own jobs, or of other threads' jobs, in turn. Newer ones that
+  /// After 10 ms of work: runs the oldest tasks of one source after the other: up to 16, or for 10 ms. Newer ones that
   /// post newer ones might keep them waiting for ever. So seldom, since a job taken from the top costs a heavy fence,
   /// and may be the root of a tree that the worker then has in its deque, too. Where others want the next turn, it runs
   /// the rest one by one, each after another turn.
   bool run_oldest() {
-    const auto now = wait_clock::now();
+    const auto begun = wait_clock::now();
     if (oldest_left_ == 0) {
-      if (busy_since_ == wait_clock::time_point()) busy_since_ = now;
-      if (now - busy_since_ < std::chrono::milliseconds(10)) return false;
-      busy_since_ = now;
-      are_own_next_ = !are_own_next_;
+      if (busy_since_ == wait_clock::time_point()) busy_since_ = begun;
+      if (begun - busy_since_ < busy_time) return false;
+      busy_since_ = begun;
       oldest_left_ = tasks_per_turn;
+      oldest_from_ = after(oldest_from_);
     }
     bool has_run = false;
     while (oldest_left_ != 0 && run_one_oldest()) {
       has_run = true;
       --oldest_left_;
-      if (!do_others_want_turns(now)) continue;
+      const auto now = wait_clock::now();
+      if (now - begun >= busy_time) break;
+      if (!do_others_want_turns(begun, now)) continue;
       if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;  // the turn after the next one looks around, too
       return true;
     }
@@ -177,21 +191,34 @@ class pool_core::worker_role {
     return has_run;
   }
   /// Whether a task or loop of high priority waits, or, 50 us of work after `begun`, a loop or a timer.
-  bool do_others_want_turns(wait_clock::time_point begun) noexcept {
+  bool do_others_want_turns(wait_clock::time_point begun, wait_clock::time_point now) noexcept {
     if (const priority_queues::both* const from = pool_.priorities_.find(); from != nullptr && !from->high.empty()) {
       return true;
     }
-    const auto now = wait_clock::now();
     if (now - begun < std::chrono::microseconds(50)) return false;
     worker_.looks.hurry();
     return pool_.has_loops_at_hand(worker_) || pool_.timers_.next() <= now;
   }
+  /// Where tasks wait that newer ones may keep waiting.
+  enum class source : std::uint8_t { own, other_threads, outside };
+  static constexpr unsigned sources = 3;
+  static constexpr source after(source s) noexcept {
+    return static_cast<source>((static_cast<unsigned>(s) + 1) % sources);
+  }
+  /// Runs the oldest task of the source whose turn it is; if it has none, of the next one.
   bool run_one_oldest() {
     taken t;
-    t.boxed = are_own_next_ ? worker_.own.steal() : pool_.steal_left_behind(worker_);
-    if (!t.boxed) return false;
-    run_alone(t);
-    return true;
+    for (unsigned left = sources; left != 0; --left, oldest_from_ = after(oldest_from_)) {
+      if (!take_oldest(oldest_from_, t)) continue;
+      run_alone(t);
+      return true;
+    }
+    return false;
+  }
+  bool take_oldest(source from, taken& out) noexcept {
+    if (from == source::outside) return pool_.injector_.take(out.plain);
+    out.boxed = from == source::own ? worker_.own.steal() : pool_.steal_left_behind(worker_);
+    return static_cast<bool>(out.boxed);
   }
 
   bool is_wanted() const noexcept {
@@ -213,7 +240,7 @@ class pool_core::worker_role {
     if (h == nullptr) return false;
     begin();
     pool_.post_lookout();
-    ran_loops_ = true;
+    ran_loops_ = were_loops_last_ = true;
     const bool is_closing = pool_.shutdown_.is_closing();
     if (is_closing && worker_.flows_since == wait_clock::time_point()) worker_.flows_since = wait_clock::now();
     pool_.run_loop(&worker_, *h);
@@ -225,6 +252,7 @@ class pool_core::worker_role {
     taken t;
     if (!pool_.take(&worker_, t)) return false;
     begin();
+    were_loops_last_ = false;
     const in_task here(worker_);
     if (drop_or_note(t)) return true;
     {
@@ -277,6 +305,7 @@ class pool_core::worker_role {
   /// Runs a task without those that it leaves in the deque.
   void run_alone(taken& t) {
     begin();
+    were_loops_last_ = false;
     const in_task here(worker_);
     if (!drop_or_note(t)) pool_.run(&worker_, t);
   }
@@ -324,8 +353,10 @@ class pool_core::worker_role {
   pool_core& pool_;
   std::uint32_t rounds_ = 0;
   unsigned oldest_left_ = 0;  // of the oldest jobs that it is about to run
+  turn_share share_;
   bool loops_are_next_ = false;
-  bool are_own_next_ = false;
+  bool were_loops_last_ = false;
+  source oldest_from_ = source::own;
   bool ran_loops_ = false;               // since the last spin()
   wait_clock::time_point busy_since_{};  // its last look for the oldest jobs, or the first turn after its last sleep
   wait_clock::time_point idle_since_{};  // the begin of the last spin, if the sleep after it is of interest

@@ -23,6 +23,7 @@
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
+#include "async/detail/pool/turn_share.hpp"       // for turn_share
 #include "async/detail/wait/wait_in_turn.hpp"     // for wait_in_turn
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
@@ -191,9 +192,13 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (is_done_ || worker_ == nullptr) return;
     if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
     if (!pool_.loops_may_be_due(*worker_) && !pool_.priorities_.has_loops()) return;
-    pool_.fire_timers(*worker_);
-    if (!run_loop(pool_.take_any_loop(*worker_))) return;
-    is_done_ = ready_();
+    share_.change(true);
+    do {
+      pool_.fire_timers(*worker_);
+      if (!run_loop(pool_.take_any_loop(*worker_))) break;
+      is_done_ = ready_();
+    } while (!is_done_ && share_.goes_on());
+    share_.change(false);
   }
 
   bool is_done() const noexcept { return is_done_; }
@@ -275,8 +280,8 @@ class pool_core::wait_role : sleepers::wait_condition {
 
   /// In a turn of a loop the wait has no other turns inside.
   bool loops_need_another() const noexcept {
-    return current_loop != nullptr && home_ != nullptr && home_->as_worker != nullptr && !ready_() &&
-           home_->pool.loops_need_another();
+    return current_loop != nullptr && home_ != nullptr && (home_->as_worker != nullptr || home_->is_lookout) &&
+           !ready_() && home_->pool.loops_need_another();
   }
   /// For a worker of another pool, whose loops perhaps no other thread turns.
   void look_after_home() noexcept {
@@ -349,6 +354,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   const wait_in_turn allowed_;
   bool is_done_ = false;
   bool may_run_ = true;
+  turn_share share_;
   bool owes_look_ = false;  // it has covered a deadline or watched in a sleep since the last leave()
   std::chrono::microseconds nap_ = first_nap;
   std::optional<own_section> section_;
@@ -407,7 +413,9 @@ ASYNCSTEPS_FUNCTION void pool_core::stand_in_for_poller() noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::make_way_for_polled(way how) noexcept {
   stand_in_for_poller();
   participant* const p = this_home;
-  if (p == nullptr || !p->is_polling || p->polls_in_section || p->as_worker == nullptr) return;
+  if (p == nullptr) return;
+  if (p->is_lookout) p->is_polling = true;  // until the turn ends
+  if (!p->is_polling || p->polls_in_section || (p->as_worker == nullptr && !p->is_lookout)) return;
   if (how == way::for_what_waits && !p->pool.loops_need_another()) return;
   p->polls_in_section = p->pool.enter_section(*p);
 }
@@ -459,8 +467,11 @@ ASYNCSTEPS_FUNCTION look_answer pool_core::look_after_own(look_reason why) noexc
 // --- blocking_section -----------------------------------------------------------------------------------------------
 
 ASYNCSTEPS_FUNCTION bool pool_core::enter_section(participant& home) noexcept {
-  if (home.is_in_section || !crew_.begin_section(home.as_worker)) return false;
+  if (home.is_in_section || !(home.is_lookout ? lookout_.begin_section() : crew_.begin_section(home.as_worker))) {
+    return false;
+  }
   home.is_in_section = true;
+  if (home.is_lookout) call_lookout_if_needed();
   idle_.notify();  // wait_idle() does not wait for a thread that could not be started
   return true;
 }
@@ -468,7 +479,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::enter_section(participant& home) noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::leave_section(participant& home) noexcept {
   if (is_left_behind()) return;
   home.is_in_section = false;
-  crew_.end_section(home.as_worker);
+  home.is_lookout ? lookout_.end_section() : crew_.end_section(home.as_worker);
 }
 
 // --- stand-ins ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#include <chrono>   // for microseconds, milliseconds
+#include <utility>  // for exchange
+
+#include "async/detail/base/atomics.hpp"  // for wait_clock
+#include "async/detail/base/min_max.hpp"  // for min_of
+
+namespace async::inline v0_1::detail {
+
+/// Decides how long a worker goes on with one kind of work, tasks or turns of loops, before the other kind is next: for
+/// one item; or, after a single item of the other kind that took more than 100 us, as long as that, up to 10 ms. So
+/// neither kind waits for the other one many times longer than it runs itself.
+///
+/// It looks at the clock in each of 16 changes after a long item, else in every 16th. One thread's.
+class turn_share {
+ public:
+  using time_point = wait_clock::time_point;
+
+  /// Whether the worker is to go on with the same kind.
+  bool goes_on() const noexcept { return ends_ != time_point() && wait_clock::now() < ends_; }
+
+  /// The other kind is next. `may_extend`: what has run last was of this kind. True: it took long.
+  bool change(bool may_extend) noexcept {
+    const bool was_single = ends_ == time_point();
+    ends_ = {};
+    if (close_looks_ == 0 && ++changes_ < period) return false;
+    const bool is_of_one = was_single && close_looks_ != 0;
+    changes_ = 0;
+    const time_point now = wait_clock::now();
+    const time_point since = std::exchange(since_, now);
+    const bool took_long = since != time_point() && now - since >= long_item;
+    if (took_long) {
+      if (is_of_one && may_extend) ends_ = now + min_of(now - since, wait_clock::duration(most));
+      close_looks_ = period;
+    } else if (close_looks_ != 0) {
+      --close_looks_;
+    }
+    return took_long;
+  }
+  /// There is nothing of the kind that was to go on.
+  void end() noexcept { ends_ = {}; }
+  /// The worker is about to sleep.
+  void rest() noexcept { ends_ = since_ = {}; }
+
+ private:
+  static constexpr std::chrono::microseconds long_item{100};
+  static constexpr std::chrono::milliseconds most{10};
+
+  static constexpr unsigned period = 16;
+
+  unsigned changes_ = 0;      // since the last look at the clock
+  unsigned close_looks_ = 0;  // so many changes are still to look at the clock
+  time_point since_{};        // the last look at the clock; the beginning of time: before a sleep
+  time_point ends_{};         // until then the worker goes on with the same kind
+};
+
+}  // namespace async::inline v0_1::detail
