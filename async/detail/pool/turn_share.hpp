@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for microseconds, milliseconds
+#include <cstdint>  // for uint64_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
@@ -12,7 +13,8 @@ namespace async::inline v0_1::detail {
 /// one item; or, after a single item of the other kind that took more than 100 us, as long as that, up to 10 ms. So
 /// neither kind waits for the other one many times longer than it runs itself.
 ///
-/// It looks at the clock in each of 16 changes after a long item, else in every 16th. One thread's.
+/// It looks at the clock in each of 16 changes after a long item, and in the first two after a sleep; else when there
+/// have been 16 changes or tasks. One thread's.
 class turn_share {
  public:
   using time_point = wait_clock::time_point;
@@ -20,13 +22,15 @@ class turn_share {
   /// Whether the worker is to go on with the same kind.
   bool goes_on() const noexcept { return ends_ != time_point() && wait_clock::now() < ends_; }
 
-  /// The other kind is next. `may_extend`: what has run last was of this kind. True: it took long.
-  bool change(bool may_extend) noexcept {
+  /// The other kind is next. `may_extend`: what has run last was not of that kind. `tasks`: how many this thread has
+  /// run. True: it took long.
+  bool change(bool may_extend, std::uint64_t tasks) noexcept {
     const bool was_single = ends_ == time_point();
     ends_ = {};
-    if (close_looks_ == 0 && ++changes_ < period) return false;
+    if (close_looks_ == 0 && ++changes_ + (tasks - tasks_) < period) return false;
     const bool is_of_one = was_single && close_looks_ != 0;
     changes_ = 0;
+    tasks_ = tasks;
     const time_point now = wait_clock::now();
     const time_point since = std::exchange(since_, now);
     const bool took_long = since != time_point() && now - since >= long_item;
@@ -41,7 +45,10 @@ class turn_share {
   /// There is nothing of the kind that was to go on.
   void end() noexcept { ends_ = {}; }
   /// The worker is about to sleep.
-  void rest() noexcept { ends_ = since_ = {}; }
+  void rest() noexcept {
+    ends_ = since_ = {};
+    close_looks_ = 2;
+  }
 
  private:
   static constexpr std::chrono::microseconds long_item{100};
@@ -50,7 +57,8 @@ class turn_share {
   static constexpr unsigned period = 16;
 
   unsigned changes_ = 0;      // since the last look at the clock
-  unsigned close_looks_ = 0;  // so many changes are still to look at the clock
+  std::uint64_t tasks_ = 0;   // at the last look at the clock
+  unsigned close_looks_ = 2;  // so many changes are still to look at the clock
   time_point since_{};        // the last look at the clock; the beginning of time: before a sleep
   time_point ends_{};         // until then the worker goes on with the same kind
 };

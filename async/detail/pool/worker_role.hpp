@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>   // for milliseconds, time_point
 #include <cstddef>  // for size_t
-#include <cstdint>  // for uint32_t, uint8_t
+#include <cstdint>  // for uint32_t, uint64_t, uint8_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
@@ -140,7 +140,8 @@ class pool_core::worker_role {
   /// Tasks are next after loops, loops after tasks. After long ones it also looks around: 61 turns would take too long.
   void change_kind() noexcept {
     loops_are_next_ = !loops_are_next_;
-    if (share_.change(loops_are_next_ != were_loops_last_)) rounds_ = worker::injector_share - 1;
+    const std::uint64_t tasks = worker_.ran.load(std::memory_order_relaxed);  // relaxed: its own
+    if (share_.change(loops_are_next_ != were_loops_last_, tasks)) rounds_ = worker::injector_share - 1;
   }
   [[gnu::noinline]] bool heed_requests() noexcept {
     if (worker_.is_exit_requested()) {

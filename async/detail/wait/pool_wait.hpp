@@ -192,13 +192,14 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (is_done_ || worker_ == nullptr) return;
     if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
     if (!pool_.loops_may_be_due(*worker_) && !pool_.priorities_.has_loops()) return;
-    share_.change(true);
+    const std::uint64_t tasks = part_.ran.load(std::memory_order_relaxed);  // relaxed: its own
+    share_.change(true, tasks);
     do {
       pool_.fire_timers(*worker_);
       if (!run_loop(pool_.take_any_loop(*worker_))) break;
       is_done_ = ready_();
     } while (!is_done_ && share_.goes_on());
-    share_.change(false);
+    share_.change(false, tasks);
   }
 
   bool is_done() const noexcept { return is_done_; }

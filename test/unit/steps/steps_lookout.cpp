@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -8,12 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "async/blocking_section.hpp"
 #include "async/bounded_queue.hpp"
-#include "async/event.hpp"
 #include "async/event_loop.hpp"
 #include "async/future_group.hpp"
 #include "async/task_group.hpp"
@@ -190,21 +192,29 @@ TEST_CASE("what a task sends while all workers are inside tasks reaches its flow
 
 TEST_CASE("flows of each priority go on while all workers are inside tasks") {
   for (const async::priority its : {async::priority::high, async::priority::low}) {
-    threadpool pool(2);
-    std::atomic<bool> waits{false};
-    std::promise<void> gone_on;
-    auto has_gone_on = gone_on.get_future();
-    auto end = steps::post(pool, its, [&](IAsyncSteps& asi) {
-      asi.add([](IAsyncSteps& step) { step.setTimeout(100ms); },
-              [](IAsyncSteps& step, steps::ErrorCode) { step.success(); });
-      asi.add([&gone_on](IAsyncSteps&) { gone_on.set_value(); });
-      waits = true;
-    });
-    until(waits);
-    held_workers held(pool, held_workers::inside::task, 2);
-    REQUIRE(held.see(has_gone_on));
-    held.release();
-    end.get();
+    for (auto time = 50ms;; time *= 2) {
+      threadpool pool(2);
+      std::atomic<bool> waits{false}, is_over{false};
+      std::promise<void> gone_on;
+      auto has_gone_on = gone_on.get_future();
+      auto end = steps::post(pool, its, [&](IAsyncSteps& asi) {
+        testing::wait_a_moment(asi, time);
+        asi.add([&](IAsyncSteps&) {
+          is_over = true;
+          gone_on.set_value();
+        });
+        waits = true;
+      });
+      until(waits);
+      held_workers held(pool, held_workers::inside::task, 2);
+      const bool was_too_early = is_over;
+      REQUIRE(held.see(has_gone_on));
+      held.release();
+      end.get();
+      if (was_too_early) continue;
+      CHECK(pool.stats().late_turns != 0);
+      break;
+    }
   }
 }
 
@@ -300,6 +310,66 @@ TEST_CASE("an error of a step that runs while all workers are inside tasks goes 
   CHECK_THROWS_WITH_AS(end.get(), "thrown", std::runtime_error);
 }
 
+TEST_CASE("a step that blocks in a section, or waits, on the lookout holds up no other flow") {
+  enum class blocks { in_section, in_wait, polling };
+  for (const blocks how : {blocks::in_section, blocks::in_wait, blocks::polling}) {
+    CAPTURE(static_cast<int>(how));
+    threadpool pool(2);
+    async::promise<void> passed;
+    async::future<void> has_passed = passed.get_future();
+    waiting_flow blocking(pool), passing(pool);
+    auto ends = blocking.then([&](IAsyncSteps&) {
+      CHECK(passing.token.success());
+      if (how == blocks::in_section) {
+        const async::blocking_section here;
+        while (!has_passed.is_ready()) std::this_thread::sleep_for(1ms);
+      } else if (how == blocks::polling) {
+        while (has_passed.wait_for(1ms) != std::future_status::ready) {
+        }
+      }
+      has_passed.get();
+    });
+    auto other = passing.then([&passed](IAsyncSteps&) { passed.set_value(); });
+    held_workers held(pool, held_workers::inside::task, 2);
+    CHECK(blocking.token.success());
+    const bool in_time = held.see(ends) && held.see(other);
+    if (!in_time) held.release();
+    REQUIRE(in_time);
+  }
+}
+
+TEST_CASE("thousands of time limits that end together reach their flows while all workers are inside tasks") {
+  constexpr std::size_t flows = 3'000;
+  threadpool pool(2);
+  std::atomic<std::size_t> waiting{0}, over{0};
+  async::future_group group;
+  const auto due = std::chrono::steady_clock::now() + 1s;
+  for (std::size_t i = 0; i != flows; ++i) {
+    group.add(steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.add(
+          [&](IAsyncSteps& step) {
+            step.setTimeout((std::max<std::chrono::nanoseconds>)(1ms, due - std::chrono::steady_clock::now()));
+            step.waitExternal();
+            ++waiting;
+          },
+          [&](IAsyncSteps& step, steps::ErrorCode) {
+            ++over;
+            step.success();
+          });
+    }));
+  }
+  while (waiting != flows) std::this_thread::sleep_for(1ms);
+  std::chrono::steady_clock::duration late{};
+  {
+    const occupied all(pool, 2);
+    auto end = group.when_empty();
+    REQUIRE(end.wait_for(testing::patience) == std::future_status::ready);
+    late = std::chrono::steady_clock::now() - due;
+  }
+  CHECK(over == flows);
+  if (!testing::sanitized && !testing::emulated()) CHECK(late < 600ms);
+}
+
 TEST_CASE("the lookout calls the hooks of its pool, once each") {
   std::atomic<int> started{0}, stopped{0};
   threadpool_options options;
@@ -322,26 +392,25 @@ TEST_CASE("the lookout calls the hooks of its pool, once each") {
 }
 
 TEST_CASE("stop() ends while tasks wait for flows") {
-  threadpool pool(2);
-  async::event fired;
-  std::atomic<bool> waits{false};
-  auto end = steps::post(pool, [&](IAsyncSteps& asi) {
-    asi.add([](IAsyncSteps& step) { step.setTimeout(100ms); },
-            [](IAsyncSteps& step, steps::ErrorCode) { step.success(); });
-    asi.add([&fired](IAsyncSteps&) { fired.set(); });
-    waits = true;
-  });
-  until(waits);
-  std::promise<void> seen;
-  const std::shared_future<void> is_seen = seen.get_future().share();
-  for (int i = 0; i < 4; ++i) pool.execute([is_seen] { is_seen.wait(); });
-  std::thread tells([&] {
-    fired.wait();
-    seen.set_value();
-  });
-  pool.stop();
-  tells.join();
-  end.get();
+  for (auto time = 50ms;; time *= 2) {
+    threadpool pool(2);
+    std::promise<void> fired;
+    const std::shared_future<void> has_fired = fired.get_future().share();
+    std::atomic<bool> waits{false};
+    auto end = steps::post(pool, [&](IAsyncSteps& asi) {
+      testing::wait_a_moment(asi, time);
+      asi.add([&fired](IAsyncSteps&) { fired.set_value(); });
+      waits = true;
+    });
+    until(waits);
+    for (int i = 0; i < 4; ++i) pool.execute([has_fired] { has_fired.wait(); });
+    const bool was_too_early = has_fired.wait_for(0s) == std::future_status::ready;
+    pool.stop();
+    end.get();
+    if (was_too_early) continue;
+    CHECK(pool.stats().late_turns != 0);
+    break;
+  }
 }
 
 TEST_CASE("a pool that ends right after the lookout has served it") {
