@@ -21,8 +21,9 @@ namespace async::inline v0_1 {
 ///             nothing. Ends on the thread that made it, in reverse order, as a variable of a function does.
 /// Workers     as many tasks as before run beside those in sections. When a section ends, there is one worker more
 ///             until one of them has ended its current task. size() does not change. A pool has at most 512 workers
-///             more. Sections beyond that, in a paused pool, or whose thread cannot start hold up their workers, so
-///             that tasks which wait for each other can deadlock. The next section, or configurepool(), tries again.
+///             more. Where a step runs on a pool's lookout (see threadpool), the pool has another lookout instead.
+///             Sections beyond that, in a paused pool, or whose thread cannot start hold up their workers, so that
+///             tasks which wait for each other can deadlock. The next section, or configurepool(), tries again.
 /// Progress    takes a mutex, and starts a thread.
 /// Exceptions  none. If no thread can be started, the section goes on without one.
 /// Flows       in a step, its own flow waits; other flows, timers and messages go on.

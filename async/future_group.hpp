@@ -28,10 +28,10 @@ namespace async::inline v0_1 {
 /// Members     add the future of a flow or call itself. One made by then() stands for the function of then(): a cancel
 ///             drops this function, and the flow or call before it goes on without the group.
 /// Errors      the first exception of a member cancels the others, and when_empty() throws it. Exceptions of members
-///             that end because of a cancel are dropped. An exception that no when_empty() has told is told by the
-///             next one, also if members have been added since. Where one failure must not end the others, handle it
-///             inside: in the error handler of a flow, or by then() before add() for a call that need not be
-///             cancelled.
+///             that end because of the group's cancel are dropped; a member that is cancelled by itself has failed. An
+///             exception that no when_empty() has told is told by the next one, also if members have been added since.
+///             Where one failure must not end the others, handle it inside: in the error handler of a flow, or by
+///             then() before add() for a call that need not be cancelled.
 /// Threads     any thread may call any member at any time, also in a member of the group and in callbacks of loops.
 /// Progress    add() and the end of a member take a short lock. cancel() takes as long as it has members.
 /// Exceptions  add(): std::future_error (no_state) and std::bad_alloc; the future is as before then. when_empty():

@@ -85,9 +85,10 @@ struct posted_future<F, Args...> {
 ///
 /// Order       tasks from outside start in the order of their posts; see threadpool_options::max_queue. Tasks posted
 ///             from inside go to the worker's own deque: newest first for the worker, oldest first for thieves. After
-///             each 10 ms of work a worker also runs some of the oldest, which newer ones might keep waiting for ever.
-///             Tasks and turns of event loops alternate. Tasks of high priority come before all that, those of low
-///             priority after it, see async::priority.
+///             each 10 ms of work a worker also runs some of the oldest, from inside and from outside in turn, which
+///             newer ones might keep waiting for ever. Tasks and turns of event loops alternate; after one that takes
+///             longer than 0.1 ms, the other kind may run as long, up to 10 ms. Tasks of high priority come before all
+///             that, those of low priority after it, see async::priority.
 /// Threads     every member from any thread, and from the pool's own tasks unless stated otherwise; construction and
 ///             destruction by one thread. Destroy it while no thread outside of its tasks is in a call of a member. A
 ///             call that has handed in its task and has not returned is still running, even if the task has ended.
@@ -112,10 +113,10 @@ struct posted_future<F, Args...> {
 /// Flows       flows of steps/ spread over the workers, each on an event loop of its own while it lives. A loop that
 ///             has work gets its next turn on any worker that is free, one worker at a time. So timers, completions and
 ///             messages do not wait for a worker that is busy while another is free. While tasks keep all workers of a
-///             pool of two or more, a further thread, the lookout, turns loops that are 10 ms late, and nothing else.
-///             A step that blocks holds up its own flow, and flows and callbacks bound to the same loop(i), but no
-///             others. No loop is tied to a thread: a thread_local object may be another one in the next callback or
-///             step.
+///             pool of two or more, a further thread, the lookout, turns loops that are 10 ms late; it stays until the
+///             pool's end. A step that blocks holds up its own flow, and flows and callbacks bound to the same loop(i),
+///             but no others as long as a worker is free. No loop is tied to a thread: a thread_local object may be
+///             another one in the next callback or step.
 /// Shutdown    stop() and the destructor run every accepted task, join every thread, and cancel waiting flows. A task
 ///             of a pool that is a static object must not call std::exit(): std::terminate, as the destructor is then
 ///             called inside the pool's own task. One of the shared pool may, unless the destructor of a static object

@@ -48,7 +48,7 @@ struct threadpool_options {
   overflow when_full = overflow::block;
 
   /// Threads are called "name/0", "name/1", …; empty: they keep the process's name. Linux keeps 15 bytes: a longer
-  /// name is cut before the "/".
+  /// name is cut before the "/". A stand-in has the name of its worker, a lookout that of the first.
   std::string name{};
 
   /// Called on each worker thread before its first task, with its index. This hook and the next run inside the pool:

@@ -53,8 +53,8 @@ namespace interop {
 ///   asi.setTimeout(1s);
 ///   asi.await(pool.post([token = steps::interop::stop_token_of(asi)] { return search(token); }));
 ///
-/// The time limit ends the step in a turn of its loop. So `pool` may be the flow's own if that has two workers or more:
-/// in a pool of one, the call keeps the limit from ending it.
+/// The time limit ends the step in a turn of its loop, which the pool's lookout makes while calls keep all workers. So
+/// `pool` may be the flow's own if it has two workers or more; in a pool of one, the step ends only after the call.
 ///
 /// Threads     the flow's loop; the token: any. Callbacks of the token run on the loop's thread, as the step ends: they
 ///             must not throw.

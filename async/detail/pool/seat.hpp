@@ -29,7 +29,7 @@ ASYNCSTEPS_SHARED inline constinit thread_local seat this_seat{};
 /// In other pools.
 ASYNCSTEPS_SHARED inline constinit thread_local seat other_seats[3]{};
 
-/// The part of this thread in the pool that has started it, as a worker or a stand-in; null: no pool has.
+/// The part of this thread in the pool that has started it, as a worker, a stand-in or a lookout; null: no pool has.
 ASYNCSTEPS_SHARED inline constinit thread_local participant* this_home = nullptr;
 
 /// The pool whose task this thread runs, as the module knows that compiled this function; null: none.

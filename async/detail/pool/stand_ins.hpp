@@ -47,8 +47,8 @@ class stand_ins {
 
   static constexpr std::chrono::milliseconds rest_time{50}, forever = (std::chrono::milliseconds::max)();
 
-  /// By a stand-in that is not needed; waits for `limit`. True: it is called again, or `is_needed()`, which is asked
-  /// when it does not count as at work any more. False: it has to end.
+  /// By a stand-in that is not needed; waits for `limit`. True: it is called again, or is_needed(), asked once it no
+  /// longer counts as at work, is true. False: it has to end.
   template <class IsNeeded>
   bool rest(std::chrono::milliseconds limit, IsNeeded is_needed) {
     std::unique_lock lock(mutex_);
@@ -64,7 +64,7 @@ class stand_ins {
     return true;
   }
 
-  /// By a stand-in at work: sleeps. False: it has to end.
+  /// By a stand-in at work: sleeps for `length`. False: the set is closed, and it has to end.
   bool nap(std::chrono::milliseconds length);
 
   /// Ends and joins all, and starts none any more. To be called when no task is left.
