@@ -5,6 +5,7 @@
 #include "relacy_runner.hpp"
 
 #include <chrono>
+#include <cstddef>
 
 #include "model_mutex.hpp"
 
@@ -19,13 +20,14 @@ namespace {
 /// At most one thread, which has been started already.
 class one_thread {
  public:
-  static constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
+  static constexpr std::chrono::milliseconds forever{2};
 
-  bool is_surplus(unsigned missed, unsigned more) const {
+  one_thread(void (*)(void*) noexcept, void*) noexcept {}
+  bool is_surplus(std::size_t missed, std::size_t more = 0) const {
     return at_work_.load(std::memory_order_relaxed) + more > missed;
   }
   template <class Body>
-  void call(unsigned, bool, Body) {
+  void call(std::size_t, bool, Body) {
     lock_.lock();
     if (at_work_.load(std::memory_order_relaxed) == 0) at_work_.store(1, std::memory_order_relaxed);
     lock_.unlock();
@@ -47,7 +49,7 @@ class one_thread {
 
 /// A pool of two workers, one of which is free at the beginning.
 struct pool {
-  basic_lookout<one_thread> lookout;
+  basic_lookout<one_thread> lookout{nullptr, nullptr};
   atomic<unsigned> idle{1};
   atomic<unsigned> in_task[2];
 

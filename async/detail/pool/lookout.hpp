@@ -15,8 +15,8 @@ namespace async::inline v0_1::detail {
 ///
 /// A worker that begins a task, or a turn of a loop beside tasks, calls the lookout if no worker is free. On duty, it
 /// looks every 10 ms, see lookout_role. It takes no tasks, except those that a step waits for: tasks cannot keep it. In
-/// a step that is in a blocking_section, or waits, another lookout takes its place. Off duty, it sleeps until the next
-/// call. The thread starts with the first call, and stays until the pool's end.
+/// a step that is in a blocking_section, or waits, another lookout takes its place, and ends soon after it has. Off
+/// duty, the lookout sleeps until the next call. Its thread starts with the first call, and stays until the pool's end.
 ///
 /// Why a pool whose workers are all inside tasks has a lookout on duty: a worker marks itself as inside a task, light
 /// fence, looks whether the lookout is on duty. The lookout goes off duty, heavy fence, looks at the workers once more.
@@ -32,6 +32,9 @@ template <class Threads>
 class basic_lookout {
  public:
   static constexpr std::chrono::milliseconds interval{10};
+
+  /// `after_end`: to be called with `of` when a lookout's thread has ended. It looks whether the pool needs one.
+  basic_lookout(void (*after_end)(void* of) noexcept, void* of) noexcept : threads_(after_end, of) {}
 
   /// By a worker that has marked itself as inside a task, or is about to run a turn. True: none is on duty, and the
   /// pool may need one.
@@ -79,8 +82,8 @@ class basic_lookout {
 
   /// By the lookout: sleeps until its next look. False: the pool ends.
   bool nap() { return threads_.nap(interval); }
-  /// By the lookout: goes off duty, and waits. True: it is on duty again, since it has been called, or since
-  /// is_needed() after going off duty. False: it has to end.
+  /// By the lookout: goes off duty, and waits; not for long if another one waits. True: it is on duty again, since it
+  /// has been called, or since is_needed() after going off duty. False: it has to end.
   template <class IsNeeded>
   bool rest(IsNeeded is_needed) {
     return threads_.rest(Threads::forever, [&is_needed]() noexcept {

@@ -3,14 +3,14 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
 
-#include "async/detail/base/atomics.hpp"          // for wait_clock
+#include "async/detail/base/atomics.hpp"          // for heavy_fence, wait_clock
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/pool/lookout.hpp"          // for lookout
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker, pool_loop
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop
 #include "async/detail/pool/pool_queues.hpp"      // for loop_waits
-#include "async/detail/pool/priority_queues.hpp"  // for priority_queues
+#include "async/detail/pool/priority_queues.hpp"  // for priority_order, priority_queues
 #include "async/detail/pool/run_queue.hpp"        // for run_queue
 #include "async/detail/pool/seat.hpp"             // for this_seat, this_home, pool_registry
 
@@ -47,6 +47,7 @@ class pool_core::lookout_role {
  private:
   static constexpr unsigned most_quiet = 5;  // looks
   static constexpr unsigned turns_per_look = 64;
+  static constexpr unsigned takes_per_steal = 8;
 
   /// Of loops, by all workers.
   std::uint64_t turns_of_workers() const noexcept {
@@ -76,7 +77,7 @@ class pool_core::lookout_role {
     bool are_more = false;
     do {
       are_more = pool_.fire_timers_now(wait_clock::now(), pool_timers::batch, nullptr);
-      for (unsigned left = turns_per_look; left != 0 && pool_.idle() == 0; --left) {
+      for (unsigned left = turns_per_look; left != 0 && pool_.needs_lookout(); --left) {
         pool_loop* const h = take_loop();
         if (h == nullptr) break;
         pool_.lookout_.count_turn();
@@ -90,13 +91,29 @@ class pool_core::lookout_role {
     } while (pool_.needs_lookout() && (are_more || are_timers_late() || (have_stood() && pool_.has_loops())));
   }
 
-  /// Takes the oldest loop of high priority, else of the backlog, else of a worker, else of low priority. Null: there
-  /// is none.
+  /// Takes a loop, in the order of priorities. Null: there is none.
   pool_loop* take_loop() noexcept {
     priority_queues::both* const others = pool_.priorities_.find();
-    pool_loop* h = others != nullptr ? others->high.take_loop() : nullptr;
+    if (others == nullptr) return take_normal();
+    priority_queues::level* const first = order_.first(*others);
+    pool_loop* h = first != nullptr ? first->take_loop() : nullptr;
+    if (h == nullptr) h = take_normal();
+    if (h == nullptr) h = others->high.take_loop();
     if (h != nullptr) return h;
-    if (loop_slot* const oldest = pool_.backlog_.take(1)) return oldest->loop;
+    order_.begin_low();
+    return others->low.take_loop();
+  }
+  /// Takes the oldest loop of the backlog, or of a worker; now and then that one first, since what this thread turns
+  /// comes back to the backlog.
+  pool_loop* take_normal() noexcept {
+    const bool worker_first = takes_++ % takes_per_steal == 0;
+    loop_slot* next = worker_first ? steal() : nullptr;
+    if (next == nullptr) next = pool_.backlog_.take(1);
+    if (next == nullptr && !worker_first) next = steal();
+    return next != nullptr ? next->loop : nullptr;
+  }
+  /// Takes half of a worker's loops. The others go to the backlog.
+  loop_slot* steal() noexcept {
     loop_slot* stolen = nullptr;
     pool_.crew_.any_of(next_victim_++, [this, &stolen](worker& victim) noexcept {
       if (!victim.ready.empty()) stolen = own_.steal_half(victim.ready);
@@ -105,15 +122,16 @@ class pool_core::lookout_role {
     const bool are_more = !own_.empty();
     while (loop_slot* const rest = own_.take()) pool_.backlog_.push(*rest);
     if (are_more) pool_.sleepers_.notify(&loop_waits);
-    if (stolen != nullptr) return stolen->loop;
-    return others != nullptr ? others->low.take_loop() : nullptr;
+    return stolen;
   }
 
   pool_core& pool_;
   guest& home_;
   std::uint64_t seen_turns_ = 0;  // of workers, at the last look
+  priority_order order_;
+  unsigned takes_ = 0;
   std::size_t next_victim_ = 0;
-  run_queue<loop_slot> own_;  // empty, but in take_loop()
+  run_queue<loop_slot> own_;  // empty, but in steal()
 };
 
 /// Whether all workers are busy, and one is inside a task. Not in a pool of one thread, whose user may rely on tasks
@@ -130,6 +148,12 @@ ASYNCSTEPS_FUNCTION void pool_core::call_lookout_if_needed() noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::begin_use_of_loops() noexcept {
   lookout_.begin_use();
   call_lookout_if_needed();
+}
+
+/// To be called where a lookout may be missed although no worker has begun a task or turn.
+ASYNCSTEPS_FUNCTION void pool_core::review_lookout() noexcept {
+  heavy_fence();  // pairs with the light fence of may_be_missed()
+  post_lookout();
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {

@@ -535,6 +535,7 @@ class pool_core {
   bool needs_lookout() const noexcept;
   void call_lookout_if_needed() noexcept;
   void begin_use_of_loops() noexcept;
+  void review_lookout() noexcept;
   void run_lookout();
 
   // --- threads that wait inside tasks, and their stand-ins: pool_wait.hpp --------------------------------------------
@@ -584,7 +585,7 @@ class pool_core {
   atomic<std::uint32_t> blocked_workers_{0};          // workers that sleep in a wait, or poll
   atomic<std::uint32_t> blocked_stand_ins_{0};        // likewise
   stand_ins stand_ins_;
-  lookout lookout_;
+  lookout lookout_{[](void* of) noexcept { static_cast<pool_core*>(of)->review_lookout(); }, this};
   backlog<loop_slot> backlog_;
   flow_loops flow_loops_;
   pool_timers timers_{wait_clock::now()};

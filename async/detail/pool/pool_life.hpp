@@ -97,6 +97,7 @@ ASYNCSTEPS_FUNCTION void pool_core::configure(std::size_t threads) {
     ~notifier() { pool.idle_.notify(); }
   } const at_end{*this};  // wait_idle() does not wait for a thread that could not be started
   crew_.configure(threads);
+  review_lookout();  // workers that were to leave may stay inside their tasks
   if (has_work()) sleepers_.notify();
 }
 

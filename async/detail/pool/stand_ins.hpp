@@ -27,7 +27,9 @@ namespace async::inline v0_1::detail {
 /// Progress    takes a mutex; is_surplus() is wait-free.
 class stand_ins {
  public:
-  stand_ins() = default;
+  /// `after_end`: to be called with `of` when a thread has ended and no longer counts as at work; or null.
+  explicit stand_ins(void (*after_end)(void* of) noexcept = nullptr, void* of = nullptr) noexcept
+      : after_end_(after_end), of_(of) {}
   ~stand_ins();
   stand_ins(const stand_ins&) = delete;
   stand_ins& operator=(const stand_ins&) = delete;
@@ -47,13 +49,14 @@ class stand_ins {
 
   static constexpr std::chrono::milliseconds rest_time{50}, forever = (std::chrono::milliseconds::max)();
 
-  /// By a stand-in that is not needed; waits for `limit`. True: it is called again, or is_needed(), asked once it no
-  /// longer counts as at work, is true. False: it has to end.
+  /// By a stand-in that is not needed; waits for `limit`. `forever` is for one that rests, the others wait for
+  /// rest_time. True: it is called again, or is_needed(), asked once it no longer counts as at work, is true. False: it
+  /// has to end.
   template <class IsNeeded>
   bool rest(std::chrono::milliseconds limit, IsNeeded is_needed) {
     std::unique_lock lock(mutex_);
     at_work_.fetch_sub(1, std::memory_order_relaxed);
-    ++resting_;
+    if (resting_++ != 0 && limit == forever) limit = rest_time;
     const bool is_called = is_needed() || wait_for_call(lock, limit);
     --resting_;
     if (!is_called || called_ == 0) {
@@ -82,6 +85,8 @@ class stand_ins {
   struct end_of_thread;
   bool wait_for_call(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit);
 
+  void (*const after_end_)(void*) noexcept;
+  void* const of_;
   atomic<std::size_t> at_work_{0};
   atomic<std::uint64_t> started_{0};  // written under the mutex
   std::mutex mutex_;                  // guards what follows
@@ -104,6 +109,7 @@ struct stand_ins::end_of_thread {
       const std::lock_guard lock(all.mutex_);
       all.at_work_.fetch_sub(1, std::memory_order_relaxed);  // another one may run what the ended threads wait for
     }
+    if (all.after_end_ != nullptr) all.after_end_(all.of_);
     join(self.before);
     const std::lock_guard lock(all.mutex_);
     self.has_ended = true;

@@ -370,6 +370,109 @@ TEST_CASE("thousands of time limits that end together reach their flows while al
   if (!testing::sanitized && !testing::emulated()) CHECK(late < 600ms);
 }
 
+TEST_CASE("flows that never wait keep no others waiting while all workers are inside tasks") {
+  for (const async::priority its : {async::priority::high, async::priority::normal}) {
+    CAPTURE(static_cast<int>(its));
+    threadpool pool(2);
+    std::atomic<bool> is_over{false};
+    std::atomic<int> ticks{0};
+    async::bounded_queue<int> queue(4);
+    std::vector<async::future<void>> ends;
+    std::promise<void> received;
+    auto has_received = received.get_future();
+    std::atomic<bool> waits{false};
+    ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.await(queue);
+      asi.add([&](IAsyncSteps&, int) { received.set_value(); });
+      waits = true;
+    }));
+    ends.push_back(steps::post(pool, its, [&](IAsyncSteps& asi) {
+      asi.loop([&](IAsyncSteps& step) {
+        if (is_over) step.breakLoop();
+        step.relinquish();
+      });
+    }));
+    for (const async::priority other : {async::priority::normal, async::priority::low}) {
+      ends.push_back(steps::post(pool, other, [&ticks](IAsyncSteps& asi) {
+        asi.repeat(20, [&ticks](IAsyncSteps& step, std::size_t) {
+          testing::wait_a_moment(step, 5ms);
+          step.add([&ticks](IAsyncSteps&) { ++ticks; });
+        });
+      }));
+    }
+    until(waits);
+    const occupied one(pool, 1);
+    auto sends = pool.post([&] {  // the loop is queued at this worker, which stays inside
+      queue.enqueue(5);
+      const auto latest = std::chrono::steady_clock::now() + testing::patience;
+      while (ticks != 40 && std::chrono::steady_clock::now() < latest) std::this_thread::sleep_for(1ms);
+      return ticks == 40 && has_received.wait_for(testing::patience) == std::future_status::ready;
+    });
+    CHECK(sends.get());
+    is_over = true;
+    for (auto& end : ends) end.get();
+  }
+}
+
+TEST_CASE("flows go on when a pool whose workers are all inside tasks has been shrunk and has grown again") {
+  threadpool pool(2);
+  std::atomic<int> ticks{0};
+  auto end = steps::post(pool, [&ticks](IAsyncSteps& asi) {
+    asi.loop([&ticks](IAsyncSteps& step) {
+      testing::wait_a_moment(step);
+      step.add([&ticks](IAsyncSteps&) { ++ticks; });
+    });
+  });
+  const auto goes_on = [&ticks] {
+    const int before = ticks;
+    const auto latest = std::chrono::steady_clock::now() + testing::patience;
+    while (ticks < before + 3 && std::chrono::steady_clock::now() < latest) std::this_thread::sleep_for(1ms);
+    return ticks >= before + 3;
+  };
+  const occupied both(pool, 2);
+  CHECK(goes_on());
+  for (const std::size_t fewer : {0U, 1U}) {
+    pool.configurepool(fewer);
+    std::this_thread::sleep_for(100ms);  // the lookout goes off duty
+    pool.configurepool(2);
+    CHECK(goes_on());
+  }
+  end.cancel();
+}
+
+TEST_CASE("lookouts that stood in for blocked ones end") {
+  std::atomic<int> started{0}, stopped{0};
+  threadpool_options options;
+  options.threads = 2;
+  options.on_thread_start = [&](std::size_t) { ++started; };
+  options.on_thread_stop = [&](std::size_t) { ++stopped; };
+  threadpool pool(std::move(options));
+  constexpr int blocking = 5;
+  std::atomic<int> inside{0};
+  std::atomic<bool> is_over{false};
+  std::vector<std::unique_ptr<waiting_flow>> flows;
+  std::vector<std::future<void>> ends;
+  for (int i = 0; i < blocking; ++i) {
+    flows.push_back(std::make_unique<waiting_flow>(pool));
+    ends.push_back(flows.back()->then([&](IAsyncSteps&) {
+      const async::blocking_section here;
+      ++inside;
+      until(is_over);
+    }));
+  }
+  {
+    const occupied both(pool, 2);
+    for (auto& flow : flows) CHECK(flow->token.success());
+    while (inside != blocking) std::this_thread::sleep_for(1ms);
+    is_over = true;
+    for (auto& end : ends) end.get();
+    while (stopped < blocking - 1) std::this_thread::sleep_for(1ms);
+  }
+  CHECK(started >= 2 + blocking);
+  pool.wait_idle();
+  CHECK(started - stopped >= 3);
+}
+
 TEST_CASE("the lookout calls the hooks of its pool, once each") {
   std::atomic<int> started{0}, stopped{0};
   threadpool_options options;
