@@ -153,6 +153,18 @@ TEST_CASE("a loop's first flow starts, and its first callback is called, while a
   }
 }
 
+TEST_CASE("a task's callback, the first in its pool, is called while all workers are inside tasks") {
+  threadpool pool(2);
+  std::promise<void> called;
+  auto is_called = called.get_future();
+  const occupied one(pool, 1);
+  CHECK(pool.post([&] {
+              pool.loop(0).post([&called] { called.set_value(); });
+              return is_called.wait_for(testing::patience) == std::future_status::ready;
+            })
+            .get());
+}
+
 TEST_CASE("callbacks and timers of each loop(i) come while all workers are inside tasks") {
   threadpool pool(3);
   held_workers held(pool, held_workers::inside::task, 3);
