@@ -68,16 +68,19 @@ class basic_lookout {
   /// If a thread cannot be started, the next try comes 100 ms later at the earliest.
   template <class Body>
   void call(Body body) noexcept {
-    const auto now = [] { return std::int64_t{wait_clock::now().time_since_epoch().count()}; };
-    // relaxed, both: a limit of useless calls
+    // relaxed: a limit of useless calls
     const std::int64_t first_try = no_start_before_.load(std::memory_order_relaxed);
     if (first_try != 0 && now() < first_try) return;
     try {
       threads_.call(wanted(), true, std::move(body));
     } catch (...) {
-      const std::int64_t pause = std::chrono::duration_cast<wait_clock::duration>(pause_after_failure).count();
-      no_start_before_.store(now() + pause, std::memory_order_relaxed);
+      pause_starts();
     }
+  }
+  /// A lookout cannot start: the next try comes later.
+  void pause_starts() noexcept {
+    const std::int64_t pause = std::chrono::duration_cast<wait_clock::duration>(pause_after_failure).count();
+    no_start_before_.store(now() + pause, std::memory_order_relaxed);  // relaxed: as in call()
   }
 
   /// By the lookout: sleeps until its next look. False: the pool ends.
@@ -101,6 +104,7 @@ class basic_lookout {
   static constexpr std::chrono::milliseconds pause_after_failure{100};
   static constexpr std::size_t most_sections = 512;
 
+  static std::int64_t now() noexcept { return std::int64_t{wait_clock::now().time_since_epoch().count()}; }
   std::size_t wanted() const noexcept {
     return 1 + blocked_.load(std::memory_order_relaxed);
   }  // relaxed: as the others

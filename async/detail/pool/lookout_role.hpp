@@ -84,9 +84,9 @@ class pool_core::lookout_role {
         pool_.before_functions();
         pool_.run_loop(nullptr, *h);
         if (home_.is_polling) pool_.stop_polling(home_);
-        if (pool_.lookout_.is_surplus()) return;
         // What it posts is not to wait in a deque of its own. No effect while jobs lie there: workers steal them.
         if (this_seat.pool != 0) pool_registry::instance().vacate(this_seat);
+        if (pool_.lookout_.is_surplus()) return;
       }
     } while (pool_.needs_lookout() && (are_more || are_timers_late() || (have_stood() && pool_.has_loops())));
   }
@@ -163,7 +163,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
   try {
     home = &take_seat();
   } catch (...) {  // without memory: a later one tries again
-    return;
+    return lookout_.pause_starts();
   }
   home->stands_for = index;
   home->is_lookout = true;
@@ -176,6 +176,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
     ~end() {
       pool.hooks_.stopping(index);
       pool.end_if_left_behind();
+      if (home.is_polling) pool.stop_polling(home);
       this_home = nullptr;
       look_after_pool = nullptr;
       worker_loop = nullptr;

@@ -121,6 +121,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priorit
   if (is_left_behind()) return;  // as in enqueue()
   priorities_.find()->of(s.level).loops.push(s);
   sleepers_.notify(&loop_waits);
+  if (own_worker() == nullptr) post_lookout();  // as there
 }
 
 /// As take_loop(), of any priority, for a worker that waits in a task.

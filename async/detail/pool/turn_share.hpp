@@ -20,12 +20,16 @@ class turn_share {
   using time_point = wait_clock::time_point;
 
   /// Whether the worker is to go on with the same kind.
-  bool goes_on() const noexcept { return ends_ != time_point() && wait_clock::now() < ends_; }
+  bool goes_on() noexcept {
+    if (ends_ == time_point() || wait_clock::now() >= ends_) return false;
+    has_gone_on_ = true;
+    return true;
+  }
 
   /// The other kind is next. `may_extend`: what has run last was not of that kind. `tasks`: how many this thread has
   /// run. True: it took long.
   bool change(bool may_extend, std::uint64_t tasks) noexcept {
-    const bool was_single = ends_ == time_point();
+    const bool was_single = !std::exchange(has_gone_on_, false);
     ends_ = {};
     if (close_looks_ == 0 && ++changes_ + (tasks - tasks_) < period) return false;
     const bool is_of_one = was_single && close_looks_ != 0;
@@ -56,6 +60,7 @@ class turn_share {
 
   static constexpr unsigned period = 16;
 
+  bool has_gone_on_ = false;  // the same kind has had more than one item
   unsigned changes_ = 0;      // since the last look at the clock
   std::uint64_t tasks_ = 0;   // at the last look at the clock
   unsigned close_looks_ = 2;  // so many changes are still to look at the clock

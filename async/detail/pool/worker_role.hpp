@@ -82,11 +82,11 @@ class pool_core::worker_role {
     if (rounds_ >= (goes_on ? with_priorities : worker::injector_share) && look_around(goes_on)) return true;
     if (!goes_on) change_kind();
     if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
-    if (loops_are_next_) share_.end();
+    if (std::exchange(loops_are_next_, false)) share_.end();  // the turn goes to tasks; after these come loops again
+    if (std::exchange(is_oldest_due_, false) && run_oldest()) return true;
     if (run_tasks()) return true;
     share_.end();
-    return (!loops_are_next_ && run_loop(pool_.take_loop(worker_))) || run_loop(pool_.steal_loop(worker_)) ||
-           run_last();
+    return run_loop(pool_.take_loop(worker_)) || run_loop(pool_.steal_loop(worker_)) || run_last();
   }
 
   /// Spins as a searcher if that has paid lately, or for an answer to what the loops have sent.
@@ -162,8 +162,8 @@ class pool_core::worker_role {
     if (only_priorities || rounds_ < worker::injector_share) return false;
     rounds_ = 0;
     trim_if_asked();
-    const bool has_run = run_oldest();
-    return run_loop(pool_.relieve_another(worker_)) || has_run;
+    is_oldest_due_ = true;
+    return run_loop(pool_.relieve_another(worker_));
   }
   /// After 10 ms of work: runs the oldest tasks of one source after the other: up to 16, or for 10 ms. Newer ones that
   /// post newer ones might keep them waiting for ever. So seldom, since a job taken from the top costs a heavy fence,
@@ -355,6 +355,7 @@ class pool_core::worker_role {
   std::uint32_t rounds_ = 0;
   unsigned oldest_left_ = 0;  // of the oldest jobs that it is about to run
   turn_share share_;
+  bool is_oldest_due_ = false;  // the next turn of tasks may be for the oldest ones
   bool loops_are_next_ = false;
   bool were_loops_last_ = false;
   source oldest_from_ = source::own;

@@ -253,6 +253,7 @@ class pool_core::wait_role : sleepers::wait_condition {
                   // own
     }
     nap_ = min_of(2 * nap_, longest_nap(waiting_beside(home_)));
+    share_.rest();
   }
 
   /// For longest_nap(): how many threads wait beside a stand-in. 0 for a worker, which looks every 8 ms, whoever else
@@ -508,6 +509,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
     ~end() {
       pool.hooks_.stopping(index);
       pool.end_if_left_behind();
+      if (place->is_polling) pool.stop_polling(*place);
       this_seat = {};
       this_home = nullptr;
       look_after_pool = nullptr;

@@ -392,11 +392,11 @@ TEST_CASE("flows that never wait keep no others waiting while all workers are in
     std::vector<async::future<void>> ends;
     std::promise<void> received;
     auto has_received = received.get_future();
-    std::atomic<bool> waits{false};
+    std::atomic<int> begun{0};  // flows that have not begun wait among the tasks
     ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
       asi.await(queue);
       asi.add([&](IAsyncSteps&, int) { received.set_value(); });
-      waits = true;
+      ++begun;
     }));
     ends.push_back(steps::post(pool, its, [&](IAsyncSteps& asi) {
       asi.loop([&](IAsyncSteps& step) {
@@ -405,14 +405,15 @@ TEST_CASE("flows that never wait keep no others waiting while all workers are in
       });
     }));
     for (const async::priority other : {async::priority::normal, async::priority::low}) {
-      ends.push_back(steps::post(pool, other, [&ticks](IAsyncSteps& asi) {
+      ends.push_back(steps::post(pool, other, [&ticks, &begun](IAsyncSteps& asi) {
+        ++begun;
         asi.repeat(20, [&ticks](IAsyncSteps& step, std::size_t) {
           testing::wait_a_moment(step, 5ms);
           step.add([&ticks](IAsyncSteps&) { ++ticks; });
         });
       }));
     }
-    until(waits);
+    while (begun != 3) std::this_thread::sleep_for(1ms);
     const occupied one(pool, 1);
     auto sends = pool.post([&] {  // the loop is queued at this worker, which stays inside
       queue.enqueue(5);
