@@ -13,8 +13,8 @@ namespace async::inline v0_1::detail {
 /// one item; or, after a single item of the other kind that took more than 100 us, as long as that, up to 10 ms. So
 /// neither kind waits for the other one many times longer than it runs itself.
 ///
-/// It looks at the clock in each of 16 changes after a long item, and in the first two after a sleep; else when there
-/// have been 16 changes or tasks. One thread's.
+/// It looks at the clock in each of 16 changes after a long item, and in the first two after a sleep; else after 16
+/// changes or 64 tasks. One thread's.
 class turn_share {
  public:
   using time_point = wait_clock::time_point;
@@ -31,7 +31,7 @@ class turn_share {
   bool change(bool may_extend, std::uint64_t tasks) noexcept {
     const bool was_single = !std::exchange(has_gone_on_, false);
     ends_ = {};
-    if (close_looks_ == 0 && ++changes_ + (tasks - tasks_) < period) return false;
+    if (close_looks_ == 0 && ++changes_ < period && tasks - tasks_ < most_tasks) return false;
     const bool is_of_one = was_single && close_looks_ != 0;
     changes_ = 0;
     tasks_ = tasks;
@@ -59,6 +59,7 @@ class turn_share {
   static constexpr std::chrono::milliseconds most{10};
 
   static constexpr unsigned period = 16;
+  static constexpr std::uint64_t most_tasks = 64;
 
   bool has_gone_on_ = false;  // the same kind has had more than one item
   unsigned changes_ = 0;      // since the last look at the clock

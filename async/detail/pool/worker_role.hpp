@@ -81,7 +81,7 @@ class pool_core::worker_role {
     if (!goes_on) ++rounds_;
     if (rounds_ >= (goes_on ? with_priorities : worker::injector_share) && look_around(goes_on)) return true;
     if (!goes_on) change_kind();
-    if (loops_are_next_ && run_loop(pool_.take_loop(worker_))) return true;
+    if (loops_are_next_ && pool_.has_loops_at_hand(worker_) && run_loop(pool_.take_loop(worker_))) return true;
     if (std::exchange(loops_are_next_, false)) share_.end();  // the turn goes to tasks; after these come loops again
     if (std::exchange(is_oldest_due_, false) && run_oldest()) return true;
     if (run_tasks()) return true;

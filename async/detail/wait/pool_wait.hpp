@@ -192,14 +192,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (is_done_ || worker_ == nullptr) return;
     if (worker_->in_hand != nullptr) pool_.put_down(*worker_);
     if (!pool_.loops_may_be_due(*worker_) && !pool_.priorities_.has_loops()) return;
-    const std::uint64_t tasks = part_.ran.load(std::memory_order_relaxed);  // relaxed: its own
-    share_.change(true, tasks);
-    do {
-      pool_.fire_timers(*worker_);
-      if (!run_loop(pool_.take_any_loop(*worker_))) break;
-      is_done_ = ready_();
-    } while (!is_done_ && share_.goes_on());
-    share_.change(false, tasks);
+    turn_loops();
   }
 
   bool is_done() const noexcept { return is_done_; }
@@ -291,6 +284,17 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (home_->pool.turn_at_home()) nap_ = first_nap;
   }
 
+  /// Runs a turn of a loop, or more if the tasks before have taken long.
+  [[gnu::noinline]] void turn_loops() {
+    const std::uint64_t tasks = part_.ran.load(std::memory_order_relaxed);  // relaxed: its own
+    share_.change(true, tasks);
+    do {
+      pool_.fire_timers(*worker_);
+      if (!run_loop(pool_.take_any_loop(*worker_))) break;
+      is_done_ = ready_();
+    } while (!is_done_ && share_.goes_on());
+    share_.change(false, tasks);
+  }
   /// Runs a turn of a loop. False: null.
   bool run_loop(pool_loop* h) noexcept {
     if (h == nullptr) return false;
