@@ -178,7 +178,8 @@ TEST_CASE("a loop that has work takes turns with branches") {
   other.get();
   CAPTURE(order);
   CHECK(order.size() == 8);
-  CHECK(order.find("bbb") == std::string::npos);
+  // Not all of its turns after the branches. After a branch that took long it may have several turns in a row.
+  CHECK(order.substr(0, order.rfind('f')).find("bbb") == std::string::npos);
 }
 
 TEST_CASE("branches of high priority that lie below others in the queue keep it") {
