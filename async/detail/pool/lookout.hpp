@@ -105,9 +105,8 @@ class basic_lookout {
   static constexpr std::size_t most_sections = 512;
 
   static std::int64_t now() noexcept { return std::int64_t{wait_clock::now().time_since_epoch().count()}; }
-  std::size_t wanted() const noexcept {
-    return 1 + blocked_.load(std::memory_order_relaxed);
-  }  // relaxed: as the others
+  /// How many are to be on duty. Relaxed: ordered by the fences, or seen in time.
+  std::size_t wanted() const noexcept { return 1 + blocked_.load(std::memory_order_relaxed); }
 
   atomic<bool> is_in_use_{false};
   Threads threads_;  // one, and one more for each that is blocked

@@ -3,16 +3,16 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
 
-#include "async/detail/base/atomics.hpp"          // for heavy_fence, wait_clock
-#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
-#include "async/detail/base/naps.hpp"             // for look_after_pool
-#include "async/detail/pool/lookout.hpp"          // for lookout
-#include "async/detail/pool/pool_core.hpp"        // for pool_core, worker, pool_loop
-#include "async/detail/pool/pool_loops.hpp"       // for run_loop
-#include "async/detail/pool/pool_queues.hpp"      // for loop_waits
-#include "async/detail/pool/priority_queues.hpp"  // for priority_order, priority_queues
-#include "async/detail/pool/run_queue.hpp"        // for run_queue
-#include "async/detail/pool/seat.hpp"             // for this_seat, this_home, pool_registry
+#include "async/detail/base/atomics.hpp"           // for heavy_fence, wait_clock
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION
+#include "async/detail/pool/guest_attendance.hpp"  // for guest_attendance
+#include "async/detail/pool/lookout.hpp"           // for lookout
+#include "async/detail/pool/pool_core.hpp"         // for pool_core, worker, pool_loop
+#include "async/detail/pool/pool_loops.hpp"        // for run_loop
+#include "async/detail/pool/pool_queues.hpp"       // for loop_waits
+#include "async/detail/pool/priority_queues.hpp"   // for priority_order
+#include "async/detail/pool/run_queue.hpp"         // for run_queue
+#include "async/detail/pool/seat.hpp"              // for this_seat, pool_registry
 
 /// The life of a pool's lookout: run_lookout().
 namespace async::inline v0_1::detail {
@@ -30,7 +30,7 @@ class pool_core::lookout_role {
   /// Until the pool ends, or has needed no lookout for a while, or has another one.
   void keep_duty() {
     bool have_waited = false;
-    seen_turns_ = turns_of_workers();
+    seen_turns_ = pool_.crew_.turns();
     for (unsigned quiet = 0; quiet != most_quiet && pool_.lookout_.nap() && !pool_.lookout_.is_surplus();) {
       if (!pool_.needs_lookout()) {
         ++quiet;
@@ -40,7 +40,7 @@ class pool_core::lookout_role {
       quiet = 0;
       if (are_timers_late() || (have_waited && have_stood())) turn_loops();
       have_waited = pool_.has_loops();
-      seen_turns_ = turns_of_workers();
+      seen_turns_ = pool_.crew_.turns();
     }
   }
 
@@ -49,15 +49,7 @@ class pool_core::lookout_role {
   static constexpr unsigned turns_per_look = 64;
   static constexpr unsigned takes_per_steal = 8;
 
-  /// Of loops, by all workers.
-  std::uint64_t turns_of_workers() const noexcept {
-    std::uint64_t turns = 0;
-    pool_.crew_.for_each([&turns](const worker& w) noexcept {
-      turns += w.turns.load(std::memory_order_relaxed);  // relaxed: a figure
-    });
-    return turns;
-  }
-  bool have_stood() const noexcept { return turns_of_workers() == seen_turns_; }
+  bool have_stood() const noexcept { return pool_.crew_.turns() == seen_turns_; }
   bool are_timers_late() const noexcept {
     const pool_timers::time_point first = pool_.timers_.next();
     return first != pool_timers::never && first + lookout::interval <= wait_clock::now();
@@ -93,15 +85,7 @@ class pool_core::lookout_role {
 
   /// Takes a loop, in the order of priorities. Null: there is none.
   pool_loop* take_loop() noexcept {
-    priority_queues::both* const others = pool_.priorities_.find();
-    if (others == nullptr) return take_normal();
-    priority_queues::level* const first = order_.first(*others);
-    pool_loop* h = first != nullptr ? first->take_loop() : nullptr;
-    if (h == nullptr) h = take_normal();
-    if (h == nullptr) h = others->high.take_loop();
-    if (h != nullptr) return h;
-    order_.begin_low();
-    return others->low.take_loop();
+    return order_.take_loop(pool_.priorities_.find(), [this]() noexcept { return take_normal(); });
   }
   /// Takes the oldest loop of the backlog, or of a worker; now and then that one first, since what this thread turns
   /// comes back to the backlog.
@@ -157,7 +141,6 @@ ASYNCSTEPS_FUNCTION void pool_core::review_lookout() noexcept {
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
-  constexpr std::size_t index = 0;
   const inside here(this);
   guest* home = nullptr;
   try {
@@ -165,30 +148,9 @@ ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
   } catch (...) {  // without memory: a later one tries again
     return lookout_.pause_starts();
   }
-  home->stands_for = index;
-  home->is_lookout = true;
-  this_home = home;
-  look_after_pool = &look_after_own;
-  worker_loop = &crew_.loop(index).core();
-  const struct end {
-    pool_core& pool;
-    guest& home;
-    ~end() {
-      pool.hooks_.stopping(index);
-      pool.end_if_left_behind();
-      if (home.is_polling) pool.stop_polling(home);
-      this_home = nullptr;
-      look_after_pool = nullptr;
-      worker_loop = nullptr;
-      home.is_lookout = false;
-      home.leave();
-    }
-  } at_end{*this, *home};
+  guest_attendance attendance(*home, guest_attendance::role::looks_out, 0);
   quiescence_.helper_arrived();
-  home->is_in_section = true;  // a section in the hook has no effect: another thread would call the hook, too
-  hooks_.started(index);
-  home->is_in_section = false;
-  end_if_left_behind();
+  attendance.call_start_hook();
   quiescence_.helper_left();
   idle_.notify();
   lookout_role role(*home);

@@ -436,6 +436,7 @@ class pool_core {
   void leave_behind() noexcept;
 
   class worker_attendance;
+  class guest_attendance;
   class worker_role;
   class wait_role;
   /// Asks ready() of a wait.

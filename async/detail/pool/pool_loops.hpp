@@ -328,10 +328,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::fire_timers_now(wait_clock::time_point now, 
 /// a single loop, so that the look before the sleep does not end by one that has gone again.
 ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
   if (!are_others_awake(1)) return;
-  std::uint64_t turns = 0;
-  crew_.for_each([&turns](const worker& other) noexcept {
-    turns += other.turns.load(std::memory_order_relaxed);  // relaxed: a figure
-  });
+  const std::uint64_t turns = crew_.turns();
   if (std::exchange(w.turns_seen, turns) != turns) w.watches = watch_.begin();
 }
 

@@ -126,14 +126,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priorit
 
 /// As take_loop(), of any priority, for a worker that waits in a task.
 ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_any_loop(worker& w) noexcept {
-  priority_queues::both* const others = priorities_.find();
-  if (others == nullptr) return take_loop(w);
-  priority_queues::level* const first = w.order.first(*others);
-  pool_loop* h = first != nullptr ? first->take_loop() : nullptr;
-  if (h == nullptr) h = take_loop(w);
-  if (h == nullptr) h = others->high.take_loop();
-  if (h == nullptr) h = others->low.take_loop();
-  return h;
+  return w.order.take_loop(priorities_.find(), [this, &w]() noexcept { return take_loop(w); });
 }
 
 ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {

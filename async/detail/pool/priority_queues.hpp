@@ -154,6 +154,17 @@ class priority_order {
   /// Whether a thread that has just asked for a level looks at its loops before its tasks: every other time.
   bool are_loops_first() noexcept { return loops_first_ = !loops_first_; }
 
+  /// Takes a loop, those of normal priority by take_normal(), which returns null if there is none. `from` may be null.
+  template <class TakeNormal>
+  pool_loop* take_loop(both* from, TakeNormal take_normal) noexcept {
+    if (from == nullptr) return take_normal();
+    level* const before = first(*from);
+    pool_loop* h = before != nullptr ? before->take_loop() : nullptr;
+    if (h == nullptr) h = take_normal();
+    if (h == nullptr) h = from->high.take_loop();
+    if (h == nullptr) h = from->low.take_loop();
+    return h;
+  }
   /// Takes a task of either level, when there are no others. False: there is none.
   bool take_last(both& from, task& out) noexcept;
 

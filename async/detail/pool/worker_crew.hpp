@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>    // for size_t
-#include <cstdint>    // for uint8_t
+#include <cstdint>    // for uint8_t, uint64_t
 #include <memory>     // for unique_ptr
 #include <mutex>      // for mutex, lock_guard
 #include <stdexcept>  // for length_error
@@ -101,6 +101,12 @@ class worker_crew {
     all_.for_each(std::move(f));
   }
 
+  /// How many turns of loops the workers have run. Relaxed: a figure.
+  std::uint64_t turns() const noexcept {
+    std::uint64_t sum = 0;
+    for_each([&sum](const worker& w) noexcept { sum += w.turns.load(std::memory_order_relaxed); });
+    return sum;
+  }
   /// Adds up the workers' counters.
   void count(threadpool_stats& all) const noexcept;
 

@@ -10,21 +10,22 @@
 #include <utility>   // for exchange, move
 #include <vector>    // for vector
 
-#include "async/detail/base/backoff.hpp"          // for spin_before_sleep
-#include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
-#include "async/detail/base/min_max.hpp"          // for min_of
-#include "async/detail/base/naps.hpp"             // for look_after_pool
-#include "async/detail/base/own_section.hpp"      // for own_section
-#include "async/detail/base/platform.hpp"         // for has_stack_room
-#include "async/detail/future/ready_actions.hpp"  // for ready_actions
-#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit
-#include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
-#include "async/detail/pool/pool_core.hpp"        // for pool_core
-#include "async/detail/pool/pool_loops.hpp"       // for run_loop, steal_loop
-#include "async/detail/pool/pool_queues.hpp"      // for take_any
-#include "async/detail/pool/priority_queues.hpp"  // for priority_order
-#include "async/detail/pool/turn_share.hpp"       // for turn_share
-#include "async/detail/wait/wait_in_turn.hpp"     // for wait_in_turn
+#include "async/detail/base/backoff.hpp"           // for spin_before_sleep
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/min_max.hpp"           // for min_of
+#include "async/detail/base/naps.hpp"              // for longest_nap, look_answer
+#include "async/detail/base/own_section.hpp"       // for own_section
+#include "async/detail/base/platform.hpp"          // for has_stack_room
+#include "async/detail/future/ready_actions.hpp"   // for ready_actions
+#include "async/detail/pool/credit_turn.hpp"       // for credit_turn, no_credit
+#include "async/detail/pool/drive.hpp"             // for drive, tasks_per_turn, yields_of_pools
+#include "async/detail/pool/guest_attendance.hpp"  // for guest_attendance
+#include "async/detail/pool/pool_core.hpp"         // for pool_core
+#include "async/detail/pool/pool_loops.hpp"        // for run_loop, steal_loop
+#include "async/detail/pool/pool_queues.hpp"       // for take_any
+#include "async/detail/pool/priority_queues.hpp"   // for priority_order
+#include "async/detail/pool/turn_share.hpp"        // for turn_share
+#include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///
@@ -500,33 +501,9 @@ ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
   } catch (...) {  // without memory: a later stand-in tries again
     return;
   }
-  place->stands_for = index;
-  place->is_stand_in = true;
-  this_seat = {number(), place, 1};
-  this_home = place;
-  look_after_pool = &look_after_own;
-  worker_loop = &crew_.loop(index).core();
-  const struct end {
-    pool_core& pool;
-    guest* place;
-    std::size_t index;
-    ~end() {
-      pool.hooks_.stopping(index);
-      pool.end_if_left_behind();
-      if (place->is_polling) pool.stop_polling(*place);
-      this_seat = {};
-      this_home = nullptr;
-      look_after_pool = nullptr;
-      worker_loop = nullptr;
-      place->is_stand_in = false;
-      place->leave();
-    }
-  } at_end{*this, place, index};
+  guest_attendance attendance(*place, guest_attendance::role::stands_in, index);
   quiescence_.helper_arrived();
-  place->is_in_section = true;  // a section in the hook has no effect: another thread would call the hook, too
-  hooks_.started(index);
-  place->is_in_section = false;
-  end_if_left_behind();
+  attendance.call_start_hook();
   const auto never = []() noexcept { return false; };
   for (bool is_first = true; is_first || stand_ins_.rest(stand_ins::rest_time, never); is_first = false) {
     if (!is_first) quiescence_.helper_arrived();

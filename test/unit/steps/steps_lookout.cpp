@@ -68,23 +68,34 @@ void until(const std::atomic<bool>& is) {
 
 /// A flow whose next step, given to then(), begins when the token is called.
 struct waiting_flow {
-  explicit waiting_flow(threadpool& pool) {
-    flow.emplace(pool);
-    flow->add([this](IAsyncSteps& asi) {
+  explicit waiting_flow(threadpool& pool) : flow(pool) {
+    flow.add([this](IAsyncSteps& asi) {
       token = asi.completion<>();
       waits = true;
     });
   }
   template <class F>
   std::future<void> then(F f) {
-    flow->add(std::move(f));
-    std::future<void> end = flow->promise();
+    flow.add(std::move(f));
+    std::future<void> end = flow.promise();
     until(waits);
     return end;
   }
-  std::optional<steps::AsyncSteps> flow;
+  steps::AsyncSteps flow;
   std::atomic<bool> waits{false};
   steps::completion<> token;
+};
+
+/// Counts the calls of the hooks.
+struct counted_threads {
+  std::atomic<int> started{0}, stopped{0};
+  threadpool_options options(std::size_t threads) {
+    threadpool_options made;
+    made.threads = threads;
+    made.on_thread_start = [this](std::size_t) { ++started; };
+    made.on_thread_stop = [this](std::size_t) { ++stopped; };
+    return made;
+  }
 };
 
 }  // namespace
@@ -235,8 +246,7 @@ TEST_CASE("a pool of one thread runs no flow beside a task") {
   std::atomic<bool> in_task{false}, waits{false}, overlaps{false};
   auto flow = steps::post(pool, [&](IAsyncSteps& asi) {
     asi.loop([&](IAsyncSteps& step) {
-      step.add([](IAsyncSteps& inner) { inner.setTimeout(1ms); },
-               [](IAsyncSteps& inner, steps::ErrorCode) { inner.success(); });
+      testing::wait_a_moment(step);
       step.add([&](IAsyncSteps&) {
         waits = true;
         if (in_task) overlaps = true;
@@ -273,8 +283,7 @@ TEST_CASE("what a step posts while all workers are inside tasks waits for a work
       group.run([] {});
       group.wait();
     });
-    asi.add([](IAsyncSteps& step) { step.setTimeout(1ms); },
-            [](IAsyncSteps& step, steps::ErrorCode) { step.success(); });
+    testing::wait_a_moment(asi);
     asi.add([&](IAsyncSteps&) {
       pool.execute(note(2));
       has_posted = true;
@@ -454,12 +463,8 @@ TEST_CASE("flows go on when a pool whose workers are all inside tasks has been s
 }
 
 TEST_CASE("lookouts that stood in for blocked ones end") {
-  std::atomic<int> started{0}, stopped{0};
-  threadpool_options options;
-  options.threads = 2;
-  options.on_thread_start = [&](std::size_t) { ++started; };
-  options.on_thread_stop = [&](std::size_t) { ++stopped; };
-  threadpool pool(std::move(options));
+  counted_threads threads;
+  threadpool pool(threads.options(2));
   constexpr int blocking = 5;
   std::atomic<int> inside{0};
   std::atomic<bool> is_over{false};
@@ -479,32 +484,28 @@ TEST_CASE("lookouts that stood in for blocked ones end") {
     while (inside != blocking) std::this_thread::sleep_for(1ms);
     is_over = true;
     for (auto& end : ends) end.get();
-    while (stopped < blocking - 1) std::this_thread::sleep_for(1ms);
+    while (threads.stopped < blocking - 1) std::this_thread::sleep_for(1ms);
   }
-  CHECK(started >= 2 + blocking);
+  CHECK(threads.started >= 2 + blocking);
   pool.wait_idle();
-  CHECK(started - stopped >= 3);
+  CHECK(threads.started - threads.stopped >= 3);
 }
 
 TEST_CASE("the lookout calls the hooks of its pool, once each") {
-  std::atomic<int> started{0}, stopped{0};
-  threadpool_options options;
-  options.threads = 2;
-  options.on_thread_start = [&](std::size_t) { ++started; };
-  options.on_thread_stop = [&](std::size_t) { ++stopped; };
+  counted_threads threads;
   {
-    threadpool pool(std::move(options));
+    threadpool pool(threads.options(2));
     for (int round = 0; round < 5; ++round) {
       waiting_flow flow(pool);
       auto end = flow.then([](IAsyncSteps&) {});
       held_workers held(pool, held_workers::inside::task, 2);
       CHECK(flow.token.success());
       REQUIRE(held.see(end));
-      CHECK(started == 3);  // it stays
+      CHECK(threads.started == 3);  // it stays
     }
-    CHECK(stopped == 0);
+    CHECK(threads.stopped == 0);
   }
-  CHECK(stopped == 3);
+  CHECK(threads.stopped == 3);
 }
 
 TEST_CASE("stop() ends while tasks wait for flows") {
@@ -553,8 +554,7 @@ TEST_CASE("flows that tick beside tasks of all lengths: each tick comes, each ta
   for (int i = 0; i < flows; ++i) {
     group.add(steps::post(pool, [&, i](IAsyncSteps& asi) {
       asi.repeat(static_cast<std::size_t>(ticks), [&, i](IAsyncSteps& step, std::size_t) {
-        step.add([i](IAsyncSteps& inner) { inner.setTimeout(std::chrono::milliseconds(1 + i % 7)); },
-                 [](IAsyncSteps& inner, steps::ErrorCode) { inner.success(); });
+        testing::wait_a_moment(step, std::chrono::milliseconds(1 + i % 7));
         step.add([&ticked](IAsyncSteps&) { ++ticked; });
       });
     }));
