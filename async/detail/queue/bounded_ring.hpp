@@ -385,7 +385,8 @@ class bounded_ring {
       if (now != t) return {look::retry, now};
       if (is_closed(t)) return {look::closed};
       if (at(t).turn.load(std::memory_order_relaxed) == turn_of(t)) return {look::retry, t};
-      if (consumer_backoff<bounded_ring, 0>::wait(this, t)) return {look::retry, tail_.load(std::memory_order_relaxed)};
+      if (consumer_backoff<bounded_ring, 0>::wait(this, t, capacity()))
+        return {look::retry, tail_.load(std::memory_order_relaxed)};
       Traits::looking();
       // [B7] seq_cst, pairs with [B6]: full if consumers have claimed no more; the head may be beyond t
       if (head_.load(std::memory_order_seq_cst) + mask_ < t) return {look::blocked};
@@ -400,7 +401,8 @@ class bounded_ring {
       const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
       if (turn == (turn_of(h) | full)) return {look::retry, h};
       if (turn == (turn_of(h) | voided)) skip_voids();
-      if (consumer_backoff<bounded_ring, 1>::wait(this, h)) return {look::retry, head_.load(std::memory_order_relaxed)};
+      if (consumer_backoff<bounded_ring, 1>::wait(this, h, capacity()))
+        return {look::retry, head_.load(std::memory_order_relaxed)};
       // [B5] empty if producers have claimed no more
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
       if (ticket(t) <= h) {

@@ -12,22 +12,34 @@ namespace async::inline v0_1::detail {
 ///
 /// Such a consumer takes away the cache line that the producer is writing, element by element. If this thread's last
 /// stop was short, it therefore waits a little without touching memory, so that several elements are ready when it
-/// looks again. The wait grows while it gains elements. When it does not, waiting stops for some positions; when there
-/// was nothing at all twice in a row, for many. A thread that polls for long, or polls several queues, never waits, so
-/// latency does not suffer. Each thread has one state for each kind; `Tag` and `Side` tell kinds apart.
+/// looks again. The wait grows until it gains a hundred elements, and shrinks where it gains most of what the queue has
+/// room for: the other side would soon wait for this one. When it gains nothing, waiting stops for some
+/// positions; when there was nothing at all twice in a row, for many. A thread that polls for long, or polls several
+/// queues, never waits, so latency does not suffer. Each thread has one state for each kind; `Tag` and `Side` tell
+/// kinds apart.
 template <class Tag, int Side>
 class consumer_backoff {
  public:
-  /// Call when position `at` of `queue` is not ready. True: the thread has waited and looks once more.
-  static bool wait(const void* queue, std::uint64_t at) noexcept {
+  static constexpr std::uint64_t unbounded = ~std::uint64_t{0};
+
+  /// Call when position `at` of `queue`, which has room for `capacity` elements, is not ready. True: the thread has
+  /// waited and looks once more.
+  static bool wait(const void* queue, std::uint64_t at, std::uint64_t capacity = unbounded) noexcept {
     if constexpr (under_model) {
       return false;
     } else {
-      const unsigned pauses = state.stop(queue, at);
+      const unsigned pauses = state.stop(queue, at, capacity);
       if (pauses == 0) return false;
       pause_for(pauses);
       return true;
     }
+  }
+
+  /// The pauses of the next wait, after one of `pauses` that has gained `gained` elements.
+  static constexpr unsigned next(unsigned pauses, std::uint64_t gained, std::uint64_t capacity) noexcept {
+    const std::uint64_t enough = min_of(capacity / 2 + capacity / 8, most_gain);
+    if (gained > enough) return max_of(pauses / 2, shortest);
+    return gained < enough / 6 ? min_of(2 * pauses, most) : pauses;
   }
 
   /// Whether the thread has polled at its last stop for so long that it will not wait at the next one.
@@ -49,7 +61,7 @@ class consumer_backoff {
     bool waited;             // at the last stop
     unsigned vain;           // waits in a row that found nothing
 
-    unsigned stop(const void* asked, std::uint64_t at) noexcept {
+    unsigned stop(const void* asked, std::uint64_t at, std::uint64_t capacity) noexcept {
       if (queue != asked) {
         *this = {asked, at, 1, start, 0, false, 0};
         return 0;
@@ -64,10 +76,8 @@ class consumer_backoff {
         if (gained <= 2 || vain == most_vain) {
           penalty = vain == most_vain ? long_penalty : short_penalty;
           length = least;
-        } else if (gained < 48) {
-          length = min_of(2 * length, most);
-        } else if (gained > 400) {
-          length = max_of(length / 2, shortest);
+        } else {
+          length = next(length, gained, capacity);
         }
       }
       const bool was_short = polls < long_stop;
@@ -82,10 +92,11 @@ class consumer_backoff {
   static constexpr unsigned most_vain = 2;
   static constexpr unsigned short_penalty = 64;
   static constexpr unsigned long_penalty = 1024;  // no thread fills the queue meanwhile; perhaps this one does
+  static constexpr std::uint64_t most_gain = 600;
   static constexpr unsigned start = 64;
   static constexpr unsigned shortest = 4;
   static constexpr unsigned least = 16;
-  static constexpr unsigned most = 64;
+  static constexpr unsigned most = 128;
 
   // One per module: only a hint.
   static inline constinit thread_local record state{nullptr, 0, 0, start, 0, false, 0};

@@ -47,6 +47,27 @@ TEST_CASE("a consumer waits again when elements come again") {
   CHECK(waits(queue, 1'000, 100'000, true) > 990);
 }
 
+TEST_CASE("a wait grows until it gains a hundred elements, and shrinks when it gains more than six times as many") {
+  constexpr std::uint64_t any = consumer_backoff::unbounded;
+  CHECK(consumer_backoff::next(64, 50, any) == 128);
+  CHECK(consumer_backoff::next(128, 50, any) == 128);
+  CHECK(consumer_backoff::next(64, 100, any) == 64);
+  CHECK(consumer_backoff::next(64, 600, any) == 64);
+  CHECK(consumer_backoff::next(64, 601, any) == 32);
+}
+
+TEST_CASE("a wait for a queue with little room does not last until the other side waits, too") {
+  for (const std::uint64_t capacity : {4U, 8U, 32U, 128U}) {
+    CAPTURE(capacity);
+    unsigned pauses = 128;
+    for (int i = 0; i < 5; ++i) pauses = consumer_backoff::next(pauses, capacity, capacity);  // full, or empty
+    CHECK(pauses == 4);
+    CHECK(consumer_backoff::next(4, capacity, capacity) == 4);
+    CHECK(consumer_backoff::next(16, capacity / 2, capacity) == 16);
+  }
+  CHECK(consumer_backoff::next(16, 9, 128) == 32);
+}
+
 TEST_CASE("a consumer that polls several queues does not wait") {
   const some_queue a, b, before;
   consumer_backoff::wait(&before, 1);  // forgets another test's queue, which may have been where `a` is
