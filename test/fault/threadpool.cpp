@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/detail/pool/stand_ins.hpp"
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
@@ -278,6 +279,30 @@ TEST_CASE("a loop waits for a task's end when the lookout cannot start, which is
     while (!is_called && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     release_all();
   }
+}
+
+TEST_CASE("a stand-in that gets no memory is reported, and those that have ended are joined later") {
+  each_allocation([](std::size_t k) {
+    async::detail::stand_ins all;
+    std::atomic<int> ran{0};
+    all.call(1, true, [&ran] { ++ran; });
+    while (ran != 1) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it ends, and can be joined
+    bool is_called = true;
+    fail_alloc failing(k);
+    try {
+      all.call(1, true, [&ran] { ++ran; });
+    } catch (const std::bad_alloc&) {
+      is_called = false;
+    } catch (const std::system_error&) {
+      is_called = false;
+    }
+    failing.stop();
+    all.close();
+    if (!failing.has_failed()) CHECK(ran == 2);
+    if (!is_called) CHECK(ran == 1);
+    return failing.has_failed();
+  });
 }
 
 TEST_CASE("wait_idle() returns although a thread cannot be started meanwhile") {

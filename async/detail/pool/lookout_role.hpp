@@ -18,7 +18,7 @@
 namespace async::inline v0_1::detail {
 
 /// The duty of the lookout. It turns loops while tasks keep all workers and either a timer is 10 ms late, or loops have
-/// waited for 10 ms in which no worker has turned any.
+/// waited for 10 ms in which no worker has turned any, or a worker that has loops has turned none.
 ///
 /// The thread is no worker. What it schedules goes to the backlog, and what a step posts to the injector, so that both
 /// wait in the order in which they came, and for no particular thread.
@@ -30,7 +30,7 @@ class pool_core::lookout_role {
   /// Until the pool ends, or has needed no lookout for a while, or has another one.
   void keep_duty() {
     bool have_waited = false;
-    seen_turns_ = pool_.crew_.turns();
+    note_turns();
     for (unsigned quiet = 0; quiet != most_quiet && pool_.lookout_.nap() && !pool_.lookout_.is_surplus();) {
       if (!pool_.needs_lookout()) {
         ++quiet;
@@ -40,7 +40,7 @@ class pool_core::lookout_role {
       quiet = 0;
       if (are_timers_late() || (have_waited && have_stood())) turn_loops();
       have_waited = pool_.has_loops();
-      seen_turns_ = pool_.crew_.turns();
+      note_turns();
     }
   }
 
@@ -49,7 +49,20 @@ class pool_core::lookout_role {
   static constexpr unsigned turns_per_look = 64;
   static constexpr unsigned takes_per_steal = 8;
 
-  bool have_stood() const noexcept { return pool_.crew_.turns() == seen_turns_; }
+  void note_turns() noexcept {
+    seen_turns_ = pool_.crew_.turns();
+    // relaxed, as below: a guess
+    pool_.crew_.for_each([](worker& w) noexcept {
+      w.turns_at_lookout.store(w.turns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    });
+  }
+  /// Since the last look no worker has turned a loop, or one that has loops has not, whatever the others did.
+  bool have_stood() const noexcept {
+    return pool_.crew_.turns() == seen_turns_ || pool_.crew_.any_of(0, [](worker& w) noexcept {
+      return !w.ready.empty() &&
+             w.turns.load(std::memory_order_relaxed) == w.turns_at_lookout.load(std::memory_order_relaxed);
+    });
+  }
   bool are_timers_late() const noexcept {
     const pool_timers::time_point first = pool_.timers_.next();
     return first != pool_timers::never && first + lookout::interval <= wait_clock::now();
@@ -76,11 +89,17 @@ class pool_core::lookout_role {
         pool_.before_functions();
         pool_.run_loop(nullptr, *h);
         if (home_.is_polling) pool_.stop_polling(home_);
-        // What it posts is not to wait in a deque of its own. No effect while jobs lie there: workers steal them.
-        if (this_seat.pool != 0) pool_registry::instance().vacate(this_seat);
+        end_of_posts();
         if (pool_.lookout_.is_surplus()) return;
       }
     } while (pool_.needs_lookout() && (are_more || are_timers_late() || (have_stood() && pool_.has_loops())));
+  }
+
+  /// What a step posts is not to wait in a deque of the lookout. Jobs that lie there are for workers, which steal them,
+  /// and not for the waits of later steps.
+  static void end_of_posts() noexcept {
+    if (this_seat.pool == 0 || pool_registry::instance().vacate(this_seat)) return;
+    this_seat.place->made_from = this_seat.place->own.position();
   }
 
   /// Takes a loop, in the order of priorities. Null: there is none.

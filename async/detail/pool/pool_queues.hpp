@@ -61,7 +61,8 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
 
 ASYNCSTEPS_FUNCTION bool pool_core::offer(posted_job* j) noexcept {
   worker* const w = own_worker();
-  if (w == nullptr) return false;
+  // A branch as a task would let flow_watch see a task, for as long as the flow goes on.
+  if (w == nullptr || shutdown_.is_closing()) return false;
   try {
     w->own.push(j, &posted_task);
     return true;

@@ -128,16 +128,14 @@ ASYNCSTEPS_FUNCTION void stand_ins::call(std::size_t missed, bool may_start, tas
   }
   const wait_clock::time_point now = wait_clock::now();
   if (!may_start || now < latest_ + pause * (1 + there / 64)) return;
+  entry& fresh = threads_.emplace_back();
   // The next thread joins those that have ended. This call does not: their thread-local destructors may still run,
   // and wait for something.
-  std::list<entry> ended;
   for (auto e = threads_.begin(); e != threads_.end();) {
     const auto next = std::next(e);
-    if (e->has_ended) ended.splice(ended.end(), threads_, e);
+    if (e->has_ended) fresh.before.splice(fresh.before.end(), threads_, e);
     e = next;
   }
-  entry& fresh = threads_.emplace_back();
-  fresh.before.splice(fresh.before.end(), ended);
   at_work_.fetch_add(1, std::memory_order_relaxed);
   try {
     fresh.thread = std::thread([this, &fresh, work = std::move(body)]() mutable {

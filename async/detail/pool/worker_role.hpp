@@ -186,6 +186,7 @@ class pool_core::worker_role {
       if (now - begun >= busy_time) break;
       if (!do_others_want_turns(begun, now)) continue;
       if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;  // the turn after the next one looks around, too
+      oldest_from_ = after(oldest_from_);                           // that may come late
       return true;
     }
     oldest_left_ = 0;

@@ -3,6 +3,7 @@
 // A task that posts itself again for ever keeps no other task of its pool waiting for ever.
 #include <doctest/doctest.h>
 
+#include <algorithm>   // for max
 #include <atomic>      // for atomic
 #include <chrono>      // for steady_clock, seconds, milliseconds, microseconds
 #include <functional>  // for function, cref
@@ -112,4 +113,34 @@ TEST_CASE("older tasks keep pace beside a loop that is always busy, and long tas
   pool.wait_idle();
   CHECK(older == 100);
   CHECK(newer < 1'000);
+}
+
+TEST_CASE("tasks from outside run soon beside tasks of high priority and tasks that post themselves") {
+  int high = 0, most_between = 0, last = 0, ran = 0;  // one thread's, like all of these
+  std::function<void()> first, newer;
+  threadpool pool(1);
+  first = [&] {
+    ++high;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (ran != 5 && high != 5'000) pool.execute(async::priority::high, std::cref(first));
+  };
+  newer = [&] {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (ran != 5 && high != 5'000) pool.execute(std::cref(newer));
+  };
+  pool.execute([&] {
+    pool.execute(async::priority::high, std::cref(first));
+    for (int i = 0; i < 2; ++i) pool.execute(std::cref(newer));
+  });
+  for (int i = 0; i < 5; ++i) {
+    pool.post([&] {
+          ++ran;
+          most_between = std::max(most_between, high - last);
+          last = high;
+        })
+        .get();
+  }
+  pool.wait_idle();
+  CHECK(ran == 5);
+  CHECK(most_between < 150);
 }

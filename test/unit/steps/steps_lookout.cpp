@@ -16,6 +16,7 @@
 
 #include "async/blocking_section.hpp"
 #include "async/bounded_queue.hpp"
+#include "async/event.hpp"
 #include "async/event_loop.hpp"
 #include "async/future_group.hpp"
 #include "async/task_group.hpp"
@@ -26,6 +27,7 @@
 #include "support/journey.hpp"
 #include "support/occupied.hpp"
 #include "support/scale.hpp"
+#include "support/waiting_flow.hpp"
 #include "support/work_for.hpp"
 
 // Flows and loops of a pool whose workers are all inside tasks that go on until they have ended: the lookout serves
@@ -40,7 +42,9 @@ using testing::held_workers;
 using testing::journey;
 using testing::made_by;
 using testing::occupied;
+using testing::until;
 using testing::wait_for;
+using testing::waiting_flow;
 using namespace std::chrono_literals;
 
 namespace {
@@ -60,31 +64,6 @@ bool goes_on(std::size_t workers, made_by how, wait_for what, std::chrono::milli
   CHECK(pool.stats().late_turns != 0);
   return true;
 }
-
-/// Fails by the test's time limit.
-void until(const std::atomic<bool>& is) {
-  while (!is) std::this_thread::sleep_for(1ms);
-}
-
-/// A flow whose next step, given to then(), begins when the token is called.
-struct waiting_flow {
-  explicit waiting_flow(threadpool& pool) : flow(pool) {
-    flow.add([this](IAsyncSteps& asi) {
-      token = asi.completion<>();
-      waits = true;
-    });
-  }
-  template <class F>
-  std::future<void> then(F f) {
-    flow.add(std::move(f));
-    std::future<void> end = flow.promise();
-    until(waits);
-    return end;
-  }
-  steps::AsyncSteps flow;
-  std::atomic<bool> waits{false};
-  steps::completion<> token;
-};
 
 /// Counts the calls of the hooks.
 struct counted_threads {
@@ -338,6 +317,7 @@ TEST_CASE("a step that blocks in a section, or waits, on the lookout holds up no
     threadpool pool(2);
     async::promise<void> passed;
     async::future<void> has_passed = passed.get_future();
+    async::event is_over;
     waiting_flow blocking(pool), passing(pool);
     auto ends = blocking.then([&](IAsyncSteps&) {
       CHECK(passing.token.success());
@@ -347,15 +327,21 @@ TEST_CASE("a step that blocks in a section, or waits, on the lookout holds up no
       } else if (how == blocks::polling) {
         while (has_passed.wait_for(1ms) != std::future_status::ready) {
         }
+      } else {
+        is_over.wait();
       }
-      has_passed.get();
+      has_passed.get();  // without a wait
     });
-    auto other = passing.then([&passed](IAsyncSteps&) { passed.set_value(); });
+    auto other = passing.then([&](IAsyncSteps&) {
+      passed.set_value();
+      is_over.set();
+    });
     held_workers held(pool, held_workers::inside::task, 2);
     CHECK(blocking.token.success());
     const bool in_time = held.see(ends) && held.see(other);
     if (!in_time) held.release();
     REQUIRE(in_time);
+    CHECK_NOTHROW(ends.get());
   }
 }
 

@@ -4,12 +4,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "async/errors.hpp"
 #include "async/threadpool.hpp"
 #include "steps/spawn.hpp"
 #include "steps/steps.hpp"
@@ -120,6 +123,37 @@ TEST_CASE("stop() ends flows that never wait after 100 ms, on whichever workers 
     for (auto& end : ends) CHECK_THROWS_AS(end.get(), std::future_error);
     for (const auto at : cancelled) {
       if (at != std::chrono::steady_clock::time_point()) CHECK(at - begin >= 100ms);  // else stopped before its start
+    }
+  }
+}
+
+TEST_CASE("stop() ends flows that go from branches to branches, beside flows that never wait") {
+  enum class stops { runs_tasks, discards };
+  for (const std::size_t workers : {1U, 2U}) {
+    for (const stops how : {stops::runs_tasks, stops::discards}) {
+      CAPTURE(workers);
+      CAPTURE(static_cast<int>(how));
+      threadpool pool(workers);
+      std::atomic<int> rounds{0};
+      auto branching = steps::post(pool, [&rounds](IAsyncSteps& asi) {
+        asi.loop([&rounds](IAsyncSteps& round) {
+          ++rounds;
+          auto& both = round.parallel();
+          for (int i = 0; i < 2; ++i) both.add([](IAsyncSteps&) {});
+        });
+      });
+      auto other = steps::post(pool, [](IAsyncSteps& asi) { asi.loop([](IAsyncSteps& s) { s.relinquish(); }); });
+      while (rounds < 1'000) std::this_thread::yield();
+      auto stop = std::async(std::launch::async, [&pool, how] {
+        if (how == stops::discards) {
+          static_cast<void>(pool.stop(async::discard));
+        } else {
+          pool.stop();
+        }
+      });
+      REQUIRE(stop.wait_for(20s) == std::future_status::ready);
+      CHECK_THROWS_AS(branching.get(), async::dropped_call);
+      CHECK_THROWS_AS(other.get(), async::dropped_call);
     }
   }
 }
