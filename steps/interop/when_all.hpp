@@ -225,11 +225,11 @@ void when_all(const std::vector<task<T>>&) {
 /// Runs tasks side by side until one of them succeeds, and resumes the coroutine with its index and value when the
 /// others have ended.
 ///
-///   auto [index, answer] = co_await steps::interop::when_any(ask(near), ask(far));
+///   auto [index, answer] = co_await steps::interop::when_any(ask(near), ask(far));   // answer: a std::variant
 ///
 /// Use it to ask several sources for the same. Do not use it for a time limit: a failure of the task would be dropped
-/// until the time is up. That is with_timeout(). The value is a std::variant, whose alternatives are those of the
-/// tasks, in their order.
+/// until the time is up. That is with_timeout(). The alternatives of the variant are those of the tasks, in their
+/// order; for tasks of one type pass a vector, and the value has that type.
 ///
 /// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
 /// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.
