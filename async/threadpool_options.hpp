@@ -59,7 +59,8 @@ struct threadpool_options {
   /// pool, and for nothing else that the pool does: its threads may all have gone. A stand-in thread calls both hooks
   /// with the index of the worker that it replaces, and both threads may run tasks at the same time; a lookout calls
   /// them with 0. Beside tasks in a blocking_section, indices go beyond size(). So the index is a name, for logs, and
-  /// no slot for data: keep what a thread needs in thread_local objects.
+  /// no slot for data: keep what a thread needs in thread_local objects. Keep the hook short: a stand-in or a lookout
+  /// that is in it counts as at work, so no other takes its place.
   unique_function<void(std::size_t)> on_thread_stop{};
 
   /// Called with an exception that left a task of execute(), or one of the hooks above, on the thread that has run it:
