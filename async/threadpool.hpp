@@ -271,11 +271,11 @@ class threadpool {
   }
 
   /// Refuses further tasks from outside, runs every accepted task and the tasks that these post, and joins the threads.
-  /// Flows run on meanwhile. When no task is left, flows that wait are cancelled, and within 100 ms those that still do
-  /// not wait: their cancel handlers run on the calling thread, and waits in them run what they have posted. Callbacks
-  /// that wait in loop(i) are destroyed. A paused pool starts one worker for this; if that fails, the caller runs the
-  /// tasks. Later calls return when the first one is done. Throws std::system_error (resource_deadlock_would_occur)
-  /// inside a task of the pool.
+  /// Flows run on meanwhile. When no task is left, flows that wait are cancelled, and some 100 ms later those that
+  /// still do not wait: their cancel handlers run on the calling thread, and waits in them run what they have posted.
+  /// Callbacks that wait in loop(i) are destroyed. A paused pool starts one worker for this; if that fails, the caller
+  /// runs the tasks. Later calls return when the first one is done. Throws std::system_error
+  /// (resource_deadlock_would_occur) inside a task of the pool.
   void stop() { core_.stop(); }
 
   /// The same, but drops what has not begun. Use it to end soon; do not use it when queued tasks must be done.

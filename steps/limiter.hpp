@@ -34,8 +34,8 @@ class Limiter final : public ISync {
     std::size_t max_queue = unlimited;   ///< flows that wait for a place; of use with `concurrent`
     std::size_t rate = unlimited;        ///< entries per period
     std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period; of use with `rate`
-    /// Flows that may wait for the next period; of use with `rate`. Others are rejected: no allowance for bursts, as
-    /// which token buckets use the word.
+    /// Flows that may wait for the next period; of use with `rate`. Others are rejected: it is not the burst allowance
+    /// of a token bucket.
     std::size_t burst = unlimited;
   };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +39,9 @@ std::vector<std::string> parse_all(async::threadpool& pool, const std::vector<st
   // [tasks]
   async::bounded_queue<async::future<std::string>> under_way(16);  // calls that run, wait or have a result
   std::thread source([&] {
-    for (const std::string& line : lines) under_way.blocking_enqueue(pool.post(parse, line));  // waits for room
+    for (const std::string& line : lines) {
+      if (!under_way.blocking_enqueue(pool.post(parse, line))) break;  // waits for room; false: closed
+    }
     under_way.close();
   });
   for (async::future<std::string> next; under_way.blocking_dequeue(next);) results.push_back(next.get());  // in order
@@ -47,10 +50,10 @@ std::vector<std::string> parse_all(async::threadpool& pool, const std::vector<st
   return results;
 }
 
-/// A request that takes some time, the first ones longest.
-void fetch(IAsyncSteps& asi, int page, meter& requests) {
-  requests.enter();
-  asi.onEnd([&requests] { requests.leave(); });
+/// A request that takes some time, the first of each ten longest.
+void fetch(IAsyncSteps& asi, int page, const std::shared_ptr<meter>& requests) {
+  requests->enter();
+  asi.onEnd([requests] { requests->leave(); });
   asi.select(async::after(std::chrono::microseconds(100 * (10 - page % 10))));
   asi.add([page](IAsyncSteps& got) { got.success(3 * page); });
 }
@@ -59,7 +62,7 @@ struct fetcher {
   explicit fetcher(async::threadpool& p) : pool(p) {}
   async::threadpool& pool;
   async::bounded_queue<async::future<int>> under_way{16};
-  meter requests;
+  std::shared_ptr<meter> requests = std::make_shared<meter>();  // calls under way outlive an error: they own it, too
   std::vector<int> results;
 };
 
@@ -68,8 +71,8 @@ void fetch_all(IAsyncSteps& asi, fetcher& f, int pages) {
   auto& both = asi.parallel();  // an error of one branch, or of a page, cancels both
   both.add([&f, pages](IAsyncSteps& source) {
     source.repeat(static_cast<std::size_t>(pages), [&f](IAsyncSteps& round, std::size_t page) {
-      round.enqueue(f.under_way, steps::post<int>(f.pool, [&f, page](IAsyncSteps& call) {
-                      fetch(call, static_cast<int>(page), f.requests);
+      round.enqueue(f.under_way, steps::post<int>(f.pool, [page, requests = f.requests](IAsyncSteps& call) {
+                      fetch(call, static_cast<int>(page), requests);
                     }));
     });
     source.add([&f](IAsyncSteps&) { f.under_way.close(); });
@@ -105,7 +108,7 @@ int main() {
   is_right = is_right && f.results.size() == pages;
   for (std::size_t i = 0; is_right && i != pages; ++i) is_right = f.results[i] == 3 * static_cast<int>(i);
 
-  const int most = f.requests.most;
+  const int most = f.requests->most;
   std::printf("%zu lines, %zu pages, at most %d under way\n", parsed.size(), f.results.size(), most);
   return is_right && most > 2 && most <= 18 ? 0 : 1;  // those in the queue, and one that each end holds
 }

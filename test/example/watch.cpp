@@ -31,7 +31,7 @@ class watched {
   struct version {
     explicit version(T v) : value(std::move(v)) {}
     const T value;
-    async::event replaced;  // set when there is a newer version
+    async::event replaced;  // set when there is a newer version; not when the last one goes
   };
   /// A reader keeps a version as long as it uses the value, or waits for `replaced`.
   using pointer = std::shared_ptr<version>;

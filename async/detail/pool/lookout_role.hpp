@@ -53,10 +53,11 @@ class pool_core::lookout_role {
     seen_turns_ = pool_.crew_.turns();
     // relaxed, as below: a guess
     pool_.crew_.for_each([](worker& w) noexcept {
-      w.turns_at_lookout.store(w.turns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      const std::uint64_t turns = w.ready.empty() ? worker::had_no_loops : w.turns.load(std::memory_order_relaxed);
+      w.turns_at_lookout.store(turns, std::memory_order_relaxed);
     });
   }
-  /// Since the last look no worker has turned a loop, or one that has loops has not, whatever the others did.
+  /// Since the last look no worker has turned a loop; or one that had loops then, and has some now, has turned none.
   bool have_stood() const noexcept {
     return pool_.crew_.turns() == seen_turns_ || pool_.crew_.any_of(0, [](worker& w) noexcept {
       return !w.ready.empty() &&
@@ -87,19 +88,20 @@ class pool_core::lookout_role {
         if (h == nullptr) break;
         pool_.lookout_.count_turn();
         pool_.before_functions();
+        keep_from_waits();
         pool_.run_loop(nullptr, *h);
         if (home_.is_polling) pool_.stop_polling(home_);
-        end_of_posts();
+        // What it posts is not to wait in a deque of its own. No effect while jobs lie there: workers steal them.
+        if (this_seat.pool != 0) pool_registry::instance().vacate(this_seat);
         if (pool_.lookout_.is_surplus()) return;
       }
     } while (pool_.needs_lookout() && (are_more || are_timers_late() || (have_stood() && pool_.has_loops())));
   }
 
-  /// What a step posts is not to wait in a deque of the lookout. Jobs that lie there are for workers, which steal them,
-  /// and not for the waits of later steps.
-  static void end_of_posts() noexcept {
-    if (this_seat.pool == 0 || pool_registry::instance().vacate(this_seat)) return;
-    this_seat.place->made_from = this_seat.place->own.position();
+  /// Jobs that earlier steps have left in the lookout's deque are for workers, which steal them, and not for the waits
+  /// of the next step.
+  void keep_from_waits() const noexcept {
+    if (this_seat.pool == pool_.number()) this_seat.place->made_from = this_seat.place->own.position();
   }
 
   /// Takes a loop, in the order of priorities. Null: there is none.

@@ -160,16 +160,17 @@ struct worker : participant {
   pool_loop* in_hand = nullptr;          // own thread only: a spare loop that it has, for the flows that it starts next
   clock_look looks;                      // own thread only: when to compare the pool's timers with the clock
   clock_look backlog_looks;              // own thread only: when to compare `backlog_since` with the clock
-  wait_clock::time_point backlog_since{};     // own thread only: when the backlog came first
-  std::uint32_t backlog_turn = 0;             // own thread only: `loop_turn` then
-  std::uint64_t fired_until = 0;              // own thread only: end of `ready` when it last left timers that were due
-  atomic<std::uint64_t> turns{0};             // of loops; written by the own thread
-  atomic<std::uint64_t> moves{0};             // likewise: of loops whose last turn another worker ran
-  atomic<std::uint64_t> turns_at_look{0};     // `turns` when a worker last looked whether this one is stuck
-  atomic<std::uint64_t> turns_at_lookout{0};  // `turns` when a lookout last looked
-  std::uint64_t turns_seen = 0;               // own thread only: turns of all workers at its last sleep
-  bool watches = false;                       // own thread only: see loop_watch
-  pool_timers::time_point covers = pool_timers::never;  // own thread only: it sleeps no longer than that
+  wait_clock::time_point backlog_since{};  // own thread only: when the backlog came first
+  std::uint32_t backlog_turn = 0;          // own thread only: `loop_turn` then
+  std::uint64_t fired_until = 0;           // own thread only: end of `ready` when it last left timers that were due
+  atomic<std::uint64_t> turns{0};          // of loops; written by the own thread
+  atomic<std::uint64_t> moves{0};          // likewise: of loops whose last turn another worker ran
+  atomic<std::uint64_t> turns_at_look{0};  // `turns` when a worker last looked whether this one is stuck
+  static constexpr std::uint64_t had_no_loops = ~std::uint64_t{0};
+  atomic<std::uint64_t> turns_at_lookout{had_no_loops};  // `turns` when a lookout last looked
+  std::uint64_t turns_seen = 0;                          // own thread only: turns of all workers at its last sleep
+  bool watches = false;                                  // own thread only: see loop_watch
+  pool_timers::time_point covers = pool_timers::never;   // own thread only: it sleeps no longer than that
   bool has_thread = false;  // guarded by the crew's mutex: there is a thread that has not confirmed its exit
   bool is_wanted = false;   // guarded by the crew's mutex: the thread is not asked to end
   bool blocks = false;      // guarded by the crew's mutex: the thread is in a blocking_section

@@ -185,8 +185,10 @@ class pool_core::worker_role {
       const auto now = wait_clock::now();
       if (now - begun >= busy_time) break;
       if (!do_others_want_turns(begun, now)) continue;
-      if (oldest_left_ != 0) rounds_ = worker::injector_share - 2;  // the turn after the next one looks around, too
-      oldest_from_ = after(oldest_from_);                           // that may come late
+      if (oldest_left_ != 0) {
+        rounds_ = worker::injector_share - 2;  // the turn after the next one looks around, too
+        oldest_from_ = after(oldest_from_);    // it may come late: then another source is next
+      }
       return true;
     }
     oldest_left_ = 0;

@@ -12,11 +12,11 @@ namespace async::inline v0_1::detail {
 ///
 /// Such a consumer takes away the cache line that the producer is writing, element by element. If this thread's last
 /// stop was short, it therefore waits a little without touching memory, so that several elements are ready when it
-/// looks again. The wait grows until it gains a hundred elements, and shrinks where it gains most of what the queue has
-/// room for: the other side would soon wait for this one. When it gains nothing, waiting stops for some
-/// positions; when there was nothing at all twice in a row, for many. A thread that polls for long, or polls several
-/// queues, never waits, so latency does not suffer. Each thread has one state for each kind; `Tag` and `Side` tell
-/// kinds apart.
+/// looks again. The wait grows until it gains a hundred elements, or a tenth of the queue's room, and shrinks where it
+/// gains most of what the queue has room for: the other side would soon wait for this one. When it gains nothing,
+/// waiting stops for some positions; when there was nothing at all twice in a row, for many. A thread that polls for
+/// long, or polls several queues, never waits, so latency does not suffer. Each thread has one state for each kind;
+/// `Tag` and `Side` tell kinds apart.
 template <class Tag, int Side>
 class consumer_backoff {
  public:

@@ -116,7 +116,8 @@ TEST_CASE("older tasks keep pace beside a loop that is always busy, and long tas
 }
 
 TEST_CASE("tasks from outside run soon beside tasks of high priority and tasks that post themselves") {
-  int high = 0, most_between = 0, last = 0, ran = 0;  // one thread's, like all of these
+  std::atomic<int> high{0}, ran{0};
+  int most_between = 0;
   std::function<void()> first, newer;
   threadpool pool(1);
   first = [&] {
@@ -133,10 +134,10 @@ TEST_CASE("tasks from outside run soon beside tasks of high priority and tasks t
     for (int i = 0; i < 2; ++i) pool.execute(std::cref(newer));
   });
   for (int i = 0; i < 5; ++i) {
+    const int before = high;
     pool.post([&] {
           ++ran;
-          most_between = std::max(most_between, high - last);
-          last = high;
+          most_between = std::max(most_between, high - before);
         })
         .get();
   }

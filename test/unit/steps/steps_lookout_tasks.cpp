@@ -94,7 +94,7 @@ TEST_CASE("what a task sends reaches its flow while another task waits and its w
     }
     are_there = true;
     const auto latest = std::chrono::steady_clock::now() + 15s;
-    while (begun < 50) std::this_thread::yield();  // and timers are on time
+    while (begun < 50) std::this_thread::yield();  // a timer that was late before would call the lookout
     CHECK(flow.token.success());
     while (!has_come && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
     CHECK(has_come);
