@@ -50,14 +50,14 @@ using pool = bounded_queue<returned>;
 void put_nine(void* queue) noexcept { CHECK(static_cast<pool*>(queue)->enqueue(9)); }
 
 void set_event(void* e) noexcept { static_cast<async::event*>(e)->set(); }
-using signal = last_words<&set_event>;
+using last_signal = last_words<&set_event>;
 
 struct request {
   int number = 0;
   async::promise<int> done;
 };
 
-testing::other_coroutine push_when_set(async::event& e, bounded_queue<signal>& q, bool& is_in) {
+testing::other_coroutine push_when_set(async::event& e, bounded_queue<last_signal>& q, bool& is_in) {
   co_await e.on_set();
   is_in = co_await q.push(7);
 }
@@ -136,10 +136,10 @@ TEST_CASE("a dequeue that breaks the promise in its target may run a continuatio
 
 TEST_CASE("a dequeue whose target wakes a coroutine may find it in the queue") {
   async::event gone;
-  bounded_queue<signal> queue(1);
+  bounded_queue<last_signal> queue(1);
   bool is_in = false;
   const testing::other_coroutine one = push_when_set(gone, queue, is_in);
-  signal out(0, &gone);
+  last_signal out(0, &gone);
   queue.enqueue(1);
   CHECK(queue.dequeue(out));
   CHECK(out.number == 1);
