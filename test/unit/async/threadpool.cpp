@@ -206,6 +206,7 @@ TEST_CASE("a pool can be resized from its own tasks, to 0 threads and back") {
   }
 }
 
+#if !defined(_WIN32)  // there no thread can start while another one is in such a destructor
 namespace {
 
 threadpool* of_destructor = nullptr;
@@ -236,6 +237,7 @@ TEST_CASE("a worker that ends waits in the destructor of a thread_local object f
   }
   pool.wait_idle();
 }
+#endif
 
 TEST_CASE("shrinking loses no task, not even in the deque of a worker that ends") {
   threadpool pool(2);
