@@ -2,7 +2,6 @@
 //
 // Settings that change while a program runs. Flows, coroutines, tasks and threads use the newest ones, and wait for the
 // next change. A reader that is slow misses versions in between, and never the last one.
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
