@@ -148,7 +148,7 @@ class priority_order {
     }
     return &from.high;
   }
-  /// To be called before work of low priority is taken because there is no other.
+  /// To be called where work of low priority is taken because there is no other.
   void begin_low() noexcept { others_ = 0; }
 
   /// Whether a thread that has just asked for a level looks at its loops before its tasks: every other time.
@@ -162,7 +162,7 @@ class priority_order {
     pool_loop* h = before != nullptr ? before->take_loop() : nullptr;
     if (h == nullptr) h = take_normal();
     if (h == nullptr) h = from->high.take_loop();
-    if (h == nullptr) h = from->low.take_loop();
+    if (h == nullptr && (h = from->low.take_loop()) != nullptr) begin_low();
     return h;
   }
   /// Takes a task of either level, when there are no others. False: there is none.
