@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "support/flows.hpp"
@@ -22,6 +24,16 @@ using testing::counted;
 using testing::lines;
 using namespace std::chrono_literals;
 namespace nitro = steps::nitro;
+
+// Programs rely on the default limits, and steps/README.md names the size that they lead to.
+static_assert(std::is_same_v<nitro::defaults,
+                             std::tuple<nitro::MaxSteps<16>, nitro::MaxTimeouts<4>, nitro::MaxCancels<4>,
+                                        nitro::MaxStackAllocs<8>, nitro::MaxParallel<4>, nitro::BranchBytes<256>,
+                                        nitro::MaxResultBytes<128>, nitro::MaxStateBytes<512>, nitro::MaxErrorText<128>,
+                                        nitro::BurstSize<100>, nitro::MayAllocate<0>>>);
+#if defined(__linux__) && defined(__LP64__) && defined(__GLIBCXX__)
+static_assert(sizeof(NitroSteps<>) == 8768);
+#endif
 
 namespace {
 
