@@ -8,8 +8,8 @@
 
 namespace testing {
 
-/// Size of a test run, from the environment (ASYNCSTEPS_TEST_SCALE): 1 in the fast profile and in the sanitizers'
-/// builds, 4 with --all, 100 with --soak.
+/// Size of a test run, from the environment (ASYNCSTEPS_TEST_SCALE): in the release build 1 by
+/// default, 4 with --ci and --all, 100 with --soak; in other builds 1, and 20 with --soak.
 inline std::size_t scale() {
   static const std::size_t value = [] {
     const char* text = std::getenv("ASYNCSTEPS_TEST_SCALE");

@@ -3,7 +3,7 @@
 
 namespace async::inline v0_1::detail {
 
-/// The driver of every thread that runs tasks of a pool: one turn after the other until it is done.
+/// The driver of workers and of threads that wait for tasks: one turn after the other until it is done.
 ///
 /// A role says what the phases of a turn are: `worker_role` (worker_role.hpp) for the thread of a worker, `wait_role`
 /// (pool_wait.hpp) for a thread that waits for tasks.

@@ -37,8 +37,8 @@ class pool_core::flow_place {
     if (has_it_) loop_.slot.level = wanted;
   }
 
-  /// Hands the loop a flow's start. False: it takes none any more, or the pool is ending and this is no thread of it,
-  /// which may wait for the flow, while the thread that closes the loops waits for this one.
+  /// Hands the loop a flow's start. False: it takes none any more, or the pool is ending and the caller is a thread
+  /// from outside: it may wait for the flow, while the thread that closes the loops waits for it.
   bool send(message& start) noexcept {
     return (pool_.is_inside() || !pool_.shutdown_.has_begun()) && core().push(start);
   }

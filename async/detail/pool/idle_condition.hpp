@@ -30,7 +30,7 @@ class basic_idle_condition {
 
   /// To be called after a change that may have made the condition true.
   void notify() noexcept {
-    light_fence();                                              // pairs with wait()'s heavy fence
+    light_fence();                                              // pairs with wait_with()'s heavy fence
     if (waiters_.load(std::memory_order_relaxed) == 0) return;  // relaxed: ordered by the fence
     {
       const std::lock_guard lock(mutex_);

@@ -39,7 +39,7 @@ class basic_lookout {
   /// By a worker that has marked itself as inside a task, or is about to run a turn. True: none is on duty, and the
   /// pool may need one.
   bool may_be_missed() const noexcept {
-    light_fence();  // pairs with the heavy fences of rest(), begin_use() and begin_section()
+    light_fence();  // pairs with the heavy fences of rest(), begin_use(), begin_section(), review_lookout()
     // relaxed: ordered by the fence
     return is_in_use_.load(std::memory_order_relaxed) && !threads_.is_surplus(wanted(), 1);
   }

@@ -53,7 +53,7 @@ struct alignas(no_sharing) participant {
   bool polls_in_section = false;  // own thread only: another worker has taken its place since it polls
   std::uint32_t random;           // own thread only
   std::uint32_t turn = 0;         // own thread only: counts takes of tasks, and of these only
-  job_deque own;                  // others steal what is left in it when the thread ends
+  job_deque own;                  // others steal from it, also after the thread has ended
   task_credit credit;             // own thread only
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
   atomic<std::uint64_t> ran{0};     // written by the own thread

@@ -183,7 +183,7 @@ class pool_core {
   };
 
   /// Offers a job to all workers, to the calling one first. The caller calls offered() soon after. False: the calling
-  /// thread is no worker, or there is no memory.
+  /// thread is no worker, the pool is closing, or there is no memory.
   bool offer(posted_job* j) noexcept;
   void offered() noexcept { sleepers_.notify(); }
 
@@ -287,8 +287,8 @@ class pool_core {
   job_deque::element take_below(participant& p, Fits fits) noexcept;
 
   /// By a task that polls: if no thread of the pool that has started this one is free, lets a stand-in run its tasks
-  /// and, if loops wait (for_all: or not), another worker take this one's place until the task ends or waits. It turns
-  /// no loop itself: a poll is not expected to run steps of others.
+  /// and, if loops wait (for_all: in any case), lets another worker take this one's place until the task ends or waits.
+  /// It turns no loop itself: a poll is not expected to run steps of others.
   enum class way : bool { for_what_waits, for_all };
   static void make_way_for_polled(way how = way::for_what_waits) noexcept;
   /// The part of it that is for tasks.

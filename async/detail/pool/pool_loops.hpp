@@ -47,7 +47,7 @@ ASYNCSTEPS_FUNCTION void pool_core::enqueue(loop_slot& s) noexcept {
   if (w == nullptr) {
     if (is_left_behind()) return;  // its flows and callbacks go on in the parent only
     backlog_.push(s);
-    post_lookout();  // where it could not start before
+    post_lookout();  // in case its thread could not be started earlier
   } else {
     if (!w->ready.push(s)) [[unlikely]] {
       loop_slot* first = nullptr;
@@ -325,7 +325,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::fire_timers_now(wait_clock::time_point now, 
 }
 
 /// By a worker that is about to announce its sleep: it watches if others turn loops. From here on they wake nobody for
-/// a single loop, so that the look before the sleep does not end by one that has gone again.
+/// a single loop: else the last look would find such a loop, call the sleep off, and find the loop gone.
 ASYNCSTEPS_FUNCTION void pool_core::begin_watch(worker& w) noexcept {
   if (!are_others_awake(1)) return;
   const std::uint64_t turns = crew_.turns();

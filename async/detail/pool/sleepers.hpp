@@ -58,7 +58,7 @@ class basic_sleepers {
     bool (*may_run)(const wait_condition&, const Work* work) noexcept;  // whether the thread may run it meanwhile
   };
 
-  /// A parking slot. It lives on the thread's stack or in its part, and is off the list while the thread is awake.
+  /// A parking slot. It lives in the thread's participant, and is off the list while the thread is awake.
   struct sleeper {
     /// Set by a thread that sleeps inside a task; null: the thread is idle.
     const wait_condition* condition = nullptr;

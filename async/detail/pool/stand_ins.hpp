@@ -49,7 +49,7 @@ class stand_ins {
 
   static constexpr std::chrono::milliseconds rest_time{50}, forever = (std::chrono::milliseconds::max)();
 
-  /// By a stand-in that is not needed; waits for `limit`. `forever` is for one that rests, the others wait for
+  /// By a stand-in that is not needed; waits for `limit`. Only one thread rests `forever`, the others for
   /// rest_time. True: it is called again, or is_needed(), asked once it no longer counts as at work, is true. False: it
   /// has to end.
   template <class IsNeeded>

@@ -386,7 +386,7 @@ class stealing_deque {
       if (!guard_.compare_exchange_strong(guard, raised, std::memory_order_relaxed)) return;
       guard = raised;
     }
-    heavy_fence();  // pairs with the light fence of pop()
+    heavy_fence();  // pairs with the light fence of lower_to_private()
     // [D20] release, pairs with [D15]: what the fence made visible here is visible to threads that rely on the guard;
     // not modelled: the model's light fence is a strong one, which orders the owner's store before all later loads.
     // Failure: another thief has marked it, and the owner may have lowered it since

@@ -25,16 +25,16 @@ namespace async::inline v0_1::detail {
 /// The workers of a pool and their threads: starts, ends and joins them; lets thieves visit all.
 ///
 /// A worker has a thread that may run tasks while it is wanted, and until that thread has noticed the request to exit.
-/// A worker that is wanted again before that simply goes on. Wanted are as many as the user has asked for and, unless
-/// that is none, one for each blocking_section. When fewer are wanted, those exit that are in no section, the last
-/// first: so no more run beside sections than the user has asked for.
+/// A worker that is wanted again before that simply goes on. Wanted: the number that the user has asked
+/// for and, unless that is 0, one more for each blocking_section. If it falls, workers in no section exit first, the
+/// last one first: so no more run beside sections than the user has asked for.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
 class worker_crew {
  public:
   static constexpr std::size_t most_workers = 65535;
-  static constexpr std::size_t most_sections = 512;  // more than these want no worker
+  static constexpr std::size_t most_sections = 512;  // further ones get no extra worker
 
   /// Each thread calls `body`, which returns once confirm_exit() has returned true. Each new worker is given to
   /// `prepare` first; its loop has `setting`.
@@ -61,8 +61,7 @@ class worker_crew {
   /// started.
   void close(bool (*needs_one)(const pool_core&) noexcept) noexcept;
 
-  /// Makes all workers, also those that are still to come, look after each task at what the pool wants: discard_request
-  /// or priorities_in_use.
+  /// Makes every worker, later ones too, look at its requests after each task: discard_request or priorities_in_use.
   void request(std::uint8_t what) noexcept;
 
   /// Ends all threads and joins them. After close().

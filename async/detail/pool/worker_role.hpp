@@ -153,7 +153,7 @@ class pool_core::worker_role {
     if (pool_.priorities_.find() != nullptr) rounds_ |= with_priorities;
     return false;
   }
-  /// In every 61st turn, also beside endless tasks. When tasks may have priorities, also in every other turn.
+  /// In every 61st turn, also beside endless tasks. When tasks may have priorities, in every turn.
   [[gnu::noinline]] bool look_around(bool only_priorities) {
     if (rounds_ >= with_priorities) {
       rounds_ -= with_priorities;

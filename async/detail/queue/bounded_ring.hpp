@@ -326,8 +326,8 @@ class bounded_ring {
     std::uint64_t w = tail_.load(std::memory_order_relaxed);
     do {
       if (ticket(w) != t + count) return false;
-      // [B4] seq_cst, pairs with [B5]: sees that there is room, unless this producer sees it asleep. And release, pairs
-      // with the next claim: the unfinished elements are gone
+      // [B4] seq_cst, pairs with [B5]: a waiting producer sees the room, or this one sees it announced. And release,
+      // pairs with the next claim: the unfinished elements are gone
     } while (
         !tail_.compare_exchange_strong(w, t | (w & closed_bit), std::memory_order_seq_cst, std::memory_order_relaxed));
     room_.wake(static_cast<std::uint32_t>(count));

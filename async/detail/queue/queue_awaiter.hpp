@@ -32,7 +32,7 @@ class pop_call {
   result value_;
 };
 
-/// The same: add an element. The arguments wait in it.
+/// The same for co_await push(): adds an element. The arguments wait in it.
 template <class Queue, class... A>
 class push_call {
  public:

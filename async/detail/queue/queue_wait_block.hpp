@@ -52,7 +52,7 @@ struct queue_wait_block : queue_waiter {
 /// Threads     those of the coroutine. notify() of the block: any.
 class queue_wait : public coroutine_wait {
  public:
-  /// The same without the call by a pointer.
+  /// coroutine_wait::look_again(), called directly.
   bool look_again() noexcept { return look(*this); }
 
  protected:

@@ -104,7 +104,7 @@ class segment_store {
                                           std::memory_order_relaxed));
   }
 
-  /// Returns the memory of free segments to the system, at most of as many as there are at the start. Returns the
+  /// Returns the memory of free segments to the system, of no more segments than exist when it begins. Returns the
   /// number of bytes.
   std::size_t trim() noexcept {
     if constexpr (!under_model && !can_discard_pages) return 0;

@@ -83,7 +83,7 @@ class skip_marks {
 
   /// Marks an empty slot at the head of the queue, one of `count` in the segment, and decides about it. `unmarked`: the
   /// head has moved, or another consumer marks the slot; look again. `passed_over` counts the slots that were skipped.
-  /// It may count a slot for a moment that is kept. Calls no_memory() if there is no memory for marks.
+  /// It may briefly count a slot that is then kept. Calls no_memory() if there is no memory for marks.
   template <class IsAtHead, class IsEmpty, class NoMemory>
   skip_state decide(std::uint32_t slot, std::uint64_t version, std::uint32_t count, IsAtHead is_at_head,
                     IsEmpty is_empty, atomic<std::uint32_t>& passed_over, NoMemory no_memory) noexcept {

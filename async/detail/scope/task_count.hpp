@@ -6,7 +6,8 @@
 
 namespace async::inline v0_1::detail {
 
-/// How many tasks of a group are not done, whether a thread sleeps until they are, and whether the group is cancelled.
+/// How many tasks of a group are not done, or are done and counted in a thread's task_credit; whether a thread sleeps
+/// until they are, and whether the group is cancelled.
 ///
 /// Use it where the threads that join tasks mostly run other tasks instead of sleeping. Unlike a latch it can be
 /// reused.

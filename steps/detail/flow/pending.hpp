@@ -49,7 +49,7 @@ inline void forget_error(flow& f) noexcept {
   if (f.state != nullptr) state_access::clear_info(*f.state);
 }
 
-/// Stores the exception that is being handled, and passes it to the trace hook, unless it is no std::exception. `own`:
+/// Stores the exception that is being handled. Passes it to the trace hook if it is a std::exception. `own`:
 /// the error was made from it.
 void keep_exception(flow& f, const std::exception* known, bool own) noexcept;
 
@@ -141,7 +141,8 @@ struct late_report : async::detail::message {
   std::exception_ptr error;
 };
 
-/// Reports the exception that is being handled, which has left a cancel handler or a hook, as an unhandled error.
+/// Reports the exception that is being handled, which has left a cancel handler, an onEnd() function or a hook, as an
+/// unhandled error.
 void report_exception(flow& f, bool to_hook) noexcept;
 
 #if ASYNCSTEPS_DEFINED

@@ -17,7 +17,7 @@ namespace steps::inline v0_1::detail {
 /// Threads     win(), take_back(), refused(): the tokens', any thread. close(): the loop's. The others: any.
 class wait_state {
  public:
-  /// True for the first caller only.
+  /// True for one caller, until that one calls take_back().
   bool win() noexcept {
     std::uint32_t expected = open;
     // [X2] acquire, pairs with [X3]: the winner writes the result memory that an earlier winner has used

@@ -14,8 +14,8 @@
 #include "steps/detail/root/end_message.hpp"   // for end_message
 #include "steps/detail/root/root.hpp"          // for start_here, cancel_on_loop, end_execution
 
-/// parallel() and race() over a pool, the branch's side: these functions run on the branch's loop, which it has for
-/// itself. pool_parallel.hpp has the parent's side, and draws the messages between the two.
+/// parallel() and race() over a pool, the branch's side: these functions run on the branch's loop, which no other flow
+/// has at that time. pool_parallel.hpp has the parent's side, and draws the messages between the two.
 namespace steps::inline v0_1::detail {
 
 /// Size of the block of a branch without fixed memory: the flow and its arena.
@@ -153,7 +153,7 @@ inline void end_branch(branch_join& join, flow& b) {
   finish_branch(join, b);
 }
 
-/// The same in a race. A branch that leaves for a loop around decides, too.
+/// The same in a race. A branch that breaks or continues a loop outside the race decides, too.
 inline void end_racer(branch_join& join, flow& b) {
   if (!b.is_failing()) {
     join.claim_win(b, b.tag);
