@@ -88,11 +88,20 @@ class range_splitter {
   template <class Piece>
   std::uint64_t run_alone(task_scope* around, Piece& piece, std::uint64_t first, const std::uint64_t last,
                           wait_clock::time_point start) {
-    for (std::uint64_t length = 1; first != last && !is_stopped(around); length = min_of(8 * length, longest_alone)) {
+    wait_clock::time_point before = start;
+    for (std::uint64_t length = 1; first != last && !is_stopped(around);) {
       const std::uint64_t count = min_of(length, last - first);
       guarded(piece, first, count);
       first += count;
-      if (first != last && wait_clock::now() - start > loop_habit::short_time) break;
+      if (first == last) break;
+      const wait_clock::time_point now = wait_clock::now();
+      const wait_clock::duration left = loop_habit::short_time - (now - start);
+      if (left <= wait_clock::duration::zero()) break;
+      // As many as may take half of the time that is left, though the next calls may take longer than the last ones.
+      const auto took = max_of(now - before, wait_clock::duration(1));
+      const std::uint64_t fitting = count * static_cast<std::uint64_t>(left / 2 / took);
+      length = max_of(min_of(fitting, min_of(growth * count, longest)), std::uint64_t{1});
+      before = now;
     }
     return first;
   }
@@ -103,9 +112,9 @@ class range_splitter {
     return max_of(pool.size(), own_workers) + 1 - own_workers;
   }
 
-  static constexpr std::uint64_t longest = 1024;       // numbers between two checks for other threads
-  static constexpr std::uint64_t run_unshared = 128;   // numbers between two looks whether there are other threads
-  static constexpr std::uint64_t longest_alone = 256;  // numbers between two looks at the clock
+  static constexpr std::uint64_t longest = 1024;      // numbers between two checks for other threads, or the clock
+  static constexpr std::uint64_t run_unshared = 128;  // numbers between two looks whether there are other threads
+  static constexpr std::uint64_t growth = 16;         // from one look at the clock to the next
 
   template <class Piece>
   bool split(participant& part, task_scope* around, Piece& piece, std::uint64_t first, std::uint64_t last) {
