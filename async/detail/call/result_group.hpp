@@ -92,7 +92,7 @@ class result_group {
   mutable spin_lock lock_;
   bool is_cancelling_ = false;     // until there are no members
   bool is_told_ = false;           // the error, or that there is none; until the next member
-  reference_count references_{1};  // of the future_group, and of each member
+  reference_count references_{1};  // of the future_group, of each member, and of calls that ask all
   std::size_t size_ = 0;
   std::size_t present_ = 0;        // members, and those whose end is not complete
   std::size_t own_ = 0;            // of these, what the destructor does not wait for
@@ -161,9 +161,12 @@ ASYNCSTEPS_FUNCTION void result_group::add(result_state& r, drop_value how) {
     if (size_++ == 0 && std::exchange(is_told_, false)) std::swap(old, error_);
     unasked_.push(*m);
     is_late = is_cancelling_;
+    if (is_late) references_.add();
   }
   if (!r.word.add(*m)) run_all(m->run(*m));
-  if (is_late) ask_all();
+  if (!is_late) return;
+  ask_all();
+  release();
 }
 
 ASYNCSTEPS_FUNCTION std::size_t result_group::cancel() noexcept {
@@ -172,8 +175,11 @@ ASYNCSTEPS_FUNCTION std::size_t result_group::cancel() noexcept {
     const std::lock_guard here(lock_);
     asked = size_;
     is_cancelling_ = asked != 0;
+    if (asked != 0) references_.add();
   }
-  if (asked != 0) ask_all();
+  if (asked == 0) return 0;
+  ask_all();
+  release();
   return asked;
 }
 
@@ -254,7 +260,7 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
   return nullptr;
 }
 
-/// Requests the members to end. The caller has a reference, or the group does not end meanwhile.
+/// Requests the members to end. The caller has a reference: a continuation of when_empty() may destroy the group.
 ASYNCSTEPS_FUNCTION void result_group::ask_all() noexcept {
   for (;;) {
     result_state* asked = nullptr;

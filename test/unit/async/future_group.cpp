@@ -20,6 +20,7 @@
 #include "steps/interop/coroutine.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
+#include "support/occupied.hpp"
 #include "support/scale.hpp"
 
 using steps::ErrorCode;
@@ -356,6 +357,23 @@ TEST_CASE("future_group: a continuation of when_empty() destroys the group") {
       ended.set_value();
     });
     ended.get_future().wait();
+    CHECK(group == nullptr);
+  }
+}
+
+TEST_CASE("future_group: a continuation of when_empty() destroys the group inside its cancel() and add()") {
+  async::threadpool pool(1);
+  const testing::occupied all(pool, 1);
+  for (const bool by_cancel : {true, false}) {
+    auto group = std::make_unique<async::future_group>();
+    async::future_group& members = *group;
+    members.add(pool.post([] {}));  // has not begun
+    members.when_empty().then([&group](const async::shared_future<void>&) { group.reset(); });
+    if (by_cancel) {
+      CHECK(members.cancel() == 1);
+    } else {
+      members.add(async::make_exceptional_future<void>(std::make_exception_ptr(std::runtime_error("refused"))));
+    }
     CHECK(group == nullptr);
   }
 }
