@@ -33,7 +33,7 @@
 ///   `known_cpus`, `pools_of_others`, `forked::is_inside`: atomics that are right at any instruction. The kernel copies
 ///   the registration of membarrier.
 /// - `slabs_are_off`: written before there are threads.
-/// - `posted_task`, `loop_waits`: only compared by address.
+/// - `posted_task`, `posted_by_flow`, `loop_waits`: only compared by address.
 /// - thread-locals: of the thread that forks, which is in none of the functions that change them. leave_behind() of a
 ///   pool clears those that name the pool.
 ///

@@ -8,15 +8,15 @@
 
 namespace async::inline v0_1::detail {
 
-/// Detects that a pool that stops has only flows left which never wait. This is so when its workers have found no task
-/// for 100 ms, and in turns of loops that took as long in all. A single turn counts for at most 5 ms, since the system
-/// may have suspended the thread.
+/// Detects that a pool that stops has only flows left which go on for ever: which never wait, or call the pool again
+/// and again. This is so when its workers have found no other task for 100 ms, and in turns of loops and flows' tasks
+/// that took as long in all. One of these counts for at most 5 ms, since the system may have suspended the thread.
 ///
 /// Threads     any.
 class flow_watch {
  public:
-  /// To be called after each turn when there is no task. `since`: the end of the worker's last turn or, if it has slept
-  /// or run a task since, the beginning of this one.
+  /// To be called after each turn, and each task of a flow, when there is no other task. `since`: the end of the
+  /// worker's last one or, if it has slept or run another task since, the beginning of this one.
   void go_on(wait_clock::time_point& since) noexcept {
     constexpr wait_clock::duration most_of_one = std::chrono::milliseconds(5);
     const wait_clock::time_point now = wait_clock::now();
@@ -26,7 +26,7 @@ class flow_watch {
     }
     spent_.fetch_add(min_of(now - begin, most_of_one).count(), std::memory_order_relaxed);
   }
-  /// To be called when a worker has a task.
+  /// To be called when a worker has another task.
   void end() noexcept {
     if (spent_.load(std::memory_order_relaxed) != 0) spent_.store(0, std::memory_order_relaxed);
   }

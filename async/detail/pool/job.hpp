@@ -9,7 +9,7 @@ struct job {
   void (*run)(job*);
 };
 
-/// A job that no construct joins: its tag in a deque is `posted_task`.
+/// A job that no construct joins: its tag in a deque is `posted_task` or `posted_by_flow`.
 struct posted_job : job {
   struct operations {
     /// Destroys and frees the job without doing the work, and tells those who wait for its result.

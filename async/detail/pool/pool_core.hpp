@@ -23,6 +23,7 @@
 #include "async/detail/pool/loop_watch.hpp"       // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"       // for pool_hooks
 #include "async/detail/pool/pool_timers.hpp"      // for pool_timers
+#include "async/detail/pool/post_tag.hpp"         // for post_tag
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
 #include "async/detail/pool/published_list.hpp"   // for published_list
 #include "async/detail/pool/quiescence.hpp"       // for quiescence
@@ -110,7 +111,7 @@ class pool_core {
       using box = boxed_task<Call>;
       box* const made = box::make(&run_boxed<box>, std::forward<From>(from)...);
       try {
-        fork(*p, made, &posted_task);
+        fork(*p, made, post_tag(shutdown_));
       } catch (...) {
         box::destroy(made);
         throw;
@@ -124,7 +125,7 @@ class pool_core {
   template <class Owner>
   void submit_job(posted_job* j, Owner owner) {
     if (participant* const p = part_inside()) {
-      fork(*p, j, &posted_task);
+      fork(*p, j, post_tag(shutdown_));
       owner.dismiss();
       posted_inside(*p);
     } else {
@@ -224,9 +225,7 @@ class pool_core {
   bool drop_instead(taken& t) noexcept;
   bool discards() const noexcept { return shutdown_.discards(); }
   /// A construct has skipped a task, which counts as dropped if the pool discards its tasks.
-  void note_skipped() noexcept {
-    if (shutdown_.discards()) count_dropped(1);
-  }
+  void note_skipped() noexcept;
   /// Runs f() as a task.
   template <class F>
   void run_here(participant* p, F f) {
@@ -521,9 +520,10 @@ class pool_core {
   /// While the pool is paused, loops rest whether they have work or not.
   bool is_idle() noexcept;
 
-  /// Whether there is no task, and for as long as flow_watch allows there has been none. A guess for stop(), so that a
-  /// flow that never waits cannot block it. A wrong guess cancels a flow too early.
+  /// Whether there are only flows and their tasks, for as long as flow_watch allows. A guess for stop(), so that a flow
+  /// that goes on for ever cannot block it. A wrong guess cancels a flow too early.
   bool has_flows_only() noexcept;
+  bool has_tasks_of_others() const noexcept;
 
   // --- turns of loops while tasks keep all workers: lookout_role.hpp -------------------------------------------------
 

@@ -125,8 +125,22 @@ ASYNCSTEPS_FUNCTION bool pool_core::is_idle() noexcept {
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::has_flows_only() noexcept {
-  return flows_.are_all() && (shutdown_.discards() || !has_tasks()) && !quiescence_.has_helpers() &&
-         !quiescence_.has_starting() && !crew_.is_in_task();
+  return flows_.are_all() && !has_tasks_of_others() && !quiescence_.has_helpers() && !quiescence_.has_starting() &&
+         !crew_.any_of(0, [](const worker& w) noexcept {
+           return w.is_in_task.load(std::memory_order_relaxed) && !w.runs_for_flow.load(std::memory_order_relaxed);
+         });
+}
+
+/// While the pool stops: whether a thread's oldest job, or one from outside, is no flow's, and is not to be dropped.
+ASYNCSTEPS_FUNCTION bool pool_core::has_tasks_of_others() const noexcept {
+  if (shutdown_.discards()) return false;
+  const auto is_of_other = [](const task_scope* tag) noexcept { return tag != &posted_by_flow; };
+  return !injector_.empty() || priorities_.has_tasks() ||
+         any_part(0, [is_of_other](const participant& p) noexcept { return p.own.oldest_fits(is_of_other); });
+}
+
+ASYNCSTEPS_FUNCTION void pool_core::note_skipped() noexcept {
+  if (shutdown_.discards()) count_dropped(1);
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::wait_idle_for(std::chrono::nanoseconds limit) {
@@ -144,7 +158,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::wait_idle_for(std::chrono::nanoseconds limit
 ASYNCSTEPS_FUNCTION bool pool_core::drop_instead(taken& t) noexcept {
   if (!shutdown_.discards()) [[likely]]
     return false;
-  if (t.boxed && (t.boxed.tag != &posted_task || static_cast<posted_job*>(t.boxed.item)->how == nullptr)) return false;
+  if (t.boxed && (!is_posted(t.boxed.tag) || static_cast<posted_job*>(t.boxed.item)->how == nullptr)) return false;
   drop(t);
   return true;
 }
@@ -167,7 +181,7 @@ ASYNCSTEPS_FUNCTION void pool_core::drop_what_is_queued() {
     priority_order order;
     for (taken t; order.take_last(*others, t.plain);) drop(t);
   }
-  for (taken t; (t.boxed = steal(nullptr, [](const task_scope* tag) noexcept { return tag == &posted_task; }));) {
+  for (taken t; (t.boxed = steal(nullptr, &is_posted));) {
     if (!drop_instead(t)) run(nullptr, t);
   }
 }

@@ -246,7 +246,7 @@ class pool_core::worker_role {
     pool_.post_lookout();
     ran_loops_ = were_loops_last_ = true;
     const bool is_closing = pool_.shutdown_.is_closing();
-    if (is_closing && worker_.flows_since == wait_clock::time_point()) worker_.flows_since = wait_clock::now();
+    if (is_closing) begin_flows();
     pool_.run_loop(&worker_, *h);
     if (is_closing) [[unlikely]]
       note_flows();
@@ -258,8 +258,9 @@ class pool_core::worker_role {
     begin();
     were_loops_last_ = false;
     const in_task here(worker_);
-    if (drop_or_note(t)) return true;
-    {
+    if (pool_.shutdown_.is_closing()) [[unlikely]] {
+      run_while_closing(t);
+    } else {
       const turn_of_tasks turn(worker_);
       pool_.run(&worker_, t);
       while (const job_deque::element e = pool_.next_in_turn(worker_)) {
@@ -270,13 +271,19 @@ class pool_core::worker_role {
     worker_.thefts.end_task();
     return true;
   }
-  /// If the pool stops. True: it has dropped the task.
-  [[gnu::always_inline]] bool drop_or_note(taken& t) noexcept {
-    if (!pool_.shutdown_.is_closing()) [[likely]]
-      return false;
-    if (pool_.drop_instead(t)) return true;
-    note_task();
-    return false;
+  [[gnu::noinline]] void run_while_closing(taken& t) {
+    const task_scope* const tag = t.boxed ? t.boxed.tag : &posted_task;
+    if (pool_.drop_instead(t)) return;
+    const bool is_of_flow = tag == &posted_by_flow;
+    if (is_of_flow) {
+      begin_flows();
+    } else if (tag == &posted_task) {  // else it is part of another task
+      note_task();
+    }
+    worker_.runs_for_flow.store(is_of_flow, std::memory_order_relaxed);  // relaxed, both: as is_in_task
+    pool_.run(&worker_, t);
+    worker_.runs_for_flow.store(false, std::memory_order_relaxed);
+    if (is_of_flow) note_flows();
   }
   /// Runs a task or loop that comes before those of normal priority. False: there is none.
   bool run_first() {
@@ -311,7 +318,7 @@ class pool_core::worker_role {
     begin();
     were_loops_last_ = false;
     const in_task here(worker_);
-    if (!drop_or_note(t)) pool_.run(&worker_, t);
+    pool_.shutdown_.is_closing() ? run_while_closing(t) : pool_.run(&worker_, t);
   }
   /// While it lives, the worker runs tasks one behind the other.
   struct turn_of_tasks {
@@ -346,9 +353,12 @@ class pool_core::worker_role {
     worker_.flows_since = {};
     pool_.flows_.end();
   }
-  /// The pool stops, and this worker may have only flows left.
+  /// The pool stops, and this worker may have only flows and their tasks left.
+  void begin_flows() noexcept {
+    if (worker_.flows_since == wait_clock::time_point()) worker_.flows_since = wait_clock::now();
+  }
   void note_flows() noexcept {
-    if (pool_.has_tasks() && !pool_.shutdown_.discards()) return;
+    if (pool_.has_tasks_of_others()) return;
     pool_.flows_.go_on(worker_.flows_since);
     pool_.idle_.notify();
   }

@@ -81,8 +81,10 @@ void give_back() noexcept;
 
 }  // namespace scopes
 
-/// The tag of a job in a deque that was posted and that no construct joins, in place of a scope.
+/// The tags of jobs in a deque that were posted and that no construct joins, in place of a scope. See post_tag().
 ASYNCSTEPS_SHARED inline constinit task_scope posted_task{};
+ASYNCSTEPS_SHARED inline constinit task_scope posted_by_flow{};
+inline bool is_posted(const task_scope* tag) noexcept { return tag == &posted_task || tag == &posted_by_flow; }
 
 /// The scope of the task that the calling thread runs; null: none.
 inline task_scope* current_scope() noexcept { return scope_of_thread; }
@@ -108,7 +110,7 @@ inline void end_scope(task_scope& s) noexcept {
 /// While it lives, the calling thread runs a task of this scope.
 class scope_guard : scope_setting {
  public:
-  explicit scope_guard(task_scope* s) noexcept : scope_setting(s == &posted_task ? nullptr : s) {}
+  explicit scope_guard(task_scope* s) noexcept : scope_setting(is_posted(s) ? nullptr : s) {}
 };
 
 #if ASYNCSTEPS_DEFINED

@@ -43,7 +43,9 @@ namespace async::inline v0_1::detail {
 /// others. In a paused pool also one that lies above others in the deque of another thread.
 ASYNCSTEPS_FUNCTION job_deque::element pool_core::take_within(participant& p, const wait_scope& own) noexcept {
   if (own.is_of_current_task()) {
-    return p.own.position() > p.made_from ? p.own.pop_if(&posted_task) : job_deque::element{};
+    const bool is_its =
+        p.own.position() > p.made_from && (p.own.is_newest_of(&posted_task) || p.own.is_newest_of(&posted_by_flow));
+    return is_its ? p.own.pop() : job_deque::element{};
   }
   const auto fits = [&own](const task_scope* of_job) noexcept { return own.allows(of_job); };
   const auto element_fits = [&own](const job_deque::element& e) noexcept { return own.allows(e.tag); };
@@ -130,7 +132,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::has_within(const participant& p, const wait_
   if (own.is_of_current_task()) {
     std::int64_t newer = 0;
     return p.own.position() > p.made_from &&
-           p.own.find(1, [](const job_deque::element& e) noexcept { return e.tag == &posted_task; }, newer);
+           p.own.find(1, [](const job_deque::element& e) noexcept { return is_posted(e.tag); }, newer);
   }
   const auto fits = [&own](const task_scope* of_job) noexcept { return own.allows(of_job); };
   std::int64_t newer = 0;

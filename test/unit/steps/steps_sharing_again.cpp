@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "async/errors.hpp"
+#include "async/parallel_for.hpp"
+#include "async/select.hpp"
 #include "async/threadpool.hpp"
 #include "steps/spawn.hpp"
 #include "steps/steps.hpp"
@@ -125,6 +127,89 @@ TEST_CASE("stop() ends flows that never wait after 100 ms, on whichever workers 
       if (at != std::chrono::steady_clock::time_point()) CHECK(at - begin >= 100ms);  // else stopped before its start
     }
   }
+}
+
+TEST_CASE("stop() ends flows that call their pool again and again") {
+  enum class call { by_await, by_post, that_posts, that_splits };
+  for (const call how : {call::by_await, call::by_post, call::that_posts, call::that_splits}) {
+    CAPTURE(static_cast<int>(how));
+    auto pool = std::make_unique<threadpool>(2);
+    std::atomic<std::size_t> calls{0};
+    const auto work = [&pool = *pool, &calls, how] {
+      const auto end = std::chrono::steady_clock::now() + 100us;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      if (how == call::that_posts) pool.post([] {}).get();
+      if (how == call::that_splits) async::parallel_for(pool, 0, 100, [](int) {});
+      ++calls;
+    };
+    std::vector<async::future<void>> ends;
+    for (int i = 0; i < 50; ++i) {
+      ends.push_back(steps::post(*pool, [&pool = *pool, work, how](IAsyncSteps& asi) {
+        asi.loop([&pool, work, how](IAsyncSteps& round) {
+          if (how == call::by_post) {
+            round.add([&pool, work](IAsyncSteps& step) { step.await(pool.post(work)); });
+          } else {
+            round.await(pool, work);
+          }
+          round.select(async::after(1ms));
+        });
+      }));
+    }
+    while (calls < 1'000) std::this_thread::yield();
+    auto stop = std::async(std::launch::async, [&pool] { pool->stop(); });
+    REQUIRE(stop.wait_for(20s) == std::future_status::ready);
+    for (auto& end : ends) CHECK_THROWS_AS(end.get(), async::dropped_call);
+  }
+}
+
+TEST_CASE("stop() runs the tasks that were posted before it, and theirs, however often flows call the pool") {
+  threadpool pool(2);
+  std::atomic<std::size_t> calls{0};
+  std::atomic<int> tasks{0};
+  auto flow = steps::post(
+      pool, [&](IAsyncSteps& asi) { asi.loop([&](IAsyncSteps& round) { round.await(pool, [&calls] { ++calls; }); }); });
+  struct chain {
+    threadpool& pool;
+    std::atomic<int>& tasks;
+    void operator()() const {
+      std::this_thread::sleep_for(20ms);
+      if (++tasks < 20) pool.execute(*this);
+    }
+  };
+  auto answer = steps::post(pool, [](IAsyncSteps& asi) { asi.select(async::after(300ms)); });
+  bool is_answered = false;
+  while (calls == 0) std::this_thread::yield();
+  pool.execute(chain{pool, tasks});
+  pool.execute([&] {
+    answer.get();
+    is_answered = true;
+  });
+  pool.stop();
+  CHECK(tasks == 20);
+  CHECK(is_answered);
+  CHECK_THROWS_AS(flow.get(), async::dropped_call);
+}
+
+TEST_CASE("stop() makes no call for which a cancelled flow has queued") {
+  threadpool pool(1);
+  std::atomic<int> calls{0};
+  std::vector<async::future<void>> ends;
+  for (int i = 0; i < 100; ++i) {
+    ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.loop([&](IAsyncSteps& round) {
+        round.await(pool, [&calls] {
+          std::this_thread::sleep_for(5ms);
+          ++calls;
+        });
+      });
+    }));
+  }
+  while (calls < 1) std::this_thread::yield();
+  const int before = calls;
+  pool.stop();
+  CHECK(calls - before < 80);  // flows' own for 100 ms; nearly 100 others are queued then
+  for (auto& end : ends) CHECK_THROWS_AS(end.get(), async::dropped_call);
 }
 
 TEST_CASE("stop() ends flows that go from branches to branches, beside flows that never wait") {
