@@ -163,7 +163,7 @@ class posted_flow final : public owned_flow<T, F> {
   }
 
   static constexpr typename result_state::operations how{&make, &base::drop, &base::request_stop,
-                                                         &async::detail::free_state<posted_flow>, false};
+                                                         &async::detail::free_state<posted_flow>};
 
   [[no_unique_address]] const Level level_;
 };
@@ -191,7 +191,7 @@ class flow_for_loop final : public owned_flow<T, F> {
   }
 
   static constexpr typename result_state::operations how{&make, &base::drop, &base::request_stop,
-                                                         &async::detail::free_state<flow_for_loop>, false};
+                                                         &async::detail::free_state<flow_for_loop>};
 
   async::detail::loop_core& loop_;
 };

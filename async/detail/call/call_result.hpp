@@ -41,7 +41,7 @@ void free_state(result_state& base) noexcept {
 template <class T>
 struct promised_result final : result<T> {
   promised_result() noexcept : result<T>(how) {}
-  static constexpr result_state::operations how{nullptr, nullptr, nullptr, &free_state<promised_result>, false};
+  static constexpr result_state::operations how{nullptr, nullptr, nullptr, &free_state<promised_result>};
 };
 
 /// The result of a call in a pool; of a call elsewhere, if `pool` is null.
@@ -65,7 +65,7 @@ class call_result_state : public result<T> {
   static void drop(result_state& s) noexcept { static_cast<call_result_state&>(s).call_.drop(); }
 
  private:
-  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<call_result_state>, false};
+  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<call_result_state>};
 
   stored_call<Call...> call_;
 };
@@ -89,7 +89,7 @@ class stoppable_call_state final : stop_of_call, public call_result_state<T, F, 
  private:
   static void request_stop(result_state& s) noexcept { static_cast<stoppable_call_state&>(s).source.request_stop(); }
   static constexpr result_state::operations how{&base::make, &base::drop, &request_stop,
-                                                &free_state<stoppable_call_state>, false};
+                                                &free_state<stoppable_call_state>};
 };
 #endif
 

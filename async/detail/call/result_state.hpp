@@ -42,20 +42,22 @@ class result_state : public posted_job {
   struct operations : posted_job::operations {
     constexpr operations(bool (*make_call)(result_state&), void (*drop_call)(result_state&) noexcept,
                          void (*stop_call)(result_state&) noexcept, void (*free_state)(result_state&) noexcept,
-                         bool continues) noexcept
+                         result_state* (*find_source)(result_state&) noexcept = nullptr) noexcept
         : posted_job::operations{&discard_job},
           make(make_call),
           drop(drop_call),
           request_stop(stop_call),
           free(free_state),
-          is_continuation(continues) {}
+          source(find_source) {}
 
     /// Makes the call and stores its value or error. False: the result comes later. Null: there is no call.
     bool (*make)(result_state&);
     void (*drop)(result_state&) noexcept;          // destroys a call that will not be made
     void (*request_stop)(result_state&) noexcept;  // null: the call takes no std::stop_token
     void (*free)(result_state&) noexcept;          // with the last reference
-    bool is_continuation;  // a task that waits may make the call, which waits for what comes before it
+    /// What must be ready before the call is made, with a reference for the caller; null: the call has begun, or is
+    /// dropped. Null in place of the function: the call can be made at any time.
+    result_state* (*source)(result_state&) noexcept;
   };
   explicit result_state(const operations& its, pool_core* pool = nullptr, std::uint32_t references = 2) noexcept
       : posted_job{{&come}, &its}, pool_(pool), references_(references) {}
@@ -203,8 +205,13 @@ class result_state : public posted_job {
   void abandon(std::exception_ptr why) noexcept;
 
   void wait_outside_callbacks();
-  /// In a task: makes the call if no thread has taken it. Else waits, and meanwhile runs tasks that the call makes.
-  void make_or_wait(pool_core& pool);
+  /// In a task: makes the call if no thread has taken it. Else waits until this result is ready, or `other` is, and
+  /// meanwhile runs tasks that the call makes.
+  void make_or_wait(pool_core& pool, result_state& other);
+  /// In a task, for a continuation: as make_or_wait() for whatever must be ready next.
+  void wait_for_sources(pool_core& pool);
+  /// This result or, if it continues another that is not ready, the first one of the chain. With a reference.
+  result_state& first_unready() noexcept;
   /// False: the time is up. A thread of a pool lets the pool's other tasks and loops go on meanwhile.
   static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept;
   void sleep(pool_core& pool, participant& part, wait_scope own);
@@ -291,8 +298,10 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
   if (here == nullptr) {
     blocked_thread self;
     if (word.add(self)) self.wait();
-  } else if (pool_ == here || (pool_ == nullptr && of_call().is_continuation)) {
-    make_or_wait(*here);
+  } else if (of_call().source != nullptr && (pool_ == here || pool_ == nullptr)) {
+    wait_for_sources(*here);
+  } else if (pool_ == here) {
+    make_or_wait(*here, *this);
   } else {
     const visit in(*here);
     sleep(*here, in.part(), wait_scope());
@@ -384,17 +393,48 @@ ASYNCSTEPS_FUNCTION void result_state::run() {
   run_all(fail(std::move(why)));
 }
 
-ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool) {
+ASYNCSTEPS_FUNCTION result_state& result_state::first_unready() noexcept {
+  result_state* first = this;
+  first->add_reference();
+  while (first->of_call().source != nullptr) {
+    result_state* const before = first->of_call().source(*first);
+    if (before == nullptr) break;
+    if (before->is_ready()) {
+      before->release();
+      break;
+    }
+    std::exchange(first, before)->release();
+  }
+  return *first;
+}
+
+ASYNCSTEPS_FUNCTION void result_state::wait_for_sources(pool_core& pool) {
+  while (!is_ready()) {
+    result_state& first = first_unready();
+    const struct reference {
+      result_state& state;
+      ~reference() { state.release(); }
+    } kept{first};
+    if (first.is_left_behind()) throw stopped_by_fork();
+    first.make_or_wait(pool, *this);
+  }
+}
+
+ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_state& other) {
   const visit here(pool);
   participant& part = here.part();
-  if ((has_stack_room() || pool.size() == 0) && word.take()) {
+  const bool may_make = pool_ == &pool || (pool_ == nullptr && of_call().source != nullptr);
+  if (may_make && (has_stack_room() || pool.size() == 0) && word.take()) {
     const own_exceptions others;
     const wait_in_turn allowed;
     pool.run_here(&part, [this] { call_apart([this] { run(); }); });
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     if (is_ready()) return;                  // else its call has returned a future
   }
-  sleep(pool, part, wait_scope(*this));
+  const wait_scope own = may_make ? wait_scope(*this) : wait_scope();
+  if (&other == this) return sleep(pool, part, own);
+  const pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
+  pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });
 }
 
 ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept {

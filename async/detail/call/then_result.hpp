@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>      // for uint32_t
 #include <optional>     // for optional
 #include <type_traits>  // for conditional_t, invoke_result_t
 #include <utility>      // for forward, in_place, move
 
+#include "async/detail/base/atomics.hpp"          // for atomic
+#include "async/detail/base/backoff.hpp"          // for backoff
 #include "async/detail/call/call_memory.hpp"      // for stored_call
 #include "async/detail/call/call_result.hpp"      // for free_state
 #include "async/detail/call/future_access.hpp"    // for future_access, is_own_future
@@ -102,7 +105,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     if constexpr (is_threadpool) {
       if (self.pool() != nullptr) self.hand_over_.close();  // a task makes the call, which the pool may not have yet
     }
-    self.source_.wait_anywhere();  // it is ready, unless a task waits for this result
+    self.wait_for_readers();
     if constexpr (!unwraps) {
       self.keep([&self]() -> decltype(auto) { return self.call_(); });
       return true;
@@ -142,13 +145,32 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   /// If the source is not ready, it forgets this.
   static void drop(result_state& s) noexcept {
     then_result& self = of(s);
+    self.wait_for_readers();
     const bool was_listed = self.source_.word.remove(self);
     if (!was_listed) self.hand_over_.close();
     if constexpr (OwnsSource) self.source_.cancel();
     self.call_.drop();
     if (was_listed) self.release();  // the maker's reference; the caller has another one
   }
-  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>, is_threadpool};
+  /// The source, which lives until the call is made or dropped: the thread that does it waits for this one.
+  static result_state* source(result_state& s) noexcept {
+    then_result& self = of(s);
+    result_state* found = nullptr;
+    self.readers_.fetch_add(1, std::memory_order_relaxed);  // relaxed: published by [K14]
+    if (self.word.is_free()) {
+      found = &self.source_;
+      found->add_reference();
+    }
+    self.readers_.fetch_sub(1, std::memory_order_release);  // [K15] release, pairs with [K16]: the reference
+    return found;
+  }
+  /// The caller has taken the result.
+  void wait_for_readers() noexcept {
+    // [K16] acquire, pairs with [K15]: the reference
+    for (backoff pause; readers_.load(std::memory_order_acquire) != 0;) pause.wait();
+  }
+  static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>,
+                                                is_threadpool ? &source : nullptr};
 
   static pool_core* own_pool(Pool* pool) noexcept {
     if constexpr (is_threadpool) {
@@ -163,6 +185,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   stored_call<F, Source> call_;
   [[no_unique_address]] std::conditional_t<is_threadpool, nothing, Pool*> elsewhere_{};
   hand_over_word hand_over_;
+  atomic<std::uint32_t> readers_{0};  // threads in source()
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };
 

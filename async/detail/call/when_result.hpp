@@ -66,7 +66,7 @@ class combined_state : public result<T> {
       self.let_go();
     self.drop_holder();
   }
-  static constexpr result_state::operations how{nullptr, &drop, nullptr, &free, false};
+  static constexpr result_state::operations how{nullptr, &drop, nullptr, &free};
 
   reference_count holders_;
 };

@@ -99,6 +99,11 @@ class result_word {
   void give_back() noexcept {
     word_.fetch_and(~taken, std::memory_order_release);  // [K2] release, pairs with [K1]
   }
+  /// Whether it is not taken yet. True: who takes it later sees what this thread has done before.
+  bool is_free() noexcept {
+    // [K14] release, pairs with [K1]; a change, so that a take comes before or after it. Not modelled: without a branch
+    return (word_.fetch_or(0, std::memory_order_release) & taken) == 0;
+  }
   bool is_taken() const noexcept { return (word_.load(std::memory_order_relaxed) & taken) != 0; }  // relaxed: a hint
   bool is_ready() const noexcept {
     return (word_.load(std::memory_order_acquire) & ready) != 0;  // [K3] acquire, pairs with [K4]

@@ -65,7 +65,7 @@ class promised_flow final : public flow_result<T> {
 
  private:
   static constexpr async::detail::result_state::operations how{nullptr, nullptr, nullptr,
-                                                               &async::detail::free_state<promised_flow>, false};
+                                                               &async::detail::free_state<promised_flow>};
 };
 
 }  // namespace steps::inline v0_1::detail

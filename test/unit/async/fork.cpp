@@ -21,6 +21,7 @@
 #include "steps/steps.hpp"
 #include "support/fork_traffic.hpp"
 #include "support/forked.hpp"
+#include "support/occupied.hpp"
 
 using async::blocking_pool;
 using async::stopped_by_fork;
@@ -478,6 +479,28 @@ TEST_CASE("a child may fork") {
   });
   CHECK(e.error == "");
   CHECK(e.exit_code == 9);
+}
+
+TEST_CASE("a task of the child that waits for a continuation of the parent's call gets stopped_by_fork each time") {
+  if (!can_fork_with_threads()) return;
+  threadpool of_parent(1);
+  auto held = std::make_unique<testing::occupied>(of_parent, 1);
+  const async::shared_future<std::string> result =
+      of_parent.post([] { return std::string("a call of the parent"); })
+          .then([](async::future<std::string> f) { return f.get() + ", and what continues it"; })
+          .share();
+  const forked_ending e = in_forked_child([&result] {
+    threadpool pool(1);
+    const auto waits = [&result] {
+      for (int i = 0; i < 2; ++i) require_in_child(is_refused([&result] { result.get(); }), "get()");
+    };
+    pool.post(waits).get();
+    std::_Exit(0);
+  });
+  CHECK(e.error == "");
+  CHECK(e.exit_code == 0);
+  held.reset();
+  CHECK(result.get() == "a call of the parent, and what continues it");
 }
 
 TEST_CASE("a pool of the child ends while other threads destroy flows on it, and wait for its calls") {

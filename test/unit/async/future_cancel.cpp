@@ -5,20 +5,25 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "async/async.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "steps/interop/task.hpp"
 #include "steps/steps.hpp"
 #include "support/occupied.hpp"
+#include "support/scale.hpp"
 
 using async::dropped_call;
+using async::threadpool;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using namespace std::chrono_literals;
@@ -305,4 +310,76 @@ TEST_CASE("in a chain of then(), cancel() drops the last function; the call or f
   loop.iterate();
   CHECK(has_ended);
   CHECK(!was_called);
+}
+
+TEST_CASE("cancel() drops a continuation for which tasks wait, while its source is not ready") {
+  threadpool pool(2);
+  for (const bool in_pool : {false, true}) {
+    for (const int more : {0, 3}) {  // continuations behind it
+      async::promise<int> source;
+      std::atomic<int> calls{0};
+      const auto call = [&calls](async::future<int> f) {
+        ++calls;
+        return f.get();
+      };
+      async::future<int> first = source.get_future();
+      async::shared_future<int> last =
+          (in_pool ? std::move(first).then(pool, call) : std::move(first).then(call)).share();
+      std::vector<async::shared_future<int>> all{last};
+      for (int i = 0; i < more; ++i) {
+        all.push_back(all.back().then([](const async::shared_future<int>& f) { return f.get(); }).share());
+      }
+      std::atomic<int> waiting{0};
+      std::vector<async::future<int>> tasks;
+      for (int i = 0; i < 2; ++i) {
+        tasks.push_back(pool.post([&waiting, last = all.back()] {
+          ++waiting;
+          return last.get();
+        }));
+      }
+      while (waiting != 2) std::this_thread::yield();
+      std::this_thread::sleep_for(2ms);  // so that they are more likely to wait
+      CHECK(all.front().cancel());
+      for (auto& task : tasks) CHECK_THROWS_AS(task.get(), dropped_call);
+      source.set_value(1);
+      CHECK(calls == 0);
+    }
+  }
+}
+
+TEST_CASE("a continuation is called or dropped, whoever waits, cancels and makes its source ready at the same time") {
+  threadpool pool(2);
+  for (std::size_t i = testing::rounds(2'000); i != 0; --i) {
+    async::promise<int> source;
+    std::atomic<int> calls{0};
+    const async::shared_future<int> result = source.get_future()
+                                                 .then([&calls](async::future<int> f) {
+                                                   ++calls;
+                                                   return f.get();
+                                                 })
+                                                 .share();
+    std::atomic<int> ready{0};
+    const auto meet = [&ready] {
+      ++ready;
+      while (ready < 3) std::this_thread::yield();
+    };
+    auto waits = pool.post([&meet, result] {
+      meet();
+      try {
+        return result.get();
+      } catch (const dropped_call&) {
+        return 0;
+      }
+    });
+    auto cancels = pool.post([&meet, result] {
+      meet();
+      return async::shared_future<int>(result).cancel();
+    });
+    meet();
+    source.set_value(7);
+    const bool is_dropped = cancels.get();
+    const int got = waits.get();
+    REQUIRE(got == (is_dropped ? 0 : 7));
+    REQUIRE(calls == (is_dropped ? 0 : 1));
+  }
 }

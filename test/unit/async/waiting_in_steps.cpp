@@ -3,11 +3,13 @@
 // Bodies of loops and groups in a step or callback: they may wait on every thread, also on that of the event loop.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <future>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "async/async.hpp"
@@ -115,4 +117,33 @@ TEST_CASE("a step itself still must not wait, also after such a loop") {
     } catch (int) {
     }
   }));
+}
+
+TEST_CASE("a loop in a step on top of a task's wait for a continuation waits for the same one") {
+  for (const bool continues : {false, true}) {
+    async::threadpool pool(1);
+    async::promise<int> source;
+    const async::shared_future<int> result =
+        continues ? source.get_future().then([](async::future<int> f) { return f.get(); }).share()
+                  : source.get_future().share();
+    std::atomic<bool> is_waiting{false}, is_in_step{false};
+    auto task = pool.post([&is_waiting, result] {
+      is_waiting = true;
+      return result.get();
+    });
+    while (!is_waiting) std::this_thread::yield();
+    auto flow = steps::post(pool, [&](steps::IAsyncSteps&) {
+      async::parallel_invoke(
+          pool,
+          [&is_in_step, result] {
+            is_in_step = true;
+            static_cast<void>(result.get());
+          },
+          [] {});
+    });
+    while (!is_in_step) std::this_thread::yield();
+    source.set_value(7);
+    CHECK(task.get() == 7);
+    flow.get();
+  }
 }
