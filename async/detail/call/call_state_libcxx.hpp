@@ -15,6 +15,7 @@
 #include "async/detail/call/call_memory.hpp"       // for call_memory, stored_call
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/future/future_watch.hpp"    // for tell_watchers_of, shared_state_of
+#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 
 #if ASYNCSTEPS_CALL_STATE == 2
@@ -57,6 +58,7 @@ class call_state_of : public library_state<R>::type {
   /// pool without blocking that pool.
   /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
+    static_cast<void>(actions_of_thread.before_wait());
     if (entry->is_inside()) return entry->wait_inside();
     if (entry->is_left_behind()) [[unlikely]]
       return leave();

@@ -12,6 +12,7 @@
 #include "async/detail/call/call_memory.hpp"       // for call_allocator, stored_call
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/future/future_watch.hpp"    // for tell_watchers_of, shared_state_of
+#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread
 #include "async/detail/future/unseen_by_tsan.hpp"  // for kept_state
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 
@@ -56,7 +57,7 @@ class call_state_base : public library_state {
   /// In a task: makes the call if it is this pool's and no thread has taken it, else waits without blocking the pool.
   /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
-    if (is_ready()) return;
+    if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return;
     const bool is_in_task = call_entry::is_in_task();
     if (is_in_task && entry->is_inside()) return entry->wait_inside();
     if (entry->is_left_behind()) [[unlikely]]

@@ -156,17 +156,17 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   static result_state* source(result_state& s) noexcept {
     then_result& self = of(s);
     result_state* found = nullptr;
-    self.readers_.fetch_add(1, std::memory_order_relaxed);  // relaxed: published by [K14]
+    self.readers_.fetch_add(1, std::memory_order_relaxed);  // relaxed: published by [K30]
     if (self.word.is_free()) {
       found = &self.source_;
       found->add_reference();
     }
-    self.readers_.fetch_sub(1, std::memory_order_release);  // [K15] release, pairs with [K16]: the reference
+    self.readers_.fetch_sub(1, std::memory_order_release);  // [K31] release, pairs with [K32]: the reference
     return found;
   }
   /// The caller has taken the result.
   void wait_for_readers() noexcept {
-    // [K16] acquire, pairs with [K15]: the reference
+    // [K32] acquire, pairs with [K31]: the reference
     for (backoff pause; readers_.load(std::memory_order_acquire) != 0;) pause.wait();
   }
   static constexpr result_state::operations how{&make, &drop, nullptr, &free_state<then_result>,

@@ -93,7 +93,8 @@ class result_word {
  public:
   /// True: the caller makes the result, and calls publish() or give_back().
   bool take() noexcept {
-    // [K1] acquire, pairs with [K2]: a value that was constructed in part has been destroyed
+    // [K1] acquire, pairs with [K2] and [K30]: a value that was constructed in part has been destroyed, and who has
+    // found the word free is seen
     return (word_.fetch_or(taken, std::memory_order_acquire) & taken) == 0;
   }
   void give_back() noexcept {
@@ -101,7 +102,7 @@ class result_word {
   }
   /// Whether it is not taken yet. True: who takes it later sees what this thread has done before.
   bool is_free() noexcept {
-    // [K14] release, pairs with [K1]; a change, so that a take comes before or after it. Not modelled: without a branch
+    // [K30] release, pairs with [K1]; a change, so that a take comes before or after it. Not modelled: without a branch
     return (word_.fetch_or(0, std::memory_order_release) & taken) == 0;
   }
   bool is_taken() const noexcept { return (word_.load(std::memory_order_relaxed) & taken) != 0; }  // relaxed: a hint

@@ -7,6 +7,7 @@
 
 #include "async/detail/base/atomics.hpp"          // for wait_clock
 #include "async/detail/base/naps.hpp"             // for tell_of_poll
+#include "async/detail/future/ready_actions.hpp"  // for actions_of_thread
 #include "async/detail/queue/queue_result.hpp"    // for queue_result
 #include "async/detail/queue/queue_wait.hpp"      // for is_worth_another_try
 #include "async/detail/select/select_waiter.hpp"  // for select_block, select_thread, select_waiter
@@ -92,6 +93,7 @@ class selection {
     while (is_worth_another_try(nullptr, [this] { return has_hint(); })) {
       if ((found = try_all()) != pending) return tell_if_limit(found);
     }
+    static_cast<void>(actions_of_thread.before_wait());
     const listing here(*this);
     for (bool has_slept = false;; has_slept = true) {
       list_all(here.block.watches);

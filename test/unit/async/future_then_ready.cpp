@@ -10,6 +10,7 @@
 
 #include "async/detail/base/platform.hpp"
 #include "async/future.hpp"
+#include "async/select.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/gate.hpp"
@@ -195,6 +196,47 @@ TEST_CASE("what was put off runs before a group's wait runs a task on the same t
   pool.wait_idle();
   CHECK(has_run_in_time);
 }
+
+TEST_CASE("what was put off runs before its thread waits by select()") {
+  threadpool pool(1);
+  for (const bool in_task : {false, true}) {
+    const auto waits = [] {
+      where_calls_are_deep([] {
+        future<int> put_off = make_ready_future(1).then([](future<int> f) { return f.get() + 1; });
+        CHECK(async::select(async::on_ready(put_off)) == 0);
+        CHECK(put_off.get() == 2);
+      });
+    };
+    in_task ? pool.post(waits).get() : waits();
+  }
+}
+
+#if ASYNCSTEPS_CALL_STATE == 1
+TEST_CASE("what was put off runs before its thread waits for a std::future that was made of an own one") {
+  threadpool pool(1);
+  enum class wait { by_get, for_a_copy, by_pool };
+  for (const bool in_task : {false, true}) {
+    for (const wait how : {wait::by_get, wait::for_a_copy, wait::by_pool}) {
+      int got = 0;
+      const auto waits = [&] {
+        where_calls_are_deep([&] {
+          future<int> put_off = make_ready_future(1).then([](future<int> f) { return f.get() + 1; });
+          CHECK_FALSE(put_off.is_ready());
+          if (how == wait::for_a_copy) {
+            const std::shared_future<int> copy = make_ready_future(2).share();
+            got = copy.get();
+          } else {
+            std::future<int> converted = std::move(put_off);
+            got = how == wait::by_get ? converted.get() : pool.wait(converted);
+          }
+        });
+      };
+      in_task ? pool.post(waits).get() : waits();
+      CHECK(got == 2);
+    }
+  }
+}
+#endif
 
 TEST_CASE("what was put off can be cancelled") {
   const auto token = std::make_shared<int>(0);
