@@ -113,8 +113,8 @@ class future : public detail::future_base<T> {
   /// Calls f(future) when this future is ready, and returns the future of what f returns. f runs on the thread that
   /// makes this future ready, or within then() if it is ready; inside a task, also on a thread that waits for the
   /// result. When such an f calls then() on a ready future, and so on a thousand times or until the stack runs short,
-  /// the next f runs after the outermost one, or when the thread waits for a future or a group, or in select(), or, with
-  /// libstdc++, for a std::future made of one. f gets the ready future as an rvalue, so that it sees values and
+  /// the next f runs after the outermost one, or when the thread waits for a future or a group, or in select(), or,
+  /// with libstdc++, for a std::future made of one. f gets the ready future as an rvalue, so that it sees values and
   /// exceptions.
   ///
   /// If f returns a future, then() returns a future of that one's result. An exception of f goes to the returned
