@@ -55,6 +55,7 @@ struct alignas(no_sharing) participant {
   std::uint32_t turn = 0;         // own thread only: counts takes of tasks, and of these only
   job_deque own;                  // others steal from it, also after the thread has ended
   task_credit credit;             // own thread only
+  task_scope* post_tag = &posted_task;  // own thread only: of the jobs that it posts
   std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
   atomic<std::uint64_t> ran{0};     // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread

@@ -23,7 +23,6 @@
 #include "async/detail/pool/loop_watch.hpp"       // for loop_watch
 #include "async/detail/pool/pool_hooks.hpp"       // for pool_hooks
 #include "async/detail/pool/pool_timers.hpp"      // for pool_timers
-#include "async/detail/pool/post_tag.hpp"         // for post_tag
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
 #include "async/detail/pool/published_list.hpp"   // for published_list
 #include "async/detail/pool/quiescence.hpp"       // for quiescence
@@ -111,7 +110,7 @@ class pool_core {
       using box = boxed_task<Call>;
       box* const made = box::make(&run_boxed<box>, std::forward<From>(from)...);
       try {
-        fork(*p, made, post_tag(shutdown_));
+        fork(*p, made, p->post_tag);
       } catch (...) {
         box::destroy(made);
         throw;
@@ -125,7 +124,7 @@ class pool_core {
   template <class Owner>
   void submit_job(posted_job* j, Owner owner) {
     if (participant* const p = part_inside()) {
-      fork(*p, j, post_tag(shutdown_));
+      fork(*p, j, p->post_tag);
       owner.dismiss();
       posted_inside(*p);
     } else {

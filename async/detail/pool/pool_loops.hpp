@@ -265,6 +265,8 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
   h.slot.word.begin();
   const std::int64_t before = w != nullptr ? w->own.position() : 0;
   const std::int64_t made_from = w != nullptr ? std::exchange(w->made_from, before) : 0;
+  task_scope* const tag = shutdown_.is_closing() ? &posted_by_flow : &posted_task;
+  task_scope* const outer_tag = w != nullptr ? std::exchange(w->post_tag, tag) : nullptr;
   try {
     const scope_guard none(nullptr);  // callbacks belong to no task
     loop_turn here(*this, w, h);
@@ -274,6 +276,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
     end_if_left_behind();
   }
   if (w != nullptr) {
+    w->post_tag = outer_tag;
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
     w->made_from = w->own.position() > before ? w->own.position() : min_of(made_from, w->own.position());
     if (w->is_polling) [[unlikely]]

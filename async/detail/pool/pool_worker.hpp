@@ -150,7 +150,7 @@ struct worker : participant {
   atomic<std::uint8_t> requests{0};      // written under the crew's mutex, read by the own thread
   wait_clock::time_point flows_since{};  // own thread only: see flow_watch
   atomic<bool> is_in_task{false};        // written by the own thread
-  atomic<bool> runs_for_flow{false};     // likewise, while the pool stops: the task is a flow's, see post_tag()
+  atomic<bool> runs_for_flow{false};     // likewise, while the pool stops: the task is a flow's
   adaptive_spin searches;                // own thread only
   theft_habit thefts;                    // own thread only
   priority_order order;                  // own thread only

@@ -280,9 +280,11 @@ class pool_core::worker_role {
     } else if (tag == &posted_task) {  // else it is part of another task
       note_task();
     }
+    worker_.post_tag = is_of_flow ? &posted_by_flow : &posted_task;
     worker_.runs_for_flow.store(is_of_flow, std::memory_order_relaxed);  // relaxed, both: as is_in_task
     pool_.run(&worker_, t);
     worker_.runs_for_flow.store(false, std::memory_order_relaxed);
+    worker_.post_tag = &posted_task;
     if (is_of_flow) note_flows();
   }
   /// Runs a task or loop that comes before those of normal priority. False: there is none.

@@ -81,7 +81,9 @@ void give_back() noexcept;
 
 }  // namespace scopes
 
-/// The tags of jobs in a deque that were posted and that no construct joins, in place of a scope. See post_tag().
+/// The tags of jobs in a deque that were posted and that no construct joins, in place of a scope. posted_by_flow: while
+/// the pool stops, by a turn of a loop, or by such a job. The stop does not wait for these as for others, see
+/// flow_watch.
 ASYNCSTEPS_SHARED inline constinit task_scope posted_task{};
 ASYNCSTEPS_SHARED inline constinit task_scope posted_by_flow{};
 inline bool is_posted(const task_scope* tag) noexcept { return tag == &posted_task || tag == &posted_by_flow; }
