@@ -50,6 +50,8 @@ class pool_core::flow_place {
     visit_end after{*this};
     loop_driver::turn in(loop_.driver);
     const turn_end at_end{after, in};
+    if (pool_.shutdown_.is_closing()) [[unlikely]]
+      worker_->post_tag = &posted_by_flow;  // until the worker's next task or turn
     f();
   }
 
