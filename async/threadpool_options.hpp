@@ -52,8 +52,10 @@ struct threadpool_options {
   std::string name{};
 
   /// Called on each worker thread before its first task, with its index. This hook and the next run inside the pool:
-  /// they may use threadpool::current(), loop(index), posts and configurepool(); wait_idle() and
-  /// stop() throw as in a task. The stop hook of a thread returns before the start hook of its successor begins.
+  /// they may use threadpool::current(), loop(index), posts and configurepool(); wait_idle() and stop() throw as in a
+  /// task. The stop hook of a thread returns before the start hook of its successor begins. A start hook may wait for
+  /// the future of a task of the pool, but not by an event or a queue: the threads that would run the task call the
+  /// same hook first.
   unique_function<void(std::size_t)> on_thread_start{};
   /// Called on each worker thread after its last task, with its index. It may wait for the future of a task of the
   /// pool, and for nothing else that the pool does: its threads may all have gone. A stand-in thread calls both hooks

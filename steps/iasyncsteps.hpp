@@ -176,7 +176,7 @@ class IAsyncSteps : public detail::step {
   IAsyncSteps& await(Pool& pool, F&& f, A&&... arguments) {
     static_assert(
         async::async_callable<F, A...>,
-        "await(pool, f, arguments...) calls f(arguments...) with copies of them, as std::async does: without asi");
+        "await(pool, f, arguments...) calls f(arguments...), with copies of them: no asi, no std::stop_token (post())");
     using kind = detail::pool_call_step<IAsyncSteps, Pool, std::decay_t<F>, std::decay_t<A>...>;
     return append<kind>(0, pool, std::forward<F>(f), std::forward<A>(arguments)...);
   }

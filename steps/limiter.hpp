@@ -32,7 +32,7 @@ class Limiter final : public ISync {
   struct Params {
     std::size_t concurrent = unlimited;  ///< flows inside, or waiting for the next period, at the same time
     std::size_t max_queue = unlimited;   ///< flows that wait for a place; of use with `concurrent`
-    std::size_t rate = unlimited;        ///< entries per period
+    std::size_t rate = unlimited;        ///< entries in each period, as in Throttle: no sliding window
     std::chrono::nanoseconds period = std::chrono::seconds(1);  ///< length of a period; of use with `rate`
     /// Flows that may wait for the next period; of use with `rate`. Others are rejected: it is not the burst allowance
     /// of a token bucket.

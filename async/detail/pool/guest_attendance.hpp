@@ -15,6 +15,19 @@ class pool_core::guest_attendance {
  public:
   enum class role : bool { stands_in, looks_out };
 
+  /// By a thread that starts: counts it as a helper, so that the pool does not end before the hook has returned. False:
+  /// the pool ends, and the thread is to do so, too.
+  static bool arrive(pool_core& pool) noexcept {
+    pool.quiescence_.helper_arrived();
+    if (!pool.shutdown_.are_starts_over()) return true;
+    leave(pool);
+    return false;
+  }
+  static void leave(pool_core& pool) noexcept {
+    pool.quiescence_.helper_left();
+    pool.idle_.notify();
+  }
+
   /// `index`: the worker whose hooks are called, and whose loop is the thread's.
   guest_attendance(guest& place, role as, std::size_t index) noexcept : place_(place), index_(index) {
     place.stands_for = index;

@@ -163,17 +163,17 @@ ASYNCSTEPS_FUNCTION void pool_core::review_lookout() noexcept {
 
 ASYNCSTEPS_FUNCTION void pool_core::run_lookout() {
   const inside here(this);
+  if (!guest_attendance::arrive(*this)) return;
   guest* home = nullptr;
   try {
     home = &take_seat();
   } catch (...) {  // without memory: a later one tries again
+    guest_attendance::leave(*this);
     return lookout_.pause_starts();
   }
   guest_attendance attendance(*home, guest_attendance::role::looks_out, 0);
-  quiescence_.helper_arrived();
   attendance.call_start_hook();
-  quiescence_.helper_left();
-  idle_.notify();
+  guest_attendance::leave(*this);
   lookout_role role(*home);
   do {
     role.keep_duty();

@@ -125,7 +125,7 @@ ASYNCSTEPS_FUNCTION bool pool_core::is_idle() noexcept {
 }
 
 ASYNCSTEPS_FUNCTION bool pool_core::has_flows_only() noexcept {
-  return flows_.are_all() && !has_tasks_of_others() && !quiescence_.has_helpers() && !quiescence_.has_starting() &&
+  return flows_.are_all() && !has_tasks_of_others() && !quiescence_.has_helpers_now() && !quiescence_.has_starting() &&
          !crew_.any_of(0, [](const worker& w) noexcept {
            return w.is_in_task.load(std::memory_order_relaxed) && !w.runs_for_flow.load(std::memory_order_relaxed);
          });
@@ -240,7 +240,14 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
       [](const pool_core& pool) noexcept { return pool.has_tasks() || pool.quiescence_.has_threads_or_helpers(); });
   injector_.close();
   priorities_.close();
-  if (crew_.wanted() != 0) idle_.wait([this] { return is_idle() || has_flows_only(); });
+  if (crew_.wanted() != 0) {
+    const auto is_done = [this] { return is_idle() || has_flows_only(); };
+    idle_.wait(is_done);
+    if (hooks_.has_start()) {  // which may wait for tasks
+      shutdown_.end_starts();
+      idle_.wait(is_done);
+    }
+  }
   crew_.join_all();
   lookout_.close();
   stand_ins_.close();

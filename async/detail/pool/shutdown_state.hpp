@@ -27,6 +27,14 @@ class shutdown_state {
   /// The same, but possibly late. Relaxed: a hint.
   bool is_closing() const noexcept { return begun_.load(std::memory_order_relaxed); }
 
+  /// From here on, stand-ins and lookouts that start call no hook and do nothing. The caller then makes sure that those
+  /// which have not seen this are done.
+  void end_starts() noexcept {
+    starts_are_over_.store(true, std::memory_order_relaxed);  // relaxed, both: ordered by the count of helpers
+  }
+  /// To be asked by a thread that counts as a helper.
+  bool are_starts_over() const noexcept { return starts_are_over_.load(std::memory_order_relaxed); }
+
   /// To be called when the threads have ended.
   void finish() noexcept {
     over_.store(true, std::memory_order_relaxed);  // relaxed: ordered by the fence
@@ -41,6 +49,7 @@ class shutdown_state {
  private:
   atomic<bool> begun_{false};
   atomic<bool> over_{false};
+  atomic<bool> starts_are_over_{false};
   atomic<bool> discards_{false};
 };
 

@@ -497,14 +497,14 @@ ASYNCSTEPS_FUNCTION void pool_core::leave_section(participant& home) noexcept {
 /// is called. `index`: the worker that it stands for.
 ASYNCSTEPS_FUNCTION void pool_core::run_stand_in(std::size_t index) {
   const inside here(this);
+  if (!guest_attendance::arrive(*this)) return;
   guest* place = nullptr;
   try {
     place = &take_seat();
   } catch (...) {  // without memory: a later stand-in tries again
-    return;
+    return guest_attendance::leave(*this);
   }
   guest_attendance attendance(*place, guest_attendance::role::stands_in, index);
-  quiescence_.helper_arrived();
   attendance.call_start_hook();
   const auto never = []() noexcept { return false; };
   for (bool is_first = true; is_first || stand_ins_.rest(stand_ins::rest_time, never); is_first = false) {

@@ -5,13 +5,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <thread>
+#include <utility>
 
+#include "async/event.hpp"
 #include "async/future.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "steps/spawn.hpp"
 #include "steps/steps.hpp"
 #include "support/held_workers.hpp"
+#include "support/scale.hpp"
 #include "support/waiting_flow.hpp"
 #include "support/work_for.hpp"
 
@@ -105,4 +110,24 @@ TEST_CASE("what a task sends reaches its flow while another task waits and its w
   is_over = true;
   end.get();
   ticking.get();
+}
+
+TEST_CASE(
+    "a lookout that starts as the pool ends calls the start hook in time for what that waits for, or not at all") {
+  for (std::size_t i = testing::rounds(300); i != 0; --i) {
+    std::atomic<int> starts{0};
+    async::threadpool_options options;
+    options.threads = 2;
+    options.on_thread_start = [&starts](std::size_t) {
+      if (++starts <= 2) return;
+      async::event done;
+      threadpool::current()->execute([&done] { done.set(); });
+      done.wait();
+    };
+    threadpool pool(std::move(options));
+    while (starts < 2) std::this_thread::yield();
+    static_cast<void>(steps::post(pool, [](IAsyncSteps& asi) { asi.relinquish(); }));
+    for (int task = 0; task < 2; ++task) pool.execute([] { std::this_thread::sleep_for(1us); });
+    pool.stop();
+  }
 }
