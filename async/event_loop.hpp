@@ -62,7 +62,9 @@ class event_loop {
   /// Makes a loop for iterate() by another loop, which calls iterate() again after `wake`. Once iterate() has said that
   /// there is nothing to do at once, `wake` is called when something is handed in or a callback is cancelled. The
   /// thread that does so calls it, perhaps two threads at a time. It is also called when iterate() throws the exception
-  /// of a hook. It must not throw, nor call the loop, nor destroy it.
+  /// of a hook. It must not throw, nor call the loop, nor destroy it, nor wait for a lock that a thread holds while it
+  /// uses the loop, an event or a future: other threads may spin until `wake` has returned. Write to a pipe or post to
+  /// a queue there.
   explicit event_loop(task wake) : event_loop(time_source{}, std::move(wake)) {}
 
   /// Makes a loop with another time source.
