@@ -25,6 +25,15 @@ class pool_wake_up : continuation {
   pool_wake_up(const pool_wake_up&) = delete;
   pool_wake_up& operator=(const pool_wake_up&) = delete;
 
+  /// Leaves the result, if it is not ready. True: the destructor does not wait for other actions. False: it is ready,
+  /// and is_due() soon.
+  bool leave() noexcept {
+    if (is_due()) return true;
+    if (!word_.remove(*this)) return false;
+    is_listed_ = false;
+    return true;
+  }
+
   /// The result is ready, and the destructor does not wait for other actions.
   bool is_due() const noexcept {
     // [K10] acquire, pairs with [K11]: the result
@@ -46,7 +55,7 @@ class pool_wake_up : continuation {
   Pool& pool_;
   result_word& word_;
   atomic<stage> stage_{stage::waits};
-  const bool is_listed_;
+  bool is_listed_;
 };
 
 }  // namespace async::inline v0_1::detail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
 #include <type_traits>  // for is_void_v
@@ -208,10 +209,9 @@ class result_state : public posted_job {
   /// In a task: makes the call if no thread has taken it. Else waits until this result is ready, or `other` is, and
   /// meanwhile runs tasks that the call makes.
   void make_or_wait(pool_core& pool, result_state& other);
-  /// In a task, for a continuation: as make_or_wait() for whatever must be ready next.
+  class chain;
+  /// In a task, for a continuation: as make_or_wait() for what must be ready before, one after the other.
   void wait_for_sources(pool_core& pool);
-  /// This result or, if it continues another that is not ready, the first one of the chain. With a reference.
-  result_state& first_unready() noexcept;
   /// False: the time is up. A thread of a pool lets the pool's other tasks and loops go on meanwhile.
   static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept;
   void sleep(pool_core& pool, participant& part, wait_scope own);
@@ -393,30 +393,64 @@ ASYNCSTEPS_FUNCTION void result_state::run() {
   run_all(fail(std::move(why)));
 }
 
-ASYNCSTEPS_FUNCTION result_state& result_state::first_unready() noexcept {
-  result_state* first = this;
-  first->add_reference();
-  while (first->of_call().source != nullptr) {
-    result_state* const before = first->of_call().source(*first);
-    if (before == nullptr) break;
-    if (before->is_ready()) {
-      before->release();
-      break;
-    }
-    std::exchange(first, before)->release();
+/// The results of a chain of continuations that are not ready: the first ones in time, up to a limit. The one on top
+/// does not wait for another.
+class result_state::chain {
+ public:
+  explicit chain(result_state& last) noexcept {
+    last.add_reference();
+    for (result_state* next = &last; next != nullptr; next = unready_source(*next)) push(*next);
   }
-  return *first;
-}
+  ~chain() {
+    while (top() != nullptr) pop();
+  }
+  chain(const chain&) = delete;
+  chain& operator=(const chain&) = delete;
+
+  result_state* top() const noexcept { return count_ == 0 ? nullptr : kept_[(end_ - 1) % most]; }
+  void pop() noexcept {
+    result_state* const out = top();
+    --end_;
+    --count_;
+    out->release();
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+
+  static result_state* unready_source(result_state& of) noexcept {
+    result_state* const source = of.of_call().source != nullptr ? of.of_call().source(of) : nullptr;
+    if (source == nullptr || !source->is_ready()) return source;
+    source->release();
+    return nullptr;
+  }
+  void push(result_state& next) noexcept {
+    result_state*& slot = kept_[end_++ % most];
+    if (count_ == most) {
+      slot->release();
+    } else {
+      ++count_;
+    }
+    slot = &next;
+  }
+
+  result_state* kept_[most];
+  std::size_t end_ = 0;
+  std::size_t count_ = 0;
+};
 
 ASYNCSTEPS_FUNCTION void result_state::wait_for_sources(pool_core& pool) {
   while (!is_ready()) {
-    result_state& first = first_unready();
-    const struct reference {
-      result_state& state;
-      ~reference() { state.release(); }
-    } kept{first};
-    if (first.is_left_behind()) throw stopped_by_fork();
-    first.make_or_wait(pool, *this);
+    chain unready(*this);
+    for (result_state* next = nullptr; !is_ready() && (next = unready.top()) != nullptr;) {
+      if (next->is_ready()) {
+        unready.pop();
+      } else if (next->is_left_behind()) {
+        throw stopped_by_fork();
+      } else {
+        next->make_or_wait(pool, *this);
+      }
+    }
   }
 }
 
@@ -433,8 +467,11 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
   }
   const wait_scope own = may_make ? wait_scope(*this) : wait_scope();
   if (&other == this) return sleep(pool, part, own);
-  const pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
+  pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
   pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });
+  for (auto* each : {&alarm, &other_alarm}) {  // actions before it may need the pool, and this thread
+    if (!each->leave()) pool.wait_until(part, own, [each]() noexcept { return each->is_due(); });
+  }
 }
 
 ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept {

@@ -5,6 +5,7 @@
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_ASSERT
 #include "async/detail/pool/pool_core.hpp"      // for pool_core, worker, pool_loop
+#include "async/detail/scope/scope_cache.hpp"   // for task_scope, posted_task, posted_by_flow
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACES
 #include "async/priority.hpp"                   // for priority
 
@@ -50,9 +51,11 @@ class pool_core::flow_place {
     visit_end after{*this};
     loop_driver::turn in(loop_.driver);
     const turn_end at_end{after, in};
+    task_scope* const tag = worker_->post_tag;
     if (pool_.shutdown_.is_closing()) [[unlikely]]
-      worker_->post_tag = &posted_by_flow;  // until the worker's next task or turn
+      worker_->post_tag = &posted_by_flow;
     f();
+    worker_->post_tag = tag;
   }
 
   /// In f() of visit(), where that has ended a flow: takes the worker's own newest job as the next task, if nothing has

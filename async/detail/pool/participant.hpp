@@ -8,7 +8,7 @@
 #include "async/detail/pool/job.hpp"             // for job
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
-#include "async/detail/scope/scope_cache.hpp"    // for task_scope
+#include "async/detail/scope/scope_cache.hpp"    // for task_scope, posted_task
 #include "async/detail/scope/task_credit.hpp"    // for task_credit
 
 namespace async::inline v0_1::detail {

@@ -162,6 +162,7 @@ class pool_core {
   /// Takes in a task of high or low priority, from inside or outside. Throws as submit().
   void submit_with(priority wanted, task work);
   void submit_from_outside(task work);
+  bool put_for_flow(task& work);
   /// For a task that the queue has no room for, of a thread outside the pool. Throws std::bad_alloc, stopped.
   void run_on_poster(task& work);
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
+#include <utility>  // for move
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/loop/loop_core.hpp"        // for current_loop
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
+#include "async/detail/pool/seat.hpp"             // for this_home
 #include "async/errors.hpp"                       // for stopped
 #include "async/priority.hpp"                     // for priority
 #include "async/task.hpp"                         // for task
@@ -46,12 +48,23 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   if (shutdown_.is_over()) run_left_over();
 }
 
+/// While the pool stops: puts what a step on the lookout posts into the deque of that thread, tagged as a flow's.
+/// Throws std::bad_alloc.
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::put_for_flow(task& work) {
+  participant* const home = this_home;
+  if (!shutdown_.is_closing() || home == nullptr || &home->pool != this || !home->is_lookout) return false;
+  using box = boxed_task<task>;
+  home->own.make_room();
+  home->own.push(box::make(&run_boxed<box>, std::move(work)), &posted_by_flow);
+  return true;
+}
+
 ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   registered_.note_if_foreign();
   if (!is_inside() && shutdown_.has_begun()) return refuse(work);
   if (is_inside()) {
-    injector_.put_from_inside(work);
+    if (!put_for_flow(work)) injector_.put_from_inside(work);
   } else if (!injector_.put(work, may_wait())) {
     return run_on_poster(work);
   }

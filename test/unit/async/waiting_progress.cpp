@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "async/async.hpp"
 #include "steps/spawn.hpp"
@@ -153,4 +154,43 @@ TEST_CASE("nested waits of tasks posted with execute: each wait ends, and runs w
       REQUIRE(executed == 20 * 3);
     }
   }
+}
+
+TEST_CASE("a task's wait for a continuation goes on for another one of the same result, which needs the pool") {
+  threadpool pool(1);
+  for (std::size_t round = testing::rounds(100); round != 0; --round) {
+    async::promise<int> source;
+    const async::shared_future<int> first =
+        source.get_future().then([](async::future<int> f) { return f.get(); }).share();
+    async::future<int> other =
+        first.then([&pool](const async::shared_future<int>& f) { return pool.post([] { return 1; }).get() + f.get(); });
+    std::atomic<bool> is_waiting{false};
+    auto task = pool.post([&is_waiting, first] {
+      is_waiting = true;
+      first.wait();
+    });
+    while (!is_waiting) std::this_thread::yield();
+    std::this_thread::yield();
+    std::thread([&source] { source.set_value(1); }).join();
+    CHECK(other.get() == 2);
+    task.get();
+  }
+}
+
+TEST_CASE("a task waits for a long chain of continuations in its pool") {
+  threadpool pool(2);
+  async::promise<int> source;
+  async::future<int> last = source.get_future();
+  constexpr int links = 20'000;
+  for (int i = 0; i < links; ++i) {
+    last = std::move(last).then(pool, [](async::future<int> f) { return f.get() + 1; });
+  }
+  std::atomic<bool> is_waiting{false};
+  auto task = pool.post([&] {
+    is_waiting = true;
+    return last.get();
+  });
+  while (!is_waiting) std::this_thread::yield();
+  source.set_value(0);
+  CHECK(task.get() == links);
 }

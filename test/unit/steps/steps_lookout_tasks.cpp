@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "async/event.hpp"
 #include "async/future.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
@@ -120,9 +119,7 @@ TEST_CASE(
     options.threads = 2;
     options.on_thread_start = [&starts](std::size_t) {
       if (++starts <= 2) return;
-      async::event done;
-      threadpool::current()->execute([&done] { done.set(); });
-      done.wait();
+      steps::post(*threadpool::current(), [](IAsyncSteps&) {}).get();
     };
     threadpool pool(std::move(options));
     while (starts < 2) std::this_thread::yield();

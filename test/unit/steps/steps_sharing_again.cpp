@@ -130,13 +130,14 @@ TEST_CASE("stop() ends flows that never wait after 100 ms, on whichever workers 
 }
 
 TEST_CASE("stop() ends flows that call their pool again and again") {
-  enum class call { by_await, by_post, that_posts, that_splits };
-  for (const call how : {call::by_await, call::by_post, call::that_posts, call::that_splits}) {
+  enum class call { by_await, by_post, that_posts, that_splits, that_takes_long };  // long: the lookout turns timers
+  for (const call how : {call::by_await, call::by_post, call::that_posts, call::that_splits, call::that_takes_long}) {
     CAPTURE(static_cast<int>(how));
+    const bool is_long = how == call::that_takes_long;
     auto pool = std::make_unique<threadpool>(2);
     std::atomic<std::size_t> calls{0};
-    const auto work = [&pool = *pool, &calls, how] {
-      const auto end = std::chrono::steady_clock::now() + 100us;
+    const auto work = [&pool = *pool, &calls, how, is_long] {
+      const auto end = std::chrono::steady_clock::now() + (is_long ? 30ms : 100us);
       while (std::chrono::steady_clock::now() < end) {
       }
       if (how == call::that_posts) pool.post([] {}).get();
@@ -144,7 +145,7 @@ TEST_CASE("stop() ends flows that call their pool again and again") {
       ++calls;
     };
     std::vector<async::future<void>> ends;
-    for (int i = 0; i < 50; ++i) {
+    for (int i = is_long ? 6 : 50; i != 0; --i) {
       ends.push_back(steps::post(*pool, [&pool = *pool, work, how](IAsyncSteps& asi) {
         asi.loop([&pool, work, how](IAsyncSteps& round) {
           if (how == call::by_post) {
@@ -156,7 +157,7 @@ TEST_CASE("stop() ends flows that call their pool again and again") {
         });
       }));
     }
-    while (calls < 1'000) std::this_thread::yield();
+    while (calls < (is_long ? 10U : 1'000U)) std::this_thread::yield();
     auto stop = std::async(std::launch::async, [&pool] { pool->stop(); });
     REQUIRE(stop.wait_for(20s) == std::future_status::ready);
     for (auto& end : ends) CHECK_THROWS_AS(end.get(), async::dropped_call);
@@ -189,6 +190,32 @@ TEST_CASE("stop() runs the tasks that were posted before it, and theirs, however
   CHECK(tasks == 20);
   CHECK(is_answered);
   CHECK_THROWS_AS(flow.get(), async::dropped_call);
+}
+
+TEST_CASE("tasks of a pool that stops are no flows' although they start flows") {
+  threadpool pool(1);
+  std::atomic<int> tasks{0};
+  struct chain {
+    threadpool& pool;
+    std::atomic<int>& tasks;
+    void operator()() const {
+      steps::post(pool, [](IAsyncSteps&) {}).get();
+      std::this_thread::sleep_for(10ms);
+      if (++tasks < 40) pool.execute(*this);
+    }
+  };
+  auto waits = steps::post(pool, [](IAsyncSteps& asi) { asi.loop([](IAsyncSteps& s) { s.relinquish(); }); });
+  auto answer = steps::post(pool, [&tasks](IAsyncSteps& asi) {
+    asi.loop([&tasks](IAsyncSteps& s) {
+      if (tasks == 40) s.breakLoop();
+      s.select(async::after(1ms));
+    });
+  });
+  pool.execute(chain{pool, tasks});
+  pool.stop();
+  CHECK(tasks == 40);
+  answer.get();
+  CHECK_THROWS_AS(waits.get(), async::dropped_call);
 }
 
 TEST_CASE("stop() makes no call for which a cancelled flow has queued") {
