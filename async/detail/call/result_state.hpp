@@ -215,6 +215,8 @@ class result_state : public posted_job {
   /// False: the time is up. A thread of a pool lets the pool's other tasks and loops go on meanwhile.
   static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept;
   void sleep(pool_core& pool, participant& part, wait_scope own);
+  /// Until this result is ready, or `other` is.
+  void sleep_for_one_of(pool_core& pool, participant& part, result_state& other, wait_scope own);
 
   /// Throws where the thread runs a task of the call's pool, of which only the module knows that has made the pool.
   void refuse_if_unknown_here() const;
@@ -465,7 +467,11 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     if (is_ready()) return;                  // else its call has returned a future
   }
-  const wait_scope own = may_make ? wait_scope(*this) : wait_scope();
+  sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope());
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::sleep_for_one_of(pool_core& pool, participant& part,
+                                                                          result_state& other, wait_scope own) {
   if (&other == this) return sleep(pool, part, own);
   pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
   pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });

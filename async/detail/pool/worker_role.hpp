@@ -258,9 +258,8 @@ class pool_core::worker_role {
     begin();
     were_loops_last_ = false;
     const in_task here(worker_);
-    if (pool_.shutdown_.is_closing()) [[unlikely]] {
-      run_while_closing(t);
-    } else {
+    if (has_been_dealt_with(t)) return true;
+    {
       const turn_of_tasks turn(worker_);
       pool_.run(&worker_, t);
       while (const job_deque::element e = pool_.next_in_turn(worker_)) {
@@ -271,21 +270,26 @@ class pool_core::worker_role {
     worker_.thefts.end_task();
     return true;
   }
-  [[gnu::noinline]] void run_while_closing(taken& t) {
+  [[gnu::always_inline]] bool has_been_dealt_with(taken& t) {
+    return pool_.shutdown_.is_closing() && deal_while_closing(t);
+  }
+  /// While the pool stops: drops the task, or runs it if it is a flow's. False: the caller is to run it.
+  [[gnu::noinline]] bool deal_while_closing(taken& t) {
     const task_scope* const tag = t.boxed ? t.boxed.tag : &posted_task;
-    if (pool_.drop_instead(t)) return;
-    const bool is_of_flow = tag == &posted_by_flow;
-    if (is_of_flow) {
-      begin_flows();
-    } else if (tag == &posted_task) {  // else it is part of another task
-      note_task();
+    if (pool_.drop_instead(t)) return true;
+    if (tag != &posted_by_flow) {
+      if (tag == &posted_task) note_task();  // else it is part of another task
+      worker_.post_tag = &posted_task;
+      return false;
     }
-    worker_.post_tag = is_of_flow ? &posted_by_flow : &posted_task;
-    worker_.runs_for_flow.store(is_of_flow, std::memory_order_relaxed);  // relaxed, both: as is_in_task
+    begin_flows();
+    worker_.post_tag = &posted_by_flow;
+    worker_.runs_for_flow.store(true, std::memory_order_relaxed);  // relaxed, both: as is_in_task
     pool_.run(&worker_, t);
     worker_.runs_for_flow.store(false, std::memory_order_relaxed);
     worker_.post_tag = &posted_task;
-    if (is_of_flow) note_flows();
+    note_flows();
+    return true;
   }
   /// Runs a task or loop that comes before those of normal priority. False: there is none.
   bool run_first() {
@@ -320,7 +324,7 @@ class pool_core::worker_role {
     begin();
     were_loops_last_ = false;
     const in_task here(worker_);
-    pool_.shutdown_.is_closing() ? run_while_closing(t) : pool_.run(&worker_, t);
+    if (!has_been_dealt_with(t)) pool_.run(&worker_, t);
   }
   /// While it lives, the worker runs tasks one behind the other.
   struct turn_of_tasks {
