@@ -409,6 +409,13 @@ class result_state::chain {
   chain(const chain&) = delete;
   chain& operator=(const chain&) = delete;
 
+  /// Drops what is ready, and what came before it.
+  void pop_ready() noexcept {
+    for (std::size_t left = count_; left != 0; --left) {  // from the last one on
+      if (!kept_[(end_ - left) % most]->is_ready()) continue;
+      while (count_ >= left) pop();
+    }
+  }
   result_state* top() const noexcept { return count_ == 0 ? nullptr : kept_[(end_ - 1) % most]; }
   void pop() noexcept {
     result_state* const out = top();
@@ -444,14 +451,10 @@ class result_state::chain {
 ASYNCSTEPS_FUNCTION void result_state::wait_for_sources(pool_core& pool) {
   while (!is_ready()) {
     chain unready(*this);
-    for (result_state* next = nullptr; !is_ready() && (next = unready.top()) != nullptr;) {
-      if (next->is_ready()) {
-        unready.pop();
-      } else if (next->is_left_behind()) {
-        throw stopped_by_fork();
-      } else {
-        next->make_or_wait(pool, *this);
-      }
+    for (result_state* next = unready.top(); next != nullptr && !is_ready(); next = unready.top()) {
+      if (next->is_left_behind()) throw stopped_by_fork();
+      next->make_or_wait(pool, *this);
+      unready.pop_ready();
     }
   }
 }

@@ -21,7 +21,8 @@ namespace async::inline v0_1::detail {
 /// waited for 10 ms in which no worker has turned any, or a worker that has loops has turned none.
 ///
 /// The thread is no worker. What it schedules goes to the backlog, and what a step posts to the injector, so that both
-/// wait in the order in which they came, and for no particular thread.
+/// wait in the order in which they came, and for no particular thread. While the pool stops, what a step posts goes to
+/// the thread's own deque, tagged as a flow's, from which workers steal it.
 class pool_core::lookout_role {
  public:
   /// `home`: the thread's part in the pool, for steps that block.

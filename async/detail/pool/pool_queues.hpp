@@ -54,8 +54,13 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   participant* const home = this_home;
   if (!shutdown_.is_closing() || home == nullptr || &home->pool != this || !home->is_lookout) return false;
   using box = boxed_task<task>;
-  home->own.make_room();
-  home->own.push(box::make(&run_boxed<box>, std::move(work)), &posted_by_flow);
+  box* const made = box::make(&run_boxed<box>, std::move(work));
+  try {
+    home->own.push(made, &posted_by_flow);
+  } catch (...) {
+    box::destroy(made);
+    throw;
+  }
   return true;
 }
 

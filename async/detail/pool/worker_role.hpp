@@ -259,14 +259,21 @@ class pool_core::worker_role {
     were_loops_last_ = false;
     const in_task here(worker_);
     if (has_been_dealt_with(t)) return true;
+    const bool is_posted_one = !t.boxed || t.boxed.tag == &posted_task;
     {
       const turn_of_tasks turn(worker_);
       pool_.run(&worker_, t);
       while (const job_deque::element e = pool_.next_in_turn(worker_)) {
+        if (e.tag == &posted_by_flow) [[unlikely]] {
+          worker_.own.push(e.item, e.tag);  // there is room
+          break;
+        }
         if (!worker_.credit.may_stay(e.tag)) settle_credit(worker_);
         pool_.run_job(&worker_, e);
       }
     }
+    if (is_posted_one && pool_.shutdown_.is_closing()) [[unlikely]]
+      note_task();  // the turn may have taken long
     worker_.thefts.end_task();
     return true;
   }
@@ -280,6 +287,7 @@ class pool_core::worker_role {
     if (tag != &posted_by_flow) {
       if (tag == &posted_task) note_task();  // else it is part of another task
       worker_.post_tag = &posted_task;
+      worker_.runs_for_flow.store(false, std::memory_order_relaxed);  // if pthread_exit() has ended a flow's
       return false;
     }
     begin_flows();
