@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A call that a pool makes for a step gets the arguments, and nothing else.
-// expect: await\(pool, f, arguments\.\.\.\) calls f\(arguments\.\.\.\) with copies of them
+// expect: await\(pool, f, arguments\.\.\.\) calls f\(arguments\.\.\.\), with copies of them: no asi
 #include "steps/steps.hpp"
 
 int main() {
