@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
+#include <iterator>     // for size
+#include <memory>       // for unique_ptr
+#include <new>          // for nothrow
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
@@ -395,8 +399,8 @@ ASYNCSTEPS_FUNCTION void result_state::run() {
   run_all(fail(std::move(why)));
 }
 
-/// The results of a chain of continuations that are not ready: the first ones in time, up to a limit. The one on top
-/// does not wait for another.
+/// The results of a chain of continuations that are not ready: the first ones in time; all of them, unless memory is
+/// refused. The one on top does not wait for another.
 class result_state::chain {
  public:
   explicit chain(result_state& last) noexcept {
@@ -404,19 +408,48 @@ class result_state::chain {
     for (result_state* next = &last; next != nullptr; next = unready_source(*next)) push(*next);
   }
   ~chain() {
-    while (top() != nullptr) pop();
+    while (count_ != 0) pop();
   }
   chain(const chain&) = delete;
   chain& operator=(const chain&) = delete;
 
-  /// Drops what is ready, and what came before it.
+  /// Drops what is ready, and what came before it. Looks at as many as a long chain allows: a later one that is ready
+  /// has been cancelled.
   void pop_ready() noexcept {
-    for (std::size_t left = count_; left != 0; --left) {  // from the last one on
-      if (!kept_[(end_ - left) % most]->is_ready()) continue;
-      while (count_ >= left) pop();
-    }
+    std::size_t ready = (std::min)(count_, std::size(few_));  // how many to drop
+    while (ready != 0 && !from_top(ready - 1)->is_ready()) --ready;
+    for (; ready != 0; --ready) pop();
   }
-  result_state* top() const noexcept { return count_ == 0 ? nullptr : kept_[(end_ - 1) % most]; }
+  result_state* top() const noexcept { return count_ == 0 ? nullptr : from_top(0); }
+
+ private:
+  static result_state* unready_source(result_state& of) noexcept {
+    result_state* const source = of.of_call().source != nullptr ? of.of_call().source(of) : nullptr;
+    if (source == nullptr || !source->is_ready()) return source;
+    source->release();
+    return nullptr;
+  }
+  result_state*& from_top(std::size_t n) const noexcept { return ring_[(end_ - 1 - n) % capacity_]; }
+
+  void push(result_state& next) noexcept {
+    if (count_ == capacity_) grow();
+    ++end_;
+    if (count_ == capacity_) {
+      from_top(0)->release();
+    } else {
+      ++count_;
+    }
+    from_top(0) = &next;
+  }
+  void grow() noexcept {
+    std::unique_ptr<result_state*[]> more(new (std::nothrow) result_state*[2 * capacity_]);
+    if (more == nullptr) return;  // the last one in time makes room
+    for (std::size_t n = count_; n != 0; --n) more[count_ - n] = from_top(n - 1);
+    many_ = std::move(more);
+    ring_ = many_.get();
+    capacity_ *= 2;
+    end_ = count_;
+  }
   void pop() noexcept {
     result_state* const out = top();
     --end_;
@@ -424,28 +457,12 @@ class result_state::chain {
     out->release();
   }
 
- private:
-  static constexpr std::size_t most = 64;
-
-  static result_state* unready_source(result_state& of) noexcept {
-    result_state* const source = of.of_call().source != nullptr ? of.of_call().source(of) : nullptr;
-    if (source == nullptr || !source->is_ready()) return source;
-    source->release();
-    return nullptr;
-  }
-  void push(result_state& next) noexcept {
-    result_state*& slot = kept_[end_++ % most];
-    if (count_ == most) {
-      slot->release();
-    } else {
-      ++count_;
-    }
-    slot = &next;
-  }
-
-  result_state* kept_[most];
-  std::size_t end_ = 0;
+  result_state* few_[64];
+  std::unique_ptr<result_state*[]> many_;
+  result_state** ring_ = few_;
+  std::size_t capacity_ = std::size(few_);
   std::size_t count_ = 0;
+  std::size_t end_ = 0;
 };
 
 ASYNCSTEPS_FUNCTION void result_state::wait_for_sources(pool_core& pool) {
