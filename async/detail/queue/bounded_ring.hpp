@@ -401,7 +401,8 @@ class bounded_ring {
       const std::uint32_t turn = at(h).turn.load(std::memory_order_relaxed);
       if (turn == (turn_of(h) | full)) return {look::retry, h};
       if (turn == (turn_of(h) | voided)) skip_voids();
-      if (consumer_backoff<bounded_ring, 1>::wait(this, h, capacity()))
+      if (consumer_backoff<bounded_ring, 1>::wait_or_watch(
+              this, h, capacity(), [&] { return at(h).turn.load(std::memory_order_relaxed) == (turn_of(h) | full); }))
         return {look::retry, head_.load(std::memory_order_relaxed)};
       // [B5] empty if producers have claimed no more
       const std::uint64_t t = tail_.load(std::memory_order_seq_cst);

@@ -396,7 +396,10 @@ class queue_core {
       leave_unused(h);
       return look_again;
     }
-    if (consumer_backoff::wait(this, word::version(h) << Traits::slot_bits | slot)) return look_again;
+    if (consumer_backoff::wait_or_watch(
+            this, word::version(h) << Traits::slot_bits | slot, consumer_backoff::unbounded,
+            [&] { return g.state(slot).load(std::memory_order_relaxed) == word::phase(h); }))
+      return look_again;
     // [Q7] seq_cst, pairs with [Q2] and [Q3]
     const std::uint64_t t = tail_.load(std::memory_order_seq_cst);
     if (!is_at(h, t)) {

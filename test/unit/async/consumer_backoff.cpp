@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "async/detail/queue/consumer_backoff.hpp"
 
+#include <chrono>   // for nanoseconds, time_point
 #include <cstdint>  // for uint64_t
 
 #include <doctest/doctest.h>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -25,7 +28,56 @@ int waits(const some_queue& queue, int stops, std::uint64_t apart, bool filled) 
   return count;
 }
 
+/// Each reading is `step` later.
+struct clock_of_steps {
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<clock_of_steps, duration>;
+  static time_point now() noexcept { return last += step; }
+  static inline duration step{0};
+  static inline time_point last{};
+};
+using polling_consumer = async::detail::consumer_backoff<some_queue, 1, clock_of_steps>;
+
+/// A consumer's stops at an empty queue, a distance of positions apart. It looks at each until an element has come:
+/// with watch `found` at the third look of a watch, else at its tenth own one. Returns the number of watches.
+int watches(int stops, std::uint64_t apart, bool found = true) {
+  const some_queue queue, before;
+  polling_consumer::wait(&before, 1);  // forgets another test's queue, which may have been where `queue` is
+  int count = 0;
+  for (int i = 1; i <= stops; ++i) {
+    for (int looks = 10; looks != 0; --looks) {
+      int left = 3;
+      const bool again =
+          polling_consumer::wait_or_watch(&queue, static_cast<std::uint64_t>(i) * apart, polling_consumer::unbounded,
+                                          [&] { return --left == 0 && found; });
+      if (left != 3) ++count;
+      if (again && left <= 0) break;
+    }
+  }
+  return count;
+}
+
 }  // namespace
+
+TEST_CASE("a consumer that polls quickly watches for elements that come one by one") {
+  clock_of_steps::step = 30ns;
+  CHECK(watches(10'000, 1) > 9'900);
+}
+
+TEST_CASE("a consumer with other work between two looks is not kept watching") {
+  clock_of_steps::step = 61ns;
+  CHECK(watches(10'000, 1) == 0);
+}
+
+TEST_CASE("a watch ends when no element comes, and is made again at the next stop") {
+  clock_of_steps::step = 30ns;
+  CHECK(watches(1'000, 1, false) > 950);
+}
+
+TEST_CASE("a consumer does not watch where several elements come at a time") {
+  clock_of_steps::step = 30ns;
+  CHECK(watches(10'000, 3) <= 200);
+}
 
 TEST_CASE("a consumer keeps waiting at its stops as long as elements come meanwhile") {
   const some_queue queue;
