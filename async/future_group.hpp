@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>  // for size_t
-#include <future>   // for future_error, future_errc
-#include <utility>  // for move
+#include <cstddef>      // for size_t
+#include <future>       // for future_error, future_errc
+#include <type_traits>  // for remove_cvref_t
+#include <utility>      // for move
 
-#include "async/detail/call/future_access.hpp"  // for future_access
+#include "async/detail/call/future_access.hpp"  // for future_access, is_own_future
 #include "async/detail/call/future_base.hpp"    // for never
 #include "async/detail/call/result_group.hpp"   // for result_group
 #include "async/future.hpp"                     // for future, shared_future
@@ -23,10 +24,11 @@ namespace async::inline v0_1 {
 /// Use it for work whose amount is not known before: the requests of a server, the jobs of a supervisor, the flows that
 /// a constructor starts and a destructor ends. Do not use it for a known set of futures (when_all, when_any), to split
 /// work over threads (task_group), nor for branches of one flow (asi.parallel()). The group drops the values: pass them
-/// on by a queue, or in the last step of a flow.
+/// on by a queue, in the last step of a flow, or share the futures.
 ///
-/// Members     add the future of a flow or call itself. One made by then() stands for the function of then(): a cancel
-///             drops this function, and the flow or call before it goes on without the group.
+/// Members     add the future of a flow or call itself; share it before to read its value, too. One made by then()
+///             stands for the function of then(): a cancel drops this function, and the flow or call before it goes on
+///             without the group.
 /// Errors      the first exception of a member cancels the others, and when_empty() throws it. Exceptions of members
 ///             that end because of the group's cancel are dropped; a member that is cancelled by itself has failed. An
 ///             exception that no when_empty() has told is told by the next one, also if members have been added since.
@@ -60,10 +62,27 @@ class future_group {
     members_->add(*state);
     static_cast<void>(detail::future_access::take(std::move(member)));
   }
+  /// The same for a result that others read, too. The group keeps the value until the result is ready, and the others
+  /// see its cancel().
+  template <class T>
+  void add(shared_future<T> member) {
+    detail::result<T>* const state = detail::future_access::state(member);
+    if (state == nullptr) throw std::future_error(std::future_errc::no_state);
+    members_->add_shared(*state);
+    static_cast<void>(detail::future_access::take(std::move(member)));
+  }
   /// Refused: add() takes the future away.
   template <class T>
   void add(future<T>&) {
     static_assert(detail::never<T>, "add() takes the future away: write add(std::move(future))");
+  }
+  /// Refused: a std::future tells nobody that it is ready.
+  template <class Other>
+    requires(!detail::is_own_future<std::remove_cvref_t<Other>>)
+  void add(Other&&) {
+    static_assert(detail::never<Other>,
+                  "add() takes an async::future or async::shared_future: make one of a std::future by "
+                  "async::future<T>(std::move(future))");
   }
 
   /// A future that is ready as soon as no member is left, at once if there is none. It throws the first exception of a

@@ -52,8 +52,9 @@ struct future_access {
     return future<T>(state);
   }
   /// The state with the future's reference, which the caller takes over; null: there is none.
-  template <class T>
-  static result<T>* take(future<T>&& f) noexcept {
+  template <class Future>
+    requires is_own_future<Future>
+  static auto* take(Future&& f) noexcept {
     return std::exchange(f.state_, nullptr);
   }
   /// then(f), for the only user of `source`: cancel() of what it returns cancels `source`, too.

@@ -38,11 +38,13 @@ class result_group {
   /// By the future_group's destructor.
   static void end(result_group* g) noexcept;
 
-  /// Takes over the reference to `r`. Throws std::bad_alloc; the caller has it then.
+  /// Takes over the reference to `r`, the only one of a future. Throws std::bad_alloc; the caller has it then.
   template <class T>
   void add(result<T>& r) {
     add(r, [](result_state& s) noexcept { static_cast<result<T>&>(s).value.drop(); });
   }
+  /// The same for one of several futures, whose result stays as it is.
+  void add_shared(result_state& r) { add(r, nullptr); }
   std::size_t size() const noexcept {
     const std::lock_guard here(lock_);
     return size_;
@@ -67,7 +69,7 @@ class result_group {
 
     result_group& group;
     result_state& result;
-    const drop_value drop;
+    const drop_value drop;  // null: others read the result
     member* behind = nullptr;
     member* before = nullptr;
   };
@@ -216,7 +218,8 @@ ASYNCSTEPS_FUNCTION void result_group::settle(end_result& end, std::exception_pt
 ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept {
   auto& m = static_cast<member&>(c);
   result_group& g = m.group;
-  std::exception_ptr error = std::move(m.result.error), told;
+  const bool is_sole = m.drop != nullptr;
+  std::exception_ptr error = is_sole ? std::move(m.result.error) : m.result.error, told;
   bool cancels = false;
   {
     const std::lock_guard here(g.lock_);
@@ -227,7 +230,7 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
   }
   if (cancels) g.ask_all();
   error = nullptr;
-  m.drop(m.result);
+  if (is_sole) m.drop(m.result);
   m.result.release();
   std::destroy_at(&m);
   free_block(&m, sizeof(member));

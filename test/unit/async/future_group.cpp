@@ -99,6 +99,42 @@ TEST_CASE("future_group: refuses a future without a state") {
   CHECK(group.when_empty().is_ready());
 }
 
+TEST_CASE("future_group: a shared future is a member whose value and exception its holders keep") {
+  async::threadpool pool(2);
+  async::future_group group;
+  const auto value = std::make_shared<int>(7);
+  async::promise<std::shared_ptr<int>> promise;
+  async::promise<int> failing;
+  const async::shared_future<std::shared_ptr<int>> shared = promise.get_future().share();
+  const async::shared_future<int> failed = failing.get_future().share();
+  group.add(shared);
+  group.add(shared);
+  group.add(failed);
+  CHECK(group.size() == 3);
+  promise.set_value(value);
+  CHECK(group.size() == 1);
+  CHECK(shared.get() == value);
+  failing.set_exception(std::make_exception_ptr(std::runtime_error("of one")));
+  CHECK(text_of(group.when_empty()) == "of one");
+  CHECK_THROWS_WITH(failed.get(), "of one");
+  CHECK_THROWS_AS(group.add(async::shared_future<int>()), std::future_error);
+  CHECK(group.size() == 0);
+}
+
+TEST_CASE("future_group: cancel() of the group reaches a shared future, for all its holders") {
+  async::threadpool pool(1);
+  async::future_group group;
+  const testing::occupied worker(pool, 1);
+  const async::shared_future<int> one = pool.post([] { return 1; }), other = pool.post([] { return 2; });
+  group.add(one.then([](const async::shared_future<int>&) {}));  // a member that one.cancel() does not fail
+  group.add(other);
+  CHECK(one.cancel());
+  CHECK(group.size() == 1);
+  CHECK(group.cancel() == 1);
+  CHECK_THROWS_AS(other.get(), async::dropped_call);
+  CHECK(text_of(group.when_empty()) == "");
+}
+
 TEST_CASE("future_group: the first exception cancels the others") {
   async::threadpool pool(1);
   async::threadpool paused(0);
