@@ -205,7 +205,8 @@ class shared_future : public detail::future_base<T> {
     return this->state_->get();
   }
 
-  /// Calls f(shared_future) when the result is ready, as future::then() does.
+  /// Calls f(shared_future) when the result is ready, as future::then() does. Threads that wait for the result may go
+  /// on before f has been called: to wait for f, wait for the returned future.
   template <class F>
   auto then(F&& f) const {
     return base::template continue_with<shared_future>(base::no_pool, shared_future(*this), std::forward<F>(f));

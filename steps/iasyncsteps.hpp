@@ -369,8 +369,8 @@ class IAsyncSteps : public detail::step {
   /// The same without an exception. Return from the function after it.
   void continueLoopNoThrow(LoopLabel label = {}) { leave_iteration(errors::LoopCont, label); }
 
-  /// Limits the time of the step and its sub-steps: when they have not ended by then, Timeout is raised at the
-  /// innermost active one. It is raised once, see rule 16. The step waits unless it has sub-steps. A second call
+  /// Limits the time of the step and its sub-steps, then raises Timeout once: a sub-step's handler that recovers ends
+  /// the limit, one in a branch of parallel() does not (rule 16). The step waits unless it has sub-steps. A second call
   /// replaces the first. The clock starts at the end of the loop's turn: up to 100 steps of a flow take none of it.
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {

@@ -210,7 +210,8 @@ class flow_for_loop final : public owned_flow<T, F> {
 ///             is free goes on with the flow, one thread at a time.
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
-///             is made then. The future throws an error of the flow: Error, or the exception that caused it.
+///             is made then. The future throws an error of the flow: Error, or the exception that caused it; when
+///             nobody holds the future, the error is dropped.
 /// Cancel      cancel() of the future drops a flow that has not started, and returns true. The body is destroyed and
 ///             never called, so what must happen in any case belongs to a captured object, not into onEnd(). One that
 ///             has started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken

@@ -46,6 +46,7 @@ class host {
       const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(next.delay, longest));
       std::vector<pollfd> files{{wake_[0], POLLIN, 0}};
       for (const auto& [file, ready] : readers_) files.push_back({file, POLLIN, 0});
+      // `done`: a callback has set it, and nothing else may come.
       ::poll(files.data(), files.size(), done ? 0 : next.have_work ? static_cast<int>(delay.count()) : -1);
       for (char drained[64]; ::read(wake_[0], drained, sizeof drained) > 0;) {
       }

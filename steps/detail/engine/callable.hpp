@@ -175,8 +175,12 @@ struct check_results<F, type_list<P...>, Fixed...> {
                 "a step takes results by value, T&& or const T&, not by T&: they belong to nobody else");
   static_assert((is_storable_parameter<P> && ...),
                 "a text passed to success() arrives as std::string: take std::string, not a pointer to characters");
-  static_assert(std::is_invocable_v<F&, IAsyncSteps&, Fixed..., P...>,
-                "a step function is called as f(IAsyncSteps&, results...)");
+  static constexpr bool is_called = std::is_invocable_v<F&, IAsyncSteps&, Fixed..., P...>;
+  static_assert(is_called || sizeof...(Fixed) != 0, "a step function is called as f(IAsyncSteps&, results...)");
+  static_assert(is_called || sizeof...(Fixed) != 1,
+                "the body of repeat() is called as f(IAsyncSteps&, std::size_t index, results...)");
+  static_assert(is_called || sizeof...(Fixed) != 2,
+                "the body of forEach() is called as f(IAsyncSteps&, index or key, element&, results...)");
   static_assert(returns_nothing<F, IAsyncSteps&, Fixed..., P...>(),
                 "a step function returns void: hand results to the next step with asi.success(...)");
   static constexpr bool ok = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <future>       // for future
-#include <type_traits>  // for is_lvalue_reference_v, is_same_v, remove_cvref_t, remove_reference_t
+#include <type_traits>  // for is_invocable_v, is_lvalue_reference_v, is_same_v, remove_cvref_t, remove_reference_t
 
 #include "async/detail/base/durations.hpp"      // for is_duration
 #include "async/detail/select/select_case.hpp"  // for is_select_case
@@ -25,7 +25,8 @@ template <class T>
 inline constexpr bool are_futures<T> = is_future<typename T::value_type>;
 
 template <class T>
-concept never_awaited = async::detail::is_duration<T> || async::detail::is_select_case<T> || are_futures<T>;
+concept never_awaited =
+    async::detail::is_duration<T> || async::detail::is_select_case<T> || are_futures<T> || std::is_invocable_v<T&>;
 
 template <class What>
 concept refused_by_await = (std::is_lvalue_reference_v<What> && is_future<std::remove_reference_t<What>>) ||
@@ -39,6 +40,7 @@ struct refusal {
                 "a pause is a select() with a time only: write select(async::after(duration))");
   static_assert(!async::detail::is_select_case<type>, "a case is for select(): write select(case)");
   static_assert(!are_futures<type>, "await() takes one future: write await(async::when_all(std::move(futures)))");
+  static_assert(!std::is_invocable_v<type&>, "a call needs threads: write await(pool, f, arguments...)");
   static_assert(!is_future<std::remove_reference_t<What>>,
                 "await() takes the future away: write await(std::move(future))");
   static_assert(!std::is_same_v<What, async::event>,
