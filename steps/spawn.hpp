@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <exception>    // for exception_ptr
 #include <memory>       // for addressof, destroy_at
 #include <mutex>        // for lock_guard
 #include <type_traits>  // for decay_t, is_invocable_v
@@ -15,6 +16,7 @@
 #include "async/priority.hpp"                   // for priority
 #include "async/threadpool.hpp"                 // for threadpool
 #include "steps/detail/root/pooled_flow.hpp"    // for pooled_flow
+#include "steps/detail/root/root.hpp"           // for begin, end_unstarted, start_here, tell_hook
 #include "steps/detail/wait/flow_result.hpp"    // for flow_result
 #include "steps/iasyncsteps.hpp"                // for IAsyncSteps
 
@@ -34,8 +36,12 @@ struct check_body {
 template <class F>
 inline constexpr bool is_body = check_body<F>::ok;
 
+/// What becomes of the error of an owned_flow: only its future tells, or, for a flow without one, the hooks for
+/// unhandled errors.
+enum class owned_as : unsigned char { promised, detached };
+
 /// A flow of one step that waits for the thread that makes and starts it; then its result.
-template <class T, class F>
+template <class T, class F, owned_as Kind>
 class owned_flow : public flow_result<T>, async::detail::message {
  protected:
   using result_state = async::detail::result_state;
@@ -48,6 +54,9 @@ class owned_flow : public flow_result<T>, async::detail::message {
 
   void end(flow& f, bool failed) override {
     leave();
+    if constexpr (Kind == owned_as::detached) {
+      if (failed) return fail(f);
+    }
     flow_result<T>::end(f, failed);
   }
   void cancelled() noexcept override {
@@ -69,6 +78,7 @@ class owned_flow : public flow_result<T>, async::detail::message {
     drop_body();
     if (!is_made) {
       if (f != nullptr) f->ops().release(*f);
+      if constexpr (Kind == owned_as::detached) report(this->pool(), core, this->error);
       return nullptr;
     }
     this->add_reference();
@@ -103,6 +113,18 @@ class owned_flow : public flow_result<T>, async::detail::message {
   void drop_body() noexcept {
     if (std::exchange(has_body_, false)) std::destroy_at(std::addressof(body_));
   }
+  /// Ends a detached flow that has failed. This thread is in a turn of its loop, which stays.
+  void fail(flow& f) {
+    if (tell_hook(f)) return flow_result<T>::end(f, true);
+    const std::exception_ptr why = exception_of(f);
+    async::detail::pool_core* const pool = this->pool();
+    async::detail::loop_core& core = *f.core;
+    flow_result<T>::end(f, true);  // this may be gone
+    report(pool, core, why);
+  }
+  static void report(async::detail::pool_core* pool, async::detail::loop_core& core, const std::exception_ptr& why) {
+    pool != nullptr ? pool->unhandled(why) : core.unhandled(why);
+  }
   /// The flow ends. Its loop may go when this has returned.
   void leave() noexcept {
     flow_ = nullptr;
@@ -134,9 +156,9 @@ struct unranked {
 };
 
 /// Waits in a pool's queue.
-template <class T, class F, class Level = unranked>
-class posted_flow final : public owned_flow<T, F> {
-  using base = owned_flow<T, F>;
+template <class T, class F, class Level = unranked, owned_as Kind = owned_as::promised>
+class posted_flow final : public owned_flow<T, F, Kind> {
+  using base = owned_flow<T, F, Kind>;
   using typename base::delivery;
   using typename base::result_state;
 
@@ -169,9 +191,9 @@ class posted_flow final : public owned_flow<T, F> {
 };
 
 /// Waits in a loop's inbox, as a callback.
-template <class T, class F>
-class flow_for_loop final : public owned_flow<T, F> {
-  using base = owned_flow<T, F>;
+template <class T, class F, owned_as Kind = owned_as::promised>
+class flow_for_loop final : public owned_flow<T, F, Kind> {
+  using base = owned_flow<T, F, Kind>;
   using typename base::delivery;
   using typename base::result_state;
 
@@ -211,7 +233,7 @@ class flow_for_loop final : public owned_flow<T, F> {
 /// Threads     any, also the pool's own tasks and flows.
 /// Exceptions  std::bad_alloc; what copying the body throws; what the pool's queue throws: stopped, queue_full. No flow
 ///             is made then. The future throws an error of the flow: Error, or the exception that caused it; when
-///             nobody holds the future, the error is dropped.
+///             nobody holds the future, the error is dropped, see execute().
 /// Cancel      cancel() of the future drops a flow that has not started, and returns true. The body is destroyed and
 ///             never called, so what must happen in any case belongs to a captured object, not into onEnd(). One that
 ///             has started is cancelled as by AsyncSteps::cancel(): a request to its loop. The future is a broken
@@ -263,6 +285,44 @@ async::future<T> post(async::event_loop& loop, F&& body) {
   auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
   const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };
   return async::detail::future_access::make<T>(async::detail::handed_in(made, send));
+}
+
+/// Hands a flow without a future to a pool, which owns it from then on: as post(), for a flow that nobody waits for.
+///
+///   steps::execute(pool, [](steps::IAsyncSteps& asi) { … });
+///
+/// Use it where a lost error would be a mistake: one that no handler has recovered from goes to the hook of
+/// state().set_unhandled_error(), else to the pool's on_unhandled, which ends the program unless it is set. Do not use
+/// it where somebody wants to know the end, or to cancel the flow (post()).
+///
+/// Order, Threads, Memory  as post().
+/// Exceptions  as post(), without those of the flow.
+/// Shutdown    a pool that stops and has run out of tasks cancels the flow. That is no error.
+template <class F>
+void execute(async::threadpool& pool, F&& body) {
+  static_assert(detail::is_body<std::decay_t<F>>);
+  using state = detail::posted_flow<void, std::decay_t<F>, detail::unranked, detail::owned_as::detached>;
+  async::detail::submitted(async::detail::make_state<state>(pool.core(), std::forward<F>(body)))->release();
+}
+
+/// The same with a priority, see post().
+template <class F>
+void execute(async::threadpool& pool, async::priority wanted, F&& body) {
+  static_assert(detail::is_body<std::decay_t<F>>);
+  using state = detail::posted_flow<void, std::decay_t<F>, detail::ranked, detail::owned_as::detached>;
+  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), detail::ranked{wanted});
+  async::detail::submitted(made, wanted)->release();
+}
+
+/// The same on one event loop, see post(): an error goes to the loop's on_unhandled(). The loop's destructor cancels
+/// the flow.
+template <class F>
+void execute(async::event_loop& loop, F&& body) {
+  static_assert(detail::is_body<std::decay_t<F>>);
+  using state = detail::flow_for_loop<void, std::decay_t<F>, detail::owned_as::detached>;
+  auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
+  const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };
+  async::detail::handed_in(made, send)->release();
 }
 
 }  // namespace steps::inline v0_1

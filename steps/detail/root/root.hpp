@@ -24,6 +24,9 @@ namespace steps::inline v0_1::detail {
 
 using async::detail::loop_entry;
 
+/// Hands the error of a root flow to the hook of its State. False: it has none.
+bool tell_hook(flow& f);
+
 /// Ends a root flow's execution that has failed or has a promise.
 void end_root_rare(flow& f, bool failed);
 
@@ -169,18 +172,21 @@ bool cancel_in_pool_queue(flow& f) noexcept;
 void cancel(flow& f);
 
 #if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION bool tell_hook(flow& f) {
+  if (f.state == nullptr) return false;
+  const auto& hook = state_access::unhandled(*f.state);
+  if (!hook) return false;
+  try {
+    hook(f.pending.code);
+  } catch (...) {
+    report_exception(f, false);
+  }
+  return true;
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void end_root_rare(flow& f, bool failed) {
   if (promise_base* const promise = std::exchange(f.promise, nullptr)) return promise->end(f, failed);
-  if (f.state != nullptr) {
-    if (const auto& hook = state_access::unhandled(*f.state)) {
-      try {
-        hook(f.pending.code);
-      } catch (...) {
-        report_exception(f, false);
-      }
-      return end_execution(f);
-    }
-  }
+  if (tell_hook(f)) return end_execution(f);
   const std::exception_ptr error = exception_of(f);
   async::detail::loop_core& core = *f.core;
   end_execution(f);
