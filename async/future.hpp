@@ -91,8 +91,7 @@ class future : public detail::future_base<T> {
     requires detail::is_own_future<T> && std::same_as<Inner, typename detail::standard_type<T>::type>
   operator std::future<Inner>() && {  // NOLINT: implicit, as above
     if (this->state_ == nullptr) return {};
-    const auto convert = [](future ready) -> Inner { return ready.get(); };
-    return std::move(*this).then(convert);
+    return std::move(*this).then(detail::get_as<Inner, future>());
   }
   /// As the conversion to std::future.
   operator std::shared_future<T>() && {  // NOLINT: implicit, for code written for std::future
@@ -225,7 +224,7 @@ class shared_future : public detail::future_base<T> {
 
   std::shared_future<T> copied() const {
     if (this->state_ == nullptr) return {};
-    std::future<T> copy = then([](const shared_future& ready) -> T { return ready.get(); });
+    std::future<T> copy = then(detail::get_as<T, const shared_future&>());
     return copy.share();
   }
 };

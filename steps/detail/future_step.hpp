@@ -45,6 +45,7 @@ struct future_step final : Face {
 
   /// Ends the wait, on the thread that makes the future ready.
   struct teller {
+    using waits_for_nothing = void;
     typename wait::token done;
 
     void operator()(Future ready) noexcept {

@@ -17,6 +17,13 @@ namespace async::inline v0_1::detail {
 template <class...>
 inline constexpr bool never = false;
 
+/// For then(): the value of a ready future, as a T.
+template <class T, class Future>
+struct get_as {
+  using waits_for_nothing = void;
+  T operator()(Future ready) const { return ready.get(); }
+};
+
 /// A namespace of its own, so that calls with a future as argument do not find the functions of async::detail.
 namespace of_futures {
 

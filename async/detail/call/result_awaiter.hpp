@@ -3,9 +3,10 @@
 #include <coroutine>  // for coroutine_handle
 #include <utility>    // for move
 
-#include "async/detail/call/future_access.hpp"   // for future_access
-#include "async/detail/future/result_word.hpp"   // for continuation, forget_action
-#include "async/detail/scope/current_scope.hpp"  // for work_of_others
+#include "async/detail/call/future_access.hpp"    // for future_access
+#include "async/detail/future/ready_actions.hpp"  // for actions_of_thread
+#include "async/detail/future/result_word.hpp"    // for continuation, forget_action
+#include "async/detail/scope/current_scope.hpp"   // for work_of_others
 
 namespace async::inline v0_1::detail {
 
@@ -34,6 +35,7 @@ class [[nodiscard]] result_awaiter : continuation {
 
  private:
   static continuation* arrived(continuation& c) noexcept {
+    if (actions_of_thread.keeps(c)) return nullptr;
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
     const work_of_others here;

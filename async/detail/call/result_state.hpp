@@ -218,6 +218,8 @@ class result_state : public posted_job {
   void wait_for_sources(pool_core& pool);
   /// False: the time is up. A thread of a pool lets the pool's other tasks and loops go on meanwhile.
   static bool sleep_until(blocked_thread& self, wait_clock::time_point deadline) noexcept;
+  /// A continuation without a pool, whose source is ready: for the threads of `pool`, since this one's stack is full.
+  void let_others_make(pool_core& pool) noexcept;
   void sleep(pool_core& pool, participant& part, wait_scope own);
   /// Until this result is ready, or `other` is.
   void sleep_for_one_of(pool_core& pool, participant& part, result_state& other, wait_scope own);
@@ -302,6 +304,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
     throw stopped_by_fork();
   pool_core* const here = this_pool;
   if (here == nullptr) {
+    actions_of_thread.before_sleep();
     blocked_thread self;
     if (word.add(self)) self.wait();
   } else if (of_call().source != nullptr && (pool_ == here || pool_ == nullptr)) {
@@ -322,6 +325,7 @@ ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
 
 ASYNCSTEPS_FUNCTION bool result_state::wait_until(wait_clock::time_point deadline) {
   if (poll()) return true;
+  actions_of_thread.before_sleep();
   blocked_thread self;
   if (!word.add(self) || sleep_until(self, deadline)) return true;
   if (word.remove(self)) return false;
@@ -487,12 +491,36 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     if (is_ready()) return;                  // else its call has returned a future
   }
+  if (may_make && pool_ == nullptr && !has_stack_room()) let_others_make(pool);
   sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope());
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::let_others_make(pool_core& pool) noexcept {
+  class chance {
+   public:
+    explicit chance(result_state& s) noexcept : state_(&s) { s.add_reference(); }
+    chance(chance&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+    chance& operator=(chance&&) = delete;
+    ~chance() {
+      if (state_ != nullptr) state_->release();
+    }
+    void operator()() {
+      if (state_->word.take()) state_->run();
+    }
+
+   private:
+    result_state* state_;
+  };
+  try {
+    pool.submit<chance>(*this);
+  } catch (...) {  // the thread that has made the source ready makes the call
+  }
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::sleep_for_one_of(pool_core& pool, participant& part,
                                                                           result_state& other, wait_scope own) {
   if (&other == this) return sleep(pool, part, own);
+  actions_of_thread.before_sleep();
   pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
   pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });
   for (auto* each : {&alarm, &other_alarm}) {  // actions before it may need the pool, and this thread
@@ -506,6 +534,7 @@ ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_cl
 }
 
 ASYNCSTEPS_FUNCTION void result_state::sleep(pool_core& pool, participant& part, wait_scope own) {
+  actions_of_thread.before_sleep();
   const pool_wake_up<pool_core> alarm(pool, word);
   pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
 }

@@ -32,6 +32,10 @@ struct unwrapped<shared_future<T>> {
   using type = T;
 };
 
+/// Whether F is a function of this library that waits for nothing: it has this type.
+template <class F>
+concept brief_function = requires { typename F::waits_for_nothing; };
+
 /// The result of then(): f is called with the future `Source` when that is ready, by the thread that makes it ready or
 /// as a task of a pool: a pool_core or a blocking_crew. If f returns a future, its result becomes this one.
 /// `OwnsSource`: cancel() cancels the source, too.
@@ -79,6 +83,8 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
       if (!self.word.is_taken() && self.hand_over_.begin()) return self.put_or_break();
     } else if (self.pool() != nullptr && !self.word.is_taken() && self.hand_over_.begin()) {
       return self.submit_or_break([&self] { self.hand_over_.end(); });
+    } else if constexpr (!brief_function<F>) {
+      if (actions_of_thread.keeps(c)) return nullptr;
     }
     continuation* const more = self.word.take() ? self.make_now() : nullptr;
     self.release();

@@ -32,8 +32,9 @@ class walk_word {
     return word_.fetch_sub(1, std::memory_order_acq_rel) == walking;
   }
   turn arrive() noexcept {
-    // [K15] release, pairs with [K14]: the action is the other thread's
-    const std::uint32_t before = word_.fetch_add(1, std::memory_order_release);
+    // [K15] acq_rel, pairs with [K14]: release of the action, which is the other thread's then; acquire of its last
+    // look at this word, which this thread may free
+    const std::uint32_t before = word_.fetch_add(1, std::memory_order_acq_rel);
     return before == waiting ? turn::mine : before == walking ? turn::others : turn::over;
   }
   void end() noexcept {

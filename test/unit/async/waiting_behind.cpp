@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A function of then() waits for what another action of the same future has to bring about, which comes after it on the
+// same stack.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <coroutine>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/async.hpp"
+#include "steps/steps.hpp"
+#include "support/scale.hpp"
+
+using async::shared_future;
+using async::threadpool;
+using steps::IAsyncSteps;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Two pools, and a future with several actions.
+struct place {
+  threadpool pool, other{1};
+  async::promise<int> promise{};
+  shared_future<int> gate = promise.get_future();
+  bool in_task;
+
+  place(std::size_t threads, bool opens_in_task) : pool(threads), in_task(opens_in_task) {}
+
+  /// Makes `gate` ready. The first of its actions to run calls wait().
+  template <class Wait>
+  void open(Wait wait) {
+    async::future<void> waiting = gate.then([&wait](const shared_future<int>&) { wait(); });
+    in_task ? pool.post([this] { promise.set_value(1); }).get() : promise.set_value(1);
+    waiting.get();
+  }
+};
+
+/// Calls test(place&) for a gate that a task opens, and a thread outside.
+template <class Test>
+void in_each_place(Test test) {
+  for (const bool in_task : {true, false}) {
+    for (const std::size_t threads : {1U, 4U}) {
+      CAPTURE(in_task);
+      CAPTURE(threads);
+      place here(threads, in_task);
+      test(here);
+    }
+  }
+}
+
+/// A coroutine that adds what it awaits.
+struct adding {
+  struct promise_type {
+    adding get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+adding add_to(int& sum, shared_future<int> gate) { sum += co_await gate; }
+
+}  // namespace
+
+TEST_CASE("a function of then() waits for a task that continues the same future") {
+  in_each_place([](place& here) {
+    auto link = here.gate.then(here.other, [](const shared_future<int>& f) { return f.get() + 1; });
+    here.open([&link] { CHECK(link.get() == 2); });
+  });
+  in_each_place([](place& here) {
+    async::blocking_pool blocking;
+    auto link = here.gate.then(blocking, [](const shared_future<int>& f) { return f.get() + 1; });
+    here.open([&link] { CHECK(link.get() == 2); });
+  });
+}
+
+TEST_CASE("a function of then() waits for when_all() and when_any() of the same future") {
+  in_each_place([](place& here) {
+    auto all = async::when_all(std::vector<shared_future<int>>{here.gate, async::make_ready_future(1)});
+    here.open([&all] { CHECK(all.get().size() == 2); });
+  });
+  in_each_place([](place& here) {
+    auto all = async::when_all(std::vector<shared_future<int>>{here.gate});
+    here.open([&all] { CHECK(all.wait_for(1h) == std::future_status::ready); });
+  });
+  in_each_place([](place& here) {
+    auto any = async::when_any(std::vector<shared_future<int>>{here.gate});
+    here.open([&any] { CHECK(async::select(async::on_ready(any)) == 0); });
+  });
+  in_each_place([](place& here) {
+    auto link = async::when_all(std::vector<shared_future<int>>{here.gate}).then(here.other, [](auto) { return 2; });
+    here.open([&link] { CHECK(link.get() == 2); });
+  });
+}
+
+TEST_CASE("a function of then() waits for a std::shared_future of the same future") {
+  in_each_place([](place& here) {
+    const std::shared_future<int> standard = here.gate;
+    here.open([&standard] { CHECK(standard.get() == 1); });
+  });
+}
+
+TEST_CASE("a function of then() waits for a flow that awaits the same future") {
+  in_each_place([](place& here) {
+    std::atomic<bool> waits{false};
+    auto flow = steps::post<int>(here.other, [&waits, gate = here.gate](IAsyncSteps& asi) {
+      asi.await(gate);
+      asi.add([](IAsyncSteps& step, int value) { step.success(value); });
+      waits = true;
+    });
+    while (!waits) std::this_thread::yield();
+    here.other.post([] {}).get();  // after the turn
+    here.open([&flow] { CHECK(flow.get() == 1); });
+  });
+}
+
+TEST_CASE("a wait leaves functions of then() and coroutines to the calls around it, in their order") {
+  threadpool pool(2);
+  async::promise<int> promise, elsewhere;
+  const shared_future<int> gate = promise.get_future();
+  shared_future<int> first;
+  std::vector<int> order;
+  int sum = 0, dropped = 0;
+  const adding kept = add_to(sum, gate);
+  adding gone = add_to(dropped, gate);
+  // Runs after `first`, which it waits for.
+  const async::future<void> second = gate.then([&](const shared_future<int>&) { order.push_back(first.get()); });
+  first = gate.then([&](const shared_future<int>&) {
+    order.push_back(1);
+    const int got = elsewhere.get_future().get();
+    CHECK(sum == 0);
+    std::exchange(gone.handle, nullptr).destroy();
+    return got;
+  });
+  auto opened = pool.post([&promise] { promise.set_value(1); });
+  pool.post([&elsewhere] { elsewhere.set_value(2); }).get();
+  opened.get();
+  second.wait();
+  CHECK(order == std::vector<int>{1, 2});
+  CHECK(sum == 1);
+  CHECK(dropped == 0);
+  kept.handle.destroy();
+}
+
+TEST_CASE("functions of then() without a pool that wait for each other need no more stack than there is") {
+  threadpool pool(2);
+  async::promise<int> promise;
+  const shared_future<int> gate = promise.get_future();
+  const std::size_t links = testing::rounds(30'000);
+  std::vector<shared_future<std::size_t>> each(links);
+  each[0] = gate.then([](const shared_future<int>&) { return std::size_t{0}; });
+  for (std::size_t i = 1; i != links; ++i) {
+    each[i] = gate.then([&each, i](const shared_future<int>&) { return each[i - 1].get() + 1; });
+  }
+  pool.post([&promise] { promise.set_value(1); }).get();
+  CHECK(each.back().get() == links - 1);
+}
