@@ -116,6 +116,7 @@ using steps::AsyncTool;
 using steps::BranchTurns;
 using steps::completion;
 using steps::Every;
+using steps::execute;
 using steps::IAsyncSteps;
 using steps::LoopLabel;
 using steps::MissedTicks;
