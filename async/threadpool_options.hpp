@@ -65,10 +65,10 @@ struct threadpool_options {
   /// that is in it counts as at work, so no other takes its place.
   unique_function<void(std::size_t)> on_thread_stop{};
 
-  /// Called with an exception that left a task of execute(), or one of the hooks above, on the thread that has run it:
-  /// a worker, or with `caller_runs` the posting thread. Also called, on the thread that destroys a flow of the pool
-  /// which does not execute, with one of a function of its onEnd(). Default: a message on stderr and std::terminate.
-  /// Must not throw (std::terminate).
+  /// Called with an exception that left a task or flow of execute(), or one of the hooks above, on the thread that has
+  /// run it: a worker, or with `caller_runs` the posting thread. Also called, on the thread that destroys a flow of the
+  /// pool which does not execute, with one of a function of its onEnd(). Default: a message on stderr and
+  /// std::terminate. Must not throw (std::terminate).
   unique_function<void(std::exception_ptr)> on_unhandled{};
 };
 

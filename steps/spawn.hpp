@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <exception>    // for exception_ptr
+#include <exception>    // for exception_ptr, rethrow_exception
 #include <memory>       // for addressof, destroy_at
 #include <mutex>        // for lock_guard
 #include <type_traits>  // for decay_t, is_invocable_v
@@ -78,7 +78,6 @@ class owned_flow : public flow_result<T>, async::detail::message {
     drop_body();
     if (!is_made) {
       if (f != nullptr) f->ops().release(*f);
-      if constexpr (Kind == owned_as::detached) report(this->pool(), core, this->error);
       return nullptr;
     }
     this->add_reference();
@@ -120,9 +119,6 @@ class owned_flow : public flow_result<T>, async::detail::message {
     async::detail::pool_core* const pool = this->pool();
     async::detail::loop_core& core = *f.core;
     flow_result<T>::end(f, true);  // this may be gone
-    report(pool, core, why);
-  }
-  static void report(async::detail::pool_core* pool, async::detail::loop_core& core, const std::exception_ptr& why) {
     pool != nullptr ? pool->unhandled(why) : core.unhandled(why);
   }
   /// The flow ends. Its loop may go when this has returned.
@@ -172,7 +168,10 @@ class posted_flow final : public owned_flow<T, F, Kind> {
     auto& self = static_cast<posted_flow&>(s);
     auto place = self.pool()->place_for_flow();
     flow* const f = self.make_flow(place.core());
-    if (f == nullptr) return true;
+    if (f == nullptr) {
+      if constexpr (Kind == owned_as::detached) self.pool()->unhandled(self.error);
+      return true;
+    }
     if (self.level_.value != async::priority::normal) place.rank(f->level = self.level_.value);
     if (!self.enter(*f)) {
       end_unstarted(*f);
@@ -207,7 +206,10 @@ class flow_for_loop final : public owned_flow<T, F, Kind> {
   static bool make(result_state& s) {
     auto& self = static_cast<flow_for_loop&>(s);
     flow* const f = self.make_flow(self.loop_);
-    if (f == nullptr) return true;
+    if (f == nullptr) {
+      if constexpr (Kind == owned_as::detached) std::rethrow_exception(self.error);  // of a callback
+      return true;
+    }
     self.enter(*f) ? begin(*f, delivery::on_loop) : end_unstarted(*f);
     return false;
   }

@@ -58,7 +58,7 @@ class call_state_of : public library_state<R>::type {
   /// pool without blocking that pool.
   /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
-    actions_of_thread.before_sleep();
+    static_cast<void>(actions_of_thread.before_wait());
     if (entry->is_inside()) return entry->wait_inside();
     if (entry->is_left_behind()) [[unlikely]]
       return leave();

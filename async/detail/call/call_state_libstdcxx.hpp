@@ -57,9 +57,7 @@ class call_state_base : public library_state {
   /// In a task: makes the call if it is this pool's and no thread has taken it, else waits without blocking the pool.
   /// In a child of fork(): breaks a promise that only a thread of the parent can keep.
   void help() {
-    if (is_ready()) return;
-    actions_of_thread.before_sleep();
-    if (is_ready()) return;
+    if (is_ready() || (actions_of_thread.before_wait() && is_ready())) return;
     const bool is_in_task = call_entry::is_in_task();
     if (is_in_task && entry->is_inside()) return entry->wait_inside();
     if (entry->is_left_behind()) [[unlikely]]

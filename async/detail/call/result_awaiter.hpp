@@ -3,10 +3,9 @@
 #include <coroutine>  // for coroutine_handle
 #include <utility>    // for move
 
-#include "async/detail/call/future_access.hpp"    // for future_access
-#include "async/detail/future/ready_actions.hpp"  // for actions_of_thread
-#include "async/detail/future/result_word.hpp"    // for continuation, forget_action
-#include "async/detail/scope/current_scope.hpp"   // for work_of_others
+#include "async/detail/call/future_access.hpp"   // for future_access
+#include "async/detail/future/result_word.hpp"   // for continuation, forget_action, is_held_back
+#include "async/detail/scope/current_scope.hpp"  // for work_of_others
 
 namespace async::inline v0_1::detail {
 
@@ -35,7 +34,7 @@ class [[nodiscard]] result_awaiter : continuation {
 
  private:
   static continuation* arrived(continuation& c) noexcept {
-    if (actions_of_thread.keeps(c)) return nullptr;
+    if (is_held_back(c)) return nullptr;
     auto& self = static_cast<result_awaiter&>(c);
     self.is_listed_ = false;
     const work_of_others here;

@@ -117,7 +117,10 @@ class result_state : public posted_job {
     }
     refused_here = here.outer;
     if (!here.is_refused) return nullptr;
-    of_call().drop(*this);
+    {
+      const nothing_held_back in_destructors;
+      of_call().drop(*this);
+    }
     continuation* const actions = fail(std::move(why));
     release();
     return actions;
@@ -304,7 +307,6 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
     throw stopped_by_fork();
   pool_core* const here = this_pool;
   if (here == nullptr) {
-    actions_of_thread.before_sleep();
     blocked_thread self;
     if (word.add(self)) self.wait();
   } else if (of_call().source != nullptr && (pool_ == here || pool_ == nullptr)) {
@@ -325,7 +327,6 @@ ASYNCSTEPS_FUNCTION bool result_state::poll() const noexcept {
 
 ASYNCSTEPS_FUNCTION bool result_state::wait_until(wait_clock::time_point deadline) {
   if (poll()) return true;
-  actions_of_thread.before_sleep();
   blocked_thread self;
   if (!word.add(self) || sleep_until(self, deadline)) return true;
   if (word.remove(self)) return false;
@@ -502,14 +503,18 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
     chance(chance&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
     chance& operator=(chance&&) = delete;
     ~chance() {
-      if (state_ != nullptr) state_->release();
+      if (state_ == nullptr) return;
+      state_->release();
+      if (!was_called_) dropping::note(false);
     }
     void operator()() {
+      was_called_ = true;
       if (state_->word.take()) state_->run();
     }
 
    private:
     result_state* state_;
+    bool was_called_ = false;
   };
   try {
     pool.submit<chance>(*this);
@@ -520,7 +525,6 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::sleep_for_one_of(pool_core& pool, participant& part,
                                                                           result_state& other, wait_scope own) {
   if (&other == this) return sleep(pool, part, own);
-  actions_of_thread.before_sleep();
   pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
   pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });
   for (auto* each : {&alarm, &other_alarm}) {  // actions before it may need the pool, and this thread
@@ -534,7 +538,6 @@ ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_cl
 }
 
 ASYNCSTEPS_FUNCTION void result_state::sleep(pool_core& pool, participant& part, wait_scope own) {
-  actions_of_thread.before_sleep();
   const pool_wake_up<pool_core> alarm(pool, word);
   pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
 }

@@ -64,7 +64,11 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
         continuation(&arrived),
         source_(of_source),
         call_(std::in_place, std::forward<G>(f), std::move(source)) {
-    if constexpr (!is_threadpool) elsewhere_ = pool;
+    if constexpr (!is_threadpool) {
+      elsewhere_ = pool;
+    } else {
+      may_meet_full_queue_ = pool != nullptr && pool->is_bounded();
+    }
   }
 
   /// To be called once, after construction. Uses the maker's reference.
@@ -76,15 +80,19 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
  private:
   static then_result& of(result_state& s) noexcept { return static_cast<then_result&>(s); }
 
+  /// Whether this thread calls f, which may wait.
+  static bool calls_user(const then_result& self) noexcept {
+    return is_threadpool && self.pool() == nullptr && !brief_function<F>;
+  }
+
   /// The source is ready.
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<then_result&>(c);
+    if ((self.may_meet_full_queue_ || calls_user(self)) && is_held_back(c)) return nullptr;
     if constexpr (!is_threadpool) {
       if (!self.word.is_taken() && self.hand_over_.begin()) return self.put_or_break();
     } else if (self.pool() != nullptr && !self.word.is_taken() && self.hand_over_.begin()) {
       return self.submit_or_break([&self] { self.hand_over_.end(); });
-    } else if constexpr (!brief_function<F>) {
-      if (actions_of_thread.keeps(c)) return nullptr;
     }
     continuation* const more = self.word.take() ? self.make_now() : nullptr;
     self.release();
@@ -191,6 +199,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   stored_call<F, Source> call_;
   [[no_unique_address]] std::conditional_t<is_threadpool, nothing, Pool*> elsewhere_{};
   hand_over_word hand_over_;
+  bool may_meet_full_queue_ = false;  // then this thread waits for room, or makes the call
   atomic<std::uint32_t> readers_{0};  // threads in source()
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };

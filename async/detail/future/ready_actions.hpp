@@ -4,7 +4,7 @@
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/platform.hpp"       // for has_stack_room
-#include "async/detail/future/result_word.hpp"  // for action_walk, continuation, run_all
+#include "async/detail/future/result_word.hpp"  // for continuation, held_back, nothing_held_back, run_all
 
 namespace async::inline v0_1::detail {
 
@@ -34,23 +34,6 @@ class ready_actions {
     return true;
   }
 
-  /// To be called before the thread sleeps for a result. One of the actions that are still to come on this thread's
-  /// stack, behind those that it is inside of, may have to make it: runs them, except functions of then() and
-  /// coroutines, which may wait for one that is under way here.
-  void before_sleep() noexcept {
-    static_cast<void>(before_wait());
-    if (action_walks != nullptr) [[unlikely]]
-      run_those_behind();
-  }
-  /// For an action that runs a user's function. True: it is not its time, and the action stays in its list.
-  bool keeps(continuation& c) noexcept {
-    if (kept_ == nullptr) [[likely]]
-      return false;
-    c.next.set(kept_->left);
-    kept_->left = &c;
-    return true;
-  }
-
   /// While it lives, the thread runs tasks and loops inside a wait: what these put off is not left to the calls around
   /// the wait.
   class apart {
@@ -62,6 +45,7 @@ class ready_actions {
 
    private:
     const unsigned before_;
+    const nothing_held_back here_;
   };
 
  private:
@@ -69,12 +53,10 @@ class ready_actions {
 
   void put_off(continuation& c) noexcept;
   void run_put_off() noexcept;
-  void run_those_behind() noexcept;
 
   continuation* first_ = nullptr;  // first in, first out
   continuation* last_ = nullptr;
-  unsigned calls_ = 0;           // of run(), on this thread's stack
-  action_walk* kept_ = nullptr;  // by run_those_behind(), the newest first; null: it does not run
+  unsigned calls_ = 0;  // of run(), on this thread's stack
 };
 ASYNCSTEPS_SHARED inline constinit thread_local ready_actions actions_of_thread{};
 
@@ -89,10 +71,10 @@ template <class F>
   const ready_actions::apart from_those_around;
   f();
 }
-/// Calls f(), apart from functions of then() that the thread is inside of, which is seldom.
+/// Calls f(), apart from functions of then() and actions that the thread is inside of, which is seldom.
 template <class F>
 void call_apart(F f) {
-  actions_of_thread.is_running() ? call_with_apart(f) : f();
+  actions_of_thread.is_running() || held_back != nullptr ? call_with_apart(f) : f();
 }
 
 #if ASYNCSTEPS_DEFINED
@@ -114,27 +96,6 @@ void call_apart(F f) {
     run_all(c.run(c));
   }
   --calls_;
-}
-
-[[gnu::noinline]] ASYNCSTEPS_FUNCTION void ready_actions::run_those_behind() noexcept {
-  if (kept_ != nullptr) return;
-  action_walk kept{nullptr, action_walks};
-  kept_ = action_walks = &kept;  // so that a coroutine can be destroyed
-  for (action_walk* walk = kept.outer; walk != nullptr; walk = walk->outer) {
-    while (walk->left != nullptr) {
-      continuation& c = *walk->left;
-      walk->left = c.next.get();
-      c.next.set(nullptr);
-      run_all(c.run(c));
-    }
-    while (kept.left != nullptr) {
-      continuation* const last = std::exchange(kept.left, kept.left->next.get());
-      last->next.set(walk->left);
-      walk->left = last;
-    }
-  }
-  action_walks = kept.outer;
-  kept_ = nullptr;
 }
 #endif
 

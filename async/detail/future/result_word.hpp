@@ -29,7 +29,35 @@ struct action_walk {
 };
 ASYNCSTEPS_SHARED inline constinit thread_local action_walk* action_walks = nullptr;
 
-/// Runs a list of actions, and those that they return.
+/// While a thread runs a list of actions: where those that call a user's function wait for the others, which may have
+/// to make what such a function waits for. Null: they are called at once.
+ASYNCSTEPS_SHARED inline constinit thread_local action_walk* held_back = nullptr;
+
+/// To be called by an action that calls a user's function. True: it is called again later.
+inline bool is_held_back(continuation& c) noexcept {
+  if constexpr (under_model) {
+    return false;
+  } else {
+    if (held_back == nullptr) [[likely]]
+      return false;
+    c.next.set(held_back->left);
+    held_back->left = &c;
+    return true;
+  }
+}
+/// For functions of users that an action calls although it holds none back.
+class nothing_held_back {
+ public:
+  nothing_held_back() noexcept = default;
+  nothing_held_back(const nothing_held_back&) = delete;
+  nothing_held_back& operator=(const nothing_held_back&) = delete;
+  ~nothing_held_back() { held_back = before_; }
+
+ private:
+  action_walk* const before_ = std::exchange(held_back, nullptr);
+};
+
+/// Runs a list of actions, and those that they return: in each list first those that call no function of users.
 void run_several(continuation* list) noexcept;
 inline void run_all(continuation* list) noexcept {
   while (list != nullptr) {
@@ -43,18 +71,41 @@ inline void run_all(continuation* list) noexcept {
 void forget_action(const continuation& c) noexcept;
 
 #if ASYNCSTEPS_DEFINED
+/// Puts a list before another one, in the other order.
+inline void prepend(continuation* list, continuation*& to) noexcept {
+  while (list != nullptr) {
+    continuation* const rest = list->next.get();
+    list->next.set(to);
+    to = std::exchange(list, rest);
+  }
+}
+
+/// Runs the actions that call no function of users, and those that they return. Returns the others.
+ASYNCSTEPS_FUNCTION continuation* run_brief_ones(continuation* list) noexcept {
+  if constexpr (under_model) return list;
+  action_walk rest{list, action_walks};
+  action_walk held{nullptr, &rest};
+  action_walks = &held;
+  action_walk* const outer = std::exchange(held_back, &held);
+  while (rest.left != nullptr) {
+    continuation& first = *rest.left;
+    rest.left = first.next.get();
+    prepend(first.run(first), rest.left);
+  }
+  held_back = outer;
+  action_walks = rest.outer;
+  prepend(held.left, rest.left);
+  return rest.left;
+}
+
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void run_several(continuation* list) noexcept {
-  action_walk here{list, nullptr};
+  action_walk here{run_brief_ones(list), nullptr};
   if constexpr (!under_model) here.outer = std::exchange(action_walks, &here);
   while (here.left != nullptr) {
     continuation& first = *here.left;
     here.left = first.next.get();
-    continuation* more = first.run(first);
-    while (more != nullptr) {
-      continuation* const rest = more->next.get();
-      more->next.set(here.left);
-      here.left = std::exchange(more, rest);
-    }
+    continuation* const more = first.run(first);
+    prepend(more == nullptr || more->next.get() == nullptr ? more : run_brief_ones(more), here.left);
   }
   if constexpr (!under_model) action_walks = here.outer;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for nanoseconds
-#include <cstdint>  // for uint64_t
+#include <chrono>       // for nanoseconds
+#include <cstdint>      // for uint64_t
+#include <type_traits>  // for is_same_v
 
 #include "async/detail/base/atomics.hpp"   // for under_model, wait_clock
 #include "async/detail/base/backoff.hpp"   // for pause_for

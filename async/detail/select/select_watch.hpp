@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include "async/detail/base/atomics.hpp"          // for atomic
-#include "async/detail/future/result_word.hpp"    // for continuation, result_word
+#include "async/detail/future/result_word.hpp"    // for continuation, is_held_back, result_word
 #include "async/detail/queue/event_count.hpp"     // for event_count
 #include "async/detail/queue/queue_waiter.hpp"    // for queue_waiter
 #include "async/detail/select/select_waiter.hpp"  // for select_waiter
@@ -86,6 +86,7 @@ class result_watch : continuation {
 
  private:
   static continuation* wake(continuation& c) noexcept {
+    if (is_held_back(c)) return nullptr;  // the waiter may be a coroutine
     static_cast<result_watch&>(c).waiter_.wake();
     return nullptr;
   }

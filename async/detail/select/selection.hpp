@@ -93,7 +93,7 @@ class selection {
     while (is_worth_another_try(nullptr, [this] { return has_hint(); })) {
       if ((found = try_all()) != pending) return tell_if_limit(found);
     }
-    actions_of_thread.before_sleep();
+    static_cast<void>(actions_of_thread.before_wait());
     const listing here(*this);
     for (bool has_slept = false;; has_slept = true) {
       list_all(here.block.watches);

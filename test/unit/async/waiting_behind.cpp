@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A function of then() waits for what another action of the same future has to bring about, which comes after it on the
-// same stack.
+// A function of then() waits for what another action of the same future has to bring about, on the same thread.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <chrono>
 #include <coroutine>
+#include <exception>
 #include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -121,32 +122,86 @@ TEST_CASE("a function of then() waits for a flow that awaits the same future") {
   });
 }
 
-TEST_CASE("a wait leaves functions of then() and coroutines to the calls around it, in their order") {
-  threadpool pool(2);
-  async::promise<int> promise, elsewhere;
+TEST_CASE("functions of then() and coroutines are called in turn, and one destroys a coroutine that is to come") {
+  threadpool pool(2), other(1);
+  async::promise<int> promise;
   const shared_future<int> gate = promise.get_future();
+  const async::future<int> elsewhere = gate.then(other, [](const shared_future<int>&) { return 2; });
   shared_future<int> first;
   std::vector<int> order;
   int sum = 0, dropped = 0;
   const adding kept = add_to(sum, gate);
   adding gone = add_to(dropped, gate);
-  // Runs after `first`, which it waits for.
+  // Comes after `first`, which it waits for.
   const async::future<void> second = gate.then([&](const shared_future<int>&) { order.push_back(first.get()); });
   first = gate.then([&](const shared_future<int>&) {
     order.push_back(1);
-    const int got = elsewhere.get_future().get();
+    elsewhere.wait();
     CHECK(sum == 0);
     std::exchange(gone.handle, nullptr).destroy();
-    return got;
+    return 2;
   });
-  auto opened = pool.post([&promise] { promise.set_value(1); });
-  pool.post([&elsewhere] { elsewhere.set_value(2); }).get();
-  opened.get();
+  pool.post([&promise] { promise.set_value(1); }).get();
   second.wait();
   CHECK(order == std::vector<int>{1, 2});
   CHECK(sum == 1);
   CHECK(dropped == 0);
   kept.handle.destroy();
+}
+
+TEST_CASE("a call that a pool refuses destroys coroutines that are to come, and calls what it makes ready") {
+  threadpool stopped(1);
+  stopped.stop();
+  async::promise<int> promise;
+  const shared_future<int> gate = promise.get_future();
+  int sum = 0, made = 0;
+  adding later = add_to(sum, gate);
+  struct at_end {
+    adding& one;
+    adding& other;
+    int& got;
+    void operator()(const void*) const {
+      std::exchange(one.handle, nullptr).destroy();
+      std::exchange(other.handle, nullptr).destroy();
+      async::promise<int> inner;
+      const async::future<void> then = inner.get_future().then([this](async::future<int> f) { got = f.get(); });
+      inner.set_value(3);
+      CHECK(then.is_ready());
+    }
+  };
+  adding sooner{};
+  std::shared_ptr<void> guard(&sum, at_end{later, sooner, made});
+  auto refused = gate.then(stopped, [guard](const shared_future<int>&) {});
+  guard.reset();
+  sooner = add_to(sum, gate);
+  promise.set_value(1);
+  CHECK(made == 3);
+  CHECK(sum == 0);
+  CHECK(refused.has_exception());
+}
+
+TEST_CASE("a full pool runs the call of a continuation on the thread that makes its future ready, in turn") {
+  async::threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 1;
+  options.when_full = async::threadpool_options::overflow::caller_runs;
+  threadpool full(std::move(options));
+  std::atomic<bool> is_busy{false}, may_end{false};
+  full.execute([&] {
+    is_busy = true;
+    while (!may_end) std::this_thread::yield();
+  });
+  while (!is_busy) std::this_thread::yield();
+  full.execute([] {});
+  async::promise<int> promise;
+  const shared_future<int> gate = promise.get_future();
+  shared_future<int> first;
+  const async::future<int> second = gate.then(full, [&first](const shared_future<int>&) { return first.get() + 1; });
+  first = gate.then([](const shared_future<int>& f) { return f.get() + 1; });
+  promise.set_value(1);
+  CHECK(second.is_ready());
+  may_end = true;
+  CHECK(first.get() == 2);
 }
 
 TEST_CASE("functions of then() without a pool that wait for each other need no more stack than there is") {

@@ -124,6 +124,19 @@ TEST_CASE("execute: a body that cannot be moved into the flow is an error") {
   CHECK(here.texts() == std::vector<std::string>{"cannot be moved"});
 }
 
+TEST_CASE("execute: on a loop, such a body is an error of a callback, whose hook may throw") {
+  async::event_loop loop;
+  loop.on_unhandled([](const std::exception_ptr& error) { std::rethrow_exception(error); });
+  steps::execute(loop, [load = immovable()](IAsyncSteps&) {});
+  CHECK_THROWS_WITH(loop.iterate(), "cannot be moved");
+  steps::execute(loop, [](IAsyncSteps& asi) { asi.error("Code"); });
+  CHECK_THROWS_WITH(loop.iterate(), "Code");
+  bool has_run = false;
+  steps::execute(loop, [&has_run](IAsyncSteps&) { has_run = true; });
+  loop.iterate();
+  CHECK(has_run);
+}
+
 TEST_CASE("execute: a pool that stops cancels flows, destroys those that have not started, and reports nothing") {
   noting here(1);
   const auto token = std::make_shared<int>(0);
