@@ -236,7 +236,8 @@ class shared_future : public detail::future_base<T> {
 ///
 /// Threads     one at a time for an object; its future may be used by any other.
 /// Order       actions that wait for the future (then(), coroutines, when_all()) run within the call that makes it
-///             ready.
+///             ready. Functions of then() and coroutines come after those that only pass it on, to a pool without a
+///             limit, a flow, a when_all() or a future_group, and may wait for these.
 /// Exceptions  std::future_error as std::promise: promise_already_satisfied, future_already_retrieved, no_state. A
 ///             promise that is destroyed breaks its future.
 /// Memory      one recycled block.

@@ -17,7 +17,7 @@
 #include "async/detail/call/call_result.hpp"       // for make_state, promised_result
 #include "async/detail/call/result_state.hpp"      // for result, result_state
 #include "async/detail/call/result_waits.hpp"      // for is_in_callback
-#include "async/detail/future/result_word.hpp"     // for continuation, is_held_back, run_all
+#include "async/detail/future/result_word.hpp"     // for continuation, is_end_held_back, run_all
 #include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
 
 namespace async::inline v0_1::detail {
@@ -216,7 +216,7 @@ ASYNCSTEPS_FUNCTION void result_group::settle(end_result& end, std::exception_pt
 
 /// A member is ready. It counts until nothing of it is left.
 ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept {
-  if (is_held_back(c)) return nullptr;  // destructors, stop callbacks, continuations of when_empty()
+  if (is_end_held_back(c)) return nullptr;  // destructors, stop callbacks, continuations of when_empty()
   auto& m = static_cast<member&>(c);
   result_group& g = m.group;
   const bool is_sole = m.drop != nullptr;

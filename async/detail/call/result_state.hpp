@@ -12,6 +12,7 @@
 
 #include "async/detail/base/atomics.hpp"           // for atomic, wait_clock
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_SHARED
+#include "async/detail/base/held_back.hpp"         // for held_back, nothing_held_back
 #include "async/detail/base/naps.hpp"              // for sleep_in_naps
 #include "async/detail/base/platform.hpp"          // for has_stack_room
 #include "async/detail/base/reference_count.hpp"   // for reference_count
@@ -80,7 +81,12 @@ class result_state : public posted_job {
   bool is_left_behind() const noexcept { return detail::is_left_behind(pool_); }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
-    if (references_.is_last() || references_.drop()) of_call().free(*this);
+    if (!references_.is_last() && !references_.drop()) return;
+    if (held_back == nullptr) [[likely]] {
+      of_call().free(*this);
+    } else {
+      free_in_action();
+    }
   }
 
   /// Hands the call to the pool, with the maker's reference. Throws what pool_core::submit() throws: then the call was
@@ -199,6 +205,11 @@ class result_state : public posted_job {
 
     result_state* state_;
   };
+
+  void free_in_action() noexcept {
+    const nothing_held_back in_destructors;
+    of_call().free(*this);
+  }
 
   static void discard_job(posted_job* base) noexcept { static_cast<result_state*>(base)->give_up(); }
   /// The call is destroyed unmade, with the maker's reference.

@@ -67,7 +67,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     if constexpr (!is_threadpool) {
       elsewhere_ = pool;
     } else {
-      may_meet_full_queue_ = pool != nullptr && pool->is_bounded();
+      is_bounded_ = pool != nullptr && pool->is_bounded();
     }
   }
 
@@ -80,15 +80,19 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
  private:
   static then_result& of(result_state& s) noexcept { return static_cast<then_result&>(s); }
 
-  /// Whether this thread calls f, which may wait.
-  static bool calls_user(const then_result& self) noexcept {
-    return is_threadpool && self.pool() == nullptr && !brief_function<F>;
+  /// Whether this thread may call f, which may wait, or wait for room in the pool's queue.
+  static bool may_wait(const then_result& self) noexcept {
+    if constexpr (!is_threadpool) {
+      return false;
+    } else {
+      return self.pool() == nullptr ? !brief_function<F> : self.is_bounded_ && self.pool() != this_pool;
+    }
   }
 
   /// The source is ready.
   static continuation* arrived(continuation& c) noexcept {
     auto& self = static_cast<then_result&>(c);
-    if ((self.may_meet_full_queue_ || calls_user(self)) && is_held_back(c)) return nullptr;
+    if (may_wait(self) && is_held_back(c)) return nullptr;
     if constexpr (!is_threadpool) {
       if (!self.word.is_taken() && self.hand_over_.begin()) return self.put_or_break();
     } else if (self.pool() != nullptr && !self.word.is_taken() && self.hand_over_.begin()) {
@@ -199,7 +203,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
   stored_call<F, Source> call_;
   [[no_unique_address]] std::conditional_t<is_threadpool, nothing, Pool*> elsewhere_{};
   hand_over_word hand_over_;
-  bool may_meet_full_queue_ = false;  // then this thread waits for room, or makes the call
+  bool is_bounded_ = false;           // the pool
   atomic<std::uint32_t> readers_{0};  // threads in source()
   [[no_unique_address]] std::conditional_t<unwraps, std::optional<inner_wait>, nothing> inner_;
 };

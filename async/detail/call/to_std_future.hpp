@@ -8,6 +8,7 @@
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block, block_allocator
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE, ASYNCSTEPS_TSAN
+#include "async/detail/base/held_back.hpp"         // for nothing_held_back
 #include "async/detail/base/platform.hpp"          // for call_once_may_throw
 #include "async/detail/call/call_result.hpp"       // for make_state
 #include "async/detail/call/call_state.hpp"        // for future_of_call
@@ -59,6 +60,7 @@ class call_on_ready : continuation {
     auto& self = static_cast<call_on_ready&>(c);
     job* const call = self.entry_;
     self.destroy();
+    const nothing_held_back in_copies_and_destructors;
     call->run(call);
     return nullptr;
   }

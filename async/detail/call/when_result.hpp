@@ -8,6 +8,7 @@
 #include <utility>  // for forward, move
 #include <vector>   // for vector
 
+#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/call/call_result.hpp"      // for free_state
 #include "async/detail/call/future_access.hpp"    // for future_access
@@ -55,7 +56,9 @@ class combined_state : public result<T> {
   /// Not the last one.
   void drop_other_holder() noexcept { static_cast<void>(holders_.drop()); }
   void drop_holder() noexcept {
-    if (holders_.is_last() || holders_.drop()) free_state<Kind>(*this);
+    if (!holders_.is_last() && !holders_.drop()) return;
+    const nothing_held_back in_destructors;
+    free_state<Kind>(*this);
   }
 
  private:

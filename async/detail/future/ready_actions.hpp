@@ -3,8 +3,9 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/held_back.hpp"      // for held_back, nothing_held_back
 #include "async/detail/base/platform.hpp"       // for has_stack_room
-#include "async/detail/future/result_word.hpp"  // for continuation, held_back, nothing_held_back, run_all
+#include "async/detail/future/result_word.hpp"  // for continuation, run_all
 
 namespace async::inline v0_1::detail {
 
@@ -24,8 +25,8 @@ class ready_actions {
       run_put_off();
     --calls_;
   }
-  /// Whether the thread is inside a function of then(); if not, no action has been put off.
-  bool is_running() const noexcept { return calls_ != 0; }
+  /// Whether the thread is inside a function of then() or an action; if not, no action has been put off or held back.
+  bool is_running() const noexcept { return calls_ != 0 || held_back != nullptr; }
   /// To be called where the thread waits for a result that one of them may have to make. True: some have run.
   bool before_wait() noexcept {
     if (first_ == nullptr) [[likely]]
@@ -74,7 +75,7 @@ template <class F>
 /// Calls f(), apart from functions of then() and actions that the thread is inside of, which is seldom.
 template <class F>
 void call_apart(F f) {
-  actions_of_thread.is_running() || held_back != nullptr ? call_with_apart(f) : f();
+  actions_of_thread.is_running() ? call_with_apart(f) : f();
 }
 
 #if ASYNCSTEPS_DEFINED

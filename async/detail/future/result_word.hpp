@@ -3,9 +3,10 @@
 #include <cstdint>  // for uintptr_t
 #include <utility>  // for exchange
 
-#include "async/detail/base/atomics.hpp"  // for atomic, cell, under_model
-#include "async/detail/base/backoff.hpp"  // for backoff
-#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/atomics.hpp"    // for atomic, cell, under_model
+#include "async/detail/base/backoff.hpp"    // for backoff
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
+#include "async/detail/base/held_back.hpp"  // for held_back
 
 namespace async::inline v0_1::detail {
 
@@ -29,9 +30,11 @@ struct action_walk {
 };
 ASYNCSTEPS_SHARED inline constinit thread_local action_walk* action_walks = nullptr;
 
-/// While a thread runs a list of actions: where those that call a user's function wait for the others, which may have
-/// to make what such a function waits for. Null: they are called at once.
-ASYNCSTEPS_SHARED inline constinit thread_local action_walk* held_back = nullptr;
+/// What `held_back` refers to.
+struct held_actions {
+  action_walk functions;         // of then(), coroutines and the like; the newest first, as the others
+  continuation* ends = nullptr;  // of members of groups, which come before these
+};
 
 /// To be called by an action that calls a user's function. True: it is called again later.
 inline bool is_held_back(continuation& c) noexcept {
@@ -40,22 +43,17 @@ inline bool is_held_back(continuation& c) noexcept {
   } else {
     if (held_back == nullptr) [[likely]]
       return false;
-    c.next.set(held_back->left);
-    held_back->left = &c;
+    c.next.set(std::exchange(held_back->functions.left, &c));
     return true;
   }
 }
-/// For functions of users that an action calls although it holds none back.
-class nothing_held_back {
- public:
-  nothing_held_back() noexcept = default;
-  nothing_held_back(const nothing_held_back&) = delete;
-  nothing_held_back& operator=(const nothing_held_back&) = delete;
-  ~nothing_held_back() { held_back = before_; }
-
- private:
-  action_walk* const before_ = std::exchange(held_back, nullptr);
-};
+/// The same for the end of a member of a group, for which functions of then() may wait.
+inline bool is_end_held_back(continuation& c) noexcept {
+  if (held_back == nullptr) [[likely]]
+    return false;
+  c.next.set(std::exchange(held_back->ends, &c));
+  return true;
+}
 
 /// Runs a list of actions, and those that they return: in each list first those that call no function of users.
 void run_several(continuation* list) noexcept;
@@ -84,9 +82,9 @@ inline void prepend(continuation* list, continuation*& to) noexcept {
 ASYNCSTEPS_FUNCTION continuation* run_brief_ones(continuation* list) noexcept {
   if constexpr (under_model) return list;
   action_walk rest{list, action_walks};
-  action_walk held{nullptr, &rest};
-  action_walks = &held;
-  action_walk* const outer = std::exchange(held_back, &held);
+  held_actions held{{nullptr, &rest}};
+  action_walks = &held.functions;
+  held_actions* const outer = std::exchange(held_back, &held);
   while (rest.left != nullptr) {
     continuation& first = *rest.left;
     rest.left = first.next.get();
@@ -94,7 +92,8 @@ ASYNCSTEPS_FUNCTION continuation* run_brief_ones(continuation* list) noexcept {
   }
   held_back = outer;
   action_walks = rest.outer;
-  prepend(held.left, rest.left);
+  prepend(held.functions.left, rest.left);
+  prepend(held.ends, rest.left);
   return rest.left;
 }
 

@@ -5,6 +5,7 @@
 #include <string>     // for string
 #include <utility>    // for move
 
+#include "async/detail/base/held_back.hpp"       // for nothing_held_back
 #include "async/detail/base/platform.hpp"        // for set_thread_name, thread_name_length
 #include "async/detail/base/unhandled.hpp"       // for terminate_for
 #include "async/detail/pool/job.hpp"             // for job
@@ -70,6 +71,7 @@ class pool_hooks {
   template <class Work>
   void call_here(Work& work) const {
     const work_of_others here;
+    const nothing_held_back there;
     call(work);
   }
 

@@ -11,6 +11,7 @@
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/durations.hpp"        // for later, practically_never
 #include "async/detail/base/forks.hpp"            // for forked::note
+#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/processors.hpp"       // for usable_concurrency
@@ -205,6 +206,7 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::run_left_over(bool in_a_wait) {
   if (left_over_of == this && !in_a_wait) return false;
   const left_alone here(this);
+  const nothing_held_back there;
   const no_credit one_by_one(own_part());
   priority_order order;
   bool any = false;
@@ -253,6 +255,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   stand_ins_.close();
   shutdown_.finish();
   const left_alone here(this);
+  const nothing_held_back there;
   end_loops();
   idle_.wait([this] { return !quiescence_.has_helpers_now(); });  // see run_on_poster()
 }

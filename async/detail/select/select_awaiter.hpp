@@ -76,7 +76,9 @@ inline event_loop& loop_of_limits() {
 class resuming_coroutine : public select_coroutine, resumption {
  public:
   resuming_coroutine(action to_free, coroutine_wait& w) noexcept
-      : select_coroutine(&woken, to_free, w), resumption(&resume) {}
+      : select_coroutine(&woken, to_free, w), resumption(&resume) {
+    this->resumes_ = true;
+  }
 
  private:
   static void woken(select_waiter& w) noexcept {

@@ -28,10 +28,14 @@ class select_waiter {
   }
   /// Makes the waiter look at its cases again. Takes over a reference of the caller. Any thread may call it.
   void wake() noexcept { wake_(*this); }
+  /// Whether wake() resumes a coroutine, on the same thread.
+  bool resumes() const noexcept { return resumes_; }
 
  protected:
   select_waiter(action to_wake, action to_free) noexcept : wake_(to_wake), free_(to_free) {}
   ~select_waiter() = default;
+
+  bool resumes_ = false;
 
  private:
   const action wake_;

@@ -86,8 +86,9 @@ class result_watch : continuation {
 
  private:
   static continuation* wake(continuation& c) noexcept {
-    if (is_held_back(c)) return nullptr;  // the waiter may be a coroutine
-    static_cast<result_watch&>(c).waiter_.wake();
+    select_waiter& waiter = static_cast<result_watch&>(c).waiter_;
+    if (waiter.resumes() && is_held_back(c)) return nullptr;
+    waiter.wake();
     return nullptr;
   }
 

@@ -122,6 +122,44 @@ TEST_CASE("a function of then() waits for a flow that awaits the same future") {
   });
 }
 
+TEST_CASE("a function of then() waits for a future_group with the same future, or ends it") {
+  in_each_place([](place& here) {
+    async::future_group group;
+    group.add(here.gate);
+    auto end = group.when_empty();
+    bool is_told = false;
+    auto told = end.then([&is_told](const shared_future<void>&) { is_told = true; });
+    here.open([&] {
+      end.get();
+      told.get();
+      CHECK(is_told);
+    });
+  });
+  in_each_place([](place& here) {
+    auto group = std::make_unique<async::future_group>();
+    group->add(here.gate);
+    bool is_told = false;
+    auto told = group->when_empty().then([&is_told](const shared_future<void>&) { is_told = true; });
+    here.open([&] {
+      group.reset();
+      CHECK(is_told);
+    });
+  });
+}
+
+TEST_CASE("a function of then() waits for a thread that waits in select() for the same future") {
+  in_each_place([](place& here) {
+    async::promise<int> answer;
+    std::thread selecting([&] {
+      CHECK(async::select(async::on_ready(here.gate)) == 0);
+      answer.set_value(2);
+    });
+    std::this_thread::sleep_for(5ms);  // so that it waits
+    here.open([&] { CHECK(answer.get_future().get() == 2); });
+    selecting.join();
+  });
+}
+
 TEST_CASE("functions of then() and coroutines are called in turn, and one destroys a coroutine that is to come") {
   threadpool pool(2), other(1);
   async::promise<int> promise;
