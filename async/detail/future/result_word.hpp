@@ -78,9 +78,9 @@ inline void prepend(continuation* list, continuation*& to) noexcept {
   }
 }
 
-/// Runs the actions that call no function of users, and those that they return. Returns the others.
-ASYNCSTEPS_FUNCTION continuation* run_brief_ones(continuation* list) noexcept {
-  if constexpr (under_model) return list;
+/// Runs the actions that call no function of users, and those that they return. Puts the others before the list `to`;
+/// functions of those that an action has returned in the other order.
+ASYNCSTEPS_FUNCTION void run_brief_ones(continuation* list, continuation*& to, bool are_returned) noexcept {
   action_walk rest{list, action_walks};
   held_actions held{{nullptr, &rest}};
   action_walks = &held.functions;
@@ -92,19 +92,29 @@ ASYNCSTEPS_FUNCTION continuation* run_brief_ones(continuation* list) noexcept {
   }
   held_back = outer;
   action_walks = rest.outer;
-  prepend(held.functions.left, rest.left);
-  prepend(held.ends, rest.left);
-  return rest.left;
+  continuation* functions = held.functions.left;
+  if (are_returned) prepend(std::exchange(functions, nullptr), functions);
+  prepend(functions, to);
+  prepend(held.ends, to);
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void run_several(continuation* list) noexcept {
-  action_walk here{run_brief_ones(list), nullptr};
-  if constexpr (!under_model) here.outer = std::exchange(action_walks, &here);
+  action_walk here{nullptr, nullptr};
+  if constexpr (under_model) {
+    here.left = list;
+  } else {
+    run_brief_ones(list, here.left, false);
+    here.outer = std::exchange(action_walks, &here);
+  }
   while (here.left != nullptr) {
     continuation& first = *here.left;
     here.left = first.next.get();
     continuation* const more = first.run(first);
-    prepend(more == nullptr || more->next.get() == nullptr ? more : run_brief_ones(more), here.left);
+    if (under_model || more == nullptr || more->next.get() == nullptr) {
+      prepend(more, here.left);
+    } else {
+      run_brief_ones(more, here.left, true);
+    }
   }
   if constexpr (!under_model) action_walks = here.outer;
 }

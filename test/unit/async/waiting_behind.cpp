@@ -147,6 +147,19 @@ TEST_CASE("a function of then() waits for a future_group with the same future, o
   });
 }
 
+TEST_CASE("a function of then() waits for a future_group with what another function has made") {
+  in_each_place([](place& here) {
+    async::future_group group;
+    const shared_future<int> made = here.gate.then([](const shared_future<int>& f) { return f.get() + 1; });
+    auto sooner = made.then([&group](const shared_future<int>&) { group.when_empty().get(); });
+    group.add(made);
+    auto later = made.then([&group](const shared_future<int>&) { group.when_empty().get(); });
+    here.open([] {});
+    sooner.get();
+    later.get();
+  });
+}
+
 TEST_CASE("a function of then() waits for a thread that waits in select() for the same future") {
   in_each_place([](place& here) {
     async::promise<int> answer;
