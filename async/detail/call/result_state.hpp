@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <algorithm>    // for min
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
-#include <iterator>     // for size
-#include <memory>       // for unique_ptr
-#include <new>          // for nothrow
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
 
 #include "async/detail/base/atomics.hpp"           // for atomic, wait_clock
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_SHARED
-#include "async/detail/base/held_back.hpp"         // for held_back, nothing_held_back
+#include "async/detail/base/held_back.hpp"         // for nothing_held_back
+#include "async/detail/base/min_max.hpp"           // for min_of
 #include "async/detail/base/naps.hpp"              // for sleep_in_naps
 #include "async/detail/base/platform.hpp"          // for has_stack_room
 #include "async/detail/base/reference_count.hpp"   // for reference_count
@@ -81,12 +78,7 @@ class result_state : public posted_job {
   bool is_left_behind() const noexcept { return detail::is_left_behind(pool_); }
   void add_reference() noexcept { references_.add(); }
   void release() noexcept {
-    if (!references_.is_last() && !references_.drop()) return;
-    if (held_back == nullptr) [[likely]] {
-      of_call().free(*this);
-    } else {
-      free_in_action();
-    }
+    if (references_.is_last() || references_.drop()) of_call().free(*this);
   }
 
   /// Hands the call to the pool, with the maker's reference. Throws what pool_core::submit() throws: then the call was
@@ -205,11 +197,6 @@ class result_state : public posted_job {
 
     result_state* state_;
   };
-
-  void free_in_action() noexcept {
-    const nothing_held_back in_destructors;
-    of_call().free(*this);
-  }
 
   static void discard_job(posted_job* base) noexcept { static_cast<result_state*>(base)->give_up(); }
   /// The call is destroyed unmade, with the maker's reference.
@@ -425,6 +412,7 @@ class result_state::chain {
   }
   ~chain() {
     while (count_ != 0) pop();
+    delete[] many_;
   }
   chain(const chain&) = delete;
   chain& operator=(const chain&) = delete;
@@ -432,7 +420,7 @@ class result_state::chain {
   /// Drops what is ready, and what came before it. Looks at as many as a long chain allows: a later one that is ready
   /// has been cancelled.
   void pop_ready() noexcept {
-    std::size_t ready = (std::min)(count_, std::size(few_));  // how many to drop
+    std::size_t ready = min_of(count_, few);  // how many to drop
     while (ready != 0 && !from_top(ready - 1)->is_ready()) --ready;
     for (; ready != 0; --ready) pop();
   }
@@ -458,11 +446,15 @@ class result_state::chain {
     from_top(0) = &next;
   }
   void grow() noexcept {
-    std::unique_ptr<result_state*[]> more(new (std::nothrow) result_state*[2 * capacity_]);
-    if (more == nullptr) return;  // the last one in time makes room
+    result_state** more = nullptr;
+    try {
+      more = new result_state*[2 * capacity_];
+    } catch (...) {
+      return;  // the last one in time makes room
+    }
     for (std::size_t n = count_; n != 0; --n) more[count_ - n] = from_top(n - 1);
-    many_ = std::move(more);
-    ring_ = many_.get();
+    delete[] std::exchange(many_, more);
+    ring_ = more;
     capacity_ *= 2;
     end_ = count_;
   }
@@ -473,10 +465,12 @@ class result_state::chain {
     out->release();
   }
 
-  result_state* few_[64];
-  std::unique_ptr<result_state*[]> many_;
+  static constexpr std::size_t few = 64;
+
+  result_state* few_[few];
+  result_state** many_ = nullptr;  // owned
   result_state** ring_ = few_;
-  std::size_t capacity_ = std::size(few_);
+  std::size_t capacity_ = few;
   std::size_t count_ = 0;
   std::size_t end_ = 0;
 };

@@ -7,6 +7,7 @@
 
 #include "async/detail/base/atomics.hpp"          // for atomic
 #include "async/detail/base/backoff.hpp"          // for backoff
+#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/call/call_memory.hpp"      // for stored_call
 #include "async/detail/call/call_result.hpp"      // for free_state
 #include "async/detail/call/future_access.hpp"    // for future_access, is_own_future
@@ -98,6 +99,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
     } else if (self.pool() != nullptr && !self.word.is_taken() && self.hand_over_.begin()) {
       return self.submit_or_break([&self] { self.hand_over_.end(); });
     }
+    const nothing_held_back in_copies_and_destructors;
     continuation* const more = self.word.take() ? self.make_now() : nullptr;
     self.release();
     return more;
@@ -144,6 +146,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
 
   /// The future that f has returned is ready.
   static continuation* inner_arrived(continuation& c) noexcept {
+    const nothing_held_back in_destructors;
     then_result& self = static_cast<inner_wait&>(c).owner;
     self.take_inner();
     continuation* const more = self.word.publish();
