@@ -3,7 +3,7 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
-#include "async/detail/base/held_back.hpp"      // for held_back, nothing_held_back
+#include "async/detail/base/held_back.hpp"      // for nothing_held_back
 #include "async/detail/base/platform.hpp"       // for has_stack_room
 #include "async/detail/future/result_word.hpp"  // for continuation, run_all
 
@@ -25,8 +25,8 @@ class ready_actions {
       run_put_off();
     --calls_;
   }
-  /// Whether the thread is inside a function of then() or an action; if not, no action has been put off or held back.
-  bool is_running() const noexcept { return calls_ != 0 || held_back != nullptr; }
+  /// Whether the thread is inside a function of then(); if not, no action has been put off.
+  bool is_running() const noexcept { return calls_ != 0; }
   /// To be called where the thread waits for a result that one of them may have to make. True: some have run.
   bool before_wait() noexcept {
     if (first_ == nullptr) [[likely]]
