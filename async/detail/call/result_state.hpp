@@ -502,28 +502,10 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::let_others_make(pool_core& pool) noexcept {
-  class chance {
-   public:
-    explicit chance(result_state& s) noexcept : state_(&s) { s.add_reference(); }
-    chance(chance&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-    chance& operator=(chance&&) = delete;
-    ~chance() {
-      if (state_ == nullptr) return;
-      state_->release();
-      if (!was_called_) dropping::note(false);
-    }
-    void operator()() {
-      was_called_ = true;
-      if (state_->word.take()) state_->run();
-    }
-
-   private:
-    result_state* state_;
-    bool was_called_ = false;
-  };
+  add_reference();
   try {
-    pool.submit<chance>(*this);
-  } catch (...) {  // the thread that has made the source ready makes the call
+    pool.submit_job(this, queued(*this));
+  } catch (...) {  // no memory: the promise is broken
   }
 }
 
