@@ -220,6 +220,29 @@ class flow_for_loop final : public owned_flow<T, F, Kind> {
   async::detail::loop_core& loop_;
 };
 
+/// Makes a flow and hands it in, as post() and execute(). Returns its result, with a reference for the caller.
+template <class T, owned_as Kind, class F>
+auto* hand_in(async::threadpool& pool, F&& body) {
+  static_assert(is_body<std::decay_t<F>>);
+  using state = posted_flow<T, std::decay_t<F>, unranked, Kind>;
+  return async::detail::submitted(async::detail::make_state<state>(pool.core(), std::forward<F>(body)));
+}
+template <class T, owned_as Kind, class F>
+async::detail::result<T>* hand_in(async::threadpool& pool, async::priority wanted, F&& body) {
+  static_assert(is_body<std::decay_t<F>>);
+  if (wanted == async::priority::normal) return hand_in<T, Kind>(pool, std::forward<F>(body));
+  using state = posted_flow<T, std::decay_t<F>, ranked, Kind>;
+  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), ranked{wanted});
+  return async::detail::submitted(made, wanted);
+}
+template <class T, owned_as Kind, class F>
+auto* hand_in(async::event_loop& loop, F&& body) {
+  static_assert(is_body<std::decay_t<F>>);
+  using state = flow_for_loop<T, std::decay_t<F>, Kind>;
+  auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
+  return async::detail::handed_in(made, [&loop](async::detail::result_state& s) { loop.post(s.as_task()); });
+}
+
 }  // namespace detail
 
 /// Hands a flow to a pool, which owns it from then on. body(IAsyncSteps&) is its first step, and adds the others. The
@@ -245,21 +268,19 @@ class flow_for_loop final : public owned_flow<T, F, Kind> {
 /// Memory      recycled blocks: one for the body and the future, and one for the flow when it starts.
 template <class T = void, class F>
 async::future<T> post(async::threadpool& pool, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
-  using state = detail::posted_flow<T, std::decay_t<F>>;
-  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body));
-  return async::detail::future_access::make<T>(async::detail::submitted(made));
+  static_assert(detail::is_future_type<T>);
+  using detail::owned_as;
+  return async::detail::future_access::make<T>(detail::hand_in<T, owned_as::promised>(pool, std::forward<F>(body)));
 }
 
 /// The same with a priority: the flow starts, goes on after each wait or relinquish(), and runs its branches before or
 /// after other tasks and flows of the pool, as async::priority says. Calls by await(pool, f) are of normal priority.
 template <class T = void, class F>
 async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
-  if (wanted == async::priority::normal) return post<T>(pool, std::forward<F>(body));
-  using state = detail::posted_flow<T, std::decay_t<F>, detail::ranked>;
-  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), detail::ranked{wanted});
-  return async::detail::future_access::make<T>(async::detail::submitted(made, wanted));
+  static_assert(detail::is_future_type<T>);
+  using detail::owned_as;
+  return async::detail::future_access::make<T>(
+      detail::hand_in<T, owned_as::promised>(pool, wanted, std::forward<F>(body)));
 }
 
 /// A flow without an owner on one event loop, an AsyncTool or pool.loop(i) among them, where it stays. Its first step
@@ -282,11 +303,9 @@ async::future<T> post(async::threadpool& pool, async::priority wanted, F&& body)
 ///             it starts.
 template <class T = void, class F>
 async::future<T> post(async::event_loop& loop, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>> && detail::is_future_type<T>);
-  using state = detail::flow_for_loop<T, std::decay_t<F>>;
-  auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
-  const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };
-  return async::detail::future_access::make<T>(async::detail::handed_in(made, send));
+  static_assert(detail::is_future_type<T>);
+  using detail::owned_as;
+  return async::detail::future_access::make<T>(detail::hand_in<T, owned_as::promised>(loop, std::forward<F>(body)));
 }
 
 /// Hands a flow without a future to a pool, which owns it from then on: as post(), for a flow that nobody waits for.
@@ -302,29 +321,20 @@ async::future<T> post(async::event_loop& loop, F&& body) {
 /// Shutdown    a pool that stops and has run out of tasks cancels the flow. That is no error.
 template <class F>
 void execute(async::threadpool& pool, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>>);
-  using state = detail::posted_flow<void, std::decay_t<F>, detail::unranked, detail::owned_as::detached>;
-  async::detail::submitted(async::detail::make_state<state>(pool.core(), std::forward<F>(body)))->release();
+  detail::hand_in<void, detail::owned_as::detached>(pool, std::forward<F>(body))->release();
 }
 
 /// The same with a priority, see post().
 template <class F>
 void execute(async::threadpool& pool, async::priority wanted, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>>);
-  using state = detail::posted_flow<void, std::decay_t<F>, detail::ranked, detail::owned_as::detached>;
-  auto* const made = async::detail::make_state<state>(pool.core(), std::forward<F>(body), detail::ranked{wanted});
-  async::detail::submitted(made, wanted)->release();
+  detail::hand_in<void, detail::owned_as::detached>(pool, wanted, std::forward<F>(body))->release();
 }
 
 /// The same on one event loop, see post(): an error goes to the loop's on_unhandled(). The loop's destructor cancels
 /// the flow.
 template <class F>
 void execute(async::event_loop& loop, F&& body) {
-  static_assert(detail::is_body<std::decay_t<F>>);
-  using state = detail::flow_for_loop<void, std::decay_t<F>, detail::owned_as::detached>;
-  auto* const made = async::detail::make_state<state>(async::detail::core_of(loop), std::forward<F>(body));
-  const auto send = [&loop](async::detail::result_state& s) { loop.post(s.as_task()); };
-  async::detail::handed_in(made, send)->release();
+  detail::hand_in<void, detail::owned_as::detached>(loop, std::forward<F>(body))->release();
 }
 
 }  // namespace steps::inline v0_1

@@ -15,6 +15,7 @@
 
 #include "async/async.hpp"
 #include "steps/steps.hpp"
+#include "support/occupied.hpp"
 #include "support/scale.hpp"
 
 using async::shared_future;
@@ -237,12 +238,7 @@ TEST_CASE("a full pool runs the call of a continuation on the thread that makes 
   options.max_queue = 1;
   options.when_full = async::threadpool_options::overflow::caller_runs;
   threadpool full(std::move(options));
-  std::atomic<bool> is_busy{false}, may_end{false};
-  full.execute([&] {
-    is_busy = true;
-    while (!may_end) std::this_thread::yield();
-  });
-  while (!is_busy) std::this_thread::yield();
+  const testing::occupied worker(full, 1);
   full.execute([] {});
   async::promise<int> promise;
   const shared_future<int> gate = promise.get_future();
@@ -251,7 +247,6 @@ TEST_CASE("a full pool runs the call of a continuation on the thread that makes 
   first = gate.then([](const shared_future<int>& f) { return f.get() + 1; });
   promise.set_value(1);
   CHECK(second.is_ready());
-  may_end = true;
   CHECK(first.get() == 2);
 }
 
