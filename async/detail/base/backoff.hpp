@@ -7,16 +7,18 @@
 #include "async/detail/base/atomics.hpp"   // for atomic, cpu_pause, yield_thread, wait_on_word, under_model, wait_clock
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"   // for min_of
-#include "async/detail/base/platform.hpp"  // for process_cpu_time
+#include "async/detail/base/platform.hpp"  // for pause_between_looks, process_cpu_time
 
 namespace async::inline v0_1::detail {
 
-/// Waits `count` pauses of the core without touching memory. On a model checker: one step of the scheduler.
+/// Waits `count` pauses of the core without touching memory, also what the caller looks at next. On a model checker:
+/// one step of the scheduler.
 inline void pause_for(unsigned count) noexcept {
   if constexpr (under_model) {
     cpu_pause();
   } else {
     for (; count != 0; --count) cpu_pause();
+    pause_between_looks();
   }
 }
 

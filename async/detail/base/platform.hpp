@@ -102,8 +102,8 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-/// A shorter pause, between two looks at a word that another thread is about to write: the second look is not made
-/// before its end, as it may be with cpu_pause(). About 5-20 ns.
+/// A shorter pause, before a look at a word that another thread writes. About 5-20 ns. Some processors run ahead of
+/// cpu_pause() and look early, and anew after each write, which takes the line away from the writer; not ahead of this.
 inline void pause_between_looks() noexcept {
 #if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
   ::_mm_lfence();

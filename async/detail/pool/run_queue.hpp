@@ -3,7 +3,8 @@
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t, uint64_t
 
-#include "async/detail/base/atomics.hpp"  // for atomic, cpu_pause, under_model
+#include "async/detail/base/atomics.hpp"  // for atomic, under_model
+#include "async/detail/base/backoff.hpp"  // for pause_for
 #include "async/detail/base/config.hpp"   // for no_sharing, ASYNCSTEPS_ASSERT
 
 namespace async::inline v0_1::detail {
@@ -187,7 +188,7 @@ class brief_look {
   /// Whether something is left in the queue: more than one element, or one that has not gone meanwhile.
   template <class T, std::uint32_t Capacity>
   bool is_left(const run_queue<T, Capacity>& queue) noexcept {
-    for (; queue.size() == 1 && pauses_ != 0; --pauses_) cpu_pause();
+    for (; queue.size() == 1 && pauses_ != 0; --pauses_) pause_for(1);
     return !queue.empty();
   }
 

@@ -168,8 +168,7 @@ class consumer_backoff {
   template <class Ready>
   static bool is_ready_soon(Ready is_ready) noexcept {
     for (unsigned left = quick_looks + paused_looks; left != 0; --left) {
-      if (left <= paused_looks) pause_for(1);
-      pause_between_looks();
+      left <= paused_looks ? pause_for(1) : pause_between_looks();
       if (is_ready()) return true;
     }
     return false;
