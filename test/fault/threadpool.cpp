@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/blocking_section.hpp"
 #include "async/detail/pool/stand_ins.hpp"
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
@@ -347,6 +348,37 @@ TEST_CASE("a paused pool that cannot have a thread runs what it has accepted on 
     ++failures;
   }
   CHECK(ran == 100);
+}
+
+TEST_CASE("a paused pool ends while a task of it is in a section, and no thread can be started") {
+  static std::atomic<bool> is_blocked{false}, was_refused{false};
+  is_blocked = was_refused = false;
+  std::atomic<int> ended{0}, ran{0};
+  threadpool_options options;
+  options.threads = 1;
+  options.on_thread_stop = [&ended](std::size_t) { ++ended; };
+  std::thread unblocking;
+  {
+    threadpool pool(std::move(options));
+    pool.execute([] {
+      const async::blocking_section here;
+      is_blocked = true;
+      testing::wait_while(is_blocked, true);
+    });
+    testing::wait_while(is_blocked, false);
+    pool.configurepool(0);
+    testing::wait_while(ended, 0);  // the worker that the section has added
+    pool.execute([&ran] { ++ran; });
+    unblocking = std::thread([] {
+      testing::linger(was_refused);
+      is_blocked = false;
+    });
+    const fail_thread failing(0, [] { was_refused = true; });
+    pool.stop();
+    CHECK(ran == 1);
+  }
+  unblocking.join();
+  CHECK(was_refused);
 }
 
 TEST_CASE("a pool that ends without threads runs a long chain of tasks that post the next one") {

@@ -243,7 +243,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   injector_.close();
   priorities_.close();
   if (crew_.wanted() != 0) {
-    const auto is_done = [this] { return is_idle() || has_flows_only(); };
+    const auto is_done = [this] { return is_idle() || has_flows_only() || crew_.wanted() == 0; };
     idle_.wait(is_done);
     if (hooks_.has_start()) {  // which may wait for tasks
       shutdown_.end_starts();

@@ -207,9 +207,9 @@ ASYNCSTEPS_FUNCTION void worker_crew::close(bool (*needs_one)(const pool_core&) 
   if (wanted() != 0 || !needs_one(pool_)) return;
   try {
     configure_locked(wanted_for(1));
-    asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
-  } catch (...) {                                // the thread that stops the pool runs the tasks
+  } catch (...) {  // a worker in a section may be wanted anew; else the thread that stops the pool runs the tasks
   }
+  if (wanted() != 0) asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
 }
 
 ASYNCSTEPS_FUNCTION void worker_crew::request(std::uint8_t what) noexcept {
