@@ -371,7 +371,7 @@ class IAsyncSteps : public detail::step {
 
   /// Limits the time of the step and its sub-steps, then raises Timeout once: a sub-step's handler that recovers ends
   /// the limit, one in a branch of parallel() does not (rule 16). The step waits unless it has sub-steps. A second call
-  /// replaces the first. The clock starts at the end of the loop's turn: up to 100 steps of a flow take none of it.
+  /// replaces the first. The clock starts at the end of the loop's turn, which is rule 33's: 100 steps, or about 1 ms.
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {
     detail::set_timeout(*this, detail::to_nanoseconds(limit));

@@ -27,6 +27,7 @@
 #include "async/detail/loop/ready_queue.hpp"      // for ready_queue, runnable
 #include "async/detail/loop/tenant_count.hpp"     // for tenant_count
 #include "async/detail/loop/timer_queue.hpp"      // for timer_queue, timer_node
+#include "async/detail/loop/turn_pace.hpp"        // for turn_pace
 #include "async/detail/trace/trace_points.hpp"    // for ASYNCSTEPS_TRACE_SPAN
 #include "async/task.hpp"                         // for task
 #include "async/time_source.hpp"                  // for time_source
@@ -124,12 +125,31 @@ class loop_core {
   static const loop_core* current() noexcept { return current_loop; }
   /// True in a turn of this loop that only another module knows of, which shares nothing with this one.
   bool is_current_elsewhere() const noexcept { return current_loop != this && setting_->current() == this; }
+  /// Whether the calling thread is in the loop, perhaps with turns of other loops in between.
+  bool is_entered_here() const noexcept {
+    const loop_core* c = current_loop;
+    while (c != nullptr && c != this) c = c->around_;
+    return c != nullptr;
+  }
   /// True for the loops of pools.
   bool is_of_pool() const noexcept { return is_of_pool_; }
 
   // --- for flows and callbacks, on the owner's thread ---
 
   ready_queue& ready() noexcept { return ready_; }
+
+  /// A flow's turn of at most `steps` begins. Returns how many are left when it is to look at the clock.
+  unsigned begin_steps(unsigned steps) noexcept { return pace_.begin(steps); }
+  /// After `ran` steps; see turn_pace::look(). When the turn is up, messages and timers are next, before other flows.
+  unsigned look_at_clock(unsigned ran, unsigned left) noexcept {
+    const unsigned next = pace_.look(ran, left);
+    if (next == turn_pace::is_up) {
+      ready_.end_batch();
+      clock_interval_ = 1;
+    }
+    return next;
+  }
+
   timer_queue<wait_clock>& timers() noexcept { return timers_; }
   /// Reads the clock.
   time_point now() const noexcept { return read_clock(); }
@@ -361,6 +381,7 @@ class loop_core {
 
   loop_core(event_loop* loop, thread_setting& setting)
       : loop_(loop), setting_(&setting), timers_(read_clock()), turn_time_(timers_.origin()) {
+    if (setting.source != nullptr) pace_.never_look();
     keep_places(60);
     timers_.make_wheels();
     adopt();
@@ -374,13 +395,6 @@ class loop_core {
   loop_core& not_of_pool() {
     if (is_of_pool_) throw std::logic_error("async::event_loop: run by others than the pool that it belongs to");
     return *this;
-  }
-
-  /// Whether the calling thread is in the loop, perhaps with turns of other loops in between.
-  bool is_entered_here() const noexcept {
-    const loop_core* c = current_loop;
-    while (c != nullptr && c != this) c = c->around_;
-    return c != nullptr;
   }
 
   time_point read_clock() const noexcept {
@@ -521,6 +535,7 @@ class loop_core {
   std::uint8_t clock_interval_ = 1;    // callbacks after which it is read again
   bool stop_requested_ = false;
   bool closing_ = false;
+  turn_pace pace_;
   ready_queue ready_;
 };
 

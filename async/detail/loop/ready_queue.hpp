@@ -101,6 +101,8 @@ class ready_queue {
   std::uint32_t begin_batch(std::uint32_t most) noexcept { return batch_ = min_of(size(), most); }
   /// Call after one of the batch has been popped. True: another one may be popped.
   bool next_of_batch() noexcept { return --batch_ != 0; }
+  /// While one of the batch runs: the rest is for the next batch.
+  void end_batch() noexcept { batch_ = 1; }
 
   /// Removes the oldest; null: it was a gap. size() is not 0.
   runnable* pop() noexcept {

@@ -6,7 +6,8 @@
 #include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN
 #include "steps/detail/engine/cancel.hpp"       // for cancel_outside_turn, note_loop_end, unwind_error, end_step
 
-/// A turn of a flow: from the loop's ready queue until it waits, ends, or has run as many steps as a turn has.
+/// A turn of a flow: from the loop's ready queue until it waits, ends, or has run as many steps, or as long, as a turn
+/// may.
 namespace steps::inline v0_1::detail {
 
 /// Ends the turn; the flow goes to the end of the ready queue, and its next turn begins with `why`.
@@ -65,7 +66,7 @@ inline step* give_way(flow& f, step& s) {
   f.cur = &s;
   f.run_by = &s;
   f.first = nullptr;
-  guarded(f, [&] {
+  guarded_inline(f, [&] {
     ASYNCSTEPS_TRACE_SPAN(step, s.ops_->name, async::detail::trace_id(&f));
     s.ops_->run(s);
   });
@@ -102,6 +103,11 @@ inline step* first_of_turn(flow& f, verdict why) {
   return unwind_error(f, f.cur);
 }
 
+/// Returns how many steps are left when the turn is to look again; turn_pace::is_up: it has taken long.
+[[gnu::noinline]] inline unsigned look_at_clock(flow& f, unsigned left) noexcept {
+  return f.core->look_at_clock(f.burst - left, left);
+}
+
 void cancel_at_close(flow& f) noexcept;
 
 /// Called by the loop's ready queue.
@@ -115,11 +121,13 @@ ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
   const verdict why = f.begin_turn();
   f.end_wait();
   unsigned left = f.burst;  // read first, for the flow may end below
+  unsigned look = f.core->begin_steps(left);
   step* s = why == verdict::rerun ? f.cur : first_of_turn(f, why);
   for (const step_ops* ran = nullptr; s != nullptr; --left) {
     if (!f.has_no_verdict()) [[unlikely]]
       return unwind_cancel(f, s);  // a destructor or handler has cancelled it
-    if (left == 0) {
+    if (left <= look && (left == 0 || (look = look_at_clock(f, left)) == async::detail::turn_pace::is_up))
+        [[unlikely]] {
       if (ran == nullptr || !ran->hands_over || f.tag == nullptr || (s->flags_ & record_flag::again) != 0) {
         f.cur = s;
         return end_turn(f, verdict::rerun);

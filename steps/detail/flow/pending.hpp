@@ -92,7 +92,7 @@ void catch_exception(flow& f, ErrorCode code, std::string_view info, const std::
 
 /// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
 template <class F>
-void guarded(flow& f, F&& call) noexcept {
+[[gnu::always_inline]] inline void guarded_inline(flow& f, F&& call) noexcept {
   const auto unless_known = [&f, &call]() ASYNCSTEPS_INLINED {
     try {
       call();
@@ -103,6 +103,12 @@ void guarded(flow& f, F&& call) noexcept {
   convert_exceptions(unless_known, [&f](ErrorCode code, std::string_view info, const std::exception* e) {
     catch_exception(f, code, info, e);
   });
+}
+
+/// The same, out of line where the compiler prefers that: for all but the common case.
+template <class F>
+void guarded(flow& f, F&& call) noexcept {
+  guarded_inline(f, std::forward<F>(call));
 }
 
 inline std::string_view info_of(const flow& f) noexcept {

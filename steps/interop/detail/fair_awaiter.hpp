@@ -11,7 +11,7 @@
 namespace steps::inline v0_1::interop::detail {
 
 /// An awaiter that may be ready without a wait. In a coroutine that is a step, it gives way to other work of the loop
-/// after a number of such waits: the coroutine suspends, and the Awaiter is asked in another turn.
+/// after a number of such waits, or if it takes long: the coroutine suspends, and the Awaiter is asked in another turn.
 template <class Awaiter>
 class fair_awaiter final : async::detail::coroutine_wait {
  public:
@@ -42,7 +42,7 @@ class fair_awaiter final : async::detail::coroutine_wait {
 
  private:
   bool is_ready() {
-    if (home_ != nullptr) --home_->ready_left;
+    if (home_ != nullptr) home_->count_ready();
     return awaiter_.await_ready();
   }
   /// In a later turn. False: the coroutine waits.

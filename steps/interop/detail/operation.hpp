@@ -26,13 +26,28 @@ namespace steps::inline v0_1::interop::detail {
 
 /// The step of a coroutine, and of all coroutines that it awaits. The loop thread's.
 struct host {
-  /// Waits that may find their results at hand until the coroutine gives way to the loop's other work.
+  /// Waits that may find their results at hand until the coroutine gives way to the loop's other work; fewer if it
+  /// takes long between them.
   static constexpr unsigned ready_limit = 100;
 
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
+  /// The step's turn comes.
+  void begin_turn() noexcept {
+    ready_left = ready_limit;
+    look = core().begin_steps(ready_limit);
+  }
+  /// A wait is asked whether it is ready.
+  void count_ready() noexcept {
+    if (--ready_left > look || ready_left == 0) return;
+    look = core().look_at_clock(ready_limit - ready_left, ready_left);
+    if (look == async::detail::turn_pace::is_up) ready_left = look = 0;
+  }
+  async::detail::loop_core& core() const noexcept { return *step->flow_->core; }
+
   steps::detail::step* step;
-  unsigned ready_left = ready_limit;
+  unsigned ready_left = ready_limit;                  // 0: the next wait gives way
+  unsigned look = 0;                                  // the number of waits left at which to look at the clock
   bool gives_way = false;                             // it has suspended to go on in another turn
   std::coroutine_handle<> next;                       // resumed when the step's turn comes
   async::detail::coroutine_wait* looks_at = nullptr;  // its wait, which looks once more before
