@@ -169,7 +169,8 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_spare(worker* w) noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
   std::size_t in_use = 0;
   flow_loops_.for_each([this, &in_use](pool_loop& h) {
-    if (h.core().has_tenant() || !h.slot.word.try_begin()) {
+    // A thread that ends the pool, or a flow, is in loops whose words rest.
+    if (h.core().has_tenant() || h.core().is_entered_here() || !h.slot.word.try_begin()) {
       ++in_use;
       return;
     }

@@ -10,6 +10,7 @@
 #include "async/detail/base/naps.hpp"               // for tell_of_poll
 #include "async/detail/loop/loop_entry.hpp"         // for loop_entry
 #include "async/detail/loop/loop_ref.hpp"           // for loop_ref
+#include "async/detail/pool/pool_worker.hpp"        // for left_over_of
 #include "steps/detail/flow/destroy_handshake.hpp"  // for destroy_handshake
 #include "steps/detail/root/end_message.hpp"        // for end_message, deliver_urgent_messages
 #include "steps/detail/root/root.hpp"               // for cancel_on_loop, begin, detach_control_block
@@ -158,12 +159,13 @@ void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexc
   // Perhaps no thread runs the loops: their drivers have gone, or are this thread, or workers that all wait. So poll.
   constexpr microseconds shortest(50);
   constexpr microseconds longest(5'000);
-  const bool is_worker = async::detail::worker_loop != nullptr;
-  microseconds pause = is_worker ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
+  // A worker, or the thread that ends a pool.
+  const bool may_drive = async::detail::worker_loop != nullptr || async::detail::left_over_of != nullptr;
+  microseconds pause = may_drive ? microseconds::zero() : async::detail::current_loop != nullptr ? shortest : longest;
   while (!wait.wait_until(async::detail::wait_clock::now() + pause)) {
     deliver_urgent_messages();
     async::detail::tell_of_poll();
-    if (is_worker || pause == longest) carry_out_if_undriven(loop, f, wait);
+    if (may_drive || pause == longest) carry_out_if_undriven(loop, f, wait);
     pause = async::detail::min_of(async::detail::max_of(2 * pause, shortest), longest);
   }
 }

@@ -109,6 +109,39 @@ TEST_CASE("a cancel handler that the end of a pool calls can wait with a limit, 
   }
 }
 
+TEST_CASE("a pool that stops cancels flows that own each other, whose cancel handlers post flows") {
+  constexpr int pairs = 60, posts = 20;
+  std::atomic<int> begun{0}, cancelled{0}, posted{0};
+  const auto wait = [&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) { ++cancelled; });
+    asi.waitExternal();
+    ++begun;
+  };
+  threadpool pool(2);
+  std::vector<std::unique_ptr<steps::AsyncSteps>> owned;
+  for (int i = 0; i < pairs; ++i) {
+    owned.push_back(std::make_unique<steps::AsyncSteps>(pool));
+    owned.back()->add(wait);
+    owned.back()->execute();
+  }
+  while (begun != pairs) std::this_thread::yield();
+  for (auto& flow : owned) {
+    steps::execute(pool, [&, inner = std::move(flow)](IAsyncSteps& asi) {
+      wait(asi);
+      asi.setCancel([&](IAsyncSteps&) {
+        ++cancelled;
+        for (int k = 0; k < posts; ++k) steps::execute(pool, [h = held()](IAsyncSteps&) {});
+        pool.execute([&posted] { ++posted; });
+      });
+    });
+  }
+  while (begun != 2 * pairs) std::this_thread::yield();
+  pool.stop();
+  CHECK(cancelled == 2 * pairs);
+  CHECK(posted == pairs);
+  CHECK(held::live() == 0);
+}
+
 TEST_CASE("a flow that waits on a paused pool can be destroyed") {
   threadpool pool(2);
   std::atomic<int> cancelled{0};
