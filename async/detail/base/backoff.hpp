@@ -115,9 +115,17 @@ class yield_phase {
   yield_phase() noexcept : of_process_(cpu_time()), begin_(wait_clock::now()) {}
   yield_phase(const yield_phase&) = delete;
   yield_phase& operator=(const yield_phase&) = delete;
-  ~yield_phase() { habit_of_yields.add(wait_clock::now() - begin_, cpu_time() - of_process_); }
+  ~yield_phase() {
+    const wait_clock::time_point end = wait_clock::now();
+    wait_clock::duration of_process = cpu_time() - of_process_;
+    // With thousands of threads the system takes long to tell, at each look: such yields had better be few.
+    if (habit_of_yields.is_suspect() && wait_clock::now() - end > slow_answer) of_process = {};
+    habit_of_yields.add(end - begin_, of_process);
+  }
 
  private:
+  static constexpr std::chrono::microseconds slow_answer{20};
+
   static std::chrono::nanoseconds cpu_time() noexcept {
     return habit_of_yields.is_suspect() ? platform::process_cpu_time() : std::chrono::nanoseconds();
   }
