@@ -11,12 +11,13 @@
 #include <utility>      // for exchange, forward, move, swap
 #include <vector>       // for vector
 
-#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/base/config.hpp"       // for ASYNCSTEPS_FUNCTION
-#include "async/detail/base/min_max.hpp"      // for min_of
-#include "async/detail/base/spin_lock.hpp"    // for spin_lock
-#include "steps/detail/flow/hook.hpp"         // for hook
-#include "steps/errors.hpp"                   // for ErrorCode, Error
+#include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
+#include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_TSAN
+#include "async/detail/base/min_max.hpp"           // for min_of
+#include "async/detail/base/spin_lock.hpp"         // for spin_lock
+#include "async/detail/future/unseen_by_tsan.hpp"  // for unseen_by_tsan
+#include "steps/detail/flow/hook.hpp"              // for hook
+#include "steps/errors.hpp"                        // for ErrorCode, Error
 
 namespace steps::inline v0_1 {
 
@@ -25,6 +26,7 @@ namespace detail {
 struct flow;
 struct state_access;
 std::vector<std::string_view> stack_of(const flow& f);
+std::exception_ptr error_of(flow& f);
 
 /// Memory for the state of a flow that allocates nothing: each byte is handed out once, until the flow goes.
 struct fixed_buffer {
@@ -91,6 +93,10 @@ class State {
   const ErrorInfo& error_info() const noexcept { return info_; }
   /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
   const std::exception_ptr& last_exception() const noexcept { return exception_; }
+  /// The error that a handler has been called for, or that has ended the flow, as an exception: the one that was
+  /// thrown, or an Error of its code and info. Null otherwise, and in a handler that has called success(). For
+  /// promises: promise.set_exception(asi.state().current_exception()).
+  std::exception_ptr current_exception() const { return detail::error_of(*flow_); }
   /// Types of the functions of the active steps, innermost first; for logs.
   std::vector<std::string_view> async_stack() const;
 
@@ -240,12 +246,21 @@ struct state_access {
   /// Forgets the last execution; its info too unless an error is pending.
   static void reset(State& s, bool pending) noexcept {
     if (!pending) s.info_.look({});
-    s.exception_ = nullptr;
-    s.own_exception_ = false;
+    set_exception(s, nullptr, false);
+  }
+  /// `own`: the pending error was made from it. The exception before may go with this.
+  static void set_exception(State& s, std::exception_ptr e, bool own) noexcept {
+#if ASYNCSTEPS_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    s.exception_ = std::move(e);
+    s.own_exception_ = own;
   }
   /// True when the pending error was made from exception().
-  static bool& own_exception(State& s) noexcept { return s.own_exception_; }
-  static std::exception_ptr& exception(State& s) noexcept { return s.exception_; }
+  static bool own_exception(const State& s) noexcept { return s.own_exception_; }
+  static const std::exception_ptr& exception(const State& s) noexcept { return s.exception_; }
+  /// The pending error is another one.
+  static void disown_exception(State& s) noexcept { s.own_exception_ = false; }
   static hook<ErrorCode>& unhandled(State& s) noexcept { return s.shared().unhandled_; }
   static hook<const std::exception&>& trace(State& s) noexcept { return s.shared().trace_; }
   static State& root(State& s) noexcept { return s.shared(); }

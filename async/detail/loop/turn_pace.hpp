@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>   // for microseconds
-#include <cstdint>  // for uint16_t
+#include <cstdint>  // for uint8_t
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
 #include "async/detail/base/min_max.hpp"  // for min_of
@@ -22,7 +22,7 @@ class basic_turn_pace {
 
   /// A turn of at most `steps` begins. Returns how many are left when it is to look.
   unsigned begin(unsigned steps) noexcept {
-    if (steps <= first_look_) return 0;
+    if (steps <= first_look_ || first_look_ == never) return 0;
     if (first_look_ == slow) [[unlikely]]
       since_ = Clock::now();
     return steps - first_look_;
@@ -48,12 +48,15 @@ class basic_turn_pace {
   void never_look() noexcept { first_look_ = never; }
 
  private:
-  static constexpr std::uint16_t slow = 1, quick = 4, never = 0xffff;
+  static constexpr std::uint8_t never = 0, slow = 1, quick = 4;
   static constexpr unsigned longest_gap = 32;
   static constexpr unsigned many = 8;  // in a shorter time than a turn may take: steps are quick again
 
-  std::uint16_t first_look_ = quick;    // steps from the begin of a turn
-  typename Clock::time_point since_{};  // the turn's first look, or its begin
+  // The first look of the turn that this thread is in, or its begin. One per module: only a hint. A turn of another
+  // loop within a step sets it anew.
+  static inline constinit thread_local typename Clock::time_point since_{};
+
+  std::uint8_t first_look_ = quick;  // steps from the begin of a turn
 };
 
 using turn_pace = basic_turn_pace<wait_clock>;

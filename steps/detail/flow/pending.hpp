@@ -180,6 +180,7 @@ void report_exception(flow& f, bool to_hook) noexcept;
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_own_state(flow& f) noexcept {
   state_access::clear(*f.state);
+  state_access::set_exception(*f.state, nullptr, false);
   State* const s = std::exchange(f.state, nullptr);
   std::destroy_at(s);
   if (may_allocate(f)) async::detail::free_block(s, sizeof(State));
@@ -189,7 +190,7 @@ void report_exception(flow& f, bool to_hook) noexcept;
   try {
     State& s = state_of(f);
     code = state_access::keep_texts(s, code, info);
-    state_access::own_exception(s) = false;
+    state_access::disown_exception(s);
   } catch (...) {
     if (f.state != nullptr) state_access::clear_info(*f.state);
     if (!code.is_lasting()) code = errors::InternalError;
@@ -200,8 +201,7 @@ void report_exception(flow& f, bool to_hook) noexcept;
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void keep_exception(flow& f, const std::exception* known, bool own) noexcept {
   try {
     State& s = state_of(f);
-    state_access::exception(s) = std::current_exception();
-    state_access::own_exception(s) = own;
+    state_access::set_exception(s, std::current_exception(), own);
     if (known == nullptr) return;
     if (const auto& trace = state_access::trace(s)) trace(*known);
   } catch (...) {  // no memory, or the trace hook has thrown: the error itself is known
@@ -248,6 +248,12 @@ ASYNCSTEPS_FUNCTION void report_exception(flow& f, bool to_hook) noexcept {
   } catch (...) {
     std::fprintf(stderr, "asyncsteps: an error of a cancel handler or an onEnd function could not be reported\n");
   }
+}
+
+ASYNCSTEPS_FUNCTION std::exception_ptr error_of(flow& f) {
+  const step* const in = f.run_by;
+  const bool is_handled = in != nullptr && (in->flags_ & record_flag::handles) != 0 && f.has_no_verdict();
+  return is_handled || f.is_failing() ? exception_of(f) : nullptr;
 }
 
 ASYNCSTEPS_FUNCTION void set_error(flow& f, ErrorCode code, std::string_view info, step* target) noexcept {

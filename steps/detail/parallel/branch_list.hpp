@@ -55,8 +55,7 @@ inline void copy_exception(flow& branch, flow& parent) noexcept {
   if (branch.state == nullptr || state_access::exception(*branch.state) == nullptr) return;
   try {
     State& to = state_of(parent);
-    state_access::exception(to) = state_access::exception(*branch.state);
-    state_access::own_exception(to) = state_access::own_exception(*branch.state);
+    state_access::set_exception(to, state_access::exception(*branch.state), state_access::own_exception(*branch.state));
   } catch (...) {  // no memory: the error itself is known
     return;
   }

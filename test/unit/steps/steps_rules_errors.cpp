@@ -136,6 +136,48 @@ TEST_CASE_TEMPLATE("rule 9: a handler's error may be made of the texts of the on
   }
 }
 
+TEST_CASE_TEMPLATE("rule 9: current_exception is the error that a handler is called for, however it was raised", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  const auto look = [&seen](IAsyncSteps& asi) {
+    const std::exception_ptr current = asi.state().current_exception();
+    if (current == nullptr) return seen.push_back("none");
+    try {
+      std::rethrow_exception(current);
+    } catch (const steps::Error& e) {
+      seen.push_back(std::string(e.what()) + "/" + e.error_info());
+    } catch (const std::exception& e) {
+      seen.push_back(e.what());
+    }
+  };
+  const auto recover = [&](IAsyncSteps& asi, ErrorCode) {
+    look(asi);
+    asi.success();
+    look(asi);
+  };
+  const auto replace = [&](IAsyncSteps& asi, ErrorCode) {
+    look(asi);
+    asi.errorNoThrow("Other", "newer");
+  };
+  Flow flow{b.loop};
+  flow.state().set_unhandled_error([&](ErrorCode) { look(flow); });
+  flow.add([](IAsyncSteps&) { throw std::runtime_error("thrown"); }, recover);
+  flow.add([](IAsyncSteps& asi) { asi.errorNoThrow("Code", "info"); }, recover);
+  flow.add([](IAsyncSteps& asi) { asi.error("Raised"); }, recover);
+  flow.add([](IAsyncSteps& asi) { asi.setTimeout(1ms); }, recover);
+  flow.add([&](IAsyncSteps& asi) { asi.add([](IAsyncSteps&) { throw std::runtime_error("again"); }, replace); },
+           recover);
+  flow.add([&](IAsyncSteps& asi) {
+    look(asi);
+    asi.error("Last", "of all");
+  });
+  flow.execute();
+  b.pass(3ms);
+  CHECK(seen == lines{"thrown", "none", "Code/info", "none", "Raised/", "none", "Timeout/", "none", "again",
+                      "Other/newer", "none", "none", "Last/of all"});
+}
+
 TEST_CASE_TEMPLATE("rule 9: a recovery clears error_info and keeps last_exception", Flow, STEPS_FLOWS) {
   for (const bool adds : {false, true}) {
     bench b;
