@@ -238,7 +238,8 @@ struct [[nodiscard]] asio_token_of {
 ///             and ends when it would have to wait: what it has read is lost. Close the object if what follows must
 ///             not be lost.
 /// Threads     the loop may run anywhere. Inside the io_context (asio_loop) the operation is cancelled as the step
-///             ends. From a loop on another thread the cancel is dispatched to the object's executor.
+///             ends. From a loop on another thread the cancel is dispatched to the object's executor: where several
+///             threads run the io_context, make the object with a strand.
 /// Lifetime    an operation ends after a step that has given it up, also on one thread. Object and buffers must live
 ///             until then. So a buffer in stack() is wrong for an operation that may be given up: pass its owner, a
 ///             std::shared_ptr, as `keep_alive`, which the operation holds. The object may be a std::shared_ptr, too.
