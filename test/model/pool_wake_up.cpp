@@ -17,7 +17,8 @@ namespace {
 struct pool {
   cell<unsigned> memory{1};
   cell<unsigned> wake_ups{0};
-  void notify_waiters() noexcept {
+  unsigned part = 0;
+  void wake(unsigned&) noexcept {
     check(memory.get() == 1, "the pool is there");
     wake_ups.set(wake_ups.get() + 1);
   }
@@ -38,7 +39,7 @@ struct wait : rl::test_suite<wait<Stops>, 2> {
       return run_all(word.publish());
     }
     {
-      const async::detail::pool_wake_up<pool> alarm(p, word);
+      const async::detail::pool_wake_up<pool, unsigned> alarm(p, p.part, word);
       while (!alarm.is_due() && !Stops) yield_thread();
       was_due = alarm.is_due();
       if (was_due) check(value.get() == 7, "the result of a wait that is due is there");
@@ -65,7 +66,7 @@ struct two_waits : rl::test_suite<two_waits, 3> {
       return run_all(word.publish());
     }
     {
-      const async::detail::pool_wake_up<pool> alarm(pools[index], word);
+      const async::detail::pool_wake_up<pool, unsigned> alarm(pools[index], pools[index].part, word);
       while (index == 0 && !alarm.is_due()) yield_thread();
       if (alarm.is_due()) check(value.get() == 7, "the result of a wait that is due is there");
     }

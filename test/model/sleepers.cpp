@@ -182,6 +182,42 @@ struct waiter : rl::test_suite<waiter, 2> {
   }
 };
 
+/// A thread sleeps inside a task for a condition that nobody asks, until another thread wakes it. It may time out.
+template <bool TimesOut>
+struct unasked_waiter : rl::test_suite<unasked_waiter<TimesOut>, 2> {
+  struct condition : sleepers::wait_condition {
+    condition() : sleepers::wait_condition{nullptr, nullptr} {}
+  };
+  sleepers all;
+  sleepers::sleeper parking_slot;
+  condition waits;
+  async::detail::atomic<bool> is_true{false};
+  cell<unsigned> result;
+  void thread(unsigned index) {
+    if (index == 1) {
+      result.set(1);
+      is_true.store(true, std::memory_order_release);
+      all.notify();
+      all.notify_event();
+      return all.wake(parking_slot);
+    }
+    parking_slot.condition = &waits;
+    while (!is_true.load(std::memory_order_acquire)) {
+      all.announce(parking_slot, false);
+      bool searches = false;
+      if (is_true.load(std::memory_order_acquire)) {
+        searches = all.cancel(parking_slot);
+      } else if (TimesOut) {
+        searches = all.park_until(parking_slot, async::detail::wait_clock::now() + std::chrono::seconds(1));
+      } else {
+        searches = all.park(parking_slot);
+      }
+      check(!searches, "no thread was woken to search");
+    }
+    check(result.get() == 1, "what was waited for can be seen");
+  }
+};
+
 /// Two threads wait. The one whose condition is true is woken, or both have looked. One of them may time out.
 struct two_waiters : rl::test_suite<two_waiters, 3> {
   sleepers all;
@@ -338,6 +374,8 @@ int main(int argc, char** argv) {
   run.check<meeting>("two tasks that wait for each other", some);
   run.check<inner_meeting>("a task that waits for the one it posts", vast);
   run.check<waiter>("a wait inside a task, and its event");
+  run.check<unasked_waiter<false>>("a thread that nobody asks is woken");
+  run.check<unasked_waiter<true>>("a thread that nobody asks is woken, or times out");
   run.check<two_waiters>("two waits inside tasks, one with a time-out", vast);
   run.check<idle_first>("an idle thread is woken first, and no waiting thread for work that it may not run", some);
   run.check<waiter_helps>("a wait inside a task is woken for work");

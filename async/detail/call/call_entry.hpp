@@ -84,8 +84,8 @@ class call_entry : public posted_job {
     pool_core& pool = *this_pool;
     try {
       const visit here(pool);
-      const pool_watch watcher(pool, future_state);
-      pool.wait_until(here.part(), wait_scope(), ready);
+      const pool_watch watcher(pool, here.part(), future_state);
+      pool.wait_until(here.part(), wait_scope::with_wake_up(), ready);
     } catch (const std::bad_alloc&) {
       wait_without_memory(ready);
     }

@@ -6,17 +6,17 @@
 
 namespace async::inline v0_1::detail {
 
-/// While it lives, waiting threads of a pool check their conditions again when a result becomes ready.
+/// While it lives, the thread that has made it is woken in its wait in a pool when a result becomes ready.
 ///
 /// A thread that is in the list waits until is_due(), as a thread of the pool waits, and not just for the result: other
 /// actions of the list may run first, and may themselves need the pool.
 ///
-/// `Pool`: pool_core; models have another one.
-template <class Pool>
+/// `Pool`: pool_core; models have another one. `Part`: its participant.
+template <class Pool, class Part>
 class pool_wake_up : continuation {
  public:
-  pool_wake_up(Pool& pool, result_word& of) noexcept
-      : continuation(&wake), pool_(pool), word_(of), is_listed_(word_.add(*this)) {}
+  pool_wake_up(Pool& pool, Part& part, result_word& of) noexcept
+      : continuation(&wake), pool_(pool), part_(part), word_(of), is_listed_(word_.add(*this)) {}
   ~pool_wake_up() {
     if (!is_listed_ || word_.remove(*this)) return;
     // [K10] acquire, pairs with [K11]: the other thread has let go of this object, and of the pool
@@ -46,13 +46,14 @@ class pool_wake_up : continuation {
   static continuation* wake(continuation& c) noexcept {
     auto& self = static_cast<pool_wake_up&>(c);
     self.stage_.store(stage::due, std::memory_order_release);  // [K11] release, pairs with [K10]: the result
-    self.pool_.notify_waiters();
+    self.pool_.wake(self.part_);
     // [K11] release, pairs with [K10]: this thread's use of the object and of the pool; from here on they may be gone
     self.stage_.store(stage::over, std::memory_order_release);
     return nullptr;
   }
 
   Pool& pool_;
+  Part& part_;
   result_word& word_;
   atomic<stage> stage_{stage::waits};
   bool is_listed_;

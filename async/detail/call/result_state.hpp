@@ -313,7 +313,7 @@ ASYNCSTEPS_FUNCTION void result_state::wait_anywhere() {
     make_or_wait(*here, *this);
   } else {
     const visit in(*here);
-    sleep(*here, in.part(), wait_scope());
+    sleep(*here, in.part(), wait_scope::with_wake_up());
   }
 }
 
@@ -498,7 +498,7 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
     if (is_ready()) return;                  // else its call has returned a future
   }
   if (may_make && pool_ == nullptr && !has_stack_room()) let_others_make(pool);
-  sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope());
+  sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope::with_wake_up());
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::let_others_make(pool_core& pool) noexcept {
@@ -512,7 +512,7 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::sleep_for_one_of(pool_core& pool, participant& part,
                                                                           result_state& other, wait_scope own) {
   if (&other == this) return sleep(pool, part, own);
-  pool_wake_up<pool_core> alarm(pool, word), other_alarm(pool, other.word);
+  pool_wake_up<pool_core, participant> alarm(pool, part, word), other_alarm(pool, part, other.word);
   pool.wait_until(part, own, [&]() noexcept { return alarm.is_due() || other_alarm.is_due(); });
   for (auto* each : {&alarm, &other_alarm}) {  // actions before it may need the pool, and this thread
     if (!each->leave()) pool.wait_until(part, own, [each]() noexcept { return each->is_due(); });
@@ -525,7 +525,7 @@ ASYNCSTEPS_FUNCTION bool result_state::sleep_until(blocked_thread& self, wait_cl
 }
 
 ASYNCSTEPS_FUNCTION void result_state::sleep(pool_core& pool, participant& part, wait_scope own) {
-  const pool_wake_up<pool_core> alarm(pool, word);
+  const pool_wake_up<pool_core, participant> alarm(pool, part, word);
   pool.wait_until(part, own, [&alarm]() noexcept { return alarm.is_due(); });
 }
 #endif

@@ -301,8 +301,9 @@ class pool_core {
   guest& take_seat();
   std::uint64_t number() const noexcept { return registered_.number; }
 
-  /// Wakes the threads in wait_until() whose ready() has become true.
+  /// Wakes the threads in wait_until() whose ready() has become true; or the one of a wait_scope::with_wake_up().
   void notify_waiters() noexcept { sleepers_.notify_event(); }
+  void wake(participant& p) noexcept { sleepers_.wake(p.parking_slot); }
 
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
 

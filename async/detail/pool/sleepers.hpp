@@ -52,9 +52,11 @@ struct cancel_epoch;
 template <class Mutex = std::mutex, class Work = basic_task_scope<cancel_epoch>>
 class basic_sleepers {
  public:
-  /// The condition that a thread waits for inside a task. Other threads ask it, under the lock.
+  /// The condition that a thread waits for inside a task. Other threads ask it, under the lock. It may be one that
+  /// nobody asks, of a thread that runs no work of others meanwhile: who makes it true then calls wake(). So the work
+  /// of a pool does not get dearer with the number of threads that wait for something else.
   struct wait_condition {
-    bool (*is_ready)(const wait_condition&) noexcept;
+    bool (*is_ready)(const wait_condition&) noexcept;                   // null: nobody asks
     bool (*may_run)(const wait_condition&, const Work* work) noexcept;  // whether the thread may run it meanwhile
   };
 
@@ -62,6 +64,7 @@ class basic_sleepers {
   struct sleeper {
     /// Set by a thread that sleeps inside a task; null: the thread is idle.
     const wait_condition* condition = nullptr;
+    bool is_unasked() const noexcept { return condition != nullptr && condition->is_ready == nullptr; }
 
     parker place;
     cell<sleeper*> next;      // guarded by the lock
@@ -110,6 +113,7 @@ class basic_sleepers {
     std::uint64_t before = 0;
     {
       const std::lock_guard lock(mutex_);
+      if (s.is_unasked()) return s.listed.set(true);
       push(s.condition != nullptr ? first_waiting_ : first_idle_, s);
       before = change(one_asleep(s) - (was_searching ? one_searching : 0));
     }
@@ -149,7 +153,8 @@ class basic_sleepers {
     return s.place.park_until(deadline) ? s.searches.get() : cancel(s);
   }
 
-  /// Wakes this thread, if it is asleep, for another reason than to search.
+  /// Wakes this thread, if it is asleep, for another reason than to search. A thread that announces its sleep after
+  /// this sees in its last look what the caller did before.
   void wake(sleeper& s) noexcept {
     bool is_asleep = false;
     {
@@ -196,6 +201,7 @@ class basic_sleepers {
   static constexpr bool has_sleepers(std::uint64_t word) noexcept { return (word & all_asleep_fields) != 0; }
   static constexpr bool has_idle(std::uint64_t word) noexcept { return (word & field << idle_shift) != 0; }
   static std::uint64_t one_asleep(const sleeper& s) noexcept {
+    if (s.is_unasked()) return 0;
     return std::uint64_t{1} << (s.condition != nullptr ? waiting_shift : idle_shift);
   }
 
@@ -225,6 +231,7 @@ class basic_sleepers {
     s.listed.set(true);
   }
   void unlink(sleeper& s) noexcept {
+    if (s.is_unasked()) return s.listed.set(false);
     sleeper* const next = s.next.get();
     sleeper* const previous = s.previous.get();
     (previous != nullptr ? previous->next : s.condition != nullptr ? first_waiting_ : first_idle_).set(next);

@@ -19,7 +19,15 @@ class wait_scope {
           return static_cast<const task_scope*>(static_cast<const Source*>(of)->scope());
         }) {}
 
+  /// The tasks made by the current task, for a wait that is over when another thread calls pool_core::wake() for it.
+  static wait_scope with_wake_up() noexcept {
+    wait_scope s;
+    s.has_wake_up_ = true;
+    return s;
+  }
+
   bool is_of_current_task() const noexcept { return of_ == nullptr; }
+  bool has_wake_up() const noexcept { return has_wake_up_; }
   /// Whether a job of this scope is one of them. False if they are those of the current task: a scope does not tell
   /// these.
   bool allows(const task_scope* of_job) const noexcept {
@@ -31,6 +39,7 @@ class wait_scope {
  private:
   const void* of_ = nullptr;  // a scope or a source of any type; null: the current task
   const task_scope* (*scope_)(const void* of) noexcept = nullptr;
+  bool has_wake_up_ = false;
 };
 
 }  // namespace async::inline v0_1::detail

@@ -181,7 +181,9 @@ class pool_core::blocked_in_wait {
 class pool_core::wait_role : sleepers::wait_condition {
  public:
   wait_role(pool_core& pool, participant& p, const wait_scope& own, const asked_condition& ready) noexcept
-      : sleepers::wait_condition{&ask_ready, &ask_may_run},
+      : sleepers::wait_condition{own.has_wake_up() && (current_loop != nullptr || p.as_worker == nullptr) ? nullptr
+                                                                                                          : &ask_ready,
+                                 &ask_may_run},
         pool_(pool),
         part_(p),
         worker_(current_loop == nullptr ? p.as_worker : nullptr),

@@ -8,11 +8,11 @@
 
 namespace async::inline v0_1::detail {
 
-/// While it lives, waiting threads of a pool check their conditions again when a shared state becomes ready.
+/// While it lives, the thread that has made it is woken in its wait in a pool when a shared state becomes ready.
 class pool_watch : future_watcher {
  public:
-  pool_watch(pool_core& pool, const void* of) noexcept
-      : future_watcher(&tell, watched_futures::this_thread()), pool_(pool), state_(of) {
+  pool_watch(pool_core& pool, participant& part, const void* of) noexcept
+      : future_watcher(&tell, watched_futures::this_thread()), pool_(pool), part_(part), state_(of) {
     watch(*this, of);
   }
   ~pool_watch() {
@@ -26,11 +26,12 @@ class pool_watch : future_watcher {
  private:
   static void tell(future_watcher& w) noexcept {
     auto& self = static_cast<pool_watch&>(w);
-    self.pool_.notify_waiters();
+    self.pool_.wake(self.part_);
     self.is_told_.store(true, std::memory_order_release);  // [V4] release, pairs with [V3]; not modelled: see there
   }
 
   pool_core& pool_;
+  participant& part_;
   const void* const state_;  // a shared state of the standard library
   atomic<bool> is_told_{false};
 };
