@@ -119,6 +119,13 @@ class pool_registry : fork_member {
     }
     return false;
   }
+  /// Forgets the seat if its pool has gone. True: it is free.
+  bool forget_if_gone(seat& s) noexcept {
+    const std::lock_guard lock(mutex);
+    if (s.pool != 0 && exists(s.pool)) return false;
+    s = {};
+    return true;
+  }
   /// Frees the seat, unless a visit relies on it or jobs lie in its deque. True: it is free.
   bool vacate(seat& s) noexcept {
     const std::lock_guard lock(mutex);

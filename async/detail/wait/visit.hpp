@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <utility>  // for move, swap
+#include <utility>  // for exchange, move, swap
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
 #include "async/detail/pool/pool_core.hpp"       // for pool_core, participant
@@ -92,16 +92,21 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
   }
   guest& place = pool.take_seat();
   if (keep_seats()) {
+    const auto park_in = [&](seat& s) noexcept {
+      parked_ = &s;
+      s = std::exchange(this_seat, {pool.number(), &place, 0});
+    };
+    if (this_seat.pool != 0) {  // it is kept while there is room
+      for (seat& s : other_seats) {
+        if (s.pool == 0 || pool_registry::instance().forget_if_gone(s)) return park_in(s), place;
+      }
+    }
     if (vacate(this_seat)) {
       this_seat = {pool.number(), &place, 0};
       return place;
     }
     for (seat& s : other_seats) {
-      if (!vacate(s)) continue;
-      parked_ = &s;
-      s = this_seat;
-      this_seat = {pool.number(), &place, 0};
-      return place;
+      if (vacate(s)) return park_in(s), place;
     }
   }
   is_extra_ = true;  // all seats are in use, or the thread is ending: this seat is for the visit only
