@@ -182,7 +182,7 @@ class result_word {
   }
 
   /// False: the result is ready, and the action has not been added.
-  bool add(continuation& c) noexcept {
+  [[gnu::always_inline]] bool add(continuation& c) noexcept {
     std::uintptr_t word = word_.load(std::memory_order_acquire);  // [K3]
     backoff pause;
     do {

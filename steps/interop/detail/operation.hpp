@@ -32,13 +32,9 @@ struct host {
 
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
-  /// The step's turn comes.
-  void begin_turn() noexcept {
-    ready_left = ready_limit;
-    look = core().begin_steps(ready_limit);
-  }
   /// A wait is asked whether it is ready.
   void count_ready() noexcept {
+    if (ready_left == ready_limit) look = core().begin_steps(ready_limit);
     if (--ready_left > look || ready_left == 0) return;
     look = core().look_at_clock(ready_limit - ready_left, ready_left);
     if (look == async::detail::turn_pace::is_up) ready_left = look = 0;

@@ -23,7 +23,7 @@ inline bool run_until_wait(IAsyncSteps& asi, host& home, std::coroutine_handle<>
   if (steps::detail::step* const ended = std::exchange(home.inner, nullptr)) {
     steps::detail::set_top(f, reinterpret_cast<std::byte*>(ended));
   }
-  home.begin_turn();
+  home.ready_left = host::ready_limit;
   asi.flags_ &= static_cast<std::uint16_t>(~steps::detail::record_flag::resumes);
   if (async::detail::coroutine_wait* const wait = std::exchange(home.looks_at, nullptr)) {
     if (!wait->look_again()) {
