@@ -32,8 +32,8 @@ namespace async::inline v0_1 {
 /// Errors      the first exception of a member cancels the others, and when_empty() throws it. Exceptions of members
 ///             that end because of the group's cancel are dropped; a member that is cancelled by itself has failed. An
 ///             exception that no when_empty() has told is told by the next one, also if members have been added since.
-///             Where one failure must not end the others, handle it inside: in the error handler of a flow, or by
-///             then() before add() for a call that need not be cancelled.
+///             With on_error::keep_others one failure ends no other member; when_empty() throws the first exception,
+///             and the others are dropped: look at errors inside, as in the error handler of a flow, to see each.
 /// Threads     any thread may call any member at any time, also in a member of the group and in callbacks of loops.
 /// Progress    add() and the end of a member take a short lock. cancel() takes as long as it has members.
 /// Exceptions  add(): std::future_error (no_state) and std::bad_alloc; the future is as before then. when_empty():
@@ -44,8 +44,15 @@ namespace async::inline v0_1 {
 /// Example     test/example/supervisor.cpp
 class future_group {
  public:
+  /// What a member that ends by an exception means for the others.
+  enum class on_error : bool {
+    cancel_others,  ///< they serve one purpose, which has failed
+    keep_others     ///< each is for itself
+  };
+
   /// An empty group. Throws std::bad_alloc.
-  future_group() : members_(detail::result_group::make()) {}
+  explicit future_group(on_error how = on_error::cancel_others)
+      : members_(detail::result_group::make(how == on_error::keep_others)) {}
   future_group(const future_group&) = delete;
   future_group& operator=(const future_group&) = delete;
   /// Cancels the members, and waits until they and the continuations of when_empty() have ended. So these may use what
@@ -93,7 +100,7 @@ class future_group {
   /// Calls cancel() of every member, and of those that are added until all are ready. Returns the number of members
   /// that were not ready. Does not wait.
   std::size_t cancel() noexcept { return members_->cancel(); }
-  /// True from cancel(), or from the first exception of a member, until all members are ready.
+  /// True from cancel(), or from the first exception of a member unless others are kept, until all members are ready.
   bool is_cancelling() const noexcept { return members_->is_cancelling(); }
 
   /// The number of members that are not ready.

@@ -30,8 +30,11 @@ namespace async::inline v0_1::detail {
 /// Threads     any.
 class result_group {
  public:
-  static result_group* make() { return ::new (allocate_block(sizeof(result_group))) result_group; }
-  result_group() noexcept = default;
+  /// `keeps_others`: an exception of a member cancels no others.
+  static result_group* make(bool keeps_others) {
+    return ::new (allocate_block(sizeof(result_group))) result_group(keeps_others);
+  }
+  explicit result_group(bool keeps_others) noexcept : keeps_others_(keeps_others) {}
   ~result_group();
   result_group(const result_group&) = delete;
   result_group& operator=(const result_group&) = delete;
@@ -91,6 +94,7 @@ class result_group {
   void release() noexcept;
   static void settle(end_result& end, std::exception_ptr why = nullptr) noexcept;
 
+  const bool keeps_others_;
   mutable spin_lock lock_;
   bool is_cancelling_ = false;     // until there are no members
   bool is_told_ = false;           // the error, or that there is none; until the next member
@@ -225,8 +229,9 @@ ASYNCSTEPS_FUNCTION continuation* result_group::ended(continuation& c) noexcept 
   {
     const std::lock_guard here(g.lock_);
     g.unasked_.remove(m);
-    cancels = error != nullptr && !g.is_cancelling_;
-    if (cancels && g.error_ == nullptr) std::swap(g.error_, error);
+    const bool counts = error != nullptr && !g.is_cancelling_;
+    if (counts && g.error_ == nullptr) std::swap(g.error_, error);
+    cancels = counts && !g.keeps_others_;
     g.is_cancelling_ = g.is_cancelling_ || cancels;
   }
   if (cancels) g.ask_all();

@@ -160,6 +160,38 @@ TEST_CASE("future_group: the first exception cancels the others") {
   CHECK(text_of(group.when_empty()) == "");
 }
 
+TEST_CASE("future_group: with keep_others an exception cancels no other member, and the first one is told") {
+  async::threadpool pool(2);
+  async::future_group group(async::future_group::on_error::keep_others);
+  sleepers flows;
+  group.add(flows.start(pool));
+  flows.wait_for(1);
+  async::promise<int> first, second, third;
+  group.add(first.get_future());
+  group.add(second.get_future());
+  group.add(third.get_future());
+  first.set_exception(std::make_exception_ptr(std::runtime_error("first")));
+  second.set_exception(std::make_exception_ptr(std::runtime_error("second")));
+  CHECK(!group.is_cancelling());
+  CHECK(group.size() == 2);
+  CHECK(flows.ended == 0);
+  async::promise<int> later;
+  group.add(later.get_future());
+  later.set_value(1);
+  third.set_value(2);
+  CHECK(group.size() == 1);
+  CHECK(group.cancel() == 1);  // which is asked for
+  CHECK(group.is_cancelling());
+  CHECK(text_of(group.when_empty()) == "first");
+  CHECK(flows.ended == 1);
+
+  CHECK(text_of(group.when_empty()) == "first");
+  async::promise<int> new_one;
+  group.add(new_one.get_future());  // told: forgotten with the next member
+  new_one.set_exception(std::make_exception_ptr(std::runtime_error("new")));
+  CHECK(text_of(group.when_empty()) == "new");
+}
+
 TEST_CASE("future_group: keeps an exception until a when_empty() tells it, and goes on cancelling") {
   async::threadpool paused(0);
   async::future_group group;
