@@ -181,8 +181,10 @@ struct check_results<F, type_list<P...>, Fixed...> {
                 "the body of repeat() is called as f(IAsyncSteps&, std::size_t index, results...)");
   static_assert(is_called || sizeof...(Fixed) != 2,
                 "the body of forEach() is called as f(IAsyncSteps&, index or key, element&, results...)");
-  static_assert(returns_nothing<F, IAsyncSteps&, Fixed..., P...>(),
-                "a step function returns void: hand results to the next step with asi.success(...)");
+  static_assert(
+      returns_nothing<F, IAsyncSteps&, Fixed..., P...>(),
+      "a step function returns void: hand results to the next step with asi.success(...); a coroutine is made a "
+      "step by co()");
   static constexpr bool ok = true;
 };
 
