@@ -93,9 +93,9 @@ class State {
   const ErrorInfo& error_info() const noexcept { return info_; }
   /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
   const std::exception_ptr& last_exception() const noexcept { return exception_; }
-  /// The error that a handler has been called for, or that has ended the flow, as an exception: the one that was
-  /// thrown, or an Error of its code and info. Null otherwise, and in a handler that has called success(). For
-  /// promises: promise.set_exception(asi.state().current_exception()).
+  /// The error that an error handler, or the hook of set_unhandled_error(), has been called for, as an exception: the
+  /// one that was thrown, or an Error of its code and info. Null elsewhere, and in a handler that has called success().
+  /// For promises: promise.set_exception(asi.state().current_exception()).
   std::exception_ptr current_exception() const { return detail::error_of(*flow_); }
   /// Types of the functions of the active steps, innermost first; for logs.
   std::vector<std::string_view> async_stack() const;

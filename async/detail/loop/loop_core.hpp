@@ -138,11 +138,11 @@ class loop_core {
 
   ready_queue& ready() noexcept { return ready_; }
 
-  /// A flow's turn of at most `steps` begins. Returns how many are left when it is to look at the clock.
-  unsigned begin_steps(unsigned steps) noexcept { return pace_.begin(steps); }
+  /// A flow's turn of at most `steps` begins; see turn_pace::begin().
+  unsigned begin_steps(unsigned steps, time_point& since) noexcept { return pace_.begin(steps, since); }
   /// After `ran` steps; see turn_pace::look(). When the turn is up, messages and timers are next, before other flows.
-  unsigned look_at_clock(unsigned ran, unsigned left) noexcept {
-    const unsigned next = pace_.look(ran, left);
+  unsigned look_at_clock(unsigned ran, unsigned left, time_point& since) noexcept {
+    const unsigned next = pace_.look(ran, left, since);
     if (next == turn_pace::is_up) {
       ready_.end_batch();
       clock_interval_ = 1;
@@ -437,10 +437,12 @@ class loop_core {
   }
   [[gnu::noinline]] void deliver_taken() {
     const bool stopped_before = stop_requested_;
-    for (std::uint32_t left = turn_limit; !messages_.empty() && left != 0; --left) {
+    time_point since{};
+    std::uint32_t look = pace_.begin(turn_limit, since);
+    for (std::uint32_t left = turn_limit; !messages_.empty() && left != 0;) {
       ++ran_since_clock_;
       messages_.deliver_first();
-      if (stop_requested_ != stopped_before) break;
+      if (stop_requested_ != stopped_before || (--left <= look && has_taken_long(turn_limit, left, look, since))) break;
     }
   }
 
@@ -461,9 +463,30 @@ class loop_core {
   void run_ready() {
     const std::uint32_t count = ready_.begin_batch(turn_limit);
     ran_since_clock_ += count;  // first, for a callback may throw
-    for (bool more = count != 0; more; more = ready_.next_of_batch()) {
-      if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
-    }
+    if (count > turn_pace::few) [[unlikely]]
+      return run_many(count);
+    for (bool more = count != 0; more; more = ready_.next_of_batch()) run_next();
+  }
+  [[gnu::always_inline]] void run_next() {
+    if (runnable* const r = ready_.pop(); r != nullptr) r->run(*r);
+  }
+  /// Runs a batch until it has taken long.
+  [[gnu::noinline]] void run_many(std::uint32_t count) {
+    time_point since{};
+    std::uint32_t look = pace_.begin(count, since);
+    std::uint32_t left = count;
+    do {
+      run_next();
+      if (--left <= look && has_taken_long(count, left, look, since)) return;
+    } while (ready_.next_of_batch());
+  }
+  /// Within a batch of `count`, with `left` to come. `look`: at how many the clock is to be looked at.
+  bool has_taken_long(std::uint32_t count, std::uint32_t left, std::uint32_t& look, time_point& since) noexcept {
+    if (left == 0) return false;
+    look = pace_.look(count - left, left, since);
+    if (look != turn_pace::is_up) return false;
+    clock_interval_ = 1;
+    return true;
   }
 
   /// Gives deadlines to the timers that have none, and brings turn_time_ up to date.

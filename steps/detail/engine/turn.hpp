@@ -104,8 +104,9 @@ inline step* first_of_turn(flow& f, verdict why) {
 }
 
 /// Returns how many steps are left when the turn is to look again; turn_pace::is_up: it has taken long.
-[[gnu::noinline]] inline unsigned look_at_clock(flow& f, unsigned left) noexcept {
-  return f.core->look_at_clock(f.burst - left, left);
+[[gnu::noinline]] inline unsigned look_at_clock(flow& f, unsigned left,
+                                                async::detail::loop_core::time_point& since) noexcept {
+  return f.core->look_at_clock(f.burst - left, left, since);
 }
 
 void cancel_at_close(flow& f) noexcept;
@@ -121,12 +122,13 @@ ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
   const verdict why = f.begin_turn();
   f.end_wait();
   unsigned left = f.burst;  // read first, for the flow may end below
-  unsigned look = f.core->begin_steps(left);
+  async::detail::loop_core::time_point since{};
+  unsigned look = f.core->begin_steps(left, since);
   step* s = why == verdict::rerun ? f.cur : first_of_turn(f, why);
   for (const step_ops* ran = nullptr; s != nullptr; --left) {
     if (!f.has_no_verdict()) [[unlikely]]
       return unwind_cancel(f, s);  // a destructor or handler has cancelled it
-    if (left <= look && (left == 0 || (look = look_at_clock(f, left)) == async::detail::turn_pace::is_up))
+    if (left <= look && (left == 0 || (look = look_at_clock(f, left, since)) == async::detail::turn_pace::is_up))
         [[unlikely]] {
       if (ran == nullptr || !ran->hands_over || f.tag == nullptr || (s->flags_ & record_flag::again) != 0) {
         f.cur = s;

@@ -189,8 +189,8 @@ void report_exception(flow& f, bool to_hook) noexcept;
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION ErrorCode keep_texts(flow& f, ErrorCode code, std::string_view info) noexcept {
   try {
     State& s = state_of(f);
+    state_access::disown_exception(s);  // first: the rest may throw
     code = state_access::keep_texts(s, code, info);
-    state_access::disown_exception(s);
   } catch (...) {
     if (f.state != nullptr) state_access::clear_info(*f.state);
     if (!code.is_lasting()) code = errors::InternalError;

@@ -18,16 +18,14 @@ class fair_awaiter final : async::detail::coroutine_wait {
   template <class From>
   fair_awaiter(host* home, From&& from) : coroutine_wait(&ask), home_(home), awaiter_(std::forward<From>(from)) {}
 
-  bool await_ready() {
-    if (home_ != nullptr && home_->ready_left == 0) return false;
-    return is_ready();
-  }
+  bool await_ready() { return (home_ == nullptr || home_->may_ask()) && awaiter_.await_ready(); }
   template <class P>
   bool await_suspend(std::coroutine_handle<P> suspending) {
     if (home_ == nullptr || home_->ready_left != 0) return awaiter_.await_suspend(suspending);
     suspends(suspending);
     await_ = [](fair_awaiter& self) {
-      return self.is_ready() ||
+      static_cast<void>(self.home_->may_ask());
+      return self.awaiter_.await_ready() ||
              !self.awaiter_.await_suspend(std::coroutine_handle<P>::from_address(self.coroutine().address()));
     };
     home_->next = suspending;
@@ -41,10 +39,6 @@ class fair_awaiter final : async::detail::coroutine_wait {
   }
 
  private:
-  bool is_ready() {
-    if (home_ != nullptr) home_->count_ready();
-    return awaiter_.await_ready();
-  }
   /// In a later turn. False: the coroutine waits.
   static bool ask(coroutine_wait& w) noexcept {
     auto& self = static_cast<fair_awaiter&>(w);

@@ -32,11 +32,16 @@ struct host {
 
   explicit host(steps::detail::step& s) noexcept : step(&s) {}
 
-  /// A wait is asked whether it is ready.
-  void count_ready() noexcept {
-    if (ready_left == ready_limit) look = core().begin_steps(ready_limit);
-    if (--ready_left > look || ready_left == 0) return;
-    look = core().look_at_clock(ready_limit - ready_left, ready_left);
+  /// Whether the next wait may be asked whether it is ready; else it gives way. Counts it.
+  bool may_ask() noexcept {
+    if (ready_left == ready_limit) look = core().begin_steps(ready_limit, since = {});
+    if (ready_left <= look && ready_left != 0) look_at_clock();
+    if (ready_left == 0) return false;
+    --ready_left;
+    return true;
+  }
+  void look_at_clock() noexcept {
+    look = core().look_at_clock(ready_limit - ready_left, ready_left, since);
     if (look == async::detail::turn_pace::is_up) ready_left = look = 0;
   }
   async::detail::loop_core& core() const noexcept { return *step->flow_->core; }
@@ -44,6 +49,7 @@ struct host {
   steps::detail::step* step;
   unsigned ready_left = ready_limit;                  // 0: the next wait gives way
   unsigned look = 0;                                  // the number of waits left at which to look at the clock
+  async::detail::loop_core::time_point since{};       // see turn_pace
   bool gives_way = false;                             // it has suspended to go on in another turn
   std::coroutine_handle<> next;                       // resumed when the step's turn comes
   async::detail::coroutine_wait* looks_at = nullptr;  // its wait, which looks once more before

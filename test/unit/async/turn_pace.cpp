@@ -27,13 +27,14 @@ constexpr unsigned most = 100;
 
 /// Runs a turn of steps that take `step` each. Returns how many it had.
 unsigned run_turn(pace& p, std::chrono::nanoseconds step, unsigned steps = most) {
+  pace::time_point since{};
   unsigned left = steps;
-  unsigned look = p.begin(left);
+  unsigned look = p.begin(left, since);
   for (;;) {
     step_clock::time += step;
     --left;
     if (left == 0) return steps;
-    if (left <= look && (look = p.look(steps - left, left)) == pace::is_up) return steps - left;
+    if (left <= look && (look = p.look(steps - left, left, since)) == pace::is_up) return steps - left;
   }
 }
 
@@ -63,28 +64,38 @@ TEST_CASE("a turn whose steps take long ends after a few, and the next ones when
   CHECK(readings_in_turn(p, 5ms, 1) == 0);
 }
 
-TEST_CASE("turns look seldom again when a turn has found its steps quick") {
+TEST_CASE("turns look seldom again after sixteen that were quick, however short") {
+  for (const unsigned steps : {2U, 4U, 7U, most}) {
+    pace p;
+    CHECK(run_turn(p, 5ms) == 5);
+    for (int turn = 0; turn != 16; ++turn) CHECK(readings_in_turn(p, 1us, steps) >= 2);
+    CHECK(readings_in_turn(p, 1us, 4) == 0);
+    CHECK(readings_in_turn(p, 1us) == 6);
+  }
+}
+
+TEST_CASE("turns of quick steps between those of slow ones do not make these longer") {
   pace p;
   CHECK(run_turn(p, 5ms) == 5);
-  CHECK(readings_in_turn(p, 1us, 4) == 3);  // too few to tell
-  CHECK(readings_in_turn(p, 1us, 4) == 3);
-  static_cast<void>(run_turn(p, 1us));
-  CHECK(readings_in_turn(p, 1us, 4) == 0);
-  CHECK(readings_in_turn(p, 1us) == 6);
+  for (int turn = 0; turn != 100; ++turn) {
+    for (int quick = 0; quick != 10; ++quick) CHECK(run_turn(p, 1us) == most);
+    CHECK(run_turn(p, 5ms) == 1);
+  }
 }
 
 TEST_CASE("a turn whose steps get slow ends within a third of a turn") {
   for (unsigned quick = 1; quick != most; ++quick) {
     pace p;
+    pace::time_point since{};
     unsigned left = most;
-    unsigned look = p.begin(left);
+    unsigned look = p.begin(left, since);
     unsigned slow_ones = 0;
     for (;;) {
       const bool is_slow = left <= most - quick;
       step_clock::time += is_slow ? 5ms : 0ms;
       if (is_slow) ++slow_ones;
       if (--left == 0) break;
-      if (left <= look && (look = p.look(most - left, left)) == pace::is_up) break;
+      if (left <= look && (look = p.look(most - left, left, since)) == pace::is_up) break;
     }
     CAPTURE(quick);
     CHECK(slow_ones <= 32);

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/queue.hpp"
@@ -133,6 +135,68 @@ TEST_CASE("a time limit reaches a coroutine that works for long between waits th
         });
   }).get();
   CHECK(rounds <= most_steps);
+}
+
+TEST_CASE("a time limit reaches a loop of coroutines that work for long, and have quick waits") {
+  async::threadpool pool(2);
+  async::queue<int> queue;
+  for (int i = 0; i < 10'000; ++i) queue.enqueue(i);
+  int rounds = 0;
+  steps::post(pool, [&](IAsyncSteps& asi) {
+    asi.add(
+        [&](IAsyncSteps& limited) {
+          limited.setTimeout(limit);
+          limited.loop([&](IAsyncSteps& round) {
+            round.add(co([&](IAsyncSteps&) -> task<> {
+              ++rounds;
+              work_for(long_step);
+              for (int i = 0; i < 6; ++i) co_await queue.pop();
+            }));
+          });
+        },
+        [](IAsyncSteps& limited, steps::ErrorCode code) {
+          if (code == steps::errors::Timeout) limited.success();
+        });
+  }).get();
+  CHECK(rounds <= most_steps);
+}
+
+TEST_CASE("flows of one long step each, branches, and posted functions let timers of their loop fire between them") {
+  enum class kind { flows, branches, posted };
+  for (const kind of : {kind::flows, kind::branches, kind::posted}) {
+    CAPTURE(static_cast<int>(of));
+    async::event_loop loop;
+    constexpr int count = 60;
+    int ran = 0, ran_at_beat = 0, most_between = 0;
+    std::function<void()> beat = [&] {
+      most_between = std::max(most_between, ran - std::exchange(ran_at_beat, ran));
+      if (ran != count) loop.deferred(1ms, [&beat] { beat(); });
+    };
+    beat();
+    loop.run_for(1ms);
+    const auto work_once = [&ran] {
+      work_for(1ms);
+      ++ran;
+    };
+    std::vector<std::unique_ptr<steps::AsyncSteps>> flows;
+    for (int i = 0; i < (of == kind::flows ? count : of == kind::branches ? 1 : 0); ++i) {
+      flows.push_back(std::make_unique<steps::AsyncSteps>(loop));
+      if (of == kind::flows) {
+        flows.back()->add([&](IAsyncSteps&) { work_once(); });
+      } else {
+        auto& branches = flows.back()->parallel();
+        for (int k = 0; k < count; ++k) branches.add([&](IAsyncSteps&) { work_once(); });
+      }
+      flows.back()->execute();
+    }
+    if (of == kind::posted) {
+      std::thread([&] {
+        for (int i = 0; i < count; ++i) loop.post(work_once);
+      }).join();
+    }
+    while (ran_at_beat != count) loop.run_for(1ms);
+    CHECK(most_between <= 8);
+  }
 }
 
 TEST_CASE("a loop with a manual clock runs whole turns, however long they take") {
