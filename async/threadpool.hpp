@@ -304,7 +304,8 @@ class threadpool {
   ///
   /// The result is the number of bytes, without those that go back in two other ways. Workers return the memory of
   /// their deques themselves, soon after: between two tasks, or woken for it. And the call ends with malloc_trim(0) of
-  /// glibc, which returns all free pages of the process's heap, not only the library's.
+  /// glibc, which returns all free pages of the process's heap, not only the library's. A thread from outside keeps the
+  /// memory of its own tasks in pools that it has visited until it calls this, or ends.
   ///
   /// The event loops of flows stay until the pool's end: about 390 bytes for each flow that waited at the same time.
   /// With glibc about 1.2 KB stay resident for each, because the free blocks between the loops are too small to return.

@@ -442,7 +442,8 @@ class loop_core {
     for (std::uint32_t left = turn_limit; !messages_.empty() && left != 0;) {
       ++ran_since_clock_;
       messages_.deliver_first();
-      if (stop_requested_ != stopped_before || (--left <= look && has_taken_long(turn_limit, left, look, since))) break;
+      --left;
+      if (stop_requested_ != stopped_before || (left <= look && has_taken_long(turn_limit, left, look, since))) break;
     }
   }
 
@@ -477,7 +478,8 @@ class loop_core {
     std::uint32_t left = count;
     do {
       run_next();
-      if (--left <= look && has_taken_long(count, left, look, since)) return;
+      --left;
+      if (left <= look && has_taken_long(count, left, look, since)) return;
     } while (ready_.next_of_batch());
   }
   /// Within a batch of `count`, with `left` to come. `look`: at how many the clock is to be looked at.

@@ -303,7 +303,7 @@ class pool_core {
 
   /// Wakes the threads in wait_until() whose ready() has become true; or the one of a wait_scope::with_wake_up().
   void notify_waiters() noexcept { sleepers_.notify_event(); }
-  void wake(participant& p) noexcept { sleepers_.wake(p.parking_slot); }
+  void wake(participant& p) noexcept { is_left_behind() ? void() : sleepers_.wake(p.parking_slot); }
 
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
 

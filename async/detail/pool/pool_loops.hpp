@@ -149,7 +149,8 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_spare(worker* w) noexcept {
   for (int tries = 8; tries != 0; --tries) {
     h = w != nullptr ? w->spares.take() : nullptr;
     if (h == nullptr) h = flow_loops_.take();
-    if (h == nullptr && flow_loops_.is_review_due()) {
+    // The thread that ends the loops is in them while their words rest.
+    if (h == nullptr && !shutdown_.is_closing() && flow_loops_.is_review_due()) {
       review_loops();
       h = flow_loops_.take();
     }
@@ -169,7 +170,7 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_spare(worker* w) noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::review_loops() noexcept {
   std::size_t in_use = 0;
   flow_loops_.for_each([this, &in_use](pool_loop& h) {
-    // A thread that ends the pool, or a flow, is in loops whose words rest.
+    // A thread that ends a flow is in loops whose words rest.
     if (h.core().has_tenant() || h.core().is_entered_here() || !h.slot.word.try_begin()) {
       ++in_use;
       return;

@@ -150,7 +150,10 @@ ASYNCSTEPS_FUNCTION pool_loop* pool_core::take_any_loop(worker& w) noexcept {
 
 ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {
   std::size_t freed = injector_.trim() + priorities_.trim();
-  participant* const mine = own_part();
+  participant* mine = own_part();
+  for (const seat& s : other_seats) {
+    if (s.pool == registered_.number) mine = s.place;
+  }
   if (mine != nullptr) freed += mine->own.trim();
   crew_.for_each([this, mine](worker& w) noexcept {
     if (&w != mine && w.own.is_trimmable()) {

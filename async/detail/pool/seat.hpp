@@ -24,7 +24,7 @@ struct seat {
   guest* place;        // valid while the pool exists
   unsigned uses;       // visits on this thread's stack that rely on it
 };
-/// In the pool that the thread visits, or has visited last.
+/// In the pool that the thread visits, or in one that it has visited.
 ASYNCSTEPS_SHARED inline constinit thread_local seat this_seat{};
 /// In other pools.
 ASYNCSTEPS_SHARED inline constinit thread_local seat other_seats[3]{};

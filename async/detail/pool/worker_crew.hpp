@@ -265,10 +265,10 @@ ASYNCSTEPS_FUNCTION void worker_crew::replace(worker& w) noexcept {
   if (!w.has_thread || w.thread.get_id() != std::this_thread::get_id()) return;
   thread_has_ended(w);
   if (!w.is_wanted) return;
-  set_wanted(w, false);
   try {
-    start(w);
-  } catch (...) {  // the others go on without it
+    start(w);  // it is wanted meanwhile: a thread that stops the pool asks without the mutex
+  } catch (...) {
+    set_wanted(w, false);  // the others go on without it
   }
 }
 
@@ -359,7 +359,7 @@ ASYNCSTEPS_FUNCTION void worker_crew::start(worker& w) {
     }
     w.has_thread = true;
   }
-  set_wanted(w, true);
+  if (!w.is_wanted) set_wanted(w, true);
 }
 
 ASYNCSTEPS_FUNCTION void worker_crew::request_exit(worker& w) noexcept {
