@@ -62,6 +62,30 @@ TEST_CASE("a task without a future ends; tasks that it has posted before run") {
   CHECK(ran == 1'000);
 }
 
+TEST_CASE("a pool that ends while the thread of its only worker is replaced runs its tasks on the next one") {
+  for (std::size_t i = 0; i < testing::rounds(300); ++i) {
+    std::atomic<bool> has_begun{false};
+    std::atomic<int> ran{0}, on_this_thread{0};
+    {
+      threadpool pool(1);
+      pool.execute([&has_begun] {
+        has_begun = true;
+        end_thread();
+      });
+      pool.execute([] { end_thread(); });  // on this thread it would end the program
+      for (int k = 0; k < 3; ++k) {
+        pool.execute([&, here = std::this_thread::get_id()] {
+          ++ran;
+          if (std::this_thread::get_id() == here) ++on_this_thread;
+        });
+      }
+      while (!has_begun) std::this_thread::yield();
+    }
+    CHECK(ran == 3);
+    CHECK(on_this_thread == 0);
+  }
+}
+
 TEST_CASE("hooks are called for each thread that ends and for its successor, with the same index") {
   std::atomic<int> started{0};
   std::atomic<int> stopped{0};
