@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "async/event.hpp"
+#include "async/parallel_for.hpp"
 #include "async/task_group.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
 #include "support/thrown.hpp"
+#include "support/wait_while.hpp"
 
 // Flows whose pool is resized, paused or stopped.
 
@@ -139,6 +141,31 @@ TEST_CASE("a pool that stops cancels flows that own each other, whose cancel han
   pool.stop();
   CHECK(cancelled == 2 * pairs);
   CHECK(posted == pairs);
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE("a loop of a thread outside starts flows on a pool whose flows are being cancelled") {
+  threadpool pool(2);
+  std::atomic<bool> is_waiting{false}, is_cancelled{false}, has_posted{false};
+  steps::execute(pool, [&](IAsyncSteps& asi) {
+    asi.setCancel([&](IAsyncSteps&) {
+      is_cancelled = true;
+      testing::linger(has_posted);
+    });
+    asi.waitExternal();
+    is_waiting = true;
+  });
+  testing::wait_while(is_waiting, false);
+  std::thread outside([&] {
+    testing::wait_while(is_cancelled, false);
+    async::parallel_for(pool, 0, 1, [&](int) {
+      for (int k = 0; k < 200; ++k) steps::execute(pool, [h = held()](IAsyncSteps&) {});
+    });
+    has_posted = true;
+  });
+  pool.stop();
+  outside.join();
+  CHECK(is_cancelled);
   CHECK(held::live() == 0);
 }
 
