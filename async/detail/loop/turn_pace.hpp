@@ -4,7 +4,6 @@
 #include <cstdint>  // for uint8_t
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
-#include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
 
@@ -12,15 +11,15 @@ namespace async::inline v0_1::detail {
 /// messages and others are waiting. A turn is that of a flow, whose steps it counts, or that of a loop, which counts
 /// messages and runnables. One loop's, on its thread.
 ///
-/// Quick steps must not pay for a look each. So a turn looks after 4, 5, 10, 20, 40 and 72 steps, and so on. Once few
-/// steps have taken long, the next 16 turns look at their begin and after 1, 2, 4, 8 and so on.
+/// A look takes as long as ten quick steps. So a turn looks after 16, 17 and 65 steps, and so on. Once steps have taken
+/// long, the next 16 turns look at their begin and after 1, 2, 4, 8 and so on.
 template <class Clock>
 class basic_turn_pace {
  public:
   using time_point = typename Clock::time_point;
   static constexpr std::chrono::microseconds longest{1000};
   /// Steps that a turn has before its first look.
-  static constexpr unsigned few = 4;
+  static constexpr unsigned few = 16;
   /// From look(): the turn has taken long.
   static constexpr unsigned is_up = ~0U;
 
@@ -34,12 +33,12 @@ class basic_turn_pace {
   /// is_up.
   [[gnu::noinline]] unsigned look(unsigned ran, unsigned left, time_point& since) noexcept {
     const time_point now = Clock::now();
-    unsigned gap = min_of(ran, longest_gap);
+    unsigned gap = ran < few ? ran : longest_gap;
     if (since == time_point()) {
       since = now;
       gap = 1;
     } else if (now - since >= longest) {
-      if (ran <= many && state_ != never) state_ = slow_turns;
+      if (now - since >= ran * slow_step && state_ != never) state_ = slow_turns;
       return is_up;
     }
     return left > gap ? left - gap : 0;
@@ -49,8 +48,8 @@ class basic_turn_pace {
   void never_look() noexcept { state_ = never; }
 
  private:
-  static constexpr unsigned longest_gap = 32;
-  static constexpr unsigned many = 16;  // that take long together are quick enough for seldom looks
+  static constexpr unsigned longest_gap = 48;
+  static constexpr std::chrono::microseconds slow_step{50};
   static constexpr std::uint8_t quick = 0, slow_turns = 16, never = 0xff;
 
   [[gnu::noinline]] unsigned begin_slowly(unsigned steps, time_point& since) noexcept {
