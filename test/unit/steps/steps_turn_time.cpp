@@ -31,20 +31,27 @@ constexpr auto limit = 10ms;
 // The first turn has seventeen, those of the limit as many as fit, and a slow machine fewer.
 constexpr int most_steps = 40;
 
-/// Adds a loop of long steps whose time is limited. `rounds` counts them.
-template <class Step>
-void add_limited_loop(IAsyncSteps& asi, int& rounds, Step step) {
+/// Adds a step with a time limit. build(step) adds what it limits.
+template <class Build>
+void add_limited(IAsyncSteps& asi, Build build) {
   asi.add(
-      [&rounds, step](IAsyncSteps& limited) {
+      [build](IAsyncSteps& limited) {
         limited.setTimeout(limit);
-        limited.loop([&rounds, step](IAsyncSteps& round) {
-          ++rounds;
-          step(round);
-        });
+        build(limited);
       },
       [](IAsyncSteps& limited, steps::ErrorCode code) {
         if (code == steps::errors::Timeout) limited.success();
       });
+}
+/// A loop of long steps whose time is limited. `rounds` counts them.
+template <class Step>
+void add_limited_loop(IAsyncSteps& asi, int& rounds, Step step) {
+  add_limited(asi, [&rounds, step](IAsyncSteps& limited) {
+    limited.loop([&rounds, step](IAsyncSteps& round) {
+      ++rounds;
+      step(round);
+    });
+  });
 }
 void work(IAsyncSteps&) { work_for(long_step); }
 
@@ -120,19 +127,14 @@ TEST_CASE("a time limit reaches a coroutine that works for long between waits th
   for (int i = 0; i < 1'000; ++i) queue.enqueue(i);
   int rounds = 0;
   steps::post(pool, [&](IAsyncSteps& asi) {
-    asi.add(
-        [&](IAsyncSteps& limited) {
-          limited.setTimeout(limit);
-          limited.add(co([&](IAsyncSteps&) -> task<> {
-            while (co_await queue.pop()) {
-              ++rounds;
-              work_for(long_step);
-            }
-          }));
-        },
-        [](IAsyncSteps& limited, steps::ErrorCode code) {
-          if (code == steps::errors::Timeout) limited.success();
-        });
+    add_limited(asi, [&](IAsyncSteps& limited) {
+      limited.add(co([&](IAsyncSteps&) -> task<> {
+        while (co_await queue.pop()) {
+          ++rounds;
+          work_for(long_step);
+        }
+      }));
+    });
   }).get();
   CHECK(rounds <= most_steps);
 }
@@ -143,20 +145,12 @@ TEST_CASE("a time limit reaches a loop of coroutines that work for long, and hav
   for (int i = 0; i < 10'000; ++i) queue.enqueue(i);
   int rounds = 0;
   steps::post(pool, [&](IAsyncSteps& asi) {
-    asi.add(
-        [&](IAsyncSteps& limited) {
-          limited.setTimeout(limit);
-          limited.loop([&](IAsyncSteps& round) {
-            round.add(co([&](IAsyncSteps&) -> task<> {
-              ++rounds;
-              work_for(long_step);
-              for (int i = 0; i < 6; ++i) co_await queue.pop();
-            }));
-          });
-        },
-        [](IAsyncSteps& limited, steps::ErrorCode code) {
-          if (code == steps::errors::Timeout) limited.success();
-        });
+    add_limited_loop(asi, rounds, [&queue](IAsyncSteps& round) {
+      round.add(co([&queue](IAsyncSteps&) -> task<> {
+        work_for(long_step);
+        for (int i = 0; i < 20; ++i) co_await queue.pop();
+      }));
+    });
   }).get();
   CHECK(rounds <= most_steps);
 }
