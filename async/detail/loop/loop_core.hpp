@@ -140,7 +140,8 @@ class loop_core {
 
   /// A flow's turn of at most `steps` begins; see turn_pace::begin().
   unsigned begin_steps(unsigned steps, time_point& since) noexcept { return pace_.begin(steps, since); }
-  /// After `ran` steps; see turn_pace::look(). When the turn is up, messages and timers are next, before other flows.
+  /// After `ran` steps, or callbacks of a batch; see turn_pace::look(). When the turn is up, messages and timers are
+  /// next, before other flows.
   unsigned look_at_clock(unsigned ran, unsigned left, time_point& since) noexcept {
     const unsigned next = pace_.look(ran, left, since);
     if (next == turn_pace::is_up) {
@@ -485,10 +486,8 @@ class loop_core {
   /// Within a batch of `count`, with `left` to come. `look`: at how many the clock is to be looked at.
   bool has_taken_long(std::uint32_t count, std::uint32_t left, std::uint32_t& look, time_point& since) noexcept {
     if (left == 0) return false;
-    look = pace_.look(count - left, left, since);
-    if (look != turn_pace::is_up) return false;
-    clock_interval_ = 1;
-    return true;
+    look = look_at_clock(count - left, left, since);
+    return look == turn_pace::is_up;
   }
 
   /// Gives deadlines to the timers that have none, and brings turn_time_ up to date.

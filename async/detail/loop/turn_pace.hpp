@@ -29,8 +29,8 @@ class basic_turn_pace {
       return steps > few ? steps - few : 0;
     return state_ != never && steps != 1 ? begin_slowly(steps, since) : 0;
   }
-  /// After `ran` steps, with `left` steps that the turn may still run. Returns how many are left at the next look; or
-  /// is_up.
+  /// Where begin() has told to: after `ran` steps, with `left` steps that the turn may still run. Returns how many are
+  /// left at the next look; or is_up.
   [[gnu::noinline]] unsigned look(unsigned ran, unsigned left, time_point& since) noexcept {
     const time_point now = Clock::now();
     unsigned gap = ran < few ? ran : longest_gap;
@@ -38,7 +38,7 @@ class basic_turn_pace {
       since = now;
       gap = 1;
     } else if (now - since >= longest) {
-      if (now - since >= ran * slow_step && state_ != never) state_ = slow_turns;
+      if (now - since >= ran * slow_step) state_ = slow_turns;
       return is_up;
     }
     return left > gap ? left - gap : 0;

@@ -181,16 +181,16 @@ class pool_core::blocked_in_wait {
 class pool_core::wait_role : sleepers::wait_condition {
  public:
   wait_role(pool_core& pool, participant& p, const wait_scope& own, const asked_condition& ready) noexcept
-      : sleepers::wait_condition{own.has_wake_up() && (current_loop != nullptr || p.as_worker == nullptr) ? nullptr
-                                                                                                          : &ask_ready,
-                                 &ask_may_run},
+      : sleepers::wait_condition{&ask_ready, &ask_may_run},
         pool_(pool),
         part_(p),
         worker_(current_loop == nullptr ? p.as_worker : nullptr),
         home_(this_home),
         own_(own),
         ready_(ready),
-        blocked_(home_) {}
+        blocked_(home_) {
+    if (own.has_wake_up() && worker_ == nullptr) is_ready = nullptr;  // nobody asks
+  }
 
   void maintain() {
     is_done_ = ready_();
