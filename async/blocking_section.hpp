@@ -13,8 +13,9 @@ namespace async::inline v0_1 {
 ///
 /// Use it in a task, or in a step of a flow, for a call that blocks now and then, and that nothing else can turn into
 /// a wait: a system call, a driver, a lock that is held for long, a barrier or promise of other tasks. Do not use it
-/// for calls that block each time (blocking_pool, whose threads are kept), for less than 0.1 ms (starting a thread
-/// takes about as long), nor around waits of this library, for which pools have stand-ins.
+/// for calls that block each time (blocking_pool, whose threads are kept), for less than 0.1 ms (starting a thread,
+/// until it runs its first task, takes about as long), nor around waits of this library, for which pools have
+/// stand-ins.
 ///
 /// Threads     any. It has an effect on threads that a pool has started, and for that pool, also while they help
 ///             another one. Elsewhere, in the pool's hooks, and inside another section of the same thread it does

@@ -37,9 +37,9 @@ namespace steps::inline v0_1 {
 ///             goes on to end flows that others destroy. Only flows whose callbacks destroy each other wait for ever,
 ///             as threads that join each other do.
 /// Memory      a recycled block of 440 bytes, which holds three or four steps; further ones in chunks of 504 bytes,
-///             what an executing flow adds first in one of 192. A chunk that has become empty stays for the next steps,
-///             until the flow waits or ends. On a pool the block has 568 bytes, and a loop of its own takes 384 more,
-///             from its start to its end. In the steady state a flow allocates nothing.
+///             what an executing flow adds first in up to three of 192. A chunk that has become empty stays for the
+///             next steps, until the flow waits or ends. On a pool the block has 568 bytes, and a loop of its own takes
+///             384 more, from its start to its end. In the steady state a flow allocates nothing.
 class AsyncSteps final : public IAsyncSteps {
  public:
   /// A flow without steps. Throws std::bad_alloc. An AsyncTool is an event_loop, too.

@@ -223,8 +223,8 @@ class IAsyncSteps : public detail::step {
   /// clock of the flow's loop. With after() alone the step is a pause: asi.select(async::after(10ms)).
   ///
   /// An element leaves its queue only when its case takes effect: a flow that ends before, by a timeout or cancel(),
-  /// takes none. QueueClosed: all queues are closed and drained, and no future has a state.
-  /// Waiting flows are served as by await(queue).
+  /// takes none. QueueClosed: all queues are closed and drained, no future has a state, and there
+  /// is no event. Waiting flows are served as by await(queue).
   template <class... A>
   IAsyncSteps& select(A&&... cases) {
     if constexpr (detail::select_arguments<A...>::ok) {

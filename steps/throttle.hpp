@@ -25,10 +25,10 @@ namespace steps::inline v0_1 {
 /// at the same time (Mutex; for both: Limiter).
 ///
 /// Period      begins with the first entry, and lasts `period`: any duration, rounded up to nanoseconds; zero means no
-///             limit. The next period follows at once if a flow enters or waits in it, else it begins with an entry. So
-///             up to 2 * max flows may enter around the change of periods.
-///             A timer lets waiting flows in, at ticks of 65.5 us, and the periods that have passed meanwhile are not
-///             made up for. So instead of a shorter period choose a larger max over a longer one.
+///             limit. If a flow enters or waits in the next one, that follows at once; else it begins with the next
+///             entry. So up to 2 * max flows may enter around the change of periods. A timer lets waiting flows in, at
+///             ticks of 65.5 us, and the periods that have passed meanwhile are not made up for. So instead of a
+///             shorter period choose a larger max over a longer one.
 /// Order       first come, first served.
 /// Recursion   each entry counts, also of a flow that is inside.
 /// Cancel      a flow that ends when it has just been let in has not entered: within the period, the next flow does.

@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
   }
   const std::string folder = argc > 1 ? argv[1] : ".";
   std::array<site, 2> servers{site(folder), site(folder)};
-  const async::trace session;
+  const async::trace session;  // records from here on
   crawler robot(servers);
   page_list found;
   {
@@ -105,8 +105,10 @@ int main(int argc, char** argv) {
     found = robot.crawl(pool, first);
   }
   if (argc > 4) {
+    // [trace]
     std::ofstream file(argv[4]);
     session.write(file);
+    // [/trace]
     if (!file.flush()) return std::perror(argv[4]), 1;
   }
   for (const auto& [page, why] : found) {
