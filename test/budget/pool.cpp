@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Tasks of a pool of one worker, all made and run by that worker, while the thread that made the pool sleeps; and what
 // a thread outside a pool without workers does itself.
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <future>
@@ -41,6 +42,26 @@ void execute(std::size_t times) {
   async::threadpool pool(1);
   std::size_t done = 0;
   pool.execute(batches{pool, times, done});
+  pool.wait_idle();
+  if (done != times) std::abort();
+}
+
+/// The same while a timer is armed, as in a program whose flows have time limits.
+void execute_beside_timer(std::size_t times) {
+  async::threadpool pool(1);
+  std::size_t done = 0;
+  pool.post([&pool] { pool.loop(0).deferred(std::chrono::hours(1), [] {}); }).get();
+  pool.execute(batches{pool, times, done});
+  pool.wait_idle();
+  if (done != times) std::abort();
+}
+
+void execute_from_outside(std::size_t times) {
+  async::threadpool pool(1);
+  pool.configurepool(0);
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < times; ++i) pool.execute([&done] { ++done; });
+  pool.configurepool(1);
   pool.wait_idle();
   if (done != times) std::abort();
 }
@@ -172,6 +193,8 @@ void loop(std::size_t times) {
 int main() {
   return budget::measure({
       {"pool: execute from inside, and the task", 1000, execute},
+      {"pool: the same while a timer is armed", 1000, execute_beside_timer},
+      {"pool: execute from outside, and the task", 10000, execute_from_outside},
       {"pool: post from inside, and wait for it", 1000, post},
       {"pool: post from inside, and wait for its std::future", 1000, post_for_std},
       {"future: then(), and its call", 1000, then},

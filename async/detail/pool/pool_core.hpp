@@ -439,12 +439,6 @@ class pool_core {
   class guest_attendance;
   class worker_role;
   class wait_role;
-  /// Asks ready() of a wait.
-  struct asked_condition {
-    const void* ready;
-    bool (*ask)(const void*);
-    bool operator()() const { return ask(ready); }
-  };
   void wait_until_true(participant& p, wait_scope own, asked_condition ready);
   void run_worker(worker& w);
 
@@ -489,9 +483,15 @@ class pool_core {
   bool loops_may_be_due(const worker& w) const noexcept {
     return has_loops_at_hand(w) || timers_.next() != pool_timers::never;
   }
+  /// Whether the worker is to look at loops or timers before it runs another task. False: it may run one now.
+  bool is_time_for_loops(worker& w) noexcept {
+    return has_loops_at_hand(w) || (timers_.next() != pool_timers::never && is_time_for_timers(w));
+  }
+  bool is_time_for_timers(worker& w) noexcept;
+  bool must_heed_requests(const worker& w) const noexcept;
   /// Takes the worker's own newest job. Null: there is none, or it is time to look at other sources.
   [[gnu::always_inline]] job_deque::element next_in_turn(worker& w) noexcept {
-    if (w.tasks_left == 0 || loops_may_be_due(w)) return {};
+    if (w.tasks_left != 0 && (is_time_for_loops(w) || (w.has_requests() && must_heed_requests(w)))) w.tasks_left = 0;
     const job_deque::element e = w.next_own();
     if (e) --w.tasks_left;
     return e;

@@ -319,6 +319,12 @@ ASYNCSTEPS_FUNCTION void pool_core::fire_timers(worker& w) noexcept {
   w.fired_until = w.ready.end();
   w.looks.hurry();
 }
+/// The same as is_time_for_loops() while timers are armed.
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::is_time_for_timers(worker& w) noexcept {
+  if (w.looks.is_due()) return true;
+  before_functions();
+  return false;
+}
 /// Schedules up to `most` loops whose timers are due. `by`: the calling worker, or null. True: there may be more.
 ASYNCSTEPS_FUNCTION bool pool_core::fire_timers_now(wait_clock::time_point now, std::size_t most,
                                                     const void* by) noexcept {

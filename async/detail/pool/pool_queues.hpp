@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>  // for size_t
+#include <cstdint>  // for uint8_t
 #include <utility>  // for move
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
@@ -133,6 +134,13 @@ ASYNCSTEPS_FUNCTION bool pool_core::take_any(participant* p, taken& out, priorit
   priority_queues::level* const first = others != nullptr ? order.first(*others) : nullptr;
   if (first != nullptr && first->tasks.take(out.plain)) return true;
   return take(p, out) || (others != nullptr && order.take_last(*others, out.plain));
+}
+
+/// Whether the worker is to look at its requests before it runs another task. For priorities it is while such a task or
+/// loop waits.
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::must_heed_requests(const worker& w) const noexcept {
+  const std::uint8_t requests = w.requests.load(std::memory_order_relaxed);  // relaxed: as has_requests()
+  return requests != worker::priorities_in_use || priorities_.has_tasks() || priorities_.has_loops();
 }
 
 /// Queues a loop of high or low priority, which this thread has scheduled.

@@ -121,10 +121,12 @@ struct worker : participant {
     // relaxed: confirm_exit() asks again, under the mutex
     return (requests.load(std::memory_order_relaxed) & exit_request) != 0;
   }
+  /// Own thread only: whether it may take another task without a look at other sources.
+  bool may_go_on() const noexcept { return tasks_left != 0 && (turn + 1) % injector_share != 0; }
   /// Own thread only: takes its newest job, the usual case of tasks that post tasks. Null: there is none, or it is time
   /// to look at other sources.
   job_deque::element next_own() noexcept {
-    if ((turn + 1) % injector_share == 0 || has_requests()) return {};
+    if (!may_go_on()) return {};
     ++turn;
     return own.pop();
   }

@@ -46,6 +46,8 @@ class turn_share {
     }
     return took_long;
   }
+  /// Whether no item has taken long lately: a few may run without a change between them.
+  bool are_items_short() const noexcept { return close_looks_ == 0; }
   /// There is nothing of the kind that was to go on.
   void end() noexcept { ends_ = {}; }
   /// The worker is about to sleep.

@@ -57,8 +57,9 @@ class pool_core::worker_attendance {
 
 /// The turns of a worker: tasks and turns of event loops, in turn, then sleep.
 ///
-/// While loops or timers wait it runs one task after each turn of a loop; while none do, up to 16 in a row. Where a
-/// task or a turn takes long, the other kind may then run as long, see turn_share. Tasks and loops of high priority
+/// While loops wait it runs one task after each turn of a loop; while none do, up to 16 in a row, of those from outside
+/// only if none has taken long lately. Where a task or a turn takes long, the other kind may then run as long, see
+/// turn_share. Tasks and loops of high priority
 /// come before both, those of low priority after both, except when priority_order decides otherwise.
 class pool_core::worker_role {
  public:
@@ -259,22 +260,38 @@ class pool_core::worker_role {
     were_loops_last_ = false;
     const in_task here(worker_);
     if (has_been_dealt_with(t)) return true;
-    const bool is_posted_one = !t.boxed || t.boxed.tag == &posted_task;
+    const bool is_from_outside = !t.boxed;
+    const bool is_posted_one = is_from_outside || t.boxed.tag == &posted_task;
     {
       const turn_of_tasks turn(worker_);
-      pool_.run(&worker_, t);
-      while (const job_deque::element e = pool_.next_in_turn(worker_)) {
-        if (e.tag == &posted_by_flow) [[unlikely]] {
-          worker_.own.push(e.item, e.tag);  // there is room
-          break;
-        }
-        if (!worker_.credit.may_stay(e.tag)) settle_credit(worker_);
-        pool_.run_job(&worker_, e);
-      }
+      do {
+        pool_.run(&worker_, t);
+        run_own_in_turn();
+      } while (is_from_outside && share_.are_items_short() && take_next_from_outside(t));
     }
     if (is_posted_one && pool_.shutdown_.is_closing()) [[unlikely]]
       note_task();  // the turn may have taken long
     worker_.thefts.end_task();
+    return true;
+  }
+  [[gnu::always_inline]] void run_own_in_turn() {
+    while (const job_deque::element e = pool_.next_in_turn(worker_)) {
+      if (e.tag == &posted_by_flow) [[unlikely]] {
+        worker_.own.push(e.item, e.tag);  // there is room
+        worker_.tasks_left = 0;
+        return;
+      }
+      if (!worker_.credit.may_stay(e.tag)) settle_credit(worker_);
+      pool_.run_job(&worker_, e);
+    }
+  }
+  /// After run_own_in_turn(): takes the oldest task from outside for the same turn. False: there is none, or it is time
+  /// to look elsewhere.
+  [[gnu::always_inline]] bool take_next_from_outside(taken& out) noexcept {
+    if (!worker_.may_go_on() || pool_.shutdown_.is_closing() || !pool_.injector_.take(out.plain)) return false;
+    ++worker_.turn;
+    --worker_.tasks_left;
+    settle_credit(worker_);
     return true;
   }
   [[gnu::always_inline]] bool has_been_dealt_with(taken& t) {

@@ -42,4 +42,11 @@ class wait_scope {
   bool has_wake_up_ = false;
 };
 
+/// Asks ready() of a wait.
+struct asked_condition {
+  const void* ready;
+  bool (*ask)(const void*);
+  bool operator()() const { return ask(ready); }
+};
+
 }  // namespace async::inline v0_1::detail

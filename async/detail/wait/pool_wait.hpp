@@ -328,7 +328,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     unsigned left = tasks_per_turn;
     do {
       pool_.run_job(&part_, e);
-      if (--left == 0 || (worker_ != nullptr && pool_.loops_may_be_due(*worker_))) return;
+      if (--left == 0 || (worker_ != nullptr && pool_.is_time_for_loops(*worker_))) return;
       e = part_.own.pop_if(construct);
     } while (e && !returns(e));
   }

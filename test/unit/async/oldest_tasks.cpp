@@ -87,6 +87,37 @@ TEST_CASE("so do tasks of a stand-in, and tasks that wait for it in the queue fr
   pool.wait_idle();
 }
 
+TEST_CASE("a task of a worker that blocks runs soon beside long tasks from outside") {
+  int between = 0;  // long tasks from outside that ran before it
+  std::atomic<bool> done{false};
+  std::atomic<int> outside{0};
+  threadpool pool(2);
+  std::atomic<bool> is_posted{false};
+  pool.execute([&] {  // keeps the other worker until all is posted
+    while (!is_posted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  async::event is_blocked;
+  pool.execute([&] {
+    pool.execute([&] {
+      between = outside;
+      done = true;
+    });
+    is_blocked.set();
+    while (!done && outside != 400) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  is_blocked.wait();
+  for (int i = 0; i < 400; ++i) {
+    pool.execute([&] {
+      if (!done) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ++outside;
+    });
+  }
+  is_posted = true;
+  pool.wait_idle();
+  CHECK(done);
+  CHECK(between < 30);
+}
+
 TEST_CASE("older tasks keep pace beside a loop that is always busy, and long tasks") {
   int older = 0;  // one thread's, like all of these
   int newer = 0;
