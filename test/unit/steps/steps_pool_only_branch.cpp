@@ -145,6 +145,49 @@ TEST_CASE("a flow is cancelled while its error waits for the branches of an only
   CHECK(rounds < 100);
 }
 
+TEST_CASE("a cancel handler around an only branch, whose branches end last, destroys a flow of another loop") {
+  threadpool pool(2);
+  steps::AsyncTool tool;
+  std::atomic<int> waiting{0};
+  std::atomic<bool> has_returned{false}, has_ended{false}, was_late{false}, done{false};
+  const auto destroy_another = [&] {
+    {
+      std::atomic<bool> has_started{false};
+      steps::AsyncSteps other{tool};
+      other.add([&](IAsyncSteps&) {
+        has_started = true;
+        std::this_thread::sleep_for(50ms);
+        was_late = has_returned.load();
+        has_ended = true;
+      });
+      other.execute();
+      while (!has_started) std::this_thread::yield();
+    }  // waits for the step
+    has_returned = true;
+    done = true;
+  };
+  async::future<void> flow = steps::post(pool, [&](IAsyncSteps& asi) {
+    asi.add([&](IAsyncSteps& step) {
+      step.setCancel(destroy_another);
+      step.add([&](IAsyncSteps& inner) {
+        inner.parallel().add([&](IAsyncSteps& only) {
+          auto& branches = only.parallel();
+          for (int i = 0; i < 2; ++i) {
+            branches.add([&](IAsyncSteps& branch) {
+              branch.waitExternal();
+              ++waiting;
+            });
+          }
+        });
+      });
+    });
+  });
+  while (waiting != 2) std::this_thread::yield();
+  flow.cancel();
+  while (!done || !has_ended) std::this_thread::yield();
+  CHECK_FALSE(was_late);
+}
+
 TEST_CASE("a flow is destroyed on a paused pool while the branches of its only branch wait on other loops") {
   threadpool pool(workers);
   inner_branches inner;
