@@ -34,8 +34,8 @@ namespace steps::inline v0_1 {
 ///             another loop; so may any callback of its loop, and the destructor of what its steps have captured. The
 ///             memory stays until that callback has returned and the branches on other loops have ended. A callback may
 ///             also destroy flows of other loops, whatever happens there at the same time: while it waits, its own loop
-///             goes on to end flows that others destroy. Only flows whose callbacks destroy each other wait for ever,
-///             as threads that join each other do.
+///             goes on to end flows that others destroy. So it also waits for what the handlers of those flows wait
+///             for. Callbacks that wait for each other in this way wait for ever, as threads that join each other do.
 /// Memory      a recycled block of 440 bytes, which holds three or four steps; further ones in chunks of 504 bytes,
 ///             what an executing flow adds first in up to three of 192. A chunk that has become empty stays for the
 ///             next steps, until the flow waits or ends. On a pool the block has 568 bytes, and a loop of its own takes

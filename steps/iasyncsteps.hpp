@@ -29,7 +29,7 @@
 #include "steps/detail/wait/queue_wait.hpp"    // for dequeue_step, enqueue_step
 #include "steps/detail/wait/retry_step.hpp"    // for retry_step
 #include "steps/detail/wait/select_check.hpp"  // for select_arguments
-#include "steps/detail/wait/select_step.hpp"   // for select_step, kept_case
+#include "steps/detail/wait/select_step.hpp"   // for select_step_of
 #include "steps/errors.hpp"                    // for ErrorCode
 #include "steps/every.hpp"                     // for Every
 #include "steps/isync.hpp"                     // for ISync, sync_step
@@ -198,7 +198,7 @@ class IAsyncSteps : public detail::step {
   }
   /// Adds a step that enqueues an element made from `arguments`, of which it keeps copies until then. It waits while an
   /// async::bounded_queue is full, served as above, and never for an async::queue. QueueClosed: the queue is closed. A
-  /// flow that ends before has enqueued nothing. The queue outlives the flow.
+  /// flow that ends before has enqueued nothing; what the step has kept is destroyed. The queue outlives the flow.
   template <class Queue, class... A>
     requires async::detail::any_queue<Queue>
   IAsyncSteps& enqueue(Queue&& queue, A&&... arguments) {
@@ -217,14 +217,15 @@ class IAsyncSteps : public detail::step {
   ///   asi.select(async::on_pop(orders, [](IAsyncSteps& step, order o) { … }),
   ///              async::after(1s, [](IAsyncSteps& step) { step.success("no order"); }));
   ///
-  /// The cases are those of async::select(), in async/select.hpp; their order is their priority. The step keeps copies
-  /// of the item of on_push() and of a shared_future. A future that is moved into on_ready() is the step's; one that
-  /// has a name, and each queue, outlives the flow. The time of after() counts from the step's first wait on, by the
-  /// clock of the flow's loop. With after() alone the step is a pause: asi.select(async::after(10ms)).
+  /// The cases are those of async::select(), in async/select.hpp; their order is their priority. The step keeps
+  /// the item of on_push(), one where two cases move the same object, and destroys it if no case takes it. It keeps a
+  /// copy of a shared_future. A future that is moved into on_ready() is the step's; one that has a name, and each
+  /// queue, outlives the flow. The time of after() counts from the step's first wait on, by the clock of the flow's
+  /// loop. With after() alone the step is a pause: asi.select(async::after(10ms)).
   ///
   /// An element leaves its queue only when its case takes effect: a flow that ends before, by a timeout or cancel(),
-  /// takes none. QueueClosed: all queues are closed and drained, no future has a state, and there
-  /// is no event. Waiting flows are served as by await(queue).
+  /// takes none. QueueClosed: all queues are closed and drained, no future has a state, and there is no event. Waiting
+  /// flows are served as by await(queue).
   template <class... A>
   IAsyncSteps& select(A&&... cases) {
     if constexpr (detail::select_arguments<A...>::ok) {
@@ -574,13 +575,11 @@ class IAsyncSteps : public detail::step {
     if constexpr (Arguments::has_handler) {
       using last = typename Arguments::template at<Arguments::count - 1>;
       static_assert(detail::is_error_handler<std::decay_t<last>>);
-      append<detail::select_step<IAsyncSteps, std::decay_t<last>,
-                                 detail::kept_case<typename Arguments::template at<Index>>...>>(
+      append<detail::select_step_of<IAsyncSteps, std::decay_t<last>, Arguments, Index...>>(
           detail::record_flag::handler, std::in_place, get<Arguments::count - 1>(std::forward<Tuple>(all)),
           get<Index>(std::forward<Tuple>(all))...);
     } else {
-      append<detail::select_step<IAsyncSteps, detail::no_handler,
-                                 detail::kept_case<typename Arguments::template at<Index>>...>>(
+      append<detail::select_step_of<IAsyncSteps, detail::no_handler, Arguments, Index...>>(
           0, std::in_place, detail::no_handler(), get<Index>(std::forward<Tuple>(all))...);
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <optional>     // for optional
-#include <type_traits>  // for is_base_of_v, is_invocable_v, is_lvalue_reference_v, decay_t
+#include <type_traits>  // for is_base_of_v, is_invocable_v, is_lvalue_reference_v, decay_t, remove_reference_t
 #include <utility>      // for exchange, forward, move, in_place_t
 
 #include "async/detail/base/atomics.hpp"           // for wait_clock
@@ -97,6 +97,12 @@ class [[nodiscard]] push_case : public select_case<case_kind::source> {
   explicit push_case(push_case<Queue, Index, F, Closed>&& c)
       : push_case(c.queue_, static_cast<Index&&>(c.item_), std::move(c.handler_), std::move(c.closed_handler_)) {}
 
+  /// The same with an item that is kept elsewhere.
+  template <class Index>
+  push_case(push_case<Queue, Index, F, Closed>&& c, std::remove_reference_t<Item>& item)
+      : push_case(c.queue_, static_cast<Item&&>(item), std::move(c.handler_), std::move(c.closed_handler_)) {}
+
+  Item&& item() noexcept { return static_cast<Item&&>(item_); }
   queue_result attempt() {
     const queue_result result = queue_access::put(queue_, static_cast<Item&&>(item_));
     is_closed_ = result == queue_result::closed;

@@ -9,14 +9,15 @@
 #include "async/detail/select/select_limit.hpp"  // for timer_limit
 #include "async/detail/select/selection.hpp"     // for selection, case_kind, shortest_limit
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
+#include "steps/detail/wait/select_items.hpp"    // for kept_among, place_of_item, keep_case
 #include "steps/detail/wait/select_places.hpp"   // for queue_place, ready_place, no_place, limit_timer
 
 /// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
 /// places are given up before the handler is called.
 namespace steps::inline v0_1::detail {
 
-template <class Case>
-using kept_case = typename std::decay_t<Case>::kept;
+template <class Case, class... All>
+using kept_case = typename kept_among<std::decay_t<Case>, std::decay_t<All>...>::type;
 
 template <class Case>
 struct place_of_case {
@@ -54,9 +55,11 @@ struct select_step final : Face {
   static constexpr bool has_limit = ((Cases::kind == async::detail::case_kind::limit) || ...);
   using timer_type = std::conditional_t<has_limit, limit_timer, no_place>;
   using all_indices = std::index_sequence_for<Cases...>;
+  using items_type = std::tuple<typename place_of_item<Cases>::type...>;
 
   template <class H, class... C>
-  explicit select_step(std::in_place_t, H&& h, C&&... c) : cases(std::forward<C>(c)...), handler(std::forward<H>(h)) {}
+  explicit select_step(std::in_place_t, H&& h, C&&... c)
+      : select_step(all_indices(), std::forward<H>(h), std::forward<C>(c)...) {}
   select_step(const select_step&) = delete;
   select_step& operator=(const select_step&) = delete;
   ~select_step() { leave(); }
@@ -121,10 +124,21 @@ struct select_step final : Face {
     std::apply([](auto&... each) { (each.leave(), ...); }, places);
   }
 
+  template <std::size_t... Index, class H, class... C>
+  select_step(std::index_sequence<Index...>, H&& h, C&&... c)
+      : cases(detail::keep_case<Index, Cases>(items, std::forward<C>(c))...), handler(std::forward<H>(h)) {}
+
+  [[no_unique_address]] items_type items;  // before the cases, which may refer to them
   std::tuple<Cases...> cases;
   std::tuple<typename place_of_case<Cases>::type...> places;
   [[no_unique_address]] timer_type timer;
   [[no_unique_address]] E handler;
 };
+
+/// The step of the cases number Index of `Arguments`.
+template <class Face, class E, class Arguments, std::size_t... Index>
+using select_step_of =
+    select_step<Face, E,
+                kept_case<typename Arguments::template at<Index>, typename Arguments::template at<Index>...>...>;
 
 }  // namespace steps::inline v0_1::detail

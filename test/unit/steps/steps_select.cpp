@@ -173,6 +173,46 @@ TEST_CASE_TEMPLATE("rule 41: the handler is the step's function", Flow, STEPS_FL
   CHECK(seen.back() == "x4");
 }
 
+TEST_CASE_TEMPLATE("rule 42: two cases that move the same object share it", Flow, STEPS_FLOWS) {
+  const std::string text = "a text that is longer than the small string buffer";
+  for (const int which : {0, 1, 2}) {  // the queue that gets room; 2: none
+    bench b;
+    using queue = async::bounded_queue<std::string>;
+    queue q[] = {queue(1), queue(1)};
+    async::bounded_queue<std::unique_ptr<int>> r[] = {async::bounded_queue<std::unique_ptr<int>>(1),
+                                                      async::bounded_queue<std::unique_ptr<int>>(1)};
+    for (auto& each : q) each.enqueue("full");
+    for (auto& each : r) each.enqueue(nullptr);
+    std::string item = text, other = "other";
+    auto pointer = std::make_unique<int>(7);
+    std::string copied = text;
+    Flow flow{b.loop};
+    flow.select(on_push(q[0], std::move(item)), on_push(q[1], std::move(item)), on_push(q[1], std::move(other)),
+                after(5ms));
+    flow.select(on_push(r[0], std::move(pointer)), on_push(r[1], std::move(pointer)), after(5ms));
+    flow.select(on_push(q[0], std::as_const(copied)), on_push(q[1], std::move(copied)), after(5ms));
+    CHECK(pointer == nullptr);
+    flow.execute();
+    b.drain();
+    const auto make_room = [which, &b](auto& queues) {
+      if (which != 2) {
+        CHECK(queues[which].dequeue().has_value());
+        b.drain();
+      } else {
+        b.pass(6ms);
+      }
+    };
+    make_room(q);
+    if (which != 2) CHECK(q[which].dequeue().value() == text);
+    for (auto& each : q) static_cast<void>(each.enqueue("full"));
+    make_room(r);
+    if (which != 2) CHECK(*r[which].dequeue().value() == 7);
+    make_room(q);
+    CHECK(static_cast<bool>(flow));
+    if (which != 2) CHECK(q[which].dequeue().value() == text);
+  }
+}
+
 TEST_CASE_TEMPLATE("rule 41: elements of any size are moved, and items are kept until they are in", Flow, STEPS_FLOWS) {
   {
     bench b;
