@@ -290,6 +290,8 @@ class pool_core::worker_role {
   [[gnu::always_inline]] bool take_next_from_outside(taken& out) noexcept {
     if (!worker_.may_go_on() || pool_.shutdown_.is_closing() || !pool_.injector_.take(out.plain)) return false;
     ++worker_.turn;
+    ++rounds_;
+    share_.add_item();
     --worker_.tasks_left;
     settle_credit(worker_);
     return true;

@@ -115,7 +115,7 @@ TEST_CASE("a task of a worker that blocks runs soon beside long tasks from outsi
   is_posted = true;
   pool.wait_idle();
   CHECK(done);
-  CHECK(between < 30);
+  CHECK(between < 16);
 }
 
 TEST_CASE("older tasks keep pace beside a loop that is always busy, and long tasks") {
