@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>      // for size_t
-#include <memory>       // for addressof
-#include <optional>     // for optional
-#include <tuple>        // for apply, get, tuple_element_t
-#include <type_traits>  // for decay_t, is_rvalue_reference_v, is_same_v, is_trivially_copyable_v, remove_cvref_t
-#include <utility>      // for forward
+#include <cstddef>   // for size_t
+#include <memory>    // for addressof
+#include <optional>  // for optional
+#include <tuple>     // for apply, get, tuple
+#include <type_traits>  // for conditional_t, decay_t, is_array_v, is_rvalue_reference_v, is_same_v, is_trivially_copyable_v, remove_cvref_t
+#include <utility>  // for forward
 
 #include "async/detail/select/select_case.hpp"  // for push_case
 
@@ -24,7 +24,8 @@ struct item_of {
 template <class Queue, class Item, class F, class Closed>
 struct item_of<async::detail::push_case<Queue, Item, F, Closed>> {
   using type = std::remove_cvref_t<Item>;
-  static constexpr bool is_moved = std::is_rvalue_reference_v<Item> && !std::is_trivially_copyable_v<type>;
+  static constexpr bool is_moved =
+      std::is_rvalue_reference_v<Item> && !std::is_trivially_copyable_v<type> && !std::is_array_v<type>;
   using owner = async::detail::push_case<Queue, std::decay_t<Item>, F, Closed>;
   using sharer = async::detail::push_case<Queue, type&&, F, Closed>;
 };
@@ -77,10 +78,15 @@ T& keep_item(Items& items, From&& object) {
   return *own.value;
 }
 
+/// The items of cases; empty if none is shared, which a tuple need not be.
+template <class... Kept>
+using items_of = std::conditional_t<(std::is_same_v<typename place_of_item<Kept>::type, no_item> && ...), no_item,
+                                    std::tuple<typename place_of_item<Kept>::type...>>;
+
 /// What the kept case number Index is made of.
 template <std::size_t Index, class Kept, class Items, class Case>
-decltype(auto) keep_case(Items& items, Case&& c) {
-  if constexpr (std::is_same_v<std::tuple_element_t<Index, Items>, no_item>) {
+decltype(auto) keep_case([[maybe_unused]] Items& items, Case&& c) {
+  if constexpr (std::is_same_v<typename place_of_item<Kept>::type, no_item>) {
     return std::forward<Case>(c);
   } else {
     using T = typename item_of<Kept>::type;

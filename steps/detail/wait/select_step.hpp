@@ -9,7 +9,7 @@
 #include "async/detail/select/select_limit.hpp"  // for timer_limit
 #include "async/detail/select/selection.hpp"     // for selection, case_kind, shortest_limit
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
-#include "steps/detail/wait/select_items.hpp"    // for kept_among, place_of_item, keep_case
+#include "steps/detail/wait/select_items.hpp"    // for kept_among, items_of, keep_case
 #include "steps/detail/wait/select_places.hpp"   // for queue_place, ready_place, no_place, limit_timer
 
 /// select() as a step. Elements stay in their queues until the step itself takes one, on the flow's loop; all other
@@ -55,7 +55,7 @@ struct select_step final : Face {
   static constexpr bool has_limit = ((Cases::kind == async::detail::case_kind::limit) || ...);
   using timer_type = std::conditional_t<has_limit, limit_timer, no_place>;
   using all_indices = std::index_sequence_for<Cases...>;
-  using items_type = std::tuple<typename place_of_item<Cases>::type...>;
+  using items_type = items_of<Cases...>;
 
   template <class H, class... C>
   explicit select_step(std::in_place_t, H&& h, C&&... c)
