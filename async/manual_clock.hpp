@@ -46,7 +46,8 @@ class manual_clock {
   }
 
   /// The clock as the time source of an event_loop.
-  operator time_source() noexcept {  // NOLINT: stands for it
+  operator time_source() && = delete;  // it would not outlive the loop
+  operator time_source() & noexcept {  // NOLINT: stands for it
     return {[](void* self) noexcept { return static_cast<manual_clock*>(self)->now(); },
             [](void* self, time_point until) noexcept { static_cast<manual_clock*>(self)->advance_to(until); }, this};
   }

@@ -6,7 +6,7 @@
 #include <iterator>   // for iter_reference_t, ranges::begin, ranges::distance
 #include <stdexcept>  // for invalid_argument
 
-#include "async/detail/base/invoke.hpp"       // for invoke
+#include "async/detail/base/invoke.hpp"       // for invoke_and_drop
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, parallel_body, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
@@ -27,18 +27,18 @@ struct loop_piece {
   void operator()(std::uint64_t from, std::uint64_t count) {
     if constexpr (loop_range_body<F, Index>) {
       const std::uint64_t end = from + count;
-      static_cast<void>(detail::invoke(f, detail::index_at(first, from, step),
-                                       end == calls ? Index(last) : index_at(first, end, step)));
+      detail::invoke_and_drop(f, detail::index_at(first, from, step),
+                              end == calls ? Index(last) : index_at(first, end, step));
     } else if constexpr (std::integral<Index>) {
       auto i = static_cast<std::uint64_t>(detail::index_at(first, from, step));
-      for (; count != 0; --count, i += step) static_cast<void>(detail::invoke(f, static_cast<Index>(i)));
+      for (; count != 0; --count, i += step) detail::invoke_and_drop(f, static_cast<Index>(i));
     } else {
       Index it = detail::index_at(first, from, step);
       for (std::uint64_t i = 0; i != count; ++i, static_cast<void>(++it)) {
         if constexpr (std::invocable<F&, std::iter_reference_t<Index>>) {
-          static_cast<void>(detail::invoke(f, *it));
+          detail::invoke_and_drop(f, *it);
         } else {
-          static_cast<void>(detail::invoke(f, it));
+          detail::invoke_and_drop(f, it);
         }
       }
     }
@@ -154,6 +154,24 @@ bool parallel_for(Index first, Index last, Index step, F f, std::size_t grain = 
 template <loop_range R, parallel_body<detail::range_iterator<R>> F, loop_token Token = no_token>
 bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& token = {}) {
   return detail::loop_over_range(threadpool::shared(), range, f, grain, token);
+}
+
+/// Refused: a body that cannot be called.
+template <parallel_index Index, detail::wrong_body<Index> F, class... Rest>
+void parallel_for(threadpool&, Index, Index, F, Rest...) {
+  static_assert(detail::explain_wrong_body<F>);
+}
+template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
+void parallel_for(threadpool&, R&&, F, Rest...) {
+  static_assert(detail::explain_wrong_body<F>);
+}
+template <parallel_index Index, detail::wrong_body<Index> F, class... Rest>
+void parallel_for(Index, Index, F, Rest...) {
+  static_assert(detail::explain_wrong_body<F>);
+}
+template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
+void parallel_for(R&&, F, Rest...) {
+  static_assert(detail::explain_wrong_body<F>);
 }
 
 }  // namespace async::inline v0_1

@@ -4,7 +4,7 @@
 #include <type_traits>  // for remove_cvref_t
 #include <utility>      // for forward
 
-#include "async/detail/base/invoke.hpp"        // for invoke
+#include "async/detail/base/invoke.hpp"        // for invoke_and_drop
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
@@ -23,12 +23,12 @@ concept plain_call = std::invocable<F&> && !std::same_as<std::remove_cvref_t<F>,
 /// Not inlined: a function that calls it, often a recursive one, has less to save when it has nothing to fork.
 template <class F, class... Rest>
 [[gnu::noinline]] bool invoke_all(participant& part, task_scope* around, F& f, Rest&... rest) {
-  const auto first = [&f] { static_cast<void>(detail::invoke(f)); };
+  const auto first = [&f] { detail::invoke_and_drop(f); };
   if constexpr (sizeof...(Rest) == 0) {
     first();
     return true;
   } else if constexpr (sizeof...(Rest) == 1) {
-    return fork_join(part, around, first, [&](bool) { static_cast<void>((detail::invoke(rest), ...)); });
+    return fork_join(part, around, first, [&](bool) { (detail::invoke_and_drop(rest), ...); });
   } else {
     bool all = true;
     return fork_join(part, around, first,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>     // for invocable, convertible_to
+#include <concepts>     // for invocable, convertible_to, floating_point, integral
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for iter_reference_t, random_access_iterator, ranges::begin, ranges::distance
 #include <memory>       // for unique_ptr, make_unique
-#include <type_traits>  // for invoke_result_t, is_void_v
+#include <type_traits>  // for invoke_result_t, is_const_v, is_rvalue_reference_v, is_void_v, remove_reference_t
 #include <utility>      // for forward, move
 
 #include "async/detail/base/invoke.hpp"       // for invoke
@@ -19,6 +19,22 @@ namespace detail {
 
 template <class F, class T, class X>
 concept returns_nothing = std::invocable<F&, T&, X> && std::is_void_v<std::invoke_result_t<F&, T&, X>>;
+
+/// Whether the first parameter of a callable that is not overloaded is a value or const: what it does with that is
+/// lost.
+template <class F>
+inline constexpr bool takes_copy = false;
+template <class A>
+inline constexpr bool is_no_outlet = !std::is_reference_v<A> || std::is_const_v<std::remove_reference_t<A>>;
+template <class R, class A, class... P>
+inline constexpr bool takes_copy<R (*)(A, P...)> = is_no_outlet<A>;
+template <class C, class R, class A, class... P>
+inline constexpr bool takes_copy<R (C::*)(A, P...)> = is_no_outlet<A>;
+template <class C, class R, class A, class... P>
+inline constexpr bool takes_copy<R (C::*)(A, P...) const> = is_no_outlet<A>;
+template <class F>
+  requires requires { &F::operator(); }
+inline constexpr bool takes_copy<F> = takes_copy<decltype(&F::operator())>;
 
 /// fold(value, i) or fold(value, *i): returns the new value, or changes `value` in place and returns nothing.
 template <class F, class Index, class T>
@@ -91,8 +107,13 @@ struct reduce_piece {
   template <class X>
   void take(T& sum, X&& x) {
     if constexpr (returns_nothing<Body, T, X>) {
+      static_assert(!takes_copy<Body>, "a body that returns nothing changes the value: it takes it as T& value");
       detail::invoke(body, sum, std::forward<X>(x));
     } else {
+      using result = std::invoke_result_t<Body&, T, X>;
+      static_assert(!std::is_rvalue_reference_v<result>, "the body returns the new value, not a reference to it");
+      static_assert(!std::integral<T> || !std::floating_point<result>,
+                    "the body returns a floating-point value, which an integer would cut: write 0.0, not 0");
       sum = detail::invoke(body, std::move(sum), std::forward<X>(x));
     }
   }

@@ -8,7 +8,7 @@
 #include <utility>      // for forward, exchange, in_place_type_t
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/base/invoke.hpp"       // for invoke, throw_bad_function_call
+#include "async/detail/base/invoke.hpp"       // for invoke_and_drop, throw_bad_function_call
 
 namespace async::inline v0_1 {
 
@@ -26,9 +26,9 @@ inline constexpr bool fits_in_task =
 template <class F>
 void call_once(F& f) {
   if constexpr (std::invocable<F&>) {
-    static_cast<void>(detail::invoke(f));
+    detail::invoke_and_drop(f);
   } else {
-    static_cast<void>(detail::invoke(std::move(f)));
+    detail::invoke_and_drop(std::move(f));
   }
 }
 }  // namespace detail

@@ -11,7 +11,7 @@
 #include <utility>      // for forward, move, exchange
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
-#include "async/detail/base/invoke.hpp"            // for invoke
+#include "async/detail/base/invoke.hpp"            // for invoke_and_drop
 #include "async/detail/base/min_max.hpp"           // for max_of
 #include "async/detail/base/naps.hpp"              // for wait_without_memory
 #include "async/detail/base/own_exceptions.hpp"    // for own_exceptions
@@ -186,9 +186,9 @@ class task_group {
       }
       try {
         if constexpr (std::invocable<F&>) {
-          static_cast<void>(detail::invoke(self->f));
+          detail::invoke_and_drop(self->f);
         } else {
-          static_cast<void>(detail::invoke(std::move(self->f)));
+          detail::invoke_and_drop(std::move(self->f));
         }
         detail::end_if_returned();
         discard(self);
@@ -295,7 +295,7 @@ class task_group {
     const detail::scope_guard inside(&scope_);
     const detail::wait_in_turn allowed;
     try {
-      static_cast<void>(detail::invoke(std::forward<F>(f)));
+      detail::invoke_and_drop(std::forward<F>(f));
     } catch (...) {
       std::exception_ptr error = std::current_exception();
       if (error == nullptr) {

@@ -105,7 +105,8 @@ class AsyncTool : async::detail::fork_member {
   /// The loop itself, for functions that take one.
   async::event_loop& loop() noexcept { return loop_; }
   /// The loop itself.
-  operator async::event_loop&() noexcept { return loop_; }  // NOLINT: it is one
+  operator async::event_loop&() & noexcept { return loop_; }  // NOLINT: it is one
+  operator async::event_loop&() && = delete;                  // it would not outlive its flows
 
  private:
   static bool forked(fork_member& self, async::detail::fork_stage at) noexcept {

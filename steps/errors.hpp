@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <compare>      // for strong_ordering
 #include <concepts>     // for same_as
 #include <cstddef>      // for size_t
 #include <memory>       // for shared_ptr
@@ -52,6 +53,8 @@ class ASYNCSTEPS_SHARED_TYPE ErrorCode {
   friend constexpr bool operator==(ErrorCode a, ErrorCode b) noexcept {
     return a.text_ == b.text_ || a.view() == b.view();
   }
+  /// By content, too.
+  friend constexpr std::strong_ordering operator<=>(ErrorCode a, ErrorCode b) noexcept { return a.view() <=> b.view(); }
   friend constexpr bool operator==(ErrorCode a, const char* b) noexcept {
     return b != nullptr && (a.text_ == b || a.view() == b);
   }

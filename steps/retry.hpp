@@ -63,6 +63,8 @@ struct Retry {
   constexpr auto on(Code&&... codes) const noexcept {
     static_assert(sizeof...(Code) > 0 && (std::is_convertible_v<Code, ErrorCode> && ...),
                   "on() takes error codes: on(steps::errors::Timeout, \"Busy\")");
+    static_assert((!std::is_same_v<Code, std::string> && ...),
+                  "on() keeps the codes, and a temporary string does not last: pass literals or constants");
     using filter = detail::one_of<sizeof...(Code)>;
     return detail::filtered_retry<filter>{*this, filter{{ErrorCode(std::forward<Code>(codes))...}}};
   }

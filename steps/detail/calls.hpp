@@ -153,6 +153,9 @@ inline void leave_replaced(flow& f, scope& handler) noexcept {
 /// asi.setCancel(). The new handler replaces the step's present one.
 template <class Face, class F>
 void set_cancel(step& s, F&& function) {
+  static_assert(
+      !requires { std::decay_t<F>::is_coroutine_step; },
+      "a cancel handler cannot wait, so it is no coroutine: hand what has to wait to steps::post()");
   if (!may_wait(s, "setCancel() outside a step function, or after success()")) return;
   using made = cancel_scope<Face, std::decay_t<F>>;
   constexpr std::size_t size = round_up(sizeof(made), granule);

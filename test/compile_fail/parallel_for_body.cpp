@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // The body of a loop over integers must take an integer.
-// expect: parallel_body
+// expect: the body of parallel_for\(\) is called as f\(i\)
 #include <string>
 
 #include "async/parallel_for.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <tuple>        // for apply, forward_as_tuple
-#include <type_traits>  // for invoke_result_t
+#include <type_traits>  // for invoke_result_t, remove_cvref_t
 #include <utility>      // for forward
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_FUNCTION
@@ -19,6 +19,20 @@ template <class F, class... A>
   } else {  // which converts arguments in a header of the system, where compilers do not warn
     return std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<A>(arguments)...));
   }
+}
+
+/// A coroutine that begins when it is awaited, such as steps::interop::task.
+template <class R>
+concept lazy_coroutine = requires { requires std::remove_cvref_t<R>::is_task; };
+
+/// Calls a function of the user whose result nobody gets.
+template <class F, class... A>
+[[gnu::always_inline]] constexpr void invoke_and_drop(F&& f, A&&... arguments) {
+  static_assert(
+      !lazy_coroutine<std::invoke_result_t<F, A...>>,
+      "the function is a coroutine, which begins when it is awaited: nobody awaits it here. Write start(f()), "
+      "or make it a step by co(f)");
+  static_cast<void>(detail::invoke(std::forward<F>(f), std::forward<A>(arguments)...));
 }
 
 /// Throws std::bad_function_call.

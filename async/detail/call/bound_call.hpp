@@ -4,7 +4,7 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for forward, in_place, move
 
-#include "async/detail/base/invoke.hpp"  // for invoke
+#include "async/detail/base/invoke.hpp"  // for invoke_and_drop
 
 namespace async::inline v0_1::detail {
 
@@ -16,7 +16,7 @@ class bound_call {
   explicit bound_call(std::in_place_t, From&&... from) : parts_(std::forward<From>(from)...) {}
 
   void operator()() {
-    std::apply([](auto&... part) { static_cast<void>(detail::invoke(std::move(part)...)); }, parts_);
+    std::apply([](auto&... part) { detail::invoke_and_drop(std::move(part)...); }, parts_);
   }
 
  private:

@@ -5,7 +5,7 @@
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for random_access_iterator, ranges::begin
 #include <stdexcept>    // for out_of_range
-#include <type_traits>  // for common_type_t, remove_cvref_t
+#include <type_traits>  // for common_type_t, is_class_v, remove_cvref_t
 #include <utility>      // for cmp_less, declval, in_range
 
 namespace async::inline v0_1 {
@@ -54,6 +54,23 @@ concept loop_range_body = std::invocable<F&, Index, Index> && !loop_single_body<
 /// iterator; or with the two ends of a run.
 template <class F, class Index>
 concept parallel_body = detail::loop_single_body<F, Index> || detail::loop_range_body<F, Index>;
+
+namespace detail {
+
+/// A function that stands where the body of a loop does, and is none.
+template <class F, class Index>
+concept wrong_body = std::is_class_v<F> && requires { &F::operator(); } && !parallel_body<F, Index>;
+template <class F>
+struct wrong_body_text {
+  static constexpr bool ok = sizeof(F) == 0;
+  static_assert(ok,
+                "the body of parallel_for() is called as f(i) with a number, an element or an iterator, or as "
+                "f(first, last) with the ends of a run");
+};
+template <class F>
+inline constexpr bool explain_wrong_body = wrong_body_text<F>::ok;
+
+}  // namespace detail
 
 /// A token that can end a loop early, such as std::stop_token. Several threads query it at the same time.
 template <class T>

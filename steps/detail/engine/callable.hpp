@@ -231,6 +231,7 @@ template <class T>
 struct check_future {
   static constexpr bool ok = std::is_void_v<T> || (std::is_object_v<T> && std::is_move_constructible_v<T>);
   static_assert(ok, "the future of a flow has a type that can be moved, or void: no reference");
+  static_assert(!ok || is_storable_parameter<T>, "flows pass text as std::string: promise<std::string>()");
 };
 template <class T>
 inline constexpr bool is_future_type = check_future<T>::ok;

@@ -88,6 +88,7 @@ template <class F, class Caught>
 
 // Out of line, which keeps the frame of the function that runs steps small.
 void catch_unwinding(flow& f, const unwinding& e) noexcept;
+void catch_code(flow& f, ErrorCode code) noexcept;
 void catch_exception(flow& f, ErrorCode code, std::string_view info, const std::exception* e) noexcept;
 
 /// Calls a function of the user; an exception from it becomes the flow's error (FTN12 2.2.2, 1.7).
@@ -98,6 +99,8 @@ template <class F>
       call();
     } catch (const unwinding& e) {
       catch_unwinding(f, e);
+    } catch (const ErrorCode& code) {
+      catch_code(f, code);
     }
   };
   convert_exceptions(unless_known, [&f](ErrorCode code, std::string_view info, const std::exception* e) {
@@ -212,6 +215,11 @@ void report_exception(flow& f, bool to_hook) noexcept;
   if (f.is_cancelled()) return;
   if (!f.is_failing()) set_error(f, e.code(), e.explanation());
   keep_exception(f, &e, false);
+}
+
+/// As error(code), for `throw steps::errors::Timeout`.
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION void catch_code(flow& f, ErrorCode code) noexcept {
+  if (!f.is_cancelled()) set_error(f, code, {});
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void catch_exception(flow& f, ErrorCode code, std::string_view info,

@@ -239,8 +239,12 @@ inline constexpr bool is_queue_of_flows = check_queue<Q>::ok;
 /// The same for the arguments of enqueue(), of which the step keeps copies.
 template <class Q, class... A>
 struct check_element {
-  static constexpr bool ok = std::is_constructible_v<typename Q::value_type, std::decay_t<A>&&...>;
-  static_assert(ok, "enqueue(queue, arguments...) makes an element from copies of the arguments");
+  static constexpr bool must_move =
+      ((!std::is_constructible_v<std::decay_t<A>, A> && std::is_move_constructible_v<std::decay_t<A>>) || ...);
+  static_assert(!must_move, "what cannot be copied is moved in: write enqueue(queue, std::move(element))");
+  static constexpr bool ok = (std::is_constructible_v<std::decay_t<A>, A> && ...) &&
+                             std::is_constructible_v<typename Q::value_type, std::decay_t<A>&&...>;
+  static_assert(ok || must_move, "enqueue(queue, arguments...) makes an element from copies of the arguments");
 };
 template <class Q, class... A>
 inline constexpr bool makes_element = check_element<Q, A...>::ok;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <type_traits>  // for is_convertible_v, is_same_v
+#include <type_traits>  // for is_convertible_v, is_invocable_v, is_same_v
+#include <utility>      // for move
 
 #include "async/detail/base/durations.hpp"  // for is_duration
-#include "async/fwd.hpp"                    // for blocking_pool, event_loop, threadpool
-#include "steps/fwd.hpp"                    // for ISync
+#include "async/fwd.hpp"                    // for blocking_pool, event, event_loop, future_group, threadpool
+#include "steps/fwd.hpp"                    // for IAsyncSteps, ISync
 
 /// What co_await in a task refuses, and what to write in its place.
 namespace steps::inline v0_1::interop::detail {
@@ -15,6 +16,17 @@ concept is_queue = requires(A& queue) { decltype(queue.pop())::is_queue_awaitabl
 template <class A>
 inline constexpr bool runs_coroutines = std::is_same_v<A, async::threadpool> ||
                                         std::is_same_v<A, async::blocking_pool> || std::is_same_v<A, async::event_loop>;
+
+template <class A>
+concept is_awaitable =
+    requires(A& a) { a.await_ready(); } || requires(A& a) { a.operator co_await(); } || requires(A&& a) {
+      static_cast<A&&>(a).operator co_await();
+    } || requires(A&& a) { operator co_await(static_cast<A&&>(a)); } || requires(A& a) { operator co_await(a); };
+template <class A>
+concept is_vector = requires(A& all) {
+  all.push_back(std::move(all.front()));
+  all.begin();
+};
 
 /// True, or a compile-time message. A: without reference and const.
 template <class A>
@@ -27,10 +39,21 @@ inline constexpr bool is_no_refused_awaitable = [] {
                 "call there by co_await post(pool, f)");
   static_assert(!async::detail::is_duration<A>,
                 "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
+  static_assert(!std::is_convertible_v<A*, IAsyncSteps*>,
+                "a coroutine runs a flow and gets its results by co_await execute(flow)");
+  static_assert(!std::is_same_v<A, async::future_group>, "write co_await group.when_empty()");
+  static_assert(!std::is_same_v<A, async::event>, "write co_await event.on_set(), of an event that is not const");
+  static_assert(!is_vector<A>, "a coroutine waits for several by co_await when_all(std::move(all)), or when_any()");
+  static_assert(!std::is_invocable_v<A&> || is_awaitable<A>,
+                "co_await takes what the function returns: write co_await f()");
   static_assert(
       !std::is_convertible_v<A*, ISync*>,
       "a coroutine has a lock, a permit or a limit as a step has it: asi.sync(lock, co(f)), or flow.sync(lock, "
       "co(f)) and co_await execute(flow)");
+  static_assert(
+      is_awaitable<A>,
+      "co_await takes a task, a future, queue.pop(), queue.push(item), event.on_set(), async::selection(), or an "
+      "awaitable of another library");
   return true;
 }();
 

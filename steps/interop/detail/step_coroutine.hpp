@@ -120,6 +120,16 @@ inline constexpr bool is_task<task<T>> = true;
 
 template <class F, class List>
 class coroutine_step;
+template <class F>
+class coroutine_step<F, steps::detail::unknown_parameters> {
+  static_assert(sizeof(F) == 0,
+                "co(f) calls f(IAsyncSteps&, results...): asi comes first, what follows needs types (not auto), and it "
+                "must not be overloaded; a task<> itself is made inside: co([](IAsyncSteps&) { return f(); })");
+
+ public:
+  explicit coroutine_step(const F&);
+  void operator()(IAsyncSteps&);
+};
 template <class F, class... P>
 class coroutine_step<F, steps::detail::type_list<P...>> {
   static_assert((!std::is_reference_v<P> && ...),
@@ -130,6 +140,7 @@ class coroutine_step<F, steps::detail::type_list<P...>> {
                 "a coroutine step returns steps::interop::task<T>");
 
  public:
+  static constexpr bool is_coroutine_step = true;
   template <class G>
     requires(!std::is_same_v<std::remove_cvref_t<G>, coroutine_step>)
   explicit coroutine_step(G&& g) : function_(std::forward<G>(g)) {}

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <future>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,6 +29,17 @@ TEST_CASE("an Error keeps its code and info, from any kind of text") {
   CHECK(Error("Literal", "info").error_info() == "info");
   CHECK(Error("Literal").error_info().empty());
   CHECK(std::string(Error(text).what()) == text);
+}
+
+TEST_CASE("codes are ordered by their content, as they are compared") {
+  const std::string made = "Busy";
+  std::map<ErrorCode, int> counts;
+  for (const ErrorCode code : {ErrorCode("Timeout"), ErrorCode("Busy"), ErrorCode(made), ErrorCode()}) ++counts[code];
+  CHECK(counts.size() == 3);
+  CHECK(counts[ErrorCode("Busy")] == 2);
+  CHECK(counts.begin()->first == ErrorCode());
+  CHECK(ErrorCode("Busy") < ErrorCode("Timeout"));
+  CHECK_FALSE(ErrorCode(made) > ErrorCode("Busy"));
 }
 
 TEST_CASE("an Error owns its texts, and so do copies of it") {

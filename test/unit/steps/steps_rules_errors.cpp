@@ -101,6 +101,26 @@ TEST_CASE_TEMPLATE("rule 9: an exception becomes a code: Error's own, what() of 
   CHECK(seen == lines{"Code/Error", "something/exception", "InternalError/int 42"});
 }
 
+TEST_CASE_TEMPLATE("rule 9: a thrown ErrorCode is that code, as by errorNoThrow()", Flow, STEPS_FLOWS) {
+  bench b;
+  ErrorCode seen;
+  Flow flow{b.loop};
+  flow.add([](IAsyncSteps&) { throw std::runtime_error("before"); },
+           [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+  flow.add([](IAsyncSteps&) { throw steps::errors::DefenseRejected; },
+           [&seen](IAsyncSteps&, ErrorCode code) { seen = code; });
+  async::future<void> result = flow.promise();
+  b.drain();
+  CHECK(seen == steps::errors::DefenseRejected);
+  std::string thrown;
+  try {
+    result.get();
+  } catch (const steps::Error& error) {
+    thrown = error.what();
+  }
+  CHECK(thrown == "DefenseRejected");
+}
+
 TEST_CASE_TEMPLATE("rule 9: a handler's error may be made of the texts of the one that it handles", Flow, STEPS_FLOWS) {
   for (const bool is_long : {false, true}) {  // longer than what lies in the objects themselves
     bench b;
