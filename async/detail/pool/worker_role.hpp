@@ -59,8 +59,8 @@ class pool_core::worker_attendance {
 ///
 /// While loops wait it runs one task after each turn of a loop; while none do, up to 16 in a row, of those from outside
 /// only if none has taken long lately. Where a task or a turn takes long, the other kind may then run as long, see
-/// turn_share. Tasks and loops of high priority
-/// come before both, those of low priority after both, except when priority_order decides otherwise.
+/// turn_share. Tasks and loops of high priority come before both, those of low priority after both, except when
+/// priority_order decides otherwise.
 class pool_core::worker_role {
  public:
   explicit worker_role(worker& w) noexcept : worker_(w), pool_(w.pool) {}
