@@ -296,7 +296,7 @@ class IAsyncSteps : public detail::step {
   /// 0, without results. Those of the one that succeeds go to the next step. An attempt is a step, with sub-steps,
   /// waits and a timeout of its own; all that belongs to it has ended before the pause begins. The error of the last
   /// attempt, and one that the filter of the Retry refuses, goes on, to e(IAsyncSteps&, ErrorCode) if there is one.
-  /// When the time limit of a step around has passed, all errors do: such a limit covers all attempts and pauses.
+  /// When the time limit of an enclosing step has passed, all errors do: such a limit covers all attempts and pauses.
   template <class F, class... E>
   IAsyncSteps& retry(const Retry& policy, F&& f, E&&... e) {
     return add_retry(policy, detail::any_error(), std::forward<F>(f), std::forward<E>(e)...);

@@ -49,7 +49,7 @@ struct filtered_retry;
 ///
 /// Threads     as a plain object; one object may serve many flows.            Exceptions  none.
 struct Retry {
-  /// attempts for no limit: until success, a filter that says no, a time limit of a step around, or cancel().
+  /// attempts for no limit: until success, a filter that says no, a time limit of an enclosing step, or cancel().
   static constexpr std::size_t unlimited = (std::numeric_limits<std::size_t>::max)();
 
   std::size_t attempts = 3;                                         ///< the first one included; not 0
@@ -71,7 +71,7 @@ struct Retry {
 
   /// The same, after errors for which predicate(ErrorCode) is true. It is called on the flow's loop after each failed
   /// attempt but the last. An exception of the predicate takes the error's place, without another attempt, and goes to
-  /// the handlers around, not to that of the retry().
+  /// the enclosing handlers, not to that of the retry().
   template <class F>
   constexpr auto when(F&& predicate) const {
     static_assert(std::is_invocable_r_v<bool, std::decay_t<F>&, ErrorCode>,

@@ -55,7 +55,7 @@ inline void settle_limits(const flow& f) noexcept {
   if (f.core->timers().has_fresh()) f.core->timers().settle(f.core->now());
 }
 
-/// True when a time limit is in force that has passed. In an error handler these are limits of steps around.
+/// True when a time limit is in force that has passed. In an error handler these are limits of enclosing steps.
 inline bool limit_has_passed(const flow& f, async::detail::loop_core::time_point now) noexcept {
   f.core->timers().settle(now);
   for (const scope* s = f.scopes; s != nullptr; s = s->outer) {
