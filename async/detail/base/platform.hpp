@@ -324,6 +324,7 @@ inline wait_bucket& bucket_of(const void* word) noexcept {
   }
   return known[(reinterpret_cast<std::uintptr_t>(word) >> 4) % 64];
 }
+inline const wait_bucket& first_wait_bucket = bucket_of(nullptr);  // made before main(): a wake-up needs no memory
 }  // namespace platform
 
 inline bool wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t expected,
