@@ -6,10 +6,11 @@
 #include <type_traits>  // for decay_t, conditional_t, is_void_v, is_object_v
 #include <utility>      // for exchange, forward, move, swap
 
+#include "async/detail/base/never.hpp"            // for never
 #include "async/detail/call/call_result.hpp"      // for promised_result, make_state
 #include "async/detail/call/from_std_future.hpp"  // for from_std_future
 #include "async/detail/call/future_access.hpp"    // for future_access, is_own_future
-#include "async/detail/call/future_base.hpp"      // for future_base, never
+#include "async/detail/call/future_base.hpp"      // for future_base
 #include "async/detail/call/result_awaiter.hpp"   // for result_awaiter
 #include "async/detail/call/result_state.hpp"     // for result
 #include "async/detail/call/to_std_future.hpp"    // for to_std_future

@@ -159,19 +159,19 @@ bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& t
 /// Refused: a body that cannot be called.
 template <parallel_index Index, detail::wrong_body<Index> F, class... Rest>
 void parallel_for(threadpool&, Index, Index, F, Rest...) {
-  static_assert(detail::explain_wrong_body<F>);
+  static_assert(detail::explain_wrong_body<F>());
 }
 template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
 void parallel_for(threadpool&, R&&, F, Rest...) {
-  static_assert(detail::explain_wrong_body<F>);
+  static_assert(detail::explain_wrong_body<F>());
 }
 template <parallel_index Index, detail::wrong_body<Index> F, class... Rest>
 void parallel_for(Index, Index, F, Rest...) {
-  static_assert(detail::explain_wrong_body<F>);
+  static_assert(detail::explain_wrong_body<F>());
 }
 template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
 void parallel_for(R&&, F, Rest...) {
-  static_assert(detail::explain_wrong_body<F>);
+  static_assert(detail::explain_wrong_body<F>());
 }
 
 }  // namespace async::inline v0_1

@@ -10,9 +10,9 @@
 #include <utility>      // for forward, move
 #include <vector>       // for vector
 
+#include "async/detail/base/never.hpp"          // for never
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access, is_own_future, is_unique_future, is_shared_future
-#include "async/detail/call/future_base.hpp"    // for never
 #include "async/detail/call/when_result.hpp"    // for when_all_state, when_any_state, state_of, count_of
 #include "async/future.hpp"                     // for future, make_ready_future
 

@@ -21,7 +21,7 @@
 #include "steps/completion.hpp"                // for completion
 #include "steps/detail/calls.hpp"              // for set_cancel, make_object, make_wait, execute_with_promise
 #include "steps/detail/future_step.hpp"        // for future_step
-#include "steps/detail/pool_call.hpp"          // for pool_call_step
+#include "steps/detail/pool_call.hpp"          // for pool_call_step, pool_of_calls
 #include "steps/detail/wait/await_check.hpp"   // for refused_by_await, explain_refusal
 #include "steps/detail/wait/event_wait.hpp"    // for event_step
 #include "steps/detail/wait/future.hpp"        // for await_step
@@ -163,8 +163,9 @@ class IAsyncSteps : public detail::step {
   }
   /// Refused: a future that is not moved in, and an event that does not outlive the flow.
   template <detail::refused_by_await What, class... E>
+    requires(!detail::pool_of_calls<std::remove_reference_t<What>>)
   void await(What&&, E&&...) {
-    static_assert(detail::explain_refusal<What>);
+    static_assert(detail::explain_refusal<What>());
   }
 
   /// Adds a step for a call that takes long or blocks: a thread of `pool`, a threadpool or a blocking_pool, calls

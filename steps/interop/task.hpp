@@ -201,7 +201,7 @@ struct task_promise_base : hosted_promise {
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else {
-      static_assert(is_no_refused_awaitable<type>);
+      static_assert(is_no_refused_awaitable<type>());
       static_assert(std::is_lvalue_reference_v<A> || std::is_move_constructible_v<A>,
                     "an awaitable of another library is moved out of the coroutine, which may be destroyed while it "
                     "waits: it must be movable");

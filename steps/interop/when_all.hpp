@@ -35,8 +35,6 @@ template <class T>
 struct result_of_task<task<T>> {
   using type = T;
 };
-template <class T>
-inline constexpr bool never = false;
 template <class A>
 using result_of_task_t = typename result_of_task<std::remove_cvref_t<A>>::type;
 
@@ -219,7 +217,7 @@ auto when_all(std::vector<task<T>>&& tasks) {
 /// Refused: when_all() takes the tasks away.
 template <class T>
 void when_all(const std::vector<task<T>>&) {
-  static_assert(detail::never<T>, "when_all() takes the tasks away: write std::move(tasks)");
+  static_assert(async::detail::never<T>, "when_all() takes the tasks away: write std::move(tasks)");
 }
 
 /// Runs tasks side by side until one of them succeeds, and resumes the coroutine with its index and value when the
@@ -252,7 +250,7 @@ auto when_any(std::vector<task<T>>&& tasks) {
 /// Refused: when_any() takes the tasks away.
 template <class T>
 void when_any(const std::vector<task<T>>&) {
-  static_assert(detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
+  static_assert(async::detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
 }
 
 }  // namespace steps::inline v0_1::interop

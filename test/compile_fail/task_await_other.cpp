@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// What is no awaitable is not awaited.
+// co_await of a number.
 // expect: co_await takes a task, a future
 #include "steps/interop/coroutine.hpp"
 

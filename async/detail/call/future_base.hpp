@@ -14,9 +14,6 @@
 
 namespace async::inline v0_1::detail {
 
-template <class...>
-inline constexpr bool never = false;
-
 /// For then(): the value of a ready future, as a T.
 template <class T, class Future>
 struct get_as {
@@ -91,11 +88,12 @@ class future_base {
   /// then_result.
   template <class Future, bool OwnsSource = false, class Pool, class F>
   static auto continue_with(Pool* pool, Future&& self, F&& f) {
-    static_assert(std::is_constructible_v<std::decay_t<F>, F>,
-                  "then(f) keeps f: a function that cannot be copied is moved in, then(std::move(f))");
-    static_assert(std::is_invocable_v<std::decay_t<F>, Future>,
+    constexpr bool is_kept = std::is_constructible_v<std::decay_t<F>, F>;
+    constexpr bool is_called = std::is_invocable_v<std::decay_t<F>, Future>;
+    static_assert(is_kept, "then(f) keeps f: a function that cannot be copied is moved in, then(std::move(f))");
+    static_assert(is_called,
                   "then(f) calls f(future), with the future that is ready: take it by value, by && or by const &");
-    if constexpr (std::is_invocable_v<std::decay_t<F>, Future> && std::is_constructible_v<std::decay_t<F>, F>) {
+    if constexpr (is_kept && is_called) {
       result<T>* const source = self.known_state();
       using next_result = then_result<Future, std::decay_t<F>, Pool, OwnsSource>;
       auto* const next = make_state<next_result>(pool, std::forward<F>(f), std::move(self), *source);

@@ -8,6 +8,8 @@
 #include <type_traits>  // for common_type_t, is_class_v, remove_cvref_t
 #include <utility>      // for cmp_less, declval, in_range
 
+#include "async/detail/base/never.hpp"  // for never
+
 namespace async::inline v0_1 {
 
 class threadpool;
@@ -61,14 +63,12 @@ namespace detail {
 template <class F, class Index>
 concept wrong_body = std::is_class_v<F> && requires { &F::operator(); } && !parallel_body<F, Index>;
 template <class F>
-struct wrong_body_text {
-  static constexpr bool ok = sizeof(F) == 0;
-  static_assert(ok,
+consteval bool explain_wrong_body() {
+  static_assert(never<F>,
                 "the body of parallel_for() is called as f(i) with a number, an element or an iterator, or as "
                 "f(first, last) with the ends of a run");
-};
-template <class F>
-inline constexpr bool explain_wrong_body = wrong_body_text<F>::ok;
+  return true;
+}
 
 }  // namespace detail
 

@@ -141,7 +141,7 @@ struct group_step : Face {
   }
   /// Frees a branch that has nothing outside of its block.
   static void free_block_of(flow& b) noexcept {
-    if (b.pool != nullptr) [[unlikely]]
+    if (b.pool != nullptr) [[unlikely]]  // else no turn of a branch refers to it
       end_turn_of(b);
     limits* const limit = b.limit;
     if (limit == nullptr) [[likely]]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstddef>   // for size_t
-#include <memory>    // for addressof
-#include <optional>  // for optional
-#include <tuple>     // for apply, get, tuple
-#include <type_traits>  // for conditional_t, decay_t, is_array_v, is_rvalue_reference_v, is_same_v, is_trivially_copyable_v, remove_cvref_t
-#include <utility>  // for forward
+#include <cstddef>      // for size_t
+#include <memory>       // for addressof
+#include <optional>     // for optional
+#include <tuple>        // for apply, get, tuple
+#include <type_traits>  // for conditional_t, decay_t, is_array_v, is_rvalue_reference_v, is_same_v, is_trivially_copyable_v, is_void_v, remove_cvref_t
+#include <utility>      // for forward
 
 #include "async/detail/select/select_case.hpp"  // for push_case
 
@@ -30,16 +30,17 @@ struct item_of<async::detail::push_case<Queue, Item, F, Closed>> {
   using sharer = async::detail::push_case<Queue, type&&, F, Closed>;
 };
 
+template <class Case, class Other>
+inline constexpr bool are_alike = !std::is_void_v<typename item_of<Case>::type> &&
+                                  std::is_same_v<typename item_of<Other>::type, typename item_of<Case>::type>;
+
 /// How a step keeps a case that stands among `All`.
 template <class Case, class... All>
 struct kept_among {
   using type = typename item_of<Case>::owner;
 };
 template <class Case, class... All>
-  requires(
-      !std::is_void_v<typename item_of<Case>::type> &&
-      (std::size_t{std::is_same_v<typename item_of<All>::type, typename item_of<Case>::type>} + ...) > 1 &&
-      ((std::is_same_v<typename item_of<All>::type, typename item_of<Case>::type> && item_of<All>::is_moved) || ...))
+  requires((std::size_t{are_alike<Case, All>} + ...) > 1 && ((are_alike<Case, All> && item_of<All>::is_moved) || ...))
 struct kept_among<Case, All...> {
   using type = typename item_of<Case>::sharer;
 };

@@ -4,6 +4,7 @@
 #include <utility>      // for move
 
 #include "async/detail/base/durations.hpp"  // for is_duration
+#include "async/detail/base/never.hpp"      // for never
 #include "async/fwd.hpp"                    // for blocking_pool, event, event_loop, future_group, threadpool
 #include "steps/fwd.hpp"                    // for IAsyncSteps, ISync
 
@@ -30,31 +31,38 @@ concept is_vector = requires(A& all) {
 
 /// True, or a compile-time message. A: without reference and const.
 template <class A>
-inline constexpr bool is_no_refused_awaitable = [] {
-  static_assert(!is_queue<A>,
-                "a coroutine waits for a queue's element or room: write co_await queue.pop() or "
-                "co_await queue.push(item)");
-  static_assert(!runs_coroutines<A>,
-                "a coroutine goes to a pool or loop by co_await schedule(pool), and waits for a "
-                "call there by co_await post(pool, f)");
-  static_assert(!async::detail::is_duration<A>,
-                "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
-  static_assert(!std::is_convertible_v<A*, IAsyncSteps*>,
-                "a coroutine runs a flow and gets its results by co_await execute(flow)");
-  static_assert(!std::is_same_v<A, async::future_group>, "write co_await group.when_empty()");
-  static_assert(!std::is_same_v<A, async::event>, "write co_await event.on_set(), of an event that is not const");
-  static_assert(!is_vector<A>, "a coroutine waits for several by co_await when_all(std::move(all)), or when_any()");
-  static_assert(!std::is_invocable_v<A&> || is_awaitable<A>,
-                "co_await takes what the function returns: write co_await f()");
-  static_assert(
-      !std::is_convertible_v<A*, ISync*>,
-      "a coroutine has a lock, a permit or a limit as a step has it: asi.sync(lock, co(f)), or flow.sync(lock, "
-      "co(f)) and co_await execute(flow)");
-  static_assert(
-      is_awaitable<A>,
-      "co_await takes a task, a future, queue.pop(), queue.push(item), event.on_set(), async::selection(), or an "
-      "awaitable of another library");
+consteval bool is_no_refused_awaitable() {
+  using async::detail::never;
+  if constexpr (is_queue<A>) {
+    static_assert(never<A>,
+                  "a coroutine waits for a queue's element or room: write co_await queue.pop() or "
+                  "co_await queue.push(item)");
+  } else if constexpr (runs_coroutines<A>) {
+    static_assert(never<A>,
+                  "a coroutine goes to a pool or loop by co_await schedule(pool), and waits for a "
+                  "call there by co_await post(pool, f)");
+  } else if constexpr (async::detail::is_duration<A>) {
+    static_assert(never<A>, "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
+  } else if constexpr (std::is_convertible_v<A*, IAsyncSteps*>) {
+    static_assert(never<A>, "a coroutine runs a flow and gets its results by co_await execute(flow)");
+  } else if constexpr (std::is_same_v<A, async::future_group>) {
+    static_assert(never<A>, "write co_await group.when_empty()");
+  } else if constexpr (std::is_same_v<A, async::event>) {
+    static_assert(never<A>, "write co_await event.on_set(), of an event that is not const");
+  } else if constexpr (is_vector<A>) {
+    static_assert(never<A>, "a coroutine waits for several by co_await when_all(std::move(all)), or when_any()");
+  } else if constexpr (std::is_convertible_v<A*, ISync*>) {
+    static_assert(never<A>,
+                  "a coroutine has a lock, a permit or a limit as a step has it: asi.sync(lock, co(f)), or "
+                  "flow.sync(lock, co(f)) and co_await execute(flow)");
+  } else if constexpr (!is_awaitable<A> && std::is_invocable_v<A&>) {
+    static_assert(never<A>, "co_await takes what the function returns: write co_await f()");
+  } else if constexpr (!is_awaitable<A>) {
+    static_assert(never<A>,
+                  "co_await takes a task, a future, queue.pop(), queue.push(item), event.on_set(), "
+                  "async::selection(), or an awaitable of another library");
+  }
   return true;
-}();
+}
 
 }  // namespace steps::inline v0_1::interop::detail

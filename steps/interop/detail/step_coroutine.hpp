@@ -122,7 +122,7 @@ template <class F, class List>
 class coroutine_step;
 template <class F>
 class coroutine_step<F, steps::detail::unknown_parameters> {
-  static_assert(sizeof(F) == 0,
+  static_assert(async::detail::never<F>,
                 "co(f) calls f(IAsyncSteps&, results...): asi comes first, what follows needs types (not auto), and it "
                 "must not be overloaded; a task<> itself is made inside: co([](IAsyncSteps&) { return f(); })");
 
