@@ -58,6 +58,20 @@ concept reduce_join = std::invocable<J&, T, T> && std::convertible_to<std::invok
 
 namespace detail {
 
+/// Functions that stand where the body and the join of a reduce do, and are none.
+template <class Body, class Join, class Index, class T>
+concept wrong_reduce = !(reduce_body<Body, Index, T> && reduce_join<Join, T>);
+template <class Body, class Join, class Index, class T>
+consteval bool explain_wrong_reduce() {
+  constexpr bool is_body = reduce_body<Body, Index, T>;
+  static_assert(is_body,
+                "the body of parallel_reduce() follows the identity. It is called as f(value, x) with a number, an "
+                "element or an iterator, or as f(first, last, value) with the ends of a run");
+  static_assert(!is_body || reduce_join<Join, T>,
+                "the join of parallel_reduce() is called as join(left, right) with two values, and returns one");
+  return true;
+}
+
 /// A value, or a pointer to a large one: each split of the range puts one on the stack.
 template <class T, bool IsLarge = (sizeof(T) > 256)>
 class reduce_value {
@@ -211,6 +225,46 @@ template <loop_range R, class T, reduce_body<detail::range_iterator<R>, T> Body,
 T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain = auto_grain,
                   const Token& token = {}) {
   return detail::reduce_over_range(threadpool::shared(), range, identity, body, join, grain, token);
+}
+
+/// Refused: a body or join that cannot be called. The type is deduced, so that this message comes first.
+template <parallel_index A, parallel_index B, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, std::common_type_t<A, B>, T>
+auto parallel_reduce(threadpool&, A, B, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, std::common_type_t<A, B>, T>());
+  return identity;
+}
+template <loop_range R, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
+auto parallel_reduce(threadpool&, R&&, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
+  return identity;
+}
+template <parallel_index A, parallel_index B, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, std::common_type_t<A, B>, T>
+auto parallel_reduce(A, B, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, std::common_type_t<A, B>, T>());
+  return identity;
+}
+template <loop_range R, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
+auto parallel_reduce(R&&, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
+  return identity;
+}
+
+/// Refused: no numbers, iterators or range to loop over, or the pool after them.
+template <detail::no_loop What, class... Rest>
+auto parallel_reduce(threadpool&, const What&, const Rest&...) {
+  return detail::explain_no_loop<What>();
+}
+template <detail::no_loop What, class... Rest>
+auto parallel_reduce(const What&, const Rest&...) {
+  return detail::explain_no_loop<What>();
+}
+template <class What, class... Rest>
+auto parallel_reduce(const What&, threadpool&, const Rest&...) {
+  return detail::explain_no_loop<What>();
 }
 
 }  // namespace async::inline v0_1

@@ -59,6 +59,17 @@ concept parallel_body = detail::loop_single_body<F, Index> || detail::loop_range
 
 namespace detail {
 
+/// What stands where a loop's numbers, iterators or range do, and is none of them.
+template <class What>
+concept no_loop = !parallel_index<What> && !loop_range<What> && !std::same_as<What, threadpool>;
+template <class What>
+consteval bool explain_no_loop() {
+  static_assert(never<What>,
+                "parallel_for() and parallel_reduce() take, after the pool if there is one, two integers, two "
+                "random-access iterators, or a range with such iterators");
+  return true;
+}
+
 /// A function that stands where the body of a loop does, and is none.
 template <class F, class Index>
 concept wrong_body = std::is_class_v<F> && requires { &F::operator(); } && !parallel_body<F, Index>;
