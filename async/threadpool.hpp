@@ -275,8 +275,8 @@ class threadpool {
   /// Flows run on meanwhile. When no task is left, flows that wait are cancelled, and some 100 ms later those that
   /// still do not wait, or call the pool again and again: what flows post meanwhile is no task that is left. Their
   /// cancel handlers run on the calling thread, and waits in them run what they have posted.
-  /// Callbacks that wait in loop(i) are destroyed. A paused pool starts one worker for this; if that fails, the caller
-  /// runs the tasks. Later calls return when the first one is done. Throws std::system_error
+  /// Callbacks that wait in loop(i) are destroyed. A paused pool starts one worker for this; if that fails, the calling
+  /// thread is the worker, without the hooks. Later calls return when the first one is done. Throws std::system_error
   /// (resource_deadlock_would_occur) inside a task of the pool.
   void stop() { core_.stop(); }
 

@@ -66,6 +66,7 @@ set(asyncsteps_not_on_windows
     "unit.waiting_stack: chooses the sizes of stacks by pthreads"
     "fault.async: stands in for pthread_create(), which the C++ runtime has inside"
     "fault.blocking_pool: stands in for pthread_create(), which the C++ runtime has inside"
+    "fault.stop_without_thread: stands in for pthread_create(), which the C++ runtime has inside"
     "fault.threadpool: stands in for pthread_create(), which the C++ runtime has inside"
     "example.embedding: shows the loop inside poll()"
     "example.http_server: needs a script that asks it")
@@ -78,6 +79,7 @@ set(asyncsteps_not_on_musl
     "unit.threadpool_thread_exit: ends threads with pthread_exit() of glibc"
     "fault.async: stands in for pthread_create(), which a static program has inside"
     "fault.blocking_pool: stands in for pthread_create(), which a static program has inside"
+    "fault.stop_without_thread: stands in for pthread_create(), which a static program has inside"
     "fault.threadpool: stands in for pthread_create(), which a static program has inside")
 
 # Sets ASYNCSTEPS_TEST_HAS_ASIO. An old Boost.Asio does not compile with every standard library.

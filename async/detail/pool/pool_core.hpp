@@ -304,7 +304,6 @@ class pool_core {
   /// Wakes the threads in wait_until() whose ready() has become true; or the one of a wait_scope::with_wake_up().
   void notify_waiters() noexcept { sleepers_.notify_event(); }
   void wake(participant& p) noexcept { is_left_behind() ? void() : sleepers_.wake(p.parking_slot); }
-
   void unhandled(std::exception_ptr error) noexcept { hooks_.unhandled(std::move(error)); }
 
   /// Starts as many threads as the options ask for, or none.
@@ -438,9 +437,11 @@ class pool_core {
   class worker_attendance;
   class guest_attendance;
   class worker_role;
+  class last_worker_role;
   class wait_role;
   void wait_until_true(participant& p, wait_scope own, asked_condition ready);
   void run_worker(worker& w);
+  void run_last_worker(worker& w);
 
   // --- loops: pool_loops.hpp -----------------------------------------------------------------------------------------
 
@@ -513,7 +514,6 @@ class pool_core {
   }
 
   std::size_t search_limit() const noexcept;
-
   void end_search() noexcept {
     sleepers_.end_search([this]() noexcept { return has_work() || timers_.is_uncovered(); });
   }

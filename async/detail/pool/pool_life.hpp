@@ -238,10 +238,11 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   const own_section blocks;  // in a task of another pool
   const std::lock_guard once(stop_mutex_);
   shutdown_.begin();
-  crew_.close(
+  worker* const without_thread = crew_.close(
       [](const pool_core& pool) noexcept { return pool.has_tasks() || pool.quiescence_.has_threads_or_helpers(); });
   injector_.close();
   priorities_.close();
+  if (without_thread != nullptr) run_last_worker(*without_thread);
   if (crew_.wanted() != 0) {
     const auto is_done = [this] { return is_idle() || has_flows_only() || crew_.wanted() == 0; };
     idle_.wait(is_done);

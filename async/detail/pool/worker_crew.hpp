@@ -57,9 +57,12 @@ class worker_crew {
   bool begin_section(worker* w) noexcept;
   void end_section(worker* w) noexcept;
 
-  /// Refuses configure() from here on. A paused crew gets one worker if needs_one(pool), and if a thread can be
-  /// started.
-  void close(bool (*needs_one)(const pool_core&) noexcept) noexcept;
+  /// Refuses configure() from here on. A paused crew gets one worker if needs_one(pool). If no thread can be started
+  /// for it, returns a worker without one, whose place the calling thread takes; else null.
+  worker* close(bool (*needs_one)(const pool_core&) noexcept) noexcept;
+
+  /// While it lives, the calling thread has the place of the worker that close() has returned.
+  class occupant;
 
   /// Makes every worker, later ones too, look at its requests after each task: discard_request or priorities_in_use.
   void request(std::uint8_t what) noexcept;
@@ -201,16 +204,46 @@ ASYNCSTEPS_FUNCTION void worker_crew::end_section(worker* w) noexcept {
   if (!is_joining_) shrink(wanted_for(size()));
 }
 
-ASYNCSTEPS_FUNCTION void worker_crew::close(bool (*needs_one)(const pool_core&) noexcept) noexcept {
+ASYNCSTEPS_FUNCTION worker* worker_crew::close(bool (*needs_one)(const pool_core&) noexcept) noexcept {
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
-  if (wanted() != 0 || !needs_one(pool_)) return;
+  if (wanted() != 0 || !needs_one(pool_)) return nullptr;
+  asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
   try {
     configure_locked(wanted_for(1));
-  } catch (...) {  // a worker in a section may be wanted anew; else the thread that stops the pool runs the tasks
+  } catch (...) {  // one that was to exit goes on
+    for (std::size_t next = 0; wanted() == 0 && next != members_.size(); ++next) {
+      if (members_[next]->has_thread) start(*members_[next]);
+    }
   }
-  if (wanted() != 0) asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
+  return wanted() == 0 ? members_.front().get() : nullptr;
 }
+
+class worker_crew::occupant {
+ public:
+  /// Waits until the worker's last thread has left it.
+  occupant(worker_crew& crew, worker& place) : crew_(crew), place_(place), one_at_a_time_(place.occupied) {
+    const std::lock_guard lock(crew_.mutex_);
+    // relaxed: as in start()
+    place_.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
+    crew_.quiescence_.thread_starting();
+    crew_.quiescence_.thread_arrived();
+    place_.has_thread = true;
+    crew_.set_wanted(place_, true);
+  }
+  ~occupant() {
+    const std::lock_guard lock(crew_.mutex_);
+    if (place_.is_wanted) crew_.request_exit(place_);
+    if (place_.has_thread) crew_.thread_has_ended(place_);
+  }
+  occupant(const occupant&) = delete;
+  occupant& operator=(const occupant&) = delete;
+
+ private:
+  worker_crew& crew_;
+  worker& place_;
+  const std::lock_guard<std::mutex> one_at_a_time_;
+};
 
 ASYNCSTEPS_FUNCTION void worker_crew::request(std::uint8_t what) noexcept {
   const std::lock_guard lock(mutex_);

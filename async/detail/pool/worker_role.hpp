@@ -7,9 +7,11 @@
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
-#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, settle_credit
+#include "async/detail/loop/loop_core.hpp"        // for current_loop, loop_core, worker_loop
+#include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit, settle_credit
 #include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, worker
 #include "async/detail/pool/pool_loops.hpp"       // for run_loop, take_loop
@@ -419,6 +421,56 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::search_limit() const noexcept {
 ASYNCSTEPS_FUNCTION void pool_core::run_worker(worker& w) {
   const worker_attendance here(w);
   worker_role role(w);
+  drive(role);
+}
+
+/// The turns of the thread that stops a paused pool for which no thread can be started: those of a worker, until no
+/// task and no loop is left, or flows only.
+class pool_core::last_worker_role {
+ public:
+  explicit last_worker_role(worker& w) noexcept : turns_(w), pool_(w.pool) {}
+
+  void maintain() noexcept { turns_.maintain(); }
+  bool is_done() noexcept { return turns_.is_done() || has_run_all_ || pool_.has_flows_only(); }
+  bool run_next() { return turns_.run_next(); }
+  bool spin() const noexcept { return false; }
+  void park() noexcept { has_run_all_ = true; }
+
+ private:
+  worker_role turns_;
+  pool_core& pool_;
+  bool has_run_all_ = false;
+};
+
+ASYNCSTEPS_FUNCTION void pool_core::run_last_worker(worker& w) {
+  /// The thread-locals of a worker, in place of what the thread is elsewhere. It calls no hook. Waits run any task, as
+  /// there is no other thread.
+  struct attendance : left_alone {
+    explicit attendance(worker& its_worker) noexcept
+        : left_alone(&its_worker.pool),
+          self(its_worker),
+          as_worker(std::exchange(this_worker, &its_worker)),
+          home(std::exchange(this_home, &its_worker)),
+          own_loop(std::exchange(worker_loop, &its_worker.own_loop.core())),
+          turned_loop(std::exchange(current_loop, nullptr)) {}
+    ~attendance() {
+      self.pool.put_down(self);  // if a task ends the thread
+      this_worker = as_worker;
+      this_home = home;
+      worker_loop = own_loop;
+      current_loop = turned_loop;
+    }
+    worker& self;
+    worker* const as_worker;
+    participant* const home;
+    loop_core* const own_loop;
+    loop_core* const turned_loop;
+  };
+  const no_credit one_by_one(this_home);
+  const nothing_held_back there;
+  const worker_crew::occupant place(crew_, w);
+  const attendance here(w);
+  last_worker_role role(w);
   drive(role);
 }
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// The end of a paused pool for which the system refuses a thread: the thread that stops it is its worker.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "async/task_group.hpp"
+#include "steps/steps.hpp"
+#include "support/thread_failure.hpp"
+#include "support/wait_while.hpp"
+
+using namespace std::chrono_literals;
+using async::threadpool;
+using steps::IAsyncSteps;
+using testing::fail_thread;
+
+namespace {
+
+std::size_t failures = 0;
+
+void stop_without_thread(threadpool& pool) {
+  static std::atomic<int> refused{0};
+  refused = 0;
+  const fail_thread failing(0, [] { ++refused; });
+  pool.stop();
+  CHECK(refused != 0);
+  ++failures;
+}
+
+}  // namespace
+
+TEST_CASE("stop() runs all tasks and flows that the pool has accepted") {
+  for (const bool has_had_a_worker : {false, true}) {
+    CAPTURE(has_had_a_worker);
+    std::atomic<bool> has_gone{false};
+    async::threadpool_options options;
+    options.threads = has_had_a_worker ? 1 : 0;
+    options.on_thread_stop = [&has_gone](std::size_t) { has_gone = true; };
+    threadpool pool(std::move(options));
+    if (has_had_a_worker) {
+      pool.configurepool(0);
+      testing::wait_while(has_gone, false);
+    }
+    std::atomic<int> tasks{0}, flows{0};
+    std::vector<async::future<int>> results;
+    for (int i = 0; i < 100; ++i) {
+      pool.execute([&tasks] { ++tasks; });
+      steps::execute(pool, [&flows](IAsyncSteps& asi) {
+        auto& branches = asi.parallel();
+        for (int b = 0; b < 3; ++b) branches.add([&flows](IAsyncSteps& branch) { branch.relinquish(), ++flows; });
+      });
+      results.push_back(steps::post<int>(pool, [i](IAsyncSteps& asi) { asi.success(i); }));
+    }
+    stop_without_thread(pool);
+    CHECK(tasks == 100);
+    CHECK(flows == 300);
+    for (int i = 0; i < 100; ++i) CHECK(results[static_cast<std::size_t>(i)].get() == i);
+  }
+}
+
+TEST_CASE("a task may wait for a flow, a task, an event, a timer and another thread") {
+  threadpool pool(std::size_t{0});
+  async::event is_set;
+  std::atomic<bool> is_waiting{false};
+  std::optional<steps::completion<int>> from_outside;
+  std::thread answers([&] {
+    testing::wait_while(is_waiting, false);
+    from_outside->success(5);
+  });
+  int sum = 0;
+  async::future<int> earlier = steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(1); });
+  pool.execute([&] {
+    sum += earlier.get();
+    steps::AsyncSteps own(pool);
+    own.add([](IAsyncSteps& asi) { asi.success(2); });
+    sum += own.promise<int>().get();
+    sum += steps::post<int>(pool, [](IAsyncSteps& asi) {
+             asi.add([](IAsyncSteps& step) { step.setTimeout(5ms), step.waitExternal(); },
+                     [](IAsyncSteps& step, steps::ErrorCode) { step.success(3); });
+           }).get();
+    sum += pool.post([] { return 4; }).get();
+    sum += steps::post<int>(pool, [&](IAsyncSteps& asi) {
+             from_outside.emplace(asi.completion<int>());
+             is_waiting = true;
+           }).get();
+    is_set.wait();
+    sum += 6;
+  });
+  pool.execute([&is_set] { is_set.set(); });
+  stop_without_thread(pool);
+  CHECK(sum == 21);
+  answers.join();
+}
+
+TEST_CASE("flows that wait, and those that never end, are cancelled") {
+  threadpool pool(std::size_t{0});
+  std::atomic<int> cancelled{0};
+  for (int i = 0; i < 10; ++i) {
+    steps::execute(pool, [&cancelled](IAsyncSteps& asi) {
+      asi.setCancel([&cancelled](IAsyncSteps&) { ++cancelled; });
+      asi.waitExternal();
+    });
+  }
+  steps::execute(pool, [&cancelled](IAsyncSteps& asi) {
+    asi.setCancel([&cancelled](IAsyncSteps&) { ++cancelled; });
+    asi.loop([](IAsyncSteps& step) { step.relinquish(); });
+  });
+  stop_without_thread(pool);
+  CHECK(cancelled == 11);
+}
+
+TEST_CASE("stop() calls no hook of a thread's start or end, and tasks see their pool") {
+  std::atomic<int> hooks{0};
+  async::threadpool_options options;
+  options.threads = 0;
+  options.on_thread_start = [&hooks](std::size_t) { ++hooks; };
+  options.on_thread_stop = [&hooks](std::size_t) { ++hooks; };
+  threadpool pool(std::move(options));
+  bool is_refused = false;
+  std::thread::id runs_on;
+  pool.execute([&] {
+    runs_on = std::this_thread::get_id();
+    CHECK_THROWS_AS(pool.stop(), std::system_error);
+    pool.execute([&is_refused] { is_refused = true; });
+  });
+  stop_without_thread(pool);
+  CHECK(runs_on == std::this_thread::get_id());
+  CHECK(is_refused);
+  CHECK(hooks == 0);
+}
+
+TEST_CASE("stop() inside a task of another pool, or a callback of a loop: the thread is afterwards what it was") {
+  int flows = 0;
+  const auto end_a_pool = [&flows] {
+    threadpool pool(std::size_t{0});
+    pool.execute([&] { flows += steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(1); }).get(); });
+    stop_without_thread(pool);
+  };
+  {
+    threadpool outer(1);
+    outer
+        .post([&] {
+          end_a_pool();
+          int inner = 0;
+          async::task_group group(outer);
+          group.run([&inner] { ++inner; });
+          group.wait();
+          CHECK(inner == 1);
+          CHECK(steps::post<int>(outer, [](IAsyncSteps& asi) { asi.success(2); }).get() == 2);
+        })
+        .get();
+    CHECK(outer.post([] { return 3; }).get() == 3);
+  }
+  {
+    async::event_loop loop;
+    steps::AsyncSteps flow(loop);
+    int later = 0;
+    flow.add([&](IAsyncSteps& asi) {
+      end_a_pool();
+      asi.add([&later](IAsyncSteps&) { later = 4; });
+    });
+    flow.execute();
+    while (loop.iterate().have_work) {
+    }
+    CHECK(later == 4);
+  }
+  CHECK(flows == 2);
+}
+
+TEST_CASE("report") { std::printf("count: %zu threads refused at the end of a pool\n", failures); }
