@@ -212,7 +212,8 @@ class bounded_queue {
   }
   /// `co_await queue.push(args...)` waits while the queue is full, then constructs an element at the end from copies of
   /// `args`. False: closed.
-  /// g++ before 13 destroys an aggregate such as point{"x", 1} twice if it is made in that expression: name it before.
+  /// g++ before 13 destroys an aggregate such as point{"x", 1}, and an operand of ?:, twice if it is made in that
+  /// expression: name it before.
   template <class... Args>
     requires std::is_constructible_v<T, std::decay_t<Args>&&...>
   auto push(Args&&... args) {

@@ -196,7 +196,8 @@ class queue {
   }
   /// `co_await queue.push(args...)` adds an element made from copies of `args`, for code that also takes a
   /// bounded_queue: it never waits. False: closed. Elsewhere use enqueue().
-  /// g++ before 13 destroys an aggregate such as point{"x", 1} twice if it is made in that expression: name it before.
+  /// g++ before 13 destroys an aggregate such as point{"x", 1}, and an operand of ?:, twice if it is made in that
+  /// expression: name it before.
   template <class... Args>
     requires std::is_constructible_v<T, std::decay_t<Args>&&...>
   auto push(Args&&... args) {

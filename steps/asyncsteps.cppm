@@ -183,6 +183,7 @@ using steps::nitro::MayAllocate;
 
 namespace interop {
 
+using steps::interop::acquire;
 using steps::interop::co;
 using steps::interop::execute;
 using steps::interop::post;

@@ -153,6 +153,13 @@ inline bool holds(const flow& f, const ISync& object) noexcept {
   return false;
 }
 
+/// The place of the step of sync() that is running outlives the step: its owner gives it back.
+inline void keep_place(const step& s, const ISync& object) noexcept {
+  scope* place = s.flow_->scopes;
+  while (place->ops != &sync_scope::ops || &static_cast<sync_scope*>(place)->object != &object) place = place->outer;
+  static_cast<sync_scope*>(place)->entered = false;
+}
+
 /// Enters for the step of sync() that is running, or waits. True: it has a place.
 inline bool enter_sync(step& s, ISync& object, sync_scope*& place) {
   flow& f = *s.flow_;

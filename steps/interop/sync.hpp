@@ -7,6 +7,7 @@
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
 #include "steps/interop/task.hpp"                // for task
 #include "steps/isync.hpp"                       // for ISync
+#include "steps/semaphore.hpp"                   // for Semaphore
 
 /// Coroutines in a Mutex, Semaphore, Throttle or Limiter.
 namespace steps::inline v0_1::interop {
@@ -40,7 +41,52 @@ class synced_task final : public inner_task<T, synced_task<T>> {
   std::string why_;
 };
 
+/// The wait for a permit.
+class permit_wait final : public inner_steps<permit_wait> {
+ public:
+  explicit permit_wait(Semaphore& from) noexcept : from_(from), permit_(from.try_acquire()) {}
+
+  bool begins() const noexcept { return !permit_; }
+  void add_steps(IAsyncSteps& asi) {
+    asi.add(
+        [this](IAsyncSteps& outside) {
+          from_.acquire(outside);
+          outside.add([this](IAsyncSteps&, Semaphore::Permit permit) { permit_ = std::move(permit); });
+        },
+        [this](IAsyncSteps& ended, ErrorCode code) {
+          if (code != errors::DefenseRejected) return;
+          why_ = ended.state().error_info().str();
+          ended.success();
+        });
+  }
+  Semaphore::Permit await_resume() {
+    this->collect();
+    if (!permit_) throw Error(errors::DefenseRejected, why_);
+    return std::move(permit_);
+  }
+
+ private:
+  Semaphore& from_;
+  Semaphore::Permit permit_;
+  std::string why_;
+};
+
 }  // namespace detail
+
+/// A task that waits for a permit and has it as its value. It throws Error (DefenseRejected) when the queue is full.
+///
+///   steps::Semaphore::Permit permit = co_await steps::interop::acquire(connections);
+///
+/// Use it where the permit is to be handed on, or comes back before or after a task ends. Do not use it for the time of
+/// one task: that is sync().
+///
+/// Threads, exceptions  those of with_timeout(), which can limit the wait.
+/// Memory      a frame and three steps; a flow that has to wait takes a recycled block.
+/// Lifetime    `semaphore` outlives the wait and the permit.
+inline task<Semaphore::Permit> acquire(Semaphore& semaphore) {
+  detail::permit_wait wait(semaphore);
+  co_return co_await wait;
+}
 
 /// A task that waits for a place in `object`, runs `work` there, and gives the place back when `work` has ended, in
 /// whatever way. It has the value or exception of `work`; or it throws Error (DefenseRejected) when the queue of
