@@ -5,8 +5,9 @@
 #include <type_traits>  // for remove_cvref_t
 #include <utility>      // for move
 
+#include "async/detail/base/invoke.hpp"         // for lazy_coroutine
+#include "async/detail/base/never.hpp"          // for never
 #include "async/detail/call/future_access.hpp"  // for future_access, is_own_future
-#include "async/detail/call/future_base.hpp"    // for never
 #include "async/detail/call/result_group.hpp"   // for result_group
 #include "async/future.hpp"                     // for future, shared_future
 
@@ -87,7 +88,8 @@ class future_group {
   template <class Other>
     requires(!detail::is_own_future<std::remove_cvref_t<Other>>)
   void add(Other&&) {
-    static_assert(detail::never<Other>,
+    static_assert(!detail::lazy_coroutine<Other>, "add() takes futures: write add(start(task)), which begins the task");
+    static_assert(detail::lazy_coroutine<Other>,
                   "add() takes an async::future or async::shared_future: make one of a std::future by "
                   "async::future<T>(std::move(future))");
   }

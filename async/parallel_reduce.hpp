@@ -5,10 +5,11 @@
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for iter_reference_t, random_access_iterator, ranges::begin, ranges::distance
 #include <memory>       // for unique_ptr, make_unique
-#include <type_traits>  // for invoke_result_t, is_const_v, is_rvalue_reference_v, is_void_v, remove_reference_t
+#include <type_traits>  // for common_type_t, invoke_result_t, is_const_v, is_rvalue_reference_v, is_void_v
 #include <utility>      // for forward, move
 
 #include "async/detail/base/invoke.hpp"       // for invoke
+#include "async/detail/base/never.hpp"        // for never
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
@@ -69,6 +70,14 @@ consteval bool explain_wrong_reduce() {
                 "element or an iterator, or as f(first, last, value) with the ends of a run");
   static_assert(!is_body || reduce_join<Join, T>,
                 "the join of parallel_reduce() is called as join(left, right) with two values, and returns one");
+  return true;
+}
+
+template <class Body>
+consteval bool explain_no_join() {
+  static_assert(never<Body>,
+                "parallel_reduce() needs a join behind the body: join(left, right) combines the values of two parts, "
+                "as std::plus<>() does");
   return true;
 }
 
@@ -250,6 +259,28 @@ template <loop_range R, class T, class Body, class Join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
 auto parallel_reduce(R&&, T identity, Body, Join, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
+  return identity;
+}
+
+/// Refused: no join.
+template <parallel_index A, parallel_index B, class T, class Body>
+auto parallel_reduce(threadpool&, A, B, T identity, Body) {
+  static_assert(detail::explain_no_join<Body>());
+  return identity;
+}
+template <loop_range R, class T, class Body>
+auto parallel_reduce(threadpool&, R&&, T identity, Body) {
+  static_assert(detail::explain_no_join<Body>());
+  return identity;
+}
+template <parallel_index A, parallel_index B, class T, class Body>
+auto parallel_reduce(A, B, T identity, Body) {
+  static_assert(detail::explain_no_join<Body>());
+  return identity;
+}
+template <loop_range R, class T, class Body>
+auto parallel_reduce(R&&, T identity, Body) {
+  static_assert(detail::explain_no_join<Body>());
   return identity;
 }
 

@@ -19,6 +19,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"           // for process_object
+#include "async/detail/base/invoke.hpp"          // for has_begun
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
 #include "async/detail/call/call_result.hpp"     // for submit_call, call_kind, call_result
@@ -73,7 +74,9 @@ struct posted_future {
 template <class F, class... Args>
   requires(async_callable<F, Args...> || stoppable_callable<F, Args...>)
 struct posted_future<F, Args...> {
-  using type = future<typename call_kind<std::decay_t<F>, std::decay_t<Args>...>::type>;
+  using result = typename call_kind<std::decay_t<F>, std::decay_t<Args>...>::type;
+  static_assert(has_begun<result>());
+  using type = future<result>;
 };
 
 }  // namespace detail

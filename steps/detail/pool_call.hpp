@@ -5,7 +5,7 @@
 #include <utility>   // for declval, forward, move
 
 #include "async/blocking_pool.hpp"         // for blocking_pool
-#include "async/detail/base/invoke.hpp"    // for invoke
+#include "async/detail/base/invoke.hpp"    // for has_begun, invoke
 #include "async/detail/pool/dropping.hpp"  // for dropping
 #include "async/errors.hpp"                // for stopped
 #include "async/threadpool.hpp"            // for threadpool
@@ -25,6 +25,7 @@ struct pool_call_step final : Face {
   using result = decltype(std::apply(
       [](auto&&... part) -> decltype(auto) { return async::detail::invoke(std::forward<decltype(part)>(part)...); },
       std::declval<call>()));
+  static_assert(async::detail::has_begun<result>());
   using wait = result_wait<result>;
 
   template <class... A>

@@ -100,8 +100,7 @@ inline task<Semaphore::Permit> acquire(Semaphore& semaphore) {
 /// Recursion   in a coroutine that is a step, that of asi.sync(): a Mutex(n) lets the flow in again. The tasks of
 ///             when_all() and when_any(), and coroutines that are no steps, are flows of their own.
 /// asi         `work` runs in a step of its own: calls on the `asi` of the coroutine's step, such as setTimeout(),
-/// stack()
-///             and stop_token_of(), are InternalError there.
+///             stack() and stop_token_of(), are InternalError there.
 /// Threads, exceptions  those of with_timeout().
 /// Memory      a frame, three steps and a place; a flow that has to wait takes a recycled block.
 /// Lifetime    `object` outlives the wait.

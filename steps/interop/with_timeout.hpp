@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for duration, nanoseconds
-#include <utility>  // for move
+#include <chrono>     // for duration, nanoseconds
+#include <coroutine>  // for suspend_never
+#include <utility>    // for move
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
+#include "async/detail/base/invoke.hpp"          // for lazy_coroutine
+#include "async/detail/base/never.hpp"           // for never
 #include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, to_nanoseconds
 #include "steps/interop/detail/child_task.hpp"   // for child_runner, task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
@@ -91,8 +94,7 @@ class limited_task final : public inner_task<T, limited_task<T>> {
 ///             this is or, on a thread that runs an event_loop, on that loop; the coroutine resumes in a turn of this
 ///             flow's loop. While it waits on a pool it must not be destroyed.
 /// asi         `work` runs in a step of its own: calls on the `asi` of the coroutine's step, such as setTimeout(),
-/// stack()
-///             and stop_token_of(), are InternalError there.
+///             stack() and stop_token_of(), are InternalError there.
 /// Exceptions  of `work`; Error (Timeout); Error (InternalError) where this thread has no pool and no loop, and for a
 ///             task that has been moved from or awaited; std::bad_alloc. When a step has no memory for the wait, that
 ///             is the step's error, and the coroutine ends.
@@ -101,6 +103,15 @@ template <class T, class Rep, class Period>
 task<T> with_timeout(std::chrono::duration<Rep, Period> limit, task<T> work) {
   detail::limited_task<T> limited(steps::detail::to_nanoseconds(limit), std::move(work));
   co_return co_await limited;
+}
+/// Refused: no task. The type is deduced, so that this message comes first.
+template <class Rep, class Period, class Other>
+  requires(!async::detail::lazy_coroutine<Other>)
+auto with_timeout(std::chrono::duration<Rep, Period>, Other&&) {
+  static_assert(
+      async::detail::never<Other>,
+      "with_timeout() takes a task: await anything else, such as when_all(), in a coroutine that returns one");
+  return std::suspend_never();
 }
 
 }  // namespace steps::inline v0_1::interop

@@ -25,13 +25,20 @@ template <class F, class... A>
 template <class R>
 concept lazy_coroutine = requires { requires std::remove_cvref_t<R>::is_task; };
 
+/// To be asserted of the result of a user's function that is called, not awaited.
+template <class R>
+consteval bool has_begun() {
+  static_assert(
+      !lazy_coroutine<R>,
+      "the function is a coroutine, which begins when it is awaited: nobody awaits it here. Write start(f()), "
+      "or make it a step by co(f)");
+  return true;
+}
+
 /// Calls a function of the user whose result nobody gets.
 template <class F, class... A>
 [[gnu::always_inline]] constexpr void invoke_and_drop(F&& f, A&&... arguments) {
-  static_assert(
-      !lazy_coroutine<std::invoke_result_t<F, A...>>,
-      "the function is a coroutine, which begins when it is awaited: nobody awaits it here. Write start(f()), "
-      "or make it a step by co(f)");
+  static_assert(has_begun<std::invoke_result_t<F, A...>>());
   static_cast<void>(detail::invoke(std::forward<F>(f), std::forward<A>(arguments)...));
 }
 

@@ -8,6 +8,7 @@
 #include "async/detail/base/atomics.hpp"          // for atomic
 #include "async/detail/base/backoff.hpp"          // for backoff
 #include "async/detail/base/held_back.hpp"        // for nothing_held_back
+#include "async/detail/base/invoke.hpp"           // for has_begun
 #include "async/detail/call/call_memory.hpp"      // for stored_call
 #include "async/detail/call/call_result.hpp"      // for free_state
 #include "async/detail/call/future_access.hpp"    // for future_access, is_own_future
@@ -45,6 +46,7 @@ class then_result final : public result<typename unwrapped<std::invoke_result_t<
                           private continuation {
   using returned = std::invoke_result_t<F, Source>;
   using value_type = typename unwrapped<returned>::type;
+  static_assert(has_begun<value_type>());
   static constexpr bool unwraps = is_own_future<returned>;
   static constexpr bool is_threadpool = std::is_same_v<Pool, pool_core>;
   struct nothing {};
