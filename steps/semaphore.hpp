@@ -48,6 +48,7 @@ class Semaphore final : public ISync {
   /// Threads     one at a time, any.
   class Permit {
    public:
+    Permit() noexcept = default;  ///< none
     Permit(Permit&& other) noexcept : from_(std::exchange(other.from_, nullptr)) {}
     Permit& operator=(Permit&& other) noexcept {
       if (this != &other) {
@@ -69,7 +70,7 @@ class Semaphore final : public ISync {
     friend class Semaphore;
     explicit Permit(Semaphore* from) noexcept : from_(from) {}
 
-    Semaphore* from_;
+    Semaphore* from_ = nullptr;
   };
 
   /// Adds a step that waits for a permit, in turn with sync(), and passes it to the next step. Full queue:

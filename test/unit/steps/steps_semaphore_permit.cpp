@@ -31,7 +31,7 @@ using steps::interop::with_timeout;
 using testing::bench;
 using Permit = steps::Semaphore::Permit;
 
-static_assert(!std::is_copy_constructible_v<Permit> && !std::is_default_constructible_v<Permit>);
+static_assert(!std::is_copy_constructible_v<Permit> && std::is_nothrow_default_constructible_v<Permit>);
 static_assert(std::is_nothrow_move_constructible_v<Permit> && std::is_nothrow_move_assignable_v<Permit>);
 
 namespace {
