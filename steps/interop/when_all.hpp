@@ -178,7 +178,8 @@ class [[nodiscard]] any_of_vector final : public vector_of_tasks<T>, public grou
 /// Runs tasks side by side, and resumes the coroutine when all have ended: with a std::tuple of their values, in the
 /// order given. The value of a task<void> is std::monostate, so that each task has its place.
 ///
-///   auto [user, orders] = co_await steps::interop::when_all(find_user(id), find_orders(id));
+///   auto found = co_await steps::interop::when_all(find_user(id), find_orders(id));
+///   auto& [user, orders] = found;  // see `Compilers` in coroutine.hpp
 ///
 /// Use it for waits that do not depend on each other. Do not use it for plain calls that compute
 /// (async::parallel_invoke, async::when_all() for futures).

@@ -53,8 +53,9 @@ struct servers {
 
   // [when_all]
   task<std::string> page(int user) {
-    auto [name, balance, counted] = co_await when_all(name_of(user), balance_of(user), count_visit(user));
-    static_cast<void>(counted);  // std::monostate: that task has no value
+    const auto all = co_await when_all(name_of(user), balance_of(user), count_visit(user));
+    const auto& [name, balance, counted] = all;  // a std::tuple
+    static_cast<void>(counted);                  // std::monostate: that task has no value
     co_return name + " has " + std::to_string(balance);
   }
   // [/when_all]
@@ -98,8 +99,8 @@ int main() {
   flow.add(co([&](steps::IAsyncSteps& asi) -> task<std::string> {
     asi.setTimeout(1min);  // of all that is asked
     std::vector<std::string> mirrors{"far", "broken", "near"};
-    auto [page, picture] = co_await when_all(all.page(7), all.picture(std::move(mirrors)));
-    co_return page + ", " + picture;
+    const auto found = co_await when_all(all.page(7), all.picture(std::move(mirrors)));
+    co_return std::get<0>(found) + ", " + std::get<1>(found);
   }));
   const std::string text = flow.promise<std::string>().get();
   std::printf("%s\n", text.c_str());
