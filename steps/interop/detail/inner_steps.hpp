@@ -44,9 +44,9 @@ class inner_steps : withdrawable {
   bool await_suspend(std::coroutine_handle<P> coroutine) {
     if (!self().begins()) return false;
     if (host* const home = host_of(coroutine)) return begin_in_step(*home, coroutine), true;
-    make_flow();
-    own_->root.add([this](IAsyncSteps& asi) { self().add_steps(asi); });
-    return own_->end.await_suspend(coroutine);
+    flow_of_tasks& own = make_flow();
+    own.root.add([this](IAsyncSteps& asi) { self().add_steps(asi); });
+    return own.end.await_suspend(coroutine);
   }
 
  protected:
@@ -88,16 +88,12 @@ class inner_steps : withdrawable {
     home.inner = f.first;
     home.next = coroutine;
   }
-  void make_flow() {
+  flow_of_tasks& make_flow() {
     async::detail::loop_core* const here = async::detail::current_loop;
     async::threadpool* const pool = async::threadpool::current();
-    if (here != nullptr && !(pool != nullptr && here->is_of_pool())) {
-      own_.emplace(here->loop());
-    } else if (pool != nullptr) {
-      own_.emplace(*pool);
-    } else {
-      refuse("a wait for tasks outside of loops and pools: co_await schedule(pool), or of a loop, before");
-    }
+    if (here != nullptr && !(pool != nullptr && here->is_of_pool())) return own_.emplace(here->loop());
+    if (pool != nullptr) return own_.emplace(*pool);
+    refuse("a wait for tasks outside of loops and pools: co_await schedule(pool), or of a loop, before");
   }
 
   std::optional<flow_of_tasks> own_;  // of a coroutine that is no step; engaged when the wait begins
