@@ -156,36 +156,22 @@ bool parallel_for(R&& range, F f, std::size_t grain = auto_grain, const Token& t
   return detail::loop_over_range(threadpool::shared(), range, f, grain, token);
 }
 
-/// Refused: a body that cannot be called. The type is deduced, so that this message comes first.
-template <parallel_index A, parallel_index B, detail::wrong_body<std::common_type_t<A, B>> F, class... Rest>
-auto parallel_for(threadpool&, A, B, F, Rest...) {
+/// Refused: a body that cannot be called.
+template <class A, detail::other_end<A> B, detail::wrong_body<detail::index_of_ends<A, B>> F, class... Rest>
+bool parallel_for(threadpool&, A&&, B&&, F, Rest...) {
   return detail::explain_wrong_body<F>();
 }
 template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
-auto parallel_for(threadpool&, R&&, F, Rest...) {
+bool parallel_for(threadpool&, R&&, F, Rest...) {
   return detail::explain_wrong_body<F>();
 }
-template <parallel_index A, parallel_index B, detail::wrong_body<std::common_type_t<A, B>> F, class... Rest>
-auto parallel_for(A, B, F, Rest...) {
+template <class A, detail::other_end<A> B, detail::wrong_body<detail::index_of_ends<A, B>> F, class... Rest>
+bool parallel_for(A&&, B&&, F, Rest...) {
   return detail::explain_wrong_body<F>();
 }
 template <loop_range R, detail::wrong_body<detail::range_iterator<R>> F, class... Rest>
-auto parallel_for(R&&, F, Rest...) {
+bool parallel_for(R&&, F, Rest...) {
   return detail::explain_wrong_body<F>();
-}
-
-/// Refused: no numbers, iterators or range to loop over, or the pool after them.
-template <detail::no_loop What, class... Rest>
-auto parallel_for(threadpool&, const What&, const Rest&...) {
-  return detail::explain_no_loop<What>();
-}
-template <detail::no_loop What, class... Rest>
-auto parallel_for(const What&, const Rest&...) {
-  return detail::explain_no_loop<What>();
-}
-template <class What, class... Rest>
-auto parallel_for(const What&, threadpool&, const Rest&...) {
-  return detail::explain_no_loop<What>();
 }
 
 }  // namespace async::inline v0_1

@@ -236,66 +236,52 @@ T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain
   return detail::reduce_over_range(threadpool::shared(), range, identity, body, join, grain, token);
 }
 
-/// Refused: a body or join that cannot be called. The type is deduced, so that this message comes first.
-template <parallel_index A, parallel_index B, class T, class Body, class Join, class... Rest>
-  requires detail::wrong_reduce<Body, Join, std::common_type_t<A, B>, T>
-auto parallel_reduce(threadpool&, A, B, T identity, Body, Join, Rest...) {
-  static_assert(detail::explain_wrong_reduce<Body, Join, std::common_type_t<A, B>, T>());
+/// Refused: a body or join that cannot be called.
+template <class A, detail::other_end<A> B, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>
+T parallel_reduce(threadpool&, A&&, B&&, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>());
   return identity;
 }
 template <loop_range R, class T, class Body, class Join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
-auto parallel_reduce(threadpool&, R&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(threadpool&, R&&, T identity, Body, Join, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
   return identity;
 }
-template <parallel_index A, parallel_index B, class T, class Body, class Join, class... Rest>
-  requires detail::wrong_reduce<Body, Join, std::common_type_t<A, B>, T>
-auto parallel_reduce(A, B, T identity, Body, Join, Rest...) {
-  static_assert(detail::explain_wrong_reduce<Body, Join, std::common_type_t<A, B>, T>());
+template <class A, detail::other_end<A> B, class T, class Body, class Join, class... Rest>
+  requires detail::wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>
+T parallel_reduce(A&&, B&&, T identity, Body, Join, Rest...) {
+  static_assert(detail::explain_wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>());
   return identity;
 }
 template <loop_range R, class T, class Body, class Join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
-auto parallel_reduce(R&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(R&&, T identity, Body, Join, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
   return identity;
 }
 
 /// Refused: no join.
-template <parallel_index A, parallel_index B, class T, class Body>
-auto parallel_reduce(threadpool&, A, B, T identity, Body) {
+template <class A, detail::other_end<A> B, class T, class Body>
+T parallel_reduce(threadpool&, A&&, B&&, T identity, Body) {
   static_assert(detail::explain_no_join<Body>());
   return identity;
 }
 template <loop_range R, class T, class Body>
-auto parallel_reduce(threadpool&, R&&, T identity, Body) {
+T parallel_reduce(threadpool&, R&&, T identity, Body) {
   static_assert(detail::explain_no_join<Body>());
   return identity;
 }
-template <parallel_index A, parallel_index B, class T, class Body>
-auto parallel_reduce(A, B, T identity, Body) {
+template <class A, detail::other_end<A> B, class T, class Body>
+T parallel_reduce(A&&, B&&, T identity, Body) {
   static_assert(detail::explain_no_join<Body>());
   return identity;
 }
 template <loop_range R, class T, class Body>
-auto parallel_reduce(R&&, T identity, Body) {
+T parallel_reduce(R&&, T identity, Body) {
   static_assert(detail::explain_no_join<Body>());
   return identity;
-}
-
-/// Refused: no numbers, iterators or range to loop over, or the pool after them.
-template <detail::no_loop What, class... Rest>
-auto parallel_reduce(threadpool&, const What&, const Rest&...) {
-  return detail::explain_no_loop<What>();
-}
-template <detail::no_loop What, class... Rest>
-auto parallel_reduce(const What&, const Rest&...) {
-  return detail::explain_no_loop<What>();
-}
-template <class What, class... Rest>
-auto parallel_reduce(const What&, threadpool&, const Rest&...) {
-  return detail::explain_no_loop<What>();
 }
 
 }  // namespace async::inline v0_1

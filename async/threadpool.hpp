@@ -279,8 +279,8 @@ class threadpool {
   /// still do not wait, or call the pool again and again: what flows post meanwhile is no task that is left. Their
   /// cancel handlers run on the calling thread, and waits in them run what they have posted.
   /// Callbacks that wait in loop(i) are destroyed. A paused pool starts one worker for this; if that fails, the calling
-  /// thread is the worker, without the hooks. Later calls return when the first one is done. Throws std::system_error
-  /// (resource_deadlock_would_occur) inside a task of the pool.
+  /// thread takes the worker's place, and on_thread_start and on_thread_stop are not called. Later calls return when
+  /// the first one is done. Throws std::system_error (resource_deadlock_would_occur) inside a task of the pool.
   void stop() { core_.stop(); }
 
   /// The same, but drops what has not begun. Use it to end soon; do not use it when queued tasks must be done.

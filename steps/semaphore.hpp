@@ -27,10 +27,9 @@ namespace steps::inline v0_1 {
 ///
 /// Order       first come, first served.
 /// Recursion   none: each entry takes a permit, also of a flow that is inside.
-/// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync().
+/// Full queue  more than `max_queue` flows waiting: DefenseRejected at the step of sync() or acquire().
 /// Threads     flows of any loops; permits and try_acquire(): any thread. A waiting flow is woken on its own loop, by
-/// one
-///             message; no thread ever blocks.
+///             one message; no thread ever blocks.
 /// Memory      a flow that has to wait takes a recycled block.
 /// Lifetime    outlives the flows that use it, and its permits.
 class Semaphore final : public ISync {
@@ -83,7 +82,7 @@ class Semaphore final : public ISync {
       inside.success(Permit(this));
     });
   }
-  /// A permit, if one is free at once. Any thread. Wait-free but for a short lock.
+  /// A permit, if one is free at once; else none. Takes a short lock.
   Permit try_acquire() noexcept { return Permit(semaphore_.try_enter() == entry::entered ? this : nullptr); }
 
   entry try_enter(bool /*nested*/) noexcept override { return semaphore_.try_enter(); }

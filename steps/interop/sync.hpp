@@ -77,8 +77,8 @@ class permit_wait final : public inner_steps<permit_wait> {
 ///
 ///   steps::Semaphore::Permit permit = co_await steps::interop::acquire(connections);
 ///
-/// Use it where the permit is to be handed on, or comes back before or after a task ends. Do not use it for the time of
-/// one task: that is sync().
+/// Use it for a permit that is handed on, or given back at another time than the end of a task. Do not use it for the
+/// time of one task: that is sync().
 ///
 /// Threads, exceptions  those of with_timeout(), which can limit the wait.
 /// Memory      a frame and three steps; a flow that has to wait takes a recycled block.

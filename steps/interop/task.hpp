@@ -174,7 +174,7 @@ struct task_promise_base : hosted_promise {
                   "post(pool, f) in place of pool.post(f)");
     using type = std::remove_cvref_t<A>;
     constexpr bool is_taken = std::is_same_v<A, type>;
-    if constexpr (requires { type::is_task; }) {
+    if constexpr (async::detail::lazy_coroutine<type>) {
       static_assert(is_taken, "co_await takes the task away: write co_await std::move(task)");
       return std::forward<A>(awaitable).operator co_await();
     } else if constexpr (requires { type::is_queue_awaitable; }) {
@@ -264,8 +264,8 @@ class [[nodiscard]] task {
   static_assert(!std::is_reference_v<T>, "task<T> gives a value: return a pointer in place of a reference");
 
  public:
-  static constexpr bool is_task = true;          ///< marks it among awaitables
-  using promise_type = detail::task_promise<T>;  ///< for the compiler
+  static constexpr async::detail::lazy_mark is_task{};  ///< true; marks it among awaitables
+  using promise_type = detail::task_promise<T>;         ///< for the compiler
 
   /// Takes the coroutine over, and leaves `other` without one.
   task(task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for duration, nanoseconds
-#include <coroutine>  // for suspend_never
-#include <utility>    // for move
+#include <chrono>   // for duration, nanoseconds
+#include <utility>  // for move
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "async/detail/base/invoke.hpp"          // for lazy_coroutine
-#include "async/detail/base/never.hpp"           // for never
 #include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, to_nanoseconds
 #include "steps/interop/detail/child_task.hpp"   // for child_runner, task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
@@ -103,15 +100,6 @@ template <class T, class Rep, class Period>
 task<T> with_timeout(std::chrono::duration<Rep, Period> limit, task<T> work) {
   detail::limited_task<T> limited(steps::detail::to_nanoseconds(limit), std::move(work));
   co_return co_await limited;
-}
-/// Refused: no task. The type is deduced, so that this message comes first.
-template <class Rep, class Period, class Other>
-  requires(!async::detail::lazy_coroutine<Other>)
-auto with_timeout(std::chrono::duration<Rep, Period>, Other&&) {
-  static_assert(
-      async::detail::never<Other>,
-      "with_timeout() takes a task: await anything else, such as when_all(), in a coroutine that returns one");
-  return std::suspend_never();
 }
 
 }  // namespace steps::inline v0_1::interop

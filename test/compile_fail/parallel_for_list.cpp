@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A range that cannot be cut in constant time is no range for parallel_for.
-// expect: parallel_for\(\) and parallel_reduce\(\) take, after the pool
+// expect: parallel_index
 #include <list>
 #include <vector>
 

@@ -8,8 +8,9 @@
 
 int main() {
 #ifndef CONTROL
-  return async::parallel_reduce(0, 10, std::plus<>(), std::plus<>(), 0) == 45 ? 0 : 1;
+  const auto sum = async::parallel_reduce(0, 10, std::plus<>(), std::plus<>(), 0);
 #else
-  return async::parallel_reduce(0, 10, 0, std::plus<>(), std::plus<>()) == 45 ? 0 : 1;
+  const auto sum = async::parallel_reduce(0, 10, 0, std::plus<>(), std::plus<>());
 #endif
+  static_cast<void>(sum);
 }

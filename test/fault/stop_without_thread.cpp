@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "async/blocking_section.hpp"
+#include "async/parallel_for.hpp"
 #include "async/task_group.hpp"
 #include "steps/steps.hpp"
 #include "support/thread_failure.hpp"
@@ -173,6 +175,82 @@ TEST_CASE("stop() inside a task of another pool, or a callback of a loop: the th
     CHECK(later == 4);
   }
   CHECK(flows == 2);
+}
+
+TEST_CASE("wait_idle() on another thread returns when the thread that stops the pool has run the tasks") {
+  threadpool pool(std::size_t{0});
+  std::atomic<bool> is_waiting{false};
+  std::atomic<int> ran{0};
+  pool.execute([&ran] { ++ran; });
+  std::thread waits([&] {
+    is_waiting = true;
+    pool.wait_idle();
+    ++ran;
+  });
+  testing::wait_while(is_waiting, false);
+  stop_without_thread(pool);
+  waits.join();
+  CHECK(ran == 2);
+}
+
+TEST_CASE("a thread that has started meanwhile goes on with what its task posts") {
+  threadpool pool(std::size_t{0});
+  std::atomic<bool> is_begun{false}, is_alone{false};
+  std::atomic<int> ran{0};
+  pool.execute([&] {
+    testing::threads::left = testing::threads::never;  // from here on threads can start
+    const async::blocking_section here;
+    testing::wait_while(is_begun, false);
+  });
+  pool.execute([&] {
+    is_begun = true;
+    testing::wait_while(is_alone, false);
+    std::this_thread::sleep_for(20ms);  // the stopping thread finds nothing to run meanwhile
+    const async::blocking_section here;
+    pool.post([&ran] { ++ran; }).get();
+    ran += steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(1); }).get();
+  });
+  pool.execute([&is_alone] { is_alone = true; });
+  stop_without_thread(pool);
+  CHECK(ran == 2);
+}
+
+TEST_CASE("a flow that a helper of the pool starts while no task is left runs as well") {
+  threadpool pool(std::size_t{0});
+  std::atomic<bool> is_inside{false}, is_stopping{false};
+  int result = 0;
+  pool.execute([&is_stopping] { is_stopping = true; });
+  std::thread helps([&] {
+    async::parallel_for(pool, 0, 1, [&](int) {
+      is_inside = true;
+      testing::wait_while(is_stopping, false);
+      std::this_thread::sleep_for(20ms);
+      result = steps::post<int>(pool, [](IAsyncSteps& asi) { asi.success(7); }).get();
+    });
+  });
+  testing::wait_while(is_inside, false);
+  stop_without_thread(pool);
+  helps.join();
+  CHECK(result == 7);
+}
+
+TEST_CASE("a worker in a section that waits for a queued task does not hold the end up") {
+  std::atomic<bool> is_blocked{false}, has_ended{false}, was_run{false};
+  async::threadpool_options options;
+  options.threads = 1;
+  options.on_thread_stop = [&has_ended](std::size_t) { has_ended = true; };
+  threadpool pool(std::move(options));
+  pool.execute([&] {
+    const async::blocking_section here;
+    is_blocked = true;
+    testing::wait_while(was_run, false);
+  });
+  testing::wait_while(is_blocked, false);
+  pool.configurepool(0);
+  testing::wait_while(has_ended, false);  // the worker that the section has added
+  pool.execute([&was_run] { was_run = true; });
+  stop_without_thread(pool);
+  CHECK(was_run);
 }
 
 TEST_CASE("report") { std::printf("count: %zu threads refused at the end of a pool\n", failures); }

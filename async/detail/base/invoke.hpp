@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <concepts>     // for same_as
 #include <tuple>        // for apply, forward_as_tuple
-#include <type_traits>  // for invoke_result_t, remove_cvref_t
+#include <type_traits>  // for invoke_result_t, remove_cv_t, remove_cvref_t, true_type
 #include <utility>      // for forward
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_FUNCTION
@@ -21,9 +22,10 @@ template <class F, class... A>
   }
 }
 
-/// A coroutine that begins when it is awaited, such as steps::interop::task.
+/// The type of a static member `is_task` of coroutines that begin when they are awaited, such as steps::interop::task.
+struct lazy_mark : std::true_type {};
 template <class R>
-concept lazy_coroutine = requires { requires std::remove_cvref_t<R>::is_task; };
+concept lazy_coroutine = std::same_as<std::remove_cv_t<decltype(std::remove_cvref_t<R>::is_task)>, lazy_mark>;
 
 /// To be asserted of the result of a user's function that is called, not awaited.
 template <class R>

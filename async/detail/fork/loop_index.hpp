@@ -59,16 +59,13 @@ concept parallel_body = detail::loop_single_body<F, Index> || detail::loop_range
 
 namespace detail {
 
-/// What stands where a loop's numbers, iterators or range do, and is none of them.
-template <class What>
-concept no_loop = !parallel_index<What> && !loop_range<What> && !std::same_as<What, threadpool>;
-template <class What>
-consteval bool explain_no_loop() {
-  static_assert(never<What>,
-                "parallel_for() and parallel_reduce() take, after the pool if there is one, two integers, two "
-                "random-access iterators, or a range with such iterators");
-  return true;
-}
+/// The ends of a loop in a call that is refused: two integers, or two iterators of one type; no array.
+template <class B, class A>
+concept other_end = parallel_index<std::remove_cvref_t<A>> && parallel_index<std::remove_cvref_t<B>> &&
+                    (std::same_as<std::remove_cvref_t<A>, std::remove_cvref_t<B>> ||
+                     (std::integral<std::remove_cvref_t<A>> && std::integral<std::remove_cvref_t<B>>));
+template <class A, class B>
+using index_of_ends = std::common_type_t<std::remove_cvref_t<A>, std::remove_cvref_t<B>>;
 
 /// A function that stands where the body of a loop does, and is none.
 template <class F, class Index>

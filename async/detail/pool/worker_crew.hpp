@@ -58,7 +58,7 @@ class worker_crew {
   void end_section(worker* w) noexcept;
 
   /// Refuses configure() from here on. A paused crew gets one worker if needs_one(pool). If no thread can be started
-  /// for it, returns a worker without one, whose place the calling thread takes; else null.
+  /// for it, and none is free, returns a worker without one, whose place the calling thread takes; else null.
   worker* close(bool (*needs_one)(const pool_core&) noexcept) noexcept;
 
   /// While it lives, the calling thread has the place of the worker that close() has returned.
@@ -131,6 +131,8 @@ class worker_crew {
   void make_workers(std::size_t count);
   void start(worker& w);
   void request_exit(worker& w) noexcept;
+  bool take_back(bool may_block) noexcept;
+  worker* without_thread() noexcept;
 
   pool_core& pool_;
   sleepers& sleepers_;
@@ -211,12 +213,34 @@ ASYNCSTEPS_FUNCTION worker* worker_crew::close(bool (*needs_one)(const pool_core
   asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
   try {
     configure_locked(wanted_for(1));
-  } catch (...) {  // one that was to exit goes on
-    for (std::size_t next = 0; wanted() == 0 && next != members_.size(); ++next) {
-      if (members_[next]->has_thread) start(*members_[next]);
-    }
+  } catch (...) {  // one that has a thread goes on, unless it blocks
+    if (!take_back(false)) return without_thread();
   }
-  return wanted() == 0 ? members_.front().get() : nullptr;
+  return nullptr;
+}
+
+/// Makes sure that a worker with a thread is wanted, though it was to exit. False: there is none.
+ASYNCSTEPS_FUNCTION bool worker_crew::take_back(bool may_block) noexcept {
+  for (const auto& w : members_) {
+    if (!w->has_thread || (w->blocks && !may_block)) continue;
+    start(*w);
+    return true;
+  }
+  return false;
+}
+
+/// A worker whose place is free. Null, without memory: another one goes on.
+ASYNCSTEPS_FUNCTION worker* worker_crew::without_thread() noexcept {
+  for (const auto& w : members_) {
+    if (!w->has_thread) return w.get();
+  }
+  try {
+    make_workers(members_.size() + 1);
+    return members_.back().get();
+  } catch (...) {
+    take_back(true);
+    return nullptr;
+  }
 }
 
 class worker_crew::occupant {
@@ -231,10 +255,15 @@ class worker_crew::occupant {
     place_.has_thread = true;
     crew_.set_wanted(place_, true);
   }
+  /// Threads that have started meanwhile go on with what is left.
   ~occupant() {
-    const std::lock_guard lock(crew_.mutex_);
-    if (place_.is_wanted) crew_.request_exit(place_);
-    if (place_.has_thread) crew_.thread_has_ended(place_);
+    {
+      const std::lock_guard lock(crew_.mutex_);
+      if (place_.is_wanted) crew_.request_exit(place_);
+      if (place_.has_thread) crew_.thread_has_ended(place_);
+      if (crew_.wanted() == 0) crew_.take_back(true);
+    }
+    crew_.idle_.notify();
   }
   occupant(const occupant&) = delete;
   occupant& operator=(const occupant&) = delete;

@@ -7,6 +7,7 @@
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/durations.hpp"        // for later
 #include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
@@ -428,15 +429,21 @@ ASYNCSTEPS_FUNCTION void pool_core::run_worker(worker& w) {
 /// task and no loop is left, or flows only.
 class pool_core::last_worker_role {
  public:
-  explicit last_worker_role(worker& w) noexcept : turns_(w), pool_(w.pool) {}
+  explicit last_worker_role(worker& w) noexcept : worker_(w), turns_(w), pool_(w.pool) {}
 
   void maintain() noexcept { turns_.maintain(); }
   bool is_done() noexcept { return turns_.is_done() || has_run_all_ || pool_.has_flows_only(); }
   bool run_next() { return turns_.run_next(); }
   bool spin() const noexcept { return false; }
-  void park() noexcept { has_run_all_ = true; }
+  /// While threads from outside help, their tasks may bring others, which wake workers only: looks once a millisecond.
+  void park() {
+    const auto are_gone = [this] { return !pool_.quiescence_.has_helpers_now(); };
+    has_run_all_ = pool_.idle_.wait_until(later(wait_clock::now(), std::chrono::milliseconds(1)), are_gone) &&
+                   !pool_.has_work_for(worker_);
+  }
 
  private:
+  worker& worker_;
   worker_role turns_;
   pool_core& pool_;
   bool has_run_all_ = false;

@@ -166,6 +166,18 @@ TEST_CASE("ranges and iterators: the body gets the element, or the iterator if i
   });
 }
 
+TEST_CASE("arrays, and an identity that could be an index") {
+  threadpool pool(2);
+  int numbers[] = {1, 2, 3, 4};
+  const unsigned char bytes[] = {5, 6};
+  CHECK(async::parallel_reduce(pool, numbers, 0, std::plus<>(), std::plus<>()) == 10);
+  CHECK(async::parallel_reduce(numbers, 0L, std::plus<>(), std::plus<>(), 1) == 10);
+  CHECK(async::parallel_reduce(pool, bytes, 0U, std::plus<>(), std::plus<>()) == 11);
+  const auto last = [](int* latest, int& each) { return &each > latest ? &each : latest; };
+  const auto later = [](int* left, int* right) { return left > right ? left : right; };
+  CHECK(async::parallel_reduce(pool, numbers, numbers + 0, last, later) == numbers + 3);
+}
+
 TEST_CASE("on the shared pool: numbers, iterators and ranges") {
   const std::vector<int> numbers{1, 2, 3, 4};
   CHECK(parallel_reduce(0, 101, 0, std::plus<>(), std::plus<>()) == 5050);

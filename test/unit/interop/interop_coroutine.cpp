@@ -50,6 +50,18 @@ task<int> count_down(int from) {
 
 }  // namespace
 
+TEST_CASE("a type of the user with a member `is_task` is no coroutine") {
+  struct entry {
+    bool is_task;
+    std::string title;
+  };
+  const auto load = [] { return entry{true, "title"}; };
+  async::threadpool pool(1);
+  CHECK(pool.post(load).get().title == "title");
+  CHECK(pool.post([] {}).then([load](async::future<void>) { return load(); }).get().is_task);
+  pool.execute(load);
+}
+
 TEST_CASE("a task begins when it is awaited, and passes its value on") {
   bool begun = false;
   const auto work = [&begun](std::unique_ptr<int> p) -> task<std::unique_ptr<int>> {
