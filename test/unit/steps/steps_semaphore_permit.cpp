@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -51,16 +50,16 @@ TEST_CASE_TEMPLATE("a permit outlives the step that has acquired it, and comes b
                    STEPS_FLOWS) {
   bench b;
   Semaphore semaphore(2);
-  std::optional<Permit> kept;
+  Permit kept;
   Flow flow(b.loop);
   semaphore.acquire(flow);
   flow.add([&](IAsyncSteps&, Permit permit) { kept = std::move(permit); });
   flow.execute();
   b.drain();
   CHECK(free_permits(semaphore) == 1);
-  Permit moved = std::move(*kept);
-  CHECK(!*kept);
-  kept.reset();
+  Permit moved = std::move(kept);
+  CHECK(!kept);
+  kept.release();
   CHECK(free_permits(semaphore) == 1);
   Permit other = semaphore.try_acquire();
   CHECK(free_permits(semaphore) == 0);
@@ -87,7 +86,7 @@ TEST_CASE("a permit that the next step does not take is given back") {
 TEST_CASE("acquire() and sync() wait in one queue, first come, first served") {
   bench b;
   Semaphore semaphore(1);
-  std::optional<Permit> first = semaphore.try_acquire();
+  Permit first = semaphore.try_acquire();
   std::vector<int> order;
   std::vector<steps::AsyncSteps> flows;
   for (int i = 0; i < 6; ++i) {
@@ -102,7 +101,7 @@ TEST_CASE("acquire() and sync() wait in one queue, first come, first served") {
   }
   b.drain();
   CHECK(order.empty());
-  first.reset();
+  first.release();
   b.drain();
   CHECK(order == std::vector{0, 1, 2, 3, 4, 5});
   CHECK(free_permits(semaphore) == 1);
@@ -187,7 +186,7 @@ TEST_CASE("an error or timeout of the step that waits withdraws it") {
 TEST_CASE("a permit destroyed on another thread wakes a flow on its loop") {
   bench b;
   Semaphore semaphore(1);
-  std::optional<Permit> held = semaphore.try_acquire();
+  Permit held = semaphore.try_acquire();
   std::thread::id here;
   steps::AsyncSteps flow(b.loop);
   semaphore.acquire(flow);
@@ -197,7 +196,7 @@ TEST_CASE("a permit destroyed on another thread wakes a flow on its loop") {
   });
   flow.execute();
   b.drain();
-  std::thread releases([&held] { held.reset(); });
+  std::thread releases([&held] { held.release(); });
   b.loop.run();
   releases.join();
   CHECK(here == std::this_thread::get_id());
