@@ -154,6 +154,21 @@ class worker_crew {
   std::vector<std::unique_ptr<worker>> members_;
 };
 
+class worker_crew::occupant {
+ public:
+  /// Waits until the worker's last thread has left it.
+  occupant(worker_crew& crew, worker& place);
+  /// Threads that have started meanwhile go on with what is left.
+  ~occupant();
+  occupant(const occupant&) = delete;
+  occupant& operator=(const occupant&) = delete;
+
+ private:
+  worker_crew& crew_;
+  worker& place_;
+  const std::lock_guard<std::mutex> one_at_a_time_;
+};
+
 #if ASYNCSTEPS_DEFINED
 ASYNCSTEPS_FUNCTION worker_crew::worker_crew(pool_core& pool, sleepers& all, quiescence& counts, idle_condition& idle,
                                              const pool_timers& timers, void (*body)(worker&),
@@ -243,36 +258,26 @@ ASYNCSTEPS_FUNCTION worker* worker_crew::without_thread() noexcept {
   }
 }
 
-class worker_crew::occupant {
- public:
-  /// Waits until the worker's last thread has left it.
-  occupant(worker_crew& crew, worker& place) : crew_(crew), place_(place), one_at_a_time_(place.occupied) {
-    const std::lock_guard lock(crew_.mutex_);
-    // relaxed: as in start()
-    place_.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
-    crew_.quiescence_.thread_starting();
-    crew_.quiescence_.thread_arrived();
-    place_.has_thread = true;
-    crew_.set_wanted(place_, true);
-  }
-  /// Threads that have started meanwhile go on with what is left.
-  ~occupant() {
-    {
-      const std::lock_guard lock(crew_.mutex_);
-      if (place_.is_wanted) crew_.request_exit(place_);
-      if (place_.has_thread) crew_.thread_has_ended(place_);
-      if (crew_.wanted() == 0) crew_.take_back(true);
-    }
-    crew_.idle_.notify();
-  }
-  occupant(const occupant&) = delete;
-  occupant& operator=(const occupant&) = delete;
+ASYNCSTEPS_FUNCTION worker_crew::occupant::occupant(worker_crew& crew, worker& place)
+    : crew_(crew), place_(place), one_at_a_time_(place.occupied) {
+  const std::lock_guard lock(crew_.mutex_);
+  // relaxed: as in start()
+  place_.requests.fetch_and(static_cast<std::uint8_t>(~worker::exit_request), std::memory_order_relaxed);
+  crew_.quiescence_.thread_starting();
+  crew_.quiescence_.thread_arrived();
+  place_.has_thread = true;
+  crew_.set_wanted(place_, true);
+}
 
- private:
-  worker_crew& crew_;
-  worker& place_;
-  const std::lock_guard<std::mutex> one_at_a_time_;
-};
+ASYNCSTEPS_FUNCTION worker_crew::occupant::~occupant() {
+  {
+    const std::lock_guard lock(crew_.mutex_);
+    if (place_.is_wanted) crew_.request_exit(place_);
+    if (place_.has_thread) crew_.thread_has_ended(place_);
+    if (crew_.wanted() == 0) crew_.take_back(true);
+  }
+  crew_.idle_.notify();
+}
 
 ASYNCSTEPS_FUNCTION void worker_crew::request(std::uint8_t what) noexcept {
   const std::lock_guard lock(mutex_);
