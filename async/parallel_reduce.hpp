@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>     // for invocable, convertible_to, floating_point, integral
+#include <concepts>     // for invocable, convertible_to, floating_point, integral, same_as
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for iter_reference_t, random_access_iterator, ranges::begin, ranges::distance
@@ -9,7 +9,6 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/base/invoke.hpp"       // for invoke
-#include "async/detail/base/never.hpp"        // for never
 #include "async/detail/fork/loop_index.hpp"   // for parallel_index, index_at, distance_of, loop_token
 #include "async/detail/fork/split_range.hpp"  // for split_range, loop_habit
 #include "async/threadpool.hpp"               // for threadpool
@@ -59,6 +58,9 @@ concept reduce_join = std::invocable<J&, T, T> && std::convertible_to<std::invok
 
 namespace detail {
 
+/// Stands for a join that a call lacks.
+struct no_join {};
+
 /// Functions that stand where the body and the join of a reduce do, and are none.
 template <class Body, class Join, class Index, class T>
 concept wrong_reduce = !(reduce_body<Body, Index, T> && reduce_join<Join, T>);
@@ -68,16 +70,11 @@ consteval bool explain_wrong_reduce() {
   static_assert(is_body,
                 "the body of parallel_reduce() follows the identity. It is called as f(value, x) with a number, an "
                 "element or an iterator, or as f(first, last, value) with the ends of a run");
-  static_assert(!is_body || reduce_join<Join, T>,
-                "the join of parallel_reduce() is called as join(left, right) with two values, and returns one");
-  return true;
-}
-
-template <class Body>
-consteval bool explain_no_join() {
-  static_assert(never<Body>,
+  static_assert(!is_body || !std::same_as<Join, no_join>,
                 "parallel_reduce() needs a join behind the body: join(left, right) combines the values of two parts, "
                 "as std::plus<>() does");
+  static_assert(!is_body || std::same_as<Join, no_join> || reduce_join<Join, T>,
+                "the join of parallel_reduce() is called as join(left, right) with two values, and returns one");
   return true;
 }
 
@@ -236,51 +233,29 @@ T parallel_reduce(R&& range, T identity, Body body, Join join, std::size_t grain
   return detail::reduce_over_range(threadpool::shared(), range, identity, body, join, grain, token);
 }
 
-/// Refused: a body or join that cannot be called.
-template <class A, detail::other_end<A> B, class T, class Body, class Join, class... Rest>
+/// Refused: a body or join that cannot be called, and a call without a join.
+template <class A, detail::other_end<A> B, class T, class Body, class Join = detail::no_join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>
-T parallel_reduce(threadpool&, A&&, B&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(threadpool&, A&&, B&&, T identity, Body, Join = {}, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>());
   return identity;
 }
-template <loop_range R, class T, class Body, class Join, class... Rest>
+template <loop_range R, class T, class Body, class Join = detail::no_join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
-T parallel_reduce(threadpool&, R&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(threadpool&, R&&, T identity, Body, Join = {}, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
   return identity;
 }
-template <class A, detail::other_end<A> B, class T, class Body, class Join, class... Rest>
+template <class A, detail::other_end<A> B, class T, class Body, class Join = detail::no_join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>
-T parallel_reduce(A&&, B&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(A&&, B&&, T identity, Body, Join = {}, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::index_of_ends<A, B>, T>());
   return identity;
 }
-template <loop_range R, class T, class Body, class Join, class... Rest>
+template <loop_range R, class T, class Body, class Join = detail::no_join, class... Rest>
   requires detail::wrong_reduce<Body, Join, detail::range_iterator<R>, T>
-T parallel_reduce(R&&, T identity, Body, Join, Rest...) {
+T parallel_reduce(R&&, T identity, Body, Join = {}, Rest...) {
   static_assert(detail::explain_wrong_reduce<Body, Join, detail::range_iterator<R>, T>());
-  return identity;
-}
-
-/// Refused: no join.
-template <class A, detail::other_end<A> B, class T, class Body>
-T parallel_reduce(threadpool&, A&&, B&&, T identity, Body) {
-  static_assert(detail::explain_no_join<Body>());
-  return identity;
-}
-template <loop_range R, class T, class Body>
-T parallel_reduce(threadpool&, R&&, T identity, Body) {
-  static_assert(detail::explain_no_join<Body>());
-  return identity;
-}
-template <class A, detail::other_end<A> B, class T, class Body>
-T parallel_reduce(A&&, B&&, T identity, Body) {
-  static_assert(detail::explain_no_join<Body>());
-  return identity;
-}
-template <loop_range R, class T, class Body>
-T parallel_reduce(R&&, T identity, Body) {
-  static_assert(detail::explain_no_join<Body>());
   return identity;
 }
 
