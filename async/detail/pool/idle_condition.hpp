@@ -18,12 +18,14 @@ class basic_idle_condition {
  public:
   template <class Condition>
   void wait(Condition condition) {
+    if (condition()) return;  // saves the fence
     wait_with([this, &condition](auto& lock) { changed_.wait(lock, condition); });
   }
   /// The same for a limited time. Returns the condition.
   template <class Moment, class Condition>
   bool wait_until(Moment deadline, Condition condition) {
-    bool is_true = false;
+    bool is_true = condition();
+    if (is_true) return true;
     wait_with([&](auto& lock) { is_true = changed_.wait_until(lock, deadline, condition); });
     return is_true;
   }

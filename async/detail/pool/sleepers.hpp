@@ -30,14 +30,16 @@ struct cancel_epoch;
 ///             announces its sleep, heavy fence, and looks at every source once more. Only then it parks; or it is a
 ///             searcher again. After the fence, while still announced, it sets the watch. A thread that announces
 ///             idleness to a watched word needs no fence. This saves a microsecond for threads that sleep after each
-///             task, while a post costs nothing more as long as no thread sleeps.
+///             task, while a post costs nothing more as long as no thread sleeps. The word begins as watched: no
+///             producer has looked at it yet.
 ///
 /// Why no wake-up of an idle thread is lost. Let P have published a piece of work. S is a sleeper, T another
 /// thread.
 /// 1. P sees neither a watch nor the sleeper S, which has announced itself. If S has made a fence, the
 ///    fences make S see the work in its last look. If S has made none, it has found the watch of a thread T. T's fence
 ///    makes P see T's announcement, or else T, and S after it, see the work. From T's announcement to that of S the
-///    word shows T asleep, then the watch; so P has not looked at it in between.
+///    word shows T asleep, then the watch; so P has not looked at it in between. Nor has it looked before S if S has
+///    found the watch that the word began with.
 /// 2. P sees sleepers or a watch, and so modifies the word. If that comes before S's announcement, S sees the work. If
 ///    it comes after, P sees S asleep, or awake again; then S looks at all sources before it sleeps.
 /// 3. P sees sleepers and a searcher T, by its modification of the word. Each search ends with a modification of the
@@ -279,10 +281,10 @@ class basic_sleepers {
     }
   }
 
-  alignas(no_sharing) atomic<std::uint64_t> word_{0};  // read by all, written by threads that sleep, wake or search
-  alignas(no_sharing) Mutex mutex_;                    // guards the lists
-  cell<sleeper*> first_idle_{nullptr};                 // the latest to sleep is first: its cache is warmest
-  cell<sleeper*> first_waiting_{nullptr};              // inside a task
+  alignas(no_sharing) atomic<std::uint64_t> word_{watched};  // read by all; written by those that sleep, wake or search
+  alignas(no_sharing) Mutex mutex_;                          // guards the lists
+  cell<sleeper*> first_idle_{nullptr};                       // the latest to sleep is first: its cache is warmest
+  cell<sleeper*> first_waiting_{nullptr};                    // inside a task
   atomic<std::uint64_t> wakes_{0};
 };
 

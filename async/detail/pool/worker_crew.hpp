@@ -296,8 +296,10 @@ ASYNCSTEPS_FUNCTION void worker_crew::join_all() noexcept {
   }
   // There will be no more members. Without the mutex, which each thread takes before it ends.
   for (const auto& w : members_) sleepers_.wake(w->parking_slot);
-  for (const auto& w : members_) {
-    if (w->thread.joinable()) w->thread.join();
+  // The last one to be woken first: the calling thread then sleeps once, and finds most of the others gone.
+  for (std::size_t next = members_.size(); next != 0;) {
+    std::thread& last = members_[--next]->thread;
+    if (last.joinable()) last.join();
   }
 }
 
