@@ -29,8 +29,8 @@ struct check_body {
   static constexpr bool ok = std::is_invocable_v<F&, IAsyncSteps&>;
   static_assert(ok, "the body of a flow is called as body(IAsyncSteps&)");
   static_assert(returns_nothing<F, IAsyncSteps&>(),
-                "the body of a flow returns void: the result is that of asi.success(...); a coroutine is made a body "
-                "by co()");
+                "the body of a flow returns void: asi.success(...) passes the result, a T if the call is post<T>(); a "
+                "coroutine is made a body by co()");
 };
 /// True, or a compile-time message, for the body of post().
 template <class F>
