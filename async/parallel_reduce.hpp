@@ -172,8 +172,8 @@ T reduce_over_range(threadpool& pool, R& range, const T& identity, Body& body, J
 }  // namespace detail
 
 /// Reduces [first, last) to one value, in parallel: integers, the elements that iterators point to, or the iterators if
-/// `body` takes these. Threads of the pool start with copies of `identity`, add neighbours with `body`, and combine the
-/// parts with `join`, in their order.
+/// `body` takes these. The calling thread begins with a copy of `identity`, and so does each thread that takes a part
+/// of the range from another. They add neighbours with `body`, and combine these parts with `join`, in their order.
 ///
 /// Use it for sums, minima, histograms and the like. Do not use it where calls only have an effect (parallel_for).
 ///

@@ -3,6 +3,8 @@
 #include <chrono>   // for microseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uint8_t
+#include <memory>   // for destroy_at
+#include <new>      // for placement new
 
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_clock
 #include "async/detail/base/min_max.hpp"       // for max_of, min_of
@@ -36,11 +38,40 @@ class loop_habit {
   atomic<std::uint8_t> short_runs_{0};
 };
 
+/// The cursor for an upper half, if another thread takes it.
+template <class Piece>
+class stolen_piece {
+ public:
+  stolen_piece() noexcept {}
+  ~stolen_piece() {
+    if (is_made_) std::destroy_at(&piece_);
+  }
+  stolen_piece(const stolen_piece&) = delete;
+  stolen_piece& operator=(const stolen_piece&) = delete;
+
+  /// By the thief.
+  Piece& make(const Piece& lower) {
+    ::new (static_cast<void*>(&piece_)) Piece(lower.upper());
+    is_made_ = true;
+    return piece_;
+  }
+  void join_to(Piece& lower) {
+    if (is_made_) lower.join(piece_);
+  }
+
+ private:
+  union {
+    Piece piece_;
+  };
+  bool is_made_ = false;
+};
+
 /// Divides a range of numbers between threads. Each thread offers the upper half of its part to the others: first until
 /// there are about four pieces a thread, then whenever the others have taken all that it offered.
 ///
-/// `Piece` is a copyable cursor over the work: piece(first, count) works on a run of numbers, piece.upper() returns the
-/// cursor for an upper half, piece.join(upper) adds the result of that half.
+/// `Piece` is a cursor over the work: piece(first, count) works on a run of numbers, in their order. For an upper half
+/// that another thread has taken there is a cursor of its own, which piece.upper() returns, perhaps while piece() is
+/// running; piece.join(upper) adds the result of that half.
 template <class Stop>
 class range_splitter {
  public:
@@ -123,19 +154,19 @@ class range_splitter {
     const std::uint64_t middle = first + half;
     bool lower = false;
     bool upper = false;
-    auto upper_piece = piece.upper();
+    stolen_piece<Piece> stolen;
     const bool made = fork_join(
         part, around, [&] { lower = run(part, around, piece, first, middle); },
-        [&](bool stolen) {
-          if (stolen) {
+        [&](bool is_stolen) {
+          if (is_stolen) {
             const visit here(pool_);
-            upper = run(here.part(), current_scope(), upper_piece, middle, last);
-          } else {
-            upper = run(part, around, upper_piece, middle, last);
+            upper = run(here.part(), current_scope(), stolen.make(piece), middle, last);
+          } else if (lower) {
+            upper = run(part, around, piece, middle, last);
           }
         });
     if (!made || !lower || !upper) return false;
-    piece.join(upper_piece);
+    stolen.join_to(piece);
     return true;
   }
 

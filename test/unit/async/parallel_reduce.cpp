@@ -323,14 +323,42 @@ TEST_CASE("an exception of the body passes, ends the loop early, and leaves no v
 
 TEST_CASE("an exception of the join passes, and leaves no value") {
   everywhere([](threadpool& pool) {
-    const auto body = [](tracked so_far, int) { return so_far; };
     const auto join = [](const tracked&, const tracked&) -> tracked { throw std::runtime_error("joined"); };
     if (pool.size() > 1) {
+      std::atomic<std::thread::id> first{};
+      std::atomic<bool> has_second{false};
+      const auto body = [&](tracked so_far, int) {  // goes on when a second thread takes part
+        std::thread::id known{};
+        const std::thread::id mine = std::this_thread::get_id();
+        if (!first.compare_exchange_strong(known, mine) && known != mine) has_second = true;
+        while (!has_second) std::this_thread::yield();
+        return so_far;
+      };
       CHECK_THROWS_WITH_AS(parallel_reduce(pool, 0, 1'000, tracked{}, body, join, 1), "joined", std::runtime_error);
     }
-    CHECK_NOTHROW(parallel_reduce(pool, 0, 1, tracked{}, body, join, 1));
+    CHECK_NOTHROW(parallel_reduce(pool, 0, 1, tracked{}, [](tracked so_far, int) { return so_far; }, join, 1));
     CHECK(tracked::live() == 0);
   });
+}
+
+TEST_CASE("only a part that another thread takes begins with a copy of the identity, and is joined") {
+  threadpool pool(2);
+  const testing::occupied until(pool, 2);
+  for (const std::size_t grain : {0U, 1U, 7U}) {
+    int joins = 0;
+    const int copies_before = tracked::copies;
+    const tracked sum = parallel_reduce(
+        pool, 0, 10'000, tracked{}, [](tracked& so_far, int) { ++so_far.number; },
+        [&joins](tracked a, const tracked& b) {
+          ++joins;
+          a.number += b.number;
+          return a;
+        },
+        grain);
+    CHECK(sum.number == 10'000);
+    CHECK(joins == 0);
+    CHECK(tracked::copies - copies_before == 1);
+  }
 }
 
 TEST_CASE("an exception of a copy of the identity passes") {
