@@ -145,7 +145,10 @@ class pool_core::worker_role {
   void change_kind() noexcept {
     loops_are_next_ = !loops_are_next_;
     const std::uint64_t tasks = worker_.ran.load(std::memory_order_relaxed);  // relaxed: its own
-    if (share_.change(loops_are_next_ != were_loops_last_, tasks)) rounds_ = worker::injector_share - 1;
+    if (!share_.change(loops_are_next_ != were_loops_last_, tasks)) return;
+    rounds_ = worker::injector_share - 1;
+    worker_.looks.hurry();  // timers may have come due meanwhile
+    pool_.fire_timers(worker_);
   }
   [[gnu::noinline]] bool heed_requests() noexcept {
     if (worker_.is_exit_requested()) {

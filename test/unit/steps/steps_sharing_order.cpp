@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "async/event_loop.hpp"
+#include "async/select.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
 #include "support/held_workers.hpp"
@@ -331,6 +332,36 @@ TEST_CASE("timers of many flows that come due while the worker is inside a call 
     CHECK(earliest + held_up[i] >= due);
     due = (std::max)(due, earliest);
   }
+}
+
+TEST_CASE("timers come due between long tasks of the only worker") {
+  constexpr int flows = 20;
+  constexpr int tasks = 24;
+  threadpool pool(1);  // one thread: no lock
+  std::size_t tasks_in_a_row = 0;
+  std::size_t most = 0;
+  std::atomic<bool> is_over{false};
+  std::vector<async::future<void>> ends;
+  for (int i = 0; i < flows; ++i) {
+    ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
+      asi.loop([&](IAsyncSteps& inner) {
+        if (is_over) inner.breakLoop();
+        inner.select(async::after(5ms));
+        inner.add([&](IAsyncSteps&) { tasks_in_a_row = 0; });
+      });
+    }));
+  }
+  std::this_thread::sleep_for(20ms);  // many short turns, after which the worker seldom looks at the clock
+  for (int i = 0; i < tasks; ++i) {
+    pool.execute([&] {
+      most = (std::max)(most, ++tasks_in_a_row);
+      std::this_thread::sleep_for(10ms);
+    });
+  }
+  pool.post([] {}).get();
+  is_over = true;
+  for (async::future<void>& end : ends) end.get();
+  CHECK(most <= 3);  // the worker does not know at first that the tasks take long
 }
 
 TEST_CASE("a timer comes while more flows than a worker queues give way for ever") {
