@@ -32,7 +32,7 @@ MACHINES = ("arm", "aarch64", "i686", "riscv64", "powerpc64le", "s390x")
 TOOLS = {"cmake": CMAKE, "ctest": CTEST, "g++": COMPILER, "clang++-19": COMPILER, "ninja": "", "valgrind": "", "wine": ""}
 TOOLS |= {machine + ("-linux-gnueabihf-g++" if machine == "arm" else "-linux-gnu-g++"): COMPILER for machine in MACHINES}
 TOOLS |= {"qemu-" + machine: "" for machine in ("arm", "aarch64", "riscv64", "ppc64le", "s390x")}
-TOOLS |= {"x86_64-w64-mingw32-g++-posix": COMPILER, "i686-loader": "", "pkg-config": ""}
+TOOLS |= {"x86_64-w64-mingw32-g++-posix": COMPILER, "i686-loader": "", "pkg-config": "", "git": "exit 1\n"}
 
 
 class Run(unittest.TestCase):
