@@ -150,7 +150,7 @@ bool spin_before_sleep(unsigned yields, Found found) noexcept {
   backoff pause;
   if (pause_until(found, pause)) return true;
   if constexpr (!under_model) {
-    if (!habit_of_yields.pays()) return false;
+    if (yields == 0 || !habit_of_yields.pays()) return false;
     const yield_phase yielding;
     while (!pause.exhausted(yields)) {
       pause.spin();

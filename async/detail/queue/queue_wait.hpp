@@ -4,7 +4,9 @@
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for spin_before_sleep
+#include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, practically_never
+#include "async/detail/base/min_max.hpp"        // for min_of
 #include "async/detail/base/naps.hpp"           // for sleep_in_naps, tell_of_poll
 #include "async/detail/queue/event_count.hpp"   // for event_count
 #include "async/detail/queue/queue_result.hpp"  // for queue_result
@@ -35,11 +37,47 @@ class queue_deadline {
   bool has_passed_ = false;
 };
 
+/// Decides whether a thread yields before it sleeps in a queue. Where many threads wait for few elements or little
+/// room, the one that gets the next is seldom the one that yields. After some yields in vain there are none before the
+/// next sleeps: before one, three, seven, and so on, up to 15. Not thread-safe.
+class fruitless_yields {
+ public:
+  /// Call before each sleep.
+  bool pay() noexcept {
+    if (skipped_ == pause_) {
+      skipped_ = 0;
+      return true;
+    }
+    ++skipped_;
+    return false;
+  }
+  /// Call after the yields.
+  void add(bool have_found) noexcept {
+    if (have_found) {
+      in_vain_ = pause_ = 0;
+    } else if (++in_vain_ >= enough) {
+      pause_ = min_of(2 * pause_ + 1, longest);
+    }
+  }
+
+ private:
+  static constexpr unsigned enough = 8;
+  static constexpr unsigned longest = 15;
+  unsigned skipped_ = 0;
+  unsigned pause_ = 0;    // sleeps without yields before the next one with some
+  unsigned in_vain_ = 0;  // in a row
+};
+ASYNCSTEPS_SHARED inline constinit thread_local fruitless_yields yields_at_queues{};
+
 /// Spins for a few microseconds. False: it is time to sleep.
 template <class Hint>
 [[gnu::noinline, gnu::cold]] bool is_worth_another_try(const queue_deadline* until, Hint hint) {
   if constexpr (!under_model) {
-    return spin_before_sleep(16, [&]() noexcept { return hint() || (until != nullptr && until->has_passed()); });
+    const bool yields = yields_at_queues.pay();
+    const bool has_found = spin_before_sleep(
+        yields ? 16 : 0, [&]() noexcept { return hint() || (until != nullptr && until->has_passed()); });
+    if (yields) yields_at_queues.add(has_found);
+    return has_found;
   }
   return false;
 }

@@ -6,7 +6,9 @@
 #include <chrono>
 
 #include "async/detail/base/backoff.hpp"
+#include "async/detail/queue/queue_wait.hpp"
 
+using async::detail::fruitless_yields;
 using async::detail::yield_habit;
 using namespace std::chrono_literals;
 
@@ -69,4 +71,21 @@ TEST_CASE("where every other yield is quick, yields stay rare") {
     sleeps = sleeps_without(habit, quick, 0ns);
   }
   CHECK(sleeps == 255);
+}
+
+TEST_CASE("yields at a queue that are in vain become rare, down to one in 16 sleeps, until one is not") {
+  fruitless_yields habit;
+  const auto sleeps_before = [&habit](bool have_found) {
+    int sleeps = 0;
+    while (!habit.pay()) ++sleeps;
+    habit.add(have_found);
+    return sleeps;
+  };
+  for (int i = 0; i != 8; ++i) CHECK(sleeps_before(false) == 0);
+  for (const int expected : {1, 3, 7, 15, 15}) CHECK(sleeps_before(false) == expected);
+  CHECK(sleeps_before(true) == 15);
+  for (int i = 0; i != 7; ++i) CHECK(sleeps_before(false) == 0);
+  CHECK(sleeps_before(true) == 0);  // so the count begins again
+  for (int i = 0; i != 8; ++i) CHECK(sleeps_before(false) == 0);
+  CHECK(sleeps_before(true) == 1);
 }
