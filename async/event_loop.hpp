@@ -46,7 +46,8 @@ struct pool_loop;
 ///             program ends. An exception of the hook comes out of run() or iterate(); the loop stays usable.
 ///             pthread_exit() in a callback ends the thread that calls run(); on a pool, and in a step of a flow, it
 ///             ends the program with a message.
-/// Memory      a callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
+/// Memory      an event_loop takes 17 KiB, most of it for lists of timers. The loops of a pool share one such set. A
+///             callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
 ///             destroyed on the loop's thread after it has run or was cancelled.
 /// Lifetime    the destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
 /// Time        std::chrono::steady_clock, or another time_source; see manual_clock.

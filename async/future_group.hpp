@@ -29,7 +29,8 @@ namespace async::inline v0_1 {
 ///
 /// Members     add the future of a flow or call itself; share it before to read its value, too. One made by then()
 ///             stands for the function of then(): a cancel drops this function, and the flow or call before it goes on
-///             without the group.
+///             without the group. A cancel does not reach what has no cancel(): an async::promise, and a flow that
+///             another object owns, whose future is that of flow.promise(). The group waits for these.
 /// Errors      the first exception of a member cancels the others, and when_empty() throws it. Exceptions of members
 ///             that end because of the group's cancel are dropped; a member that is cancelled by itself has failed. An
 ///             exception that no when_empty() has told is told by the next one, also if members have been added since.

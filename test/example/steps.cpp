@@ -52,7 +52,7 @@ bool embedded() {
     if (++calls == 1'000) asi.breakLoopNoThrow();
   });
   flow.execute();
-  while (loop.iterate().have_work) {  // or loop.run(); iterate() returns when to call it again
+  while (loop.iterate().have_work) {  // tells when to call it again; run() would sleep until stop()
   }
   // [/embedded]
   return calls == 1'000;
