@@ -2,7 +2,11 @@
 //
 // moodycamel::ConcurrentQueue: a queue for each producer, so elements of different producers come out in no order. A
 // token saves the search for the producer's queue.
+#if __has_include(<concurrentqueue/concurrentqueue.h>)
 #include <concurrentqueue/concurrentqueue.h>  // for ConcurrentQueue
+#else
+#include <concurrentqueue/moodycamel/concurrentqueue.h>  // where Debian 13 has it
+#endif
 
 #include "../support/queue_workloads.hpp"  // for add_queue
 
