@@ -50,11 +50,11 @@ class stolen_piece {
   stolen_piece& operator=(const stolen_piece&) = delete;
 
   /// By the thief.
-  Piece& make(const Piece& lower) {
+  void make(const Piece& lower) {
     ::new (static_cast<void*>(&piece_)) Piece(lower.upper());
     is_made_ = true;
-    return piece_;
   }
+  Piece& get() noexcept { return piece_; }
   void join_to(Piece& lower) {
     if (is_made_) lower.join(piece_);
   }
@@ -105,7 +105,7 @@ class range_splitter {
         return split(part, around, piece, first, last);
       }
       const std::uint64_t count = min_of(length, left);
-      guarded(piece, first, count);
+      guarded([&] { piece(first, count); });
       first += count;
       if (grain_ == 0 && is_shared_) {
         length = min_of(min_of(2 * length, longest), max_of((last - first) / 4, std::uint64_t{1}));
@@ -122,7 +122,7 @@ class range_splitter {
     wait_clock::time_point before = start;
     for (std::uint64_t length = 1; first != last && !is_stopped(around);) {
       const std::uint64_t count = min_of(length, last - first);
-      guarded(piece, first, count);
+      guarded([&] { piece(first, count); });
       first += count;
       if (first == last) break;
       const wait_clock::time_point now = wait_clock::now();
@@ -160,18 +160,20 @@ class range_splitter {
         [&](bool is_stolen) {
           if (is_stolen) {
             const visit here(pool_);
-            upper = run(here.part(), current_scope(), stolen.make(piece), middle, last);
+            guarded([&] { stolen.make(piece); });
+            upper = run(here.part(), current_scope(), stolen.get(), middle, last);
           } else if (lower) {
             upper = run(part, around, piece, middle, last);
           }
         });
     if (!made || !lower || !upper) return false;
-    stolen.join_to(piece);
+    guarded([&] { stolen.join_to(piece); });
     return true;
   }
 
-  template <class Piece>
-  void guarded(Piece& piece, std::uint64_t first, std::uint64_t count) {
+  /// Calls functions of users. An exception ends the work early.
+  template <class Call>
+  void guarded(Call&& call) {
     struct stopper {
       atomic<bool>& flag;
       bool is_done = false;
@@ -179,7 +181,7 @@ class range_splitter {
         if (!is_done) flag.store(true, std::memory_order_relaxed);  // relaxed: a hint
       }
     } at_throw{has_failed_};
-    piece(first, count);
+    call();
     at_throw.is_done = true;
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -389,6 +390,30 @@ TEST_CASE("an exception of a copy of the identity passes") {
     REQUIRE(copies < 100);
     if (copies == 0) REQUIRE(has_failed);
   }
+}
+
+TEST_CASE("an exception of a copy in a thread that takes a part ends the loop early") {
+  struct fragile {
+    explicit fragile(std::atomic<int>& number) : copies(&number) {}
+    fragile(const fragile& other) : copies(other.copies) {
+      if (++*copies == 2) throw std::runtime_error("copied");  // the first one is the calling thread's
+    }
+    fragile& operator=(const fragile&) = default;
+    ~fragile() = default;
+    std::atomic<int>* copies;
+  };
+  threadpool pool(2);
+  std::atomic<int> copies{0};
+  std::atomic<int> late_calls{0};
+  const auto body = [&](fragile&, int) {
+    while (copies < 2) std::this_thread::yield();
+    ++late_calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  CHECK_THROWS_WITH_AS(parallel_reduce(
+                           pool, 0, 1'000, fragile(copies), body, [](fragile a, const fragile&) { return a; }, 1),
+                       "copied", std::runtime_error);
+  CHECK(late_calls < 200);
 }
 
 TEST_CASE("a group around that is cancelled ends it early") {
