@@ -331,6 +331,7 @@ class task_group {
         const detail::job_deque::element next = part.own.pop();
         if (!next) break;
         pool_->run_job(&part, next);
+        if (part.as_worker != nullptr && pool_->is_time_for_loops(*part.as_worker)) break;  // wait_until() runs them
       }
     }
     if (state_.is_done()) return;

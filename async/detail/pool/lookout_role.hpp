@@ -158,7 +158,8 @@ ASYNCSTEPS_FUNCTION void pool_core::begin_use_of_loops() noexcept {
 
 /// To be called where a lookout may be missed although no worker has begun a task or turn.
 ASYNCSTEPS_FUNCTION void pool_core::review_lookout() noexcept {
-  // Not before a loop has work: begin_use() makes a heavy fence, and looks itself.
+  // Not before a loop has work, nor while a lookout is on duty: begin_use() and rest() make a heavy fence, and then
+  // look themselves.
   if (!lookout_.may_be_missed()) return;
   heavy_fence();  // pairs with the light fence of may_be_missed()
   post_lookout();

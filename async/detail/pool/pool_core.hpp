@@ -217,6 +217,10 @@ class pool_core {
     hooks_.run(t.plain);
     end_if_returned();
   }
+  /// Whether the worker is to look at loops or timers before it runs another task. False: it may run one now.
+  bool is_time_for_loops(worker& w) noexcept {
+    return has_loops_at_hand(w) || (timers_.next() != pool_timers::never && is_time_for_timers(w));
+  }
   [[gnu::always_inline]] void run_job(participant* p, job_deque::element e) {
     const one_task here(*this, p, e.tag);
     hooks_.run(e.item);
@@ -483,10 +487,6 @@ class pool_core {
   /// Whether a loop may need this worker before it has run many more tasks.
   bool loops_may_be_due(const worker& w) const noexcept {
     return has_loops_at_hand(w) || timers_.next() != pool_timers::never;
-  }
-  /// Whether the worker is to look at loops or timers before it runs another task. False: it may run one now.
-  bool is_time_for_loops(worker& w) noexcept {
-    return has_loops_at_hand(w) || (timers_.next() != pool_timers::never && is_time_for_timers(w));
   }
   bool is_time_for_timers(worker& w) noexcept;
   bool must_heed_requests(const worker& w) const noexcept;

@@ -37,9 +37,9 @@ class queue_deadline {
   bool has_passed_ = false;
 };
 
-/// Decides whether a thread yields before it sleeps in a queue. Where many threads wait for few elements or little
-/// room, the one that gets the next is seldom the one that yields. After some yields in vain there are none before the
-/// next sleeps: before one, three, seven, and so on, up to 15. Not thread-safe.
+/// Decides whether a thread yields before it sleeps in a queue or a select. Where many threads wait for few elements or
+/// little room, the one that gets the next is seldom the one that yields. After some yields in vain there are none
+/// before the next sleeps: before one, three, seven, and so on, up to 15. Not thread-safe.
 class fruitless_yields {
  public:
   /// Call before each sleep.

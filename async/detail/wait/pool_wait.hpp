@@ -292,7 +292,7 @@ class pool_core::wait_role : sleepers::wait_condition {
   /// Runs a turn of a loop, or more if the tasks before have taken long.
   [[gnu::noinline]] void turn_loops() {
     const std::uint64_t tasks = part_.ran.load(std::memory_order_relaxed);  // relaxed: its own
-    share_.change(true, tasks);
+    if (share_.change(true, tasks)) worker_->looks.hurry();                 // timers may have come due meanwhile
     do {
       pool_.fire_timers(*worker_);
       if (!run_loop(pool_.take_any_loop(*worker_))) break;

@@ -15,6 +15,7 @@
 
 #include "async/event_loop.hpp"
 #include "async/select.hpp"
+#include "async/task_group.hpp"
 #include "steps/steps.hpp"
 #include "support/flows.hpp"
 #include "support/held_workers.hpp"
@@ -334,34 +335,51 @@ TEST_CASE("timers of many flows that come due while the worker is inside a call 
   }
 }
 
-TEST_CASE("timers come due between long tasks of the only worker") {
+TEST_CASE("timers come due between long tasks of the only worker, wherever these come from") {
   constexpr int flows = 20;
   constexpr int tasks = 24;
-  threadpool pool(1);  // one thread: no lock
-  std::size_t tasks_in_a_row = 0;
-  std::size_t most = 0;
-  std::atomic<bool> is_over{false};
-  std::vector<async::future<void>> ends;
-  for (int i = 0; i < flows; ++i) {
-    ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
-      asi.loop([&](IAsyncSteps& inner) {
-        if (is_over) inner.breakLoop();
-        inner.select(async::after(5ms));
-        inner.add([&](IAsyncSteps&) { tasks_in_a_row = 0; });
-      });
-    }));
-  }
-  std::this_thread::sleep_for(20ms);  // many short turns, after which the worker seldom looks at the clock
-  for (int i = 0; i < tasks; ++i) {
-    pool.execute([&] {
+  enum class from : unsigned char { outside, inside, group };
+  for (const from where : {from::outside, from::inside, from::group}) {
+    CAPTURE(static_cast<int>(where));
+    threadpool pool(1);  // one thread: no lock
+    std::size_t tasks_in_a_row = 0;
+    std::size_t most = 0;
+    std::atomic<bool> is_over{false};
+    std::vector<async::future<void>> ends;
+    for (int i = 0; i < flows; ++i) {
+      ends.push_back(steps::post(pool, [&](IAsyncSteps& asi) {
+        asi.loop([&](IAsyncSteps& inner) {
+          if (is_over) inner.breakLoop();
+          inner.select(async::after(5ms));
+          inner.add([&](IAsyncSteps&) { tasks_in_a_row = 0; });
+        });
+      }));
+    }
+    std::this_thread::sleep_for(20ms);  // many short turns, after which the worker seldom looks at the clock
+    const auto long_task = [&] {
       most = (std::max)(most, ++tasks_in_a_row);
       std::this_thread::sleep_for(10ms);
-    });
+    };
+    const auto post_all = [&] {
+      for (int i = 0; i < tasks; ++i) pool.execute(long_task);
+    };
+    if (where == from::outside) {
+      post_all();
+    } else if (where == from::inside) {
+      pool.post(post_all).get();
+    } else {
+      pool.post([&] {
+            async::task_group group(pool);
+            for (int i = 0; i < tasks; ++i) group.run(long_task);
+            group.wait();
+          })
+          .get();
+    }
+    pool.post(async::priority::low, [] {}).get();  // after those from inside
+    is_over = true;
+    for (async::future<void>& end : ends) end.get();
+    CHECK(most <= (where == from::group ? 17 : 3));  // at first the worker does not know that the tasks take long
   }
-  pool.post([] {}).get();
-  is_over = true;
-  for (async::future<void>& end : ends) end.get();
-  CHECK(most <= 3);  // the worker does not know at first that the tasks take long
 }
 
 TEST_CASE("a timer comes while more flows than a worker queues give way for ever") {
