@@ -269,7 +269,7 @@ class pool_core::worker_role {
     const bool is_from_outside = !t.boxed;
     const bool is_posted_one = is_from_outside || t.boxed.tag == &posted_task;
     {
-      const turn_of_tasks turn(worker_, share_.are_items_short() ? tasks_per_turn : 1);
+      const turn_of_tasks turn(worker_);
       do {
         pool_.run(&worker_, t);
         run_own_in_turn();
@@ -359,9 +359,11 @@ class pool_core::worker_role {
     const in_task here(worker_);
     if (!has_been_dealt_with(t)) pool_.run(&worker_, t);
   }
-  /// While it lives, the worker runs tasks one behind the other: at most `most`.
+  /// While it lives, the worker runs tasks one behind the other.
   struct turn_of_tasks {
-    turn_of_tasks(worker& its_worker, unsigned most) noexcept : w(its_worker), credit(w) { w.tasks_left = most - 1; }
+    explicit turn_of_tasks(worker& its_worker) noexcept : w(its_worker), credit(w) {
+      w.tasks_left = tasks_per_turn - 1;
+    }
     ~turn_of_tasks() { w.tasks_left = 0; }
     turn_of_tasks(const turn_of_tasks&) = delete;
     turn_of_tasks& operator=(const turn_of_tasks&) = delete;
