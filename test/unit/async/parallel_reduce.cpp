@@ -416,6 +416,29 @@ TEST_CASE("an exception of a copy in a thread that takes a part ends the loop ea
   CHECK(late_calls < 200);
 }
 
+TEST_CASE("an exception of the join of a part that two other threads share ends the loop early") {
+  threadpool pool(2);
+  std::atomic<bool> has_thrown{false};
+  std::atomic<bool> is_shared{false};
+  std::atomic<int> late_calls{0};
+  const auto body = [&](tracked& so_far, int i) {
+    ++so_far.number;
+    while (i == 0 && !has_thrown) std::this_thread::yield();   // the calling thread, with the first of its numbers
+    while (i == 500 && !is_shared) std::this_thread::yield();  // a worker, which has taken the upper half
+    if (i >= 750) is_shared = true;                            // the other one, which has taken half of that
+    if (!has_thrown) return;
+    ++late_calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto join = [&](const tracked&, const tracked&) -> tracked {
+    has_thrown = true;
+    throw std::runtime_error("joined");
+  };
+  CHECK_THROWS_WITH_AS(parallel_reduce(pool, 0, 1'000, tracked{}, body, join, 1), "joined", std::runtime_error);
+  CHECK(late_calls < 40);  // the calling thread had about 80 numbers left that nobody else takes
+  CHECK(tracked::live() == 0);
+}
+
 TEST_CASE("a group around that is cancelled ends it early") {
   for (const std::size_t threads : {1U, 2U}) {
     threadpool pool(threads);
