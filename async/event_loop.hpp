@@ -13,9 +13,10 @@
 #include "async/detail/base/min_max.hpp"     // for max_of
 #include "async/detail/base/unhandled.hpp"   // for hook_ref, unhandled_hook
 #include "async/detail/loop/callback.hpp"    // for callback
-#include "async/detail/loop/loop_core.hpp"   // for loop_core, time_source
+#include "async/detail/loop/loop_core.hpp"   // for loop_core
 #include "async/detail/loop/loop_entry.hpp"  // for loop_entry
 #include "async/task.hpp"                    // for task
+#include "async/time_source.hpp"             // for time_source
 
 namespace async::inline v0_1 {
 
@@ -29,11 +30,11 @@ struct pool_loop;
 /// work over cores (threadpool), nor to wait for files and sockets: embed it in the loop that does, see iterate().
 ///
 /// Threads     one thread at a time owns a loop: the one that made it, or the last that called run() or iterate(). Any
-///             thread may use immediate(), deferred(), post(), stop(), is_same_thread() and handles; only the owner may
-///             use the rest. A loop of a threadpool has an owner only in a turn: the worker that runs the turn, which
-///             may be another one each time. "The loop's thread" means the owner. No thread may be in a call when the
-///             loop is destroyed, with one exception: a posted callback may lead to the loop's end, since post() does
-///             not touch the loop after the callback can have run.
+///             thread may use immediate(), deferred(), post(), stop(), now(), is_same_thread() and handles; only the
+///             owner may use the rest. A loop of a threadpool has an owner only in a turn: the worker that runs the
+///             turn, which may be another one each time. "The loop's thread" means the owner. No thread may be in a
+///             call when the loop is destroyed, with one exception: a posted callback may lead to the loop's end, since
+///             post() does not touch the loop after the callback can have run.
 /// Order       immediates of the owner's thread run in the order made, as do posts of one thread, unless another thread
 ///             is destroying a flow of the loop. Timers run in the order of their deadlines, to a tick of 65.536
 ///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. A
@@ -50,7 +51,7 @@ struct pool_loop;
 ///             callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
 ///             destroyed on the loop's thread after it has run or was cancelled.
 /// Lifetime    the destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
-/// Time        std::chrono::steady_clock, or another time_source; see manual_clock.
+/// Time        std::chrono::steady_clock, or another time_source, see manual_clock; now() tells it.
 class event_loop {
  public:
   class handle;
@@ -98,6 +99,10 @@ class event_loop {
     require_callable(work);
     detail::callback::post(*core_, std::move(work));
   }
+
+  /// The loop's time: that of its time_source, such as a manual_clock, else of std::chrono::steady_clock. Each call
+  /// reads the clock. A callback of deferred() runs when now() has moved on by at least its delay.
+  time_source::time_point now() const noexcept { return core_->now(); }
 
   /// True on the thread that owns the loop; for a loop of a threadpool, in a turn of it.
   bool is_same_thread() const noexcept { return core_->is_same_thread(); }

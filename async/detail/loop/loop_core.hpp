@@ -51,9 +51,9 @@ ASYNCSTEPS_SHARED inline constinit thread_local loop_core* worker_loop = nullptr
 /// An event loop without its interface for tasks. event_loop, flows and pools are built on it. It is reference-counted,
 /// so that other threads that want to reach the loop can learn that it has been destroyed.
 ///
-/// Threads     add_ref(), release(), push(), is_same_thread(), stop(): any. turn(), run_until(): any, one at a time.
-///             All others: in a turn or within a loop_entry. The owner is the thread that made the loop, or the last
-///             one that has called turn(), run_until() or adopt().
+/// Threads     add_ref(), release(), push(), is_same_thread(), now(), stop(): any. turn(), run_until(): any, one at a
+///             time. All others: in a turn or within a loop_entry. The owner is the thread that made the loop, or the
+///             last one that has called turn(), run_until() or adopt().
 class loop_core {
  public:
   using time_point = wait_clock::time_point;

@@ -3,13 +3,16 @@
 // Times and clocks at the ends of their range, and of unusual units.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <ratio>
+#include <thread>
 
 #include "async/bounded_queue.hpp"
 #include "async/event_loop.hpp"
 #include "async/manual_clock.hpp"
+#include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 #include "steps/asynctool.hpp"
 
@@ -90,6 +93,64 @@ TEST_CASE("a clock may begin anywhere") {
     CHECK(clock.now() >= start + 20min);
     CHECK(ran == 1);
   }
+}
+
+TEST_CASE("now is the time of the loop's source: a manual clock's, another's, or the steady clock's") {
+  manual_clock clock;
+  event_loop virtual_time(clock);
+  CHECK(virtual_time.now() == clock.now());
+  clock.advance(3h);
+  CHECK(virtual_time.now() == clock.now());
+  const auto begin = virtual_time.now();
+  bool ran = false;
+  virtual_time.deferred(10ms, [&] {
+    ran = true;
+    clock.advance(1h);  // a callback that takes long
+    CHECK(virtual_time.now() == clock.now());
+    virtual_time.stop();
+  });
+  virtual_time.run();
+  CHECK(ran);
+  CHECK(virtual_time.now() >= begin + 10ms + 1h);
+
+  async::time_source source;
+  source.now = [](void* self) noexcept { return *static_cast<manual_clock::time_point*>(self); };
+  manual_clock::time_point at(7h);
+  source.self = &at;
+  event_loop other(source);
+  CHECK(other.now() == manual_clock::time_point(7h));
+  at += 1ns;
+  CHECK(other.now() == manual_clock::time_point(7h + 1ns));
+
+  event_loop real;
+  const steady_clock::time_point before = steady_clock::now();
+  const steady_clock::time_point now = real.now();
+  CHECK(now >= before);
+  CHECK(now <= steady_clock::now());
+}
+
+TEST_CASE("any thread may ask a loop for its time while the loop runs") {
+  manual_clock clock;
+  event_loop loop(clock);
+  const auto begin = loop.now();
+  std::atomic<bool> is_seen{false};
+  std::thread asks([&] {
+    while (loop.now() == begin) std::this_thread::yield();
+    is_seen = true;
+    loop.stop();
+  });
+  loop.deferred(1h, [] {});
+  loop.run();
+  asks.join();
+  CHECK(is_seen);
+}
+
+TEST_CASE("a loop of a pool has the steady clock's time") {
+  async::threadpool pool(1);
+  const auto before = steady_clock::now();
+  const steady_clock::time_point now = pool.loop(0).now();
+  CHECK(now >= before);
+  CHECK(now <= steady_clock::now());
 }
 
 TEST_CASE("a manual clock stops at the end of time") {
