@@ -508,13 +508,7 @@ class IAsyncSteps : public detail::step {
     return thrown;
   }
   [[gnu::always_inline]] detail::step* level() {
-    return detail::runs_here(*this) && flow_->is_open() ? this : level_outside();
-  }
-  [[gnu::noinline]] detail::step* level_outside() {
-    const bool is_root = (flags_ & detail::record_flag::is_root) != 0;
-    if (is_root && !flow_->is_known_to_execute() && !flow_->has_remains()) return &flow_->root;
-    if ((flags_ & detail::record_flag::is_group) != 0) return detail::branch_of<IAsyncSteps>(*this);
-    return detail::level_of(*this);
+    return detail::runs_here(*this) && flow_->is_open() ? this : detail::level_outside<IAsyncSteps>(*this);
   }
   void leave_iteration(ErrorCode code, LoopLabel label) { detail::leave_iteration<IAsyncSteps>(*this, code, label); }
 

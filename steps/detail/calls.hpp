@@ -42,6 +42,15 @@ template <class Face>
 /// known, or an error is under way and the new step is dropped.
 step* level_of(step& s);
 
+/// The parent of a step that is added outside the function of `s`. Null: as level_of().
+template <class Face>
+[[gnu::noinline]] step* level_outside(step& s) {
+  flow& f = *s.flow_;
+  const bool is_root = (s.flags_ & record_flag::is_root) != 0;
+  if (is_root && !f.is_known_to_execute() && !f.has_remains()) return &f.root;
+  return (s.flags_ & record_flag::is_group) != 0 ? branch_of<Face>(s) : level_of(s);
+}
+
 /// Marks a break or continue at the running step.
 template <class Face>
 [[gnu::noinline]] void leave_iteration(step& s, ErrorCode code, LoopLabel label) {
