@@ -166,7 +166,7 @@ inline constexpr ErrorCode InvalidRequest{"InvalidRequest"};    ///< The request
 inline constexpr ErrorCode DefenseRejected{"DefenseRejected"};  ///< A queue or rate limit is exceeded.
 inline constexpr ErrorCode PleaseReauth{"PleaseReauth"};        ///< The caller has to authenticate anew.
 inline constexpr ErrorCode SecurityError{"SecurityError"};      ///< A request is not as secured as it says.
-inline constexpr ErrorCode Timeout{"Timeout"};                  ///< asi.setTimeout() has expired.
+inline constexpr ErrorCode Timeout{"Timeout"};                  ///< setTimeout() or setDeadline() has expired.
 inline constexpr ErrorCode QueueClosed{"QueueClosed"};          ///< The queue of await() or enqueue() is closed.
 inline constexpr ErrorCode Stopped{"Stopped"};                  ///< async::stopped: the pool takes no more work.
 inline constexpr ErrorCode QueueFull{"QueueFull"};              ///< async::queue_full: the pool's queue is full.

@@ -308,8 +308,8 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that gives the loop's other flows a turn. Results pass through. The step that calls it ends by itself,
-  /// also after waitExternal(), setTimeout() or setCancel(); success() beside it is InternalError. In a step that has
-  /// called completion() it is InternalError.
+  /// also after waitExternal(), setTimeout(), setDeadline() or setCancel(); success() beside it is InternalError. In a
+  /// step that has called completion() it is InternalError.
   IAsyncSteps& relinquish() {
     detail::flow& f = *flow_;
     if (detail::runs_here(*this) && f.may_complete() && (flags_ & detail::record_flag::handles) == 0) [[likely]] {
@@ -320,8 +320,8 @@ class IAsyncSteps : public detail::step {
   }
 
   // --- inside a step function --------------------------------------------------------------------------------------
-  // In an error handler all but setTimeout(), setCancel(), completion() and waitExternal(), which raise InternalError
-  // there: a handler adds a step that calls them.
+  // In an error handler all but setTimeout(), setDeadline(), setCancel(), completion() and waitExternal(), which raise
+  // InternalError there: a handler adds a step that calls them.
 
   /// Ends the step. The next step of the level gets the results, later ones do not. Texts given by pointer arrive as
   /// std::string. When the step's function has returned and the step waits, this ends the wait.
@@ -377,6 +377,12 @@ class IAsyncSteps : public detail::step {
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {
     detail::set_timeout(*this, detail::to_nanoseconds(limit));
+  }
+  /// The same until a moment of the loop's clock, tool().now(); one may have passed. The last call of both counts.
+  template <class Clock, class Duration>
+  void setDeadline(std::chrono::time_point<Clock, Duration> moment) {
+    static_assert(std::is_same_v<Clock, std::chrono::steady_clock>, "a deadline is asi.tool().now() plus a duration");
+    detail::set_deadline(*this, async::detail::to_nanoseconds(moment.time_since_epoch()));
   }
   /// Calls f(IAsyncSteps&) or f() when the step ends by an error, a timeout or cancel(). The step waits unless it has
   /// sub-steps. A second call replaces the first. f cannot go on with the step, see rule 17, nor wait: hand such

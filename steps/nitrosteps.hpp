@@ -21,7 +21,7 @@ namespace nitro {
 /// Steps that have not ended, at the same time.
 template <std::uint32_t N>
 struct MaxSteps {};
-/// setTimeout() calls of steps that have not ended.
+/// Limits by setTimeout() or setDeadline(), of steps that have not ended.
 template <std::uint32_t N>
 struct MaxTimeouts {};
 /// setCancel() handlers of steps that have not ended.

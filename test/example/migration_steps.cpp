@@ -139,7 +139,7 @@ bool retry_interval_semaphore() {
   return attempts == 3 && rounds == 4;
 }
 
-/// timeout of tokio and Go, in a step and in one that is a coroutine.
+/// timeout and deadline of tokio and Go, in a step and in one that is a coroutine.
 bool time_limits() {
   steps::AsyncTool tool;
   steps::AsyncSteps flow{tool};
@@ -154,13 +154,15 @@ bool time_limits() {
         asi.add([](IAsyncSteps& inner) { inner.waitExternal(); });
       },
       note_timeout);
+  const auto deadline = std::chrono::steady_clock::now() + 1ms;
+  flow.add([deadline](IAsyncSteps& asi) { asi.setDeadline(deadline); }, note_timeout);
   flow.add(steps::interop::co([](IAsyncSteps& asi) -> steps::interop::task<> {
              asi.setTimeout(1ms);
              co_await steps::interop::sleep_for(asi.tool(), 1h);
            }),
            note_timeout);
   flow.promise().get();
-  return late == 2;
+  return late == 3;
 }
 
 bool futoin_names() {

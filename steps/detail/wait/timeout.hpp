@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for duration, nanoseconds
-#include <utility>  // for forward
+#include <chrono>       // for duration, nanoseconds, ceil
+#include <string_view>  // for string_view
+#include <utility>      // for forward
 
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
@@ -12,7 +13,7 @@
 #include "steps/detail/engine/scopes.hpp"            // for make_scope
 #include "steps/detail/root/flow_control_block.hpp"  // for misuse_anywhere
 
-/// setTimeout(): a timer in the arena that covers a step and its sub-steps.
+/// setTimeout() and setDeadline(): a timer in the arena that covers a step and its sub-steps.
 namespace steps::inline v0_1::detail {
 
 using nanoseconds = std::chrono::nanoseconds;
@@ -49,10 +50,16 @@ struct timer_scope : scope, async::detail::timer_node {
 struct timeout_scope : timer_scope {
   timeout_scope() noexcept : timer_scope(&expired) {}
 
-  /// The limit is another one.
+  /// From here on the limit is another one. Counts from the end of the turn, or from nothing.
   void rearm_after(nanoseconds limit) noexcept {
     fire = &expired;
     holder->flow_->core->timers().rearm_after(*this, limit);
+  }
+  void rearm(async::detail::loop_core::time_point deadline) noexcept {
+    auto& timers = holder->flow_->core->timers();
+    fire = &expired;
+    timers.disarm(*this);
+    timers.arm(*this, deadline);
   }
   /// Whether the limit has passed at `now`, even if the loop has not noticed. After settle() of the loop's timers.
   bool has_passed(async::detail::loop_core::time_point now) const noexcept {
@@ -69,19 +76,25 @@ struct timeout_scope : timer_scope {
   ASYNCSTEPS_SHARED static constexpr scope_ops ops{scope_ops::kind::leave_first, nullptr, &left};
 };
 
-/// Makes a timer_scope of the step whose function runs, and arms it. False: the flow's memory has no room for it, and
-/// the mistake is known. Throws std::bad_alloc.
+/// Makes a timer_scope of the step whose function runs; it is not armed. Null: the flow's memory has no room for it,
+/// and the mistake is known. Throws std::bad_alloc.
 template <class Scope, class... Args>
-bool add_timer(step& s, nanoseconds limit, Args&&... args) {
+Scope* make_timer(step& s, Args&&... args) {
   flow& f = *s.flow_;
   limit_claim place;
   if (!place.take(f, &limits::timeouts, round_up(sizeof(Scope), granule), "the flow exceeds nitro::MaxTimeouts")) {
-    return false;
+    return nullptr;
   }
   Scope& timer = make_scope<Scope>(f, s, std::forward<Args>(args)...);
   place.keep();
-  f.core->timers().arm_after(timer, limit);
-  return true;
+  return &timer;
+}
+/// The same, and arms it. False: there is none.
+template <class Scope, class... Args>
+bool add_timer(step& s, nanoseconds limit, Args&&... args) {
+  Scope* const timer = make_timer<Scope>(s, std::forward<Args>(args)...);
+  if (timer != nullptr) s.flow_->core->timers().arm_after(*timer, limit);
+  return timer != nullptr;
 }
 
 /// True when the function of `s` is running and may still make the step wait. Else the mistake is known. A branch on
@@ -99,16 +112,30 @@ inline bool may_wait(step& s, std::string_view literal) {
   return false;
 }
 
-/// asi.setTimeout(). Throws std::bad_alloc.
-inline void set_timeout(step& s, nanoseconds limit) {
-  if (!may_wait(s, "setTimeout() outside a step function, or after success()")) return;
+/// The time limit of the step, which waits from here on; made if there is none. Null: the mistake is known. Throws
+/// std::bad_alloc.
+inline timeout_scope* limit_of(step& s, std::string_view literal) {
+  if (!may_wait(s, literal)) return nullptr;
   flow& f = *s.flow_;
   f.mark_wait();
   for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
-    if (old->ops != &timeout_scope::ops) continue;
-    return static_cast<timeout_scope&>(*old).rearm_after(limit);
+    if (old->ops == &timeout_scope::ops) return static_cast<timeout_scope*>(old);
   }
-  add_timer<timeout_scope>(s, limit);
+  return make_timer<timeout_scope>(s);
+}
+
+/// asi.setTimeout(). Throws std::bad_alloc.
+inline void set_timeout(step& s, nanoseconds limit) {
+  timeout_scope* const of_step = limit_of(s, "setTimeout() outside a step function, or after success()");
+  if (of_step != nullptr) of_step->rearm_after(limit);
+}
+
+/// asi.setDeadline(). `since_epoch`: of the clock of the flow's loop. Throws std::bad_alloc.
+inline void set_deadline(step& s, nanoseconds since_epoch) {
+  timeout_scope* const of_step = limit_of(s, "setDeadline() outside a step function, or after success()");
+  if (of_step == nullptr) return;
+  using time_point = async::detail::loop_core::time_point;
+  of_step->rearm(time_point(std::chrono::ceil<time_point::duration>(since_epoch)));
 }
 
 }  // namespace steps::inline v0_1::detail

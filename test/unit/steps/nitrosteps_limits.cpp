@@ -120,6 +120,7 @@ TEST_CASE("rule 35: MaxTimeouts") {
   const auto nest = [](auto& self, IAsyncSteps& asi, int depth) -> void {
     asi.setTimeout(1h);
     asi.setTimeout(2h);  // replaces, and counts once
+    asi.setDeadline(asi.tool().now() + 2h);
     if (depth > 1) {
       asi.add([&self, depth](IAsyncSteps& inner) { self(self, inner, depth - 1); });
     } else {

@@ -354,9 +354,12 @@ TEST_CASE_TEMPLATE("rule 48: the limit of an attempt is retried, the limit of a 
     CHECK(seen == lines{"0", "20", "Timeout: "});
   }
   SUBCASE("around, during a pause") {
+    bool is_deadline = false;
+    SUBCASE("a duration") {}
+    SUBCASE("a moment") { is_deadline = true; }
     flow.add(
         [&](IAsyncSteps& asi) {
-          asi.setTimeout(15ms);
+          is_deadline ? asi.setDeadline(b.loop.now() + 15ms) : asi.setTimeout(15ms);
           asi.retry(exact(9), [&](IAsyncSteps& step) {
             seen.push_back(time());
             if (seen.size() == 1) step.error("Busy");
@@ -372,9 +375,12 @@ TEST_CASE_TEMPLATE("rule 48: the limit of an attempt is retried, the limit of a 
     CHECK(seen == lines{"0", "10", "Timeout at 15"});
   }
   SUBCASE("around, with another code from an inner handler") {
+    bool is_deadline = false;
+    SUBCASE("a duration") {}
+    SUBCASE("a moment") { is_deadline = true; }
     flow.add(
         [&](IAsyncSteps& asi) {
-          asi.setTimeout(5ms);
+          is_deadline ? asi.setDeadline(b.loop.now() + 5ms) : asi.setTimeout(5ms);
           asi.retry(exact(9), [&](IAsyncSteps& step) {
             seen.push_back(time());
             step.add([](IAsyncSteps& inner) { inner.waitExternal(); },

@@ -42,7 +42,7 @@ enum class deed { success, error_no_throw, cancel, destroy };
 
 TEST_CASE_TEMPLATE("rule 2: timeout, cancel handler and waitExternal each hold a step without sub-steps", Flow,
                    STEPS_FLOWS) {
-  for (int what = 0; what < 4; ++what) {
+  for (int what = 0; what < 5; ++what) {
     bench b;
     bool after = false;
     Flow flow{b.loop};
@@ -50,6 +50,7 @@ TEST_CASE_TEMPLATE("rule 2: timeout, cancel handler and waitExternal each hold a
       if (what == 0) asi.setTimeout(std::chrono::hours(1));
       if (what == 1) asi.setCancel([](IAsyncSteps&) {});
       if (what == 2) asi.waitExternal();
+      if (what == 4) asi.setDeadline(asi.tool().now() + std::chrono::hours(1));
     });
     flow.add([&](IAsyncSteps&) { after = true; });
     flow.execute();
@@ -220,6 +221,11 @@ TEST_CASE_TEMPLATE("rule 5: each misuse is InternalError with an info, at the st
        [](IAsyncSteps& asi) {
          asi.success();
          asi.setTimeout(std::chrono::milliseconds(1));
+       }},
+      {"setDeadline() after success()",
+       [](IAsyncSteps& asi) {
+         asi.success();
+         asi.setDeadline(asi.tool().now());
        }},
       {"execute() of a step", [](IAsyncSteps& asi) { asi.execute(); }},
       {"cancel() of a step", [](IAsyncSteps& asi) { asi.cancel(); }},

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <initializer_list>
 #include <memory>
+#include <ratio>
 #include <stdexcept>
 #include <string>
 
@@ -130,6 +133,153 @@ TEST_CASE_TEMPLATE("rule 16: the later call in a step replaces the earlier", Flo
     CHECK(seen == lines{"Timeout"});  // once
     CHECK(b.unhandled.empty());
   }
+}
+
+TEST_CASE_TEMPLATE("rule 16: a deadline fires when it has come, not earlier, for any moment", Flow, STEPS_FLOWS) {
+  using moment = async::manual_clock::time_point;
+  for (const moment start : {moment(-1h), moment(), moment(1h)}) {
+    for (const auto ahead : std::initializer_list<std::chrono::nanoseconds>{-90min, -1ns, 0ns, 1ns, 7ms, 2s}) {
+      CAPTURE(ahead.count());
+      async::manual_clock clock(start);
+      async::event_loop loop(clock);
+      Flow flow{loop};
+      lines seen;
+      flow.add([&](IAsyncSteps& asi) { asi.setDeadline(start + ahead); }, noting_code(seen));
+      flow.execute();
+      loop.iterate();
+      clock.advance_to(start + ahead - 1ns);
+      loop.iterate();
+      if (ahead > 0ns) CHECK(seen.empty());
+      clock.advance_to(start + ahead + 66us);  // a tick of the loop's timers
+      loop.iterate();
+      loop.iterate();
+      CHECK(seen == lines{"Timeout"});
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 16: the first and the last moment there are, and moments of unusual units", Flow,
+                   STEPS_FLOWS) {
+  using std::chrono::steady_clock;
+  using far_moment = std::chrono::time_point<steady_clock, std::chrono::duration<double, std::ratio<3600>>>;
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  SUBCASE("passed") {
+    flow.add([](IAsyncSteps& asi) { asi.setDeadline((steady_clock::time_point::min)()); }, noting_code(seen));
+    flow.add([](IAsyncSteps& asi) { asi.setDeadline(far_moment(-1e30h)); }, noting_code(seen));
+    flow.add([&](IAsyncSteps& asi) { asi.setDeadline(b.loop.now() + 1.5ms); }, noting_code(seen));
+    flow.execute();
+    b.pass(5ms);
+    CHECK(seen == lines{"Timeout", "Timeout", "Timeout"});
+  }
+  SUBCASE("never") {
+    flow.add([](IAsyncSteps& asi) { asi.setDeadline((steady_clock::time_point::max)()); }, noting_code(seen));
+    SUBCASE("as given") {}
+    SUBCASE("in a unit that has more") {
+      flow.cancel();
+      flow.add([](IAsyncSteps& asi) { asi.setDeadline(far_moment(1e30h)); }, noting_code(seen));
+    }
+    flow.execute();
+    b.pass(5ms);
+    b.clock.advance(24h * 365 * 100);
+    b.drain();
+    CHECK(seen.empty());
+    flow.cancel();
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 16: neither a slow turn nor a late begin moves a deadline", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  const auto end = b.loop.now() + 20ms;
+  Flow flow{b.loop};
+  for (const bool is_late : {false, true}) {
+    flow.add(
+        [&, is_late](IAsyncSteps& asi) {
+          CHECK(b.loop.now() >= end - (is_late ? 0ms : 20ms));
+          asi.setDeadline(end);
+          b.clock.advance(5ms);  // the function takes long
+        },
+        noting_code(seen));
+  }
+  flow.execute();
+  b.drain();
+  CHECK(seen.empty());
+  b.clock.advance_to(end - 1ms);
+  b.drain();
+  CHECK(seen.empty());
+  b.clock.advance_to(end + 66us);
+  b.drain();
+  CHECK(seen == lines{"Timeout", "Timeout"});  // the second one has no time left
+}
+
+TEST_CASE_TEMPLATE("rule 16: setTimeout() and setDeadline() of a step replace each other", Flow, STEPS_FLOWS) {
+  for (const bool is_deadline_first : {true, false}) {
+    for (const bool shortens : {true, false}) {
+      bench b;
+      lines seen;
+      Flow flow{b.loop};
+      const std::chrono::milliseconds first = shortens ? 50ms : 5ms, last = shortens ? 5ms : 50ms;
+      flow.add(
+          [&](IAsyncSteps& asi) {
+            if (!is_deadline_first) asi.setTimeout(first);
+            asi.setDeadline(b.loop.now() + (is_deadline_first ? first : last));
+            if (is_deadline_first) asi.setTimeout(last);
+          },
+          noting_code(seen));
+      flow.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+      flow.execute();
+      b.pass(20ms);
+      CHECK(seen.size() == (shortens ? 1 : 0));
+      b.pass(200ms);
+      CHECK(seen == lines{"Timeout"});  // once
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 16: a deadline is raised at the innermost active step; one that is met does nothing", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setDeadline(b.loop.now());  // no timer fires within a turn
+    asi.add([](IAsyncSteps&) {});
+  });
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        asi.setDeadline(b.loop.now() + 5ms);
+        asi.add([](IAsyncSteps& inner) { inner.setTimeout(1h); },
+                [&](IAsyncSteps&, ErrorCode code) { seen.push_back("inner " + std::string(code)); });
+      },
+      noting_code(seen));
+  flow.execute();
+  b.pass(10ms);
+  CHECK(seen == lines{"inner Timeout", "Timeout"});
+  CHECK(static_cast<bool>(flow));
+  CHECK(!b.loop.iterate().have_work);  // no timer is left
+}
+
+TEST_CASE("rule 16: a deadline on a pool, in branches too") {
+  async::threadpool pool(2);
+  steps::AsyncSteps flow(pool);
+  const auto end = std::chrono::steady_clock::now() + 20ms;
+  std::atomic<int> timeouts{0};
+  flow.add([&](IAsyncSteps& asi) {
+    auto& branches = asi.parallel();
+    for (int i = 0; i < 3; ++i) {
+      branches.add([end](IAsyncSteps& branch) { branch.setDeadline(end); },
+                   [&](IAsyncSteps& branch, ErrorCode code) {
+                     CHECK(code == steps::errors::Timeout);
+                     CHECK(branch.tool().now() >= end);
+                     ++timeouts;
+                     branch.success();
+                   });
+    }
+  });
+  flow.promise().get();
+  CHECK(timeouts == 3);
 }
 
 TEST_CASE_TEMPLATE("rule 16: a timeout ends a loop, around it and in its body", Flow, STEPS_FLOWS) {
