@@ -30,11 +30,11 @@ struct pool_loop;
 /// work over cores (threadpool), nor to wait for files and sockets: embed it in the loop that does, see iterate().
 ///
 /// Threads     one thread at a time owns a loop: the one that made it, or the last that called run() or iterate(). Any
-///             thread may use immediate(), deferred(), post(), stop(), now(), is_same_thread() and handles; only the
-///             owner may use the rest. A loop of a threadpool has an owner only in a turn: the worker that runs the
-///             turn, which may be another one each time. "The loop's thread" means the owner. No thread may be in a
-///             call when the loop is destroyed, with one exception: a posted callback may lead to the loop's end, since
-///             post() does not touch the loop after the callback can have run.
+///             thread may use immediate(), deferred(), post(), stop(), now(), is_same_thread(), current() and handles;
+///             only the owner may use the rest. A loop of a threadpool has an owner only in a turn: the worker that
+///             runs the turn, which may be another one each time. "The loop's thread" means the owner. Destroy a loop
+///             only when no thread is in one of its calls. post() is the exception: its callback may cause the loop's
+///             end, because post() does not touch the loop once the callback can run.
 /// Order       immediates of the owner's thread run in the order made, as do posts of one thread, unless another thread
 ///             is destroying a flow of the loop. Timers run in the order of their deadlines, to a tick of 65.536
 ///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. A

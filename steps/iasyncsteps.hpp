@@ -285,7 +285,7 @@ class IAsyncSteps : public detail::step {
   /// dropped, or as Every::missed says. Use it for periodic jobs, and not for pauses between iterations.
   template <class Rep, class Period, class F>
   IAsyncSteps& every(std::chrono::duration<Rep, Period> period, F&& f, LoopLabel label = {}) {
-    return every(Every{.period = detail::to_nanoseconds(period)}, std::forward<F>(f), label);
+    return every(Every{.period = detail::nonnegative_nanoseconds(period)}, std::forward<F>(f), label);
   }
   template <class F>
   IAsyncSteps& every(const Every& schedule, F&& f, LoopLabel label = {}) {
@@ -373,16 +373,16 @@ class IAsyncSteps : public detail::step {
 
   /// Limits the time of the step and its sub-steps, then raises Timeout once: a sub-step's handler that recovers ends
   /// the limit, one in a branch of parallel() does not (rule 16). The step waits unless it has sub-steps. A second call
-  /// replaces the first. The clock starts at the end of the loop's turn, which is rule 33's: 100 steps, or about 1 ms.
+  /// replaces the first. The clock starts at the end of the loop's turn, in which other flows may run, too.
   template <class Rep, class Period>
   void setTimeout(std::chrono::duration<Rep, Period> limit) {
-    detail::set_timeout(*this, detail::to_nanoseconds(limit));
+    detail::set_timeout(*this, detail::nonnegative_nanoseconds(limit));
   }
-  /// The same until a moment of the loop's clock, tool().now(); one may have passed. The last call of both counts.
+  /// The same until a time point of the loop's clock, tool().now(); it may have passed. The last call of both counts.
   template <class Clock, class Duration>
-  void setDeadline(std::chrono::time_point<Clock, Duration> moment) {
+  void setDeadline(std::chrono::time_point<Clock, Duration> deadline) {
     static_assert(std::is_same_v<Clock, std::chrono::steady_clock>, "a deadline is asi.tool().now() plus a duration");
-    detail::set_deadline(*this, async::detail::to_nanoseconds(moment.time_since_epoch()));
+    detail::set_deadline(*this, async::detail::to_nanoseconds(deadline.time_since_epoch()));
   }
   /// Calls f(IAsyncSteps&) or f() when the step ends by an error, a timeout or cancel(). The step waits unless it has
   /// sub-steps. A second call replaces the first. f cannot go on with the step, see rule 17, nor wait: hand such

@@ -12,7 +12,7 @@
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue
 #include "async/detail/loop/loop_core.hpp"     // for current_loop, loop_core
 #include "async/event_loop.hpp"                // for event_loop
-#include "steps/detail/wait/timeout.hpp"       // for to_nanoseconds
+#include "steps/detail/wait/timeout.hpp"       // for nonnegative_nanoseconds
 #include "steps/isync.hpp"                     // for ISync
 
 namespace steps::inline v0_1 {
@@ -52,7 +52,7 @@ class Throttle final : public ISync {
   explicit Throttle(std::size_t max) noexcept : Throttle(max, std::chrono::seconds(1)) {}
   template <class Rep, class Period>
   Throttle(std::size_t max, std::chrono::duration<Rep, Period> period, std::size_t max_queue = unlimited) noexcept
-      : max_(max), max_queue_(max_queue), period_(detail::to_nanoseconds(period)) {}
+      : max_(max), max_queue_(max_queue), period_(detail::nonnegative_nanoseconds(period)) {}
   /// Ignores the loop: for code written for implementations that need one.
   explicit Throttle(async::event_loop&, std::size_t max = 1) noexcept : Throttle(max) {}
   template <class Rep, class Period>

@@ -4,7 +4,7 @@
 #include <utility>  // for move
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, to_nanoseconds
+#include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, nonnegative_nanoseconds
 #include "steps/interop/detail/child_task.hpp"   // for child_runner, task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
 #include "steps/interop/task.hpp"                // for task
@@ -98,7 +98,7 @@ class limited_task final : public inner_task<T, limited_task<T>> {
 /// Memory      a frame, one step and a timer. In a NitroSteps: one of its MaxTimeouts, and one of its steps.
 template <class T, class Rep, class Period>
 task<T> with_timeout(std::chrono::duration<Rep, Period> limit, task<T> work) {
-  detail::limited_task<T> limited(steps::detail::to_nanoseconds(limit), std::move(work));
+  detail::limited_task<T> limited(steps::detail::nonnegative_nanoseconds(limit), std::move(work));
   co_return co_await limited;
 }
 

@@ -20,7 +20,7 @@ using nanoseconds = std::chrono::nanoseconds;
 
 /// Any duration as nanoseconds, rounded up. One that does not fit means for ever, a negative one zero.
 template <class Rep, class Period>
-constexpr nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
+constexpr nanoseconds nonnegative_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
   return async::detail::max_of(async::detail::to_nanoseconds(d), nanoseconds::zero());
 }
 
