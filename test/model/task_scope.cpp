@@ -33,7 +33,7 @@ using scope = basic_task_scope<epoch>;
 
 /// Three nested scopes, and another one.
 struct tree {
-  atomic<std::uint64_t> now{2};
+  atomic<std::uint64_t> now{async::detail::first_epoch};
   scope root, middle, leaf, other;
   atomic<unsigned> is_done{0};
 
@@ -107,6 +107,33 @@ struct own : rl::test_suite<own, 3>, tree {
     check(middle.is_cancelled() && leaf.is_cancelled(), "the inner one is cancelled");
     check(!root.is_cancelled() && !other.is_cancelled(), "no other is cancelled");
   }
+};
+
+/// A condition beside the cancels comes true. A look that does not ask for it does not keep a later one from asking.
+struct asked : rl::test_suite<asked, 3>, tree {
+  void before() { grow(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      condition.store(1, std::memory_order_relaxed);
+      scope::make_all_look();
+      done();
+    } else if (index == 1) {
+      check(!middle.is_cancelled(), "it is not cancelled itself");
+    } else {
+      ask();
+      if (can_see_it_done()) check(ask(), "a condition that is true is seen");
+    }
+  }
+  void after() {
+    check(!middle.is_cancelled(), "it is not cancelled itself, later, too");
+    check(ask(), "the condition is seen");
+    check(ask(), "and seen again");
+  }
+  bool ask() {
+    return middle.is_cancelled_or([this] { return condition.load(std::memory_order_relaxed) != 0; });
+  }
+
+  atomic<unsigned> condition{0};
 };
 
 /// A construct begins inside one that is being cancelled.
@@ -261,6 +288,7 @@ int main(int argc, char** argv) {
   run.check<cancelled<false>>("all inner scopes see an earlier cancel", some);
   run.check<cancelled<true>>("also those that have to walk up", some);
   run.check<own>("an inner construct is cancelled alone", some);
+  run.check<asked>("a condition is asked again after a look without it");
   run.check<begins>("a construct begins inside a cancelled one");
   run.check<again>("a construct is cancelled twice, and cleared in between");
   run.check<recycled>("a construct in a recycled scope cancels nothing of the previous construct");

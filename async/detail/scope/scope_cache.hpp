@@ -16,7 +16,7 @@ namespace async::inline v0_1::detail {
 
 /// Counts the cancellations in the process, in steps of two.
 struct cancel_epoch {
-  ASYNCSTEPS_SHARED static inline constinit atomic<std::uint64_t> now{2};
+  ASYNCSTEPS_SHARED static inline constinit atomic<std::uint64_t> now{first_epoch};
 };
 
 /// Recycled scopes: each thread keeps some, a process-wide store has the rest. No scope is ever freed, because other

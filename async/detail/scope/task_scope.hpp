@@ -6,6 +6,9 @@
 
 namespace async::inline v0_1::detail {
 
+/// The epoch of a process in which nothing has been cancelled.
+inline constexpr std::uint64_t first_epoch = 4;
+
 /// The identity of a construct that joins its tasks: a task_group, a parallel_invoke or a loop. It knows the scope of
 /// the task that has made the construct, and whether the construct is cancelled.
 ///
@@ -18,11 +21,16 @@ namespace async::inline v0_1::detail {
 /// all scopes around it were found not cancelled. So is_cancelled() reads two words while nothing is cancelled, and
 /// walks up the chain once after each cancellation.
 ///
-/// Word        state_: [ epoch : 63 | cancelled : 1 ]
+/// Word        state_: [ epoch : 62 | unasked : 1 | cancelled : 1 ]; unasked: is_cancelled() has noted the epoch, and
+///             the condition of is_cancelled_or() has not been asked in it
 /// Threads     begin() and end() by one thread at a time; everything else by any.
 /// Progress    wait-free, except the allocation of scopes, which takes a mutex once in 64 calls.
 template <class Epoch>
 class basic_task_scope {
+  static constexpr std::uint64_t cancelled = 1;
+  static constexpr std::uint64_t unasked = 2;
+  static constexpr std::uint64_t one_epoch = first_epoch;
+
  public:
   basic_task_scope() = default;
   basic_task_scope(const basic_task_scope&) = delete;
@@ -65,7 +73,10 @@ class basic_task_scope {
 
   /// Whether the construct, or one around it, is cancelled.
   bool is_cancelled() noexcept {
-    return is_cancelled_or([]() noexcept { return false; });
+    const std::uint64_t state = state_.load(std::memory_order_relaxed);  // relaxed: the epoch orders what counts
+    if ((state & cancelled) != 0) return true;
+    const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N9] acquire, pairs with [N2]
+    return (state & ~unasked) != now && look_up(state, now, now | unasked);
   }
   /// The same, but also when also() is true, which is called after each cancellation in the process until it is true.
   template <class Also>
@@ -73,7 +84,7 @@ class basic_task_scope {
     const std::uint64_t state = state_.load(std::memory_order_relaxed);  // relaxed: the epoch orders what counts
     if ((state & cancelled) != 0) return true;
     const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N4] acquire, pairs with [N2]
-    return state != now && (also() || look_up(state, now));
+    return state != now && (also() || look_up(state, now, now));
   }
 
   /// Whether `task` is the scope of a task of this construct or of one inside it. By any thread, with any address that
@@ -91,8 +102,6 @@ class basic_task_scope {
   basic_task_scope* next_free = nullptr;  // belongs to the list of free scopes
 
  private:
-  static constexpr std::uint64_t cancelled = 1;
-  static constexpr std::uint64_t one_epoch = 2;
   static constexpr unsigned most_steps = 1024;  // deeper tasks are left to other threads
 
   /// A construct: a scope, and the generation that tells which of its users is meant.
@@ -113,16 +122,17 @@ class basic_task_scope {
     return {outer, generation};
   }
 
-  [[gnu::noinline]] bool look_up(std::uint64_t state, std::uint64_t now) noexcept {
+  /// `note`: the state to leave if nothing is cancelled.
+  [[gnu::noinline]] bool look_up(std::uint64_t state, std::uint64_t now, std::uint64_t note) noexcept {
     for (construct c = around(own()); c.scope != nullptr; c = around(c)) {
       const std::uint64_t seen = c.scope->state_.load(std::memory_order_acquire);  // [N3] acquire, pairs with [N1]
       // relaxed: ordered by [N3]. Another generation: the construct has ended before this one
       if (c.scope->generation_.load(std::memory_order_relaxed) != c.generation) break;
       if ((seen & cancelled) != 0) return true;
-      if (seen == now) break;
+      if ((seen & ~unasked) == now) break;
     }
     // relaxed: a note; a cancel() in between makes the exchange fail
-    return !state_.compare_exchange_strong(state, now, std::memory_order_relaxed, std::memory_order_relaxed) &&
+    return !state_.compare_exchange_strong(state, note, std::memory_order_relaxed, std::memory_order_relaxed) &&
            (state & cancelled) != 0;
   }
 

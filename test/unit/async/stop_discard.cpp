@@ -356,6 +356,41 @@ TEST_CASE("stop(discard) cancels a group whose tasks wait: wait() returns false,
   }
 }
 
+TEST_CASE("stop(discard) cancels a group whose running task asks whether to end, or makes loops, meanwhile") {
+  for (const bool makes_loops : {false, true}) {
+    threadpool pool(1);
+    std::atomic<std::size_t> called{0};
+    std::atomic<bool> is_there{false}, is_over{false};
+    bool was_complete = true;
+    std::thread owner([&] {
+      async::task_group group(pool);
+      group.run([&] {
+        for (int i = 0; i < 10; ++i) group.run([&called, c = counted()] { ++called; });
+        is_there = true;
+        while (!is_over) {
+          if (makes_loops) async::parallel_for(group, 0, 10, [](int) {});
+          if (group.is_cancelling()) return;
+        }
+      });
+      testing::wait_while(is_over, false);
+      was_complete = group.wait();
+    });
+    testing::wait_while(is_there, false);
+    async::future<void> mark = pool.post([] {});
+    std::thread watcher([&] {
+      while (!mark.is_ready()) std::this_thread::yield();
+      is_over = true;
+    });
+    const std::size_t dropped = pool.stop(discard);
+    watcher.join();
+    owner.join();
+    CHECK(!was_complete);
+    CHECK(called + dropped == 11);  // and the mark
+    CHECK(counted::live() == 0);
+    if (!makes_loops) CHECK(called == 0);
+  }
+}
+
 TEST_CASE("stop(discard) lets loops and reductions that have begun go on to their ends") {
   threadpool pool(2);
   std::atomic<bool> is_there{false};
