@@ -30,10 +30,11 @@ struct completion_access;
 /// How a wait has ended, until its flow learns of it: results, an error or an exception, in the same memory. So a block
 /// for small results takes one cache line.
 template <class... T>
-struct result_block final : wait_block {
+struct result_block : wait_block {
   using values = pack<T...>;
 
-  explicit result_block(step& s) noexcept : wait_block(&arrived, s, &destroyed) {}
+  explicit result_block(step& s, void (*d)(wait_block&) noexcept = &destroyed) noexcept : wait_block(&arrived, s, d) {}
+  ~result_block() { drop(); }
 
   template <class... A>
   void keep_values(A&&... results) {
@@ -76,7 +77,6 @@ struct result_block final : wait_block {
   }
   static void destroyed(wait_block& b) noexcept {
     auto& self = static_cast<result_block&>(b);
-    self.drop();
     std::destroy_at(&self);
     async::detail::free_block(&self, sizeof(result_block), alignof(result_block));
   }

@@ -4,8 +4,10 @@
 #include <cstdint>      // for uintptr_t
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
+#include <type_traits>  // for is_nothrow_constructible_v
 #include <utility>      // for exchange, forward
 
+#include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
@@ -186,17 +188,34 @@ void set_cancel(step& s, F&& function) {
   if (present != nullptr) leave_replaced(f, *present);
 }
 
-/// asi.completion(): makes the running step wait. Throws std::bad_alloc, and Error where that is misuse.
-template <class Block>
-Block& make_wait(step& s) {
+/// A block of a wait. Throws std::bad_alloc, and what its constructor throws.
+template <class Block, class... Args>
+Block* make_block(step& s, Args&&... args) {
+  void* const memory = async::detail::allocate_block(sizeof(Block), alignof(Block));
+  if constexpr (std::is_nothrow_constructible_v<Block, step&, Args...>) {
+    return ::new (memory) Block(s, std::forward<Args>(args)...);
+  } else {
+    try {
+      return ::new (memory) Block(s, std::forward<Args>(args)...);
+    } catch (...) {
+      async::detail::free_block(memory, sizeof(Block), alignof(Block));
+      throw;
+    }
+  }
+}
+
+/// asi.completion(): makes the running step wait. Throws std::bad_alloc, what the block's constructor throws, and Error
+/// where that is misuse.
+template <class Block, class Scope = wait_scope, class... Args>
+Block& make_wait(step& s, Args&&... args) {
   if (!may_wait(s, "completion() outside a step function, or after success()")) {
     throw unwinding(errors::InternalError, "completion() outside a step function, or after success()");
   }
   flow& f = *s.flow_;
-  if (!has_room(f, sizeof(wait_scope))) throw unwinding(errors::InternalError, info_of(f));
-  auto* const block = ::new (async::detail::allocate_block(sizeof(Block), alignof(Block))) Block(s);
+  if (!has_room(f, sizeof(Scope))) throw unwinding(errors::InternalError, info_of(f));
+  Block* const block = make_block<Block>(s, std::forward<Args>(args)...);
   try {
-    make_scope<wait_scope>(f, s, *block);
+    make_scope<Scope>(f, s, *block);
   } catch (...) {
     block->release();
     block->release();

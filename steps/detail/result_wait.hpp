@@ -30,9 +30,12 @@ struct result_token<const R&> {
 template <class R>
 struct result_wait {
   using token = typename result_token<R>::type;
+  using block = typename token::block;
 
   /// Makes the step wait. Throws what make_wait() throws.
-  static token begin(step& s) { return token(make_wait<typename token::block>(s)); }
+  static token begin(step& s) { return token(make_wait<block>(s)); }
+  /// The first token of a wait that has been made so.
+  static token of(block& b) noexcept { return token(b); }
 
   /// Ends the wait with what get() returns or throws. Does not call it when the step does not wait any more.
   template <class Get>

@@ -97,7 +97,10 @@ TEST_CASE("when its step has ended, a call of await(pool, ...) does not begin, o
     {
       const testing::occupied busy(pool, 1);
       flow.execute();
+      b.drain();
+      CHECK(held::live() != 0);
       b.pass(10ms);
+      CHECK(held::live() == 0);  // although the call is still in the pool's queue
     }
     pool.wait_idle();
   }
