@@ -220,9 +220,9 @@ class IAsyncSteps : public detail::step {
   ///
   /// The cases are those of async::select(), in async/select.hpp; their order is their priority. The step keeps
   /// the item of on_push(), one where two cases move the same object, and destroys it if no case takes it. It keeps a
-  /// copy of a shared_future. A future that is moved into on_ready() is the step's; one that has a name, and each
-  /// queue, outlives the flow. The time of after() counts from the step's first wait on, by the clock of the flow's
-  /// loop. With after() alone the step is a pause: asi.select(async::after(10ms)).
+  /// copy of a shared_future, and a future that is moved into on_ready(): as await() does, it cancels that one if it is
+  /// not ready when the wait ends. A future that has a name, and each queue, outlives the flow. after() counts from the
+  /// step's first wait on, by the clock of the flow's loop; alone it is a pause: asi.select(async::after(10ms)).
   ///
   /// An element leaves its queue only when its case takes effect: a flow that ends before, by a timeout or cancel(),
   /// takes none. QueueClosed: all queues are closed and drained, no future has a state, and there is no event. Waiting

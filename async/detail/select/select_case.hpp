@@ -165,6 +165,12 @@ class [[nodiscard]] ready_case : public select_case<case_kind::source> {
   void finish(Call call) {
     call(handler_, static_cast<future_type&>(future_));
   }
+  /// Nobody waits for the future any more. One that nobody else has is cancelled.
+  void abandon() noexcept {
+    if constexpr (!std::is_reference_v<Future> && is_unique_future<Future>) {
+      if (future_.valid() && !future_.is_ready()) static_cast<void>(future_.cancel());
+    }
+  }
 
  private:
   template <class, class>

@@ -116,12 +116,21 @@ struct select_step final : Face {
     f.core->timers().arm_after(timer, timer.limit->length());
   }
 
-  /// Gives up all places. Wake-ups that the step has not used go on to other waiters.
+  /// Gives up all places, and then the step's own futures that are not ready, if it has begun. Wake-ups that the step
+  /// has not used go on to other waiters.
   void leave() noexcept {
     if constexpr (has_limit) {
       if (timer.armed()) this->flow_->core->timers().disarm(timer);
     }
     std::apply([](auto&... each) { (each.leave(), ...); }, places);
+    if ((this->flags_ & record_flag::begun) != 0) abandon_futures(all_indices());
+  }
+  template <std::size_t... Index>
+  void abandon_futures(std::index_sequence<Index...>) noexcept {
+    const auto one = [](auto& each) {
+      if constexpr (requires { each.abandon(); }) each.abandon();
+    };
+    (one(std::get<Index>(cases)), ...);
   }
 
   template <std::size_t... Index, class H, class... C>
