@@ -66,7 +66,7 @@ class basic_task_scope {
   }
   /// Makes each scope look again whether it is cancelled. All that happened before is visible to it.
   static void make_all_look() noexcept {
-    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
+    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4], [N9]: publishes it
   }
   /// Takes the cancellation back.
   void clear() noexcept { state_.fetch_and(~cancelled, std::memory_order_relaxed); }  // relaxed: nothing is published
