@@ -104,7 +104,8 @@ auto sleep_for(async::event_loop& loop, std::chrono::duration<Rep, Period> delay
 /// Calls f(arguments...) as a task of the pool, with copies of both as std::async makes them, and resumes the coroutine
 /// there with its value or exception; where f returns an rvalue reference, with a value made of it. It is pool.post()
 /// without a future. Throws async::stopped, async::queue_full, std::bad_alloc; async::dropped_call when the pool
-/// discards the call. When the coroutine is destroyed meanwhile, the call goes on and its result is dropped.
+/// discards the call. When the coroutine is destroyed meanwhile, the call goes on, or will be made, and its result is
+/// dropped; `co_await pool.post(f)` cancels the call then.
 template <steps::detail::pool_of_calls Pool, class F, class... A>
   requires std::invocable<std::decay_t<F>, std::decay_t<A>...>
 auto post(Pool& pool, F&& f, A&&... arguments) {
