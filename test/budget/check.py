@@ -5,8 +5,8 @@
 usage: check.py [--update] TABLE COMPILER PROGRAM
 
 TABLE has a line "compiler: COMPILER" and a line "INSTRUCTIONS  OPERATION" for each budget. An operation that takes a
-tenth more than its budget fails, as does one without a budget; one that takes a tenth less is told. Counts depend on
-the compiler: for another one the check is skipped. --update writes the table from what was measured.
+tenth more than its budget fails, as does one without a budget; one that takes a tenth less, or differs by a twentieth,
+is told. Counts depend on the compiler: for another one the check is skipped. --update writes the table from what was measured.
 """
 
 import glob
@@ -62,7 +62,8 @@ def judge(measured, budgets, tolerance=TOLERANCE):
         elif count < budget * (1 - tolerance):
             note = f"  could have a lower budget than {budget:g} (--update)"
         else:
-            note = ""
+            drift = count / budget - 1
+            note = f"  {drift:+.0%} of its budget" if abs(drift) >= tolerance / 2 else ""
         lines.append(f"{count:10.1f}  {name}{note}")
     return lines, failed
 
