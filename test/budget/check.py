@@ -6,7 +6,8 @@ usage: check.py [--update] TABLE COMPILER PROGRAM
 
 TABLE has a line "compiler: COMPILER" and a line "INSTRUCTIONS  OPERATION" for each budget. An operation that takes a
 tenth more than its budget fails, as does one without a budget; one that takes a tenth less, or differs by a twentieth,
-is told. Counts depend on the compiler: for another one the check is skipped. --update writes the table from what was measured.
+is told. Counts depend on the compiler: for another one the check is skipped. --update writes the table from what was
+measured.
 """
 
 import glob

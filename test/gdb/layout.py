@@ -314,7 +314,8 @@ class FlowView:
                 symbol = symbol_at(int(scope["ops"])) or ""
                 what = int(scope["ops"]["what"])
                 if what == LEAVE_FIRST:
-                    found.append("timeout")
+                    if "timeout_scope" in symbol:
+                        found.append("timeout")
                 elif "cancel_scope" in symbol:
                     found.append("cancel handler")
                 elif "sync_scope" in symbol:
