@@ -17,6 +17,7 @@
 
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
+#include "support/flows.hpp"
 #include "unit/interop/interop_binary.h"
 #include "unit/interop/interop_binary.hpp"
 
@@ -195,6 +196,26 @@ TEST_CASE("C makes, runs and frees flows of its own") {
   }
   SUBCASE("freed without a start") { add_program(p.flow, nullptr); }
   if (p.flow != nullptr) p.flow->api->free(p.flow);
+}
+
+TEST_CASE("a flow that C executes again without a function for errors does not call the one of the last time") {
+  testing::bench b;
+  AsyncSteps flow{b.loop};
+  int calls = 0;
+  const auto fail = [](FutoInAsyncSteps* bsi, void*, const FutoInArgs*) {
+    bsi->api->handle_error(bsi, "Oops", nullptr);
+  };
+  const FutoInAsyncSteps_error_callback count = [](FutoInAsyncSteps*, void* data, const char*) {
+    ++*static_cast<int*>(data);
+  };
+  for (const FutoInAsyncSteps_error_callback function : {count, FutoInAsyncSteps_error_callback{}}) {
+    FutoInAsyncSteps& bsi = binary(flow);
+    bsi.api->add(&bsi, nullptr, fail, nullptr);
+    bsi.api->execute(&bsi, &calls, function);
+    b.drain();
+  }
+  CHECK(calls == 1);
+  CHECK(b.unhandled == testing::lines{"Oops"});
 }
 
 TEST_CASE("C hands callbacks to the flow's loop, and cancels them") {

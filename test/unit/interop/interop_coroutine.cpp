@@ -20,6 +20,7 @@
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
+#include "support/occupied.hpp"
 
 // The awaiters, in coroutines of any kind. Coroutines as steps: interop_coroutine_step.cpp.
 
@@ -325,6 +326,28 @@ TEST_CASE("execute() of a flow that executes is an InternalError where it is awa
   flow.cancel();
   b.drain();
   CHECK(cancelled);
+}
+
+TEST_CASE("execute() of a flow that a full pool refuses leaves no promise to the next execution") {
+  async::threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 1;
+  options.when_full = async::threadpool_options::overflow::reject;
+  async::threadpool pool(std::move(options));
+  testing::lines unhandled;
+  steps::AsyncSteps flow{pool};
+  flow.add([](IAsyncSteps& asi) { asi.error("Lost"); });
+  {
+    const testing::occupied busy(pool, 1);
+    pool.execute([] {});
+    const auto work = [](IAsyncSteps& root) -> task<> { co_await execute(root); };
+    CHECK_THROWS_AS(start(work(flow)).get(), async::queue_full);
+  }
+  pool.wait_idle();
+  flow.state().set_unhandled_error([&](steps::ErrorCode code) { unhandled.emplace_back(code); });
+  flow.execute();
+  pool.wait_idle();
+  CHECK(unhandled == testing::lines{"Lost"});
 }
 
 TEST_CASE("execute() of a flow whose last execution is being destroyed is an InternalError where it is awaited") {

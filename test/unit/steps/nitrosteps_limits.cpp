@@ -174,17 +174,34 @@ TEST_CASE("rule 35: MaxStackAllocs, also when the exception is swallowed") {
         }) == no_error);
 }
 
-TEST_CASE("rule 35: an object whose constructor has thrown does not count") {
+TEST_CASE("rule 35: an object or a step whose constructor has thrown does not count") {
   struct refusing {
     refusing() = default;
     refusing(const refusing&) { throw steps::Error("Refused", ""); }
-    void operator()() const {}
+    void operator()(IAsyncSteps&) const {}
   };
   const refusing pattern;
   const std::string expected = join({"Refused: ", "after", "Refused: ", "after"});
   CHECK(errors_of<NitroSteps<nitro::MaxStackAllocs<1>>>([&](IAsyncSteps& asi) { asi.stack<refusing>(pattern); }) ==
         expected);
   CHECK(errors_of<NitroSteps<nitro::MaxCancels<1>>>([&](IAsyncSteps& asi) { asi.setCancel(pattern); }) == expected);
+  CHECK(errors_of<NitroSteps<nitro::MaxSteps<3>>>([&](IAsyncSteps& asi) {
+          CHECK_THROWS_AS(asi.add(pattern), steps::Error);
+          asi.add(pattern);
+        }) == expected);
+}
+
+TEST_CASE("rule 35: a step that is not added, as the copy of its function has ended the step around, does not count") {
+  struct ending {
+    explicit ending(IAsyncSteps& step) : asi(&step) {}
+    ending(const ending& other) : asi(other.asi) { asi->success(); }
+    void operator()(IAsyncSteps&) const {}
+    IAsyncSteps* asi;
+  };
+  CHECK(errors_of<NitroSteps<nitro::MaxSteps<3>>>([](IAsyncSteps& asi) {
+          const ending function(asi);
+          asi.add(function);
+        }) == twice("add() after success()"));
 }
 
 TEST_CASE("rule 35: MaxParallel counts the branches that have not ended") {

@@ -140,6 +140,27 @@ TEST_CASE_TEMPLATE("rule 34: a wait for several futures that ends early leaves n
   end_early([](auto& one, auto& two) { return async::when_any(one, two).share(); });
 }
 
+TEST_CASE_TEMPLATE(
+    "rule 34: a wait for a future that no promise of this library ends keeps no memory when it ends early", Flow,
+    STEPS_FLOWS) {
+  bench b;
+  std::promise<int> promise;
+  const std::shared_future<int> future = promise.get_future().share();
+  const auto waits = [&] {
+    for (int i = 0; i < 100; ++i) {
+      Flow flow{b.loop};
+      flow.await(std::shared_future<int>(future));
+      flow.execute();
+      b.drain();
+      CHECK(!flow);
+    }
+  };
+  waits();
+  const std::size_t before = testing::alloc::live;
+  waits();
+  CHECK(testing::alloc::live <= before);
+}
+
 TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, and drops a shared one", Flow,
                    STEPS_FLOWS) {
   const auto end_early = [](auto future) {

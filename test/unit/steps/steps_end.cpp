@@ -11,12 +11,14 @@
 #include <thread>
 #include <utility>
 
+#include "async/errors.hpp"
 #include "async/event_loop.hpp"
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
 #include "support/live_count.hpp"
 #include "support/scale.hpp"
 #include "support/start_line.hpp"
+#include "support/thrown.hpp"
 
 using async::event_loop;
 using steps::AsyncSteps;
@@ -52,6 +54,21 @@ TEST_CASE("a flow is destroyed while its execute() is on its way to a loop that 
   while (loop.iterate().have_work) {
   }
   CHECK_FALSE(ran);
+}
+
+TEST_CASE_TEMPLATE("rule 19: a flow that ends before its start has come to its loop drops its result as cancelled",
+                   Flow, AsyncSteps, steps::NitroSteps<>) {
+  for (const bool destroys : {false, true}) {
+    event_loop loop;
+    auto flow = std::make_unique<Flow>(loop);
+    flow->add([](IAsyncSteps&) {});
+    async::future<void> end;
+    std::thread([&] { end = flow->promise(); }).join();
+    destroys ? flow.reset() : flow->cancel();
+    while (loop.iterate().have_work) {
+    }
+    CHECK(testing::why_dropped(end) == async::dropped_call::reason::cancelled);
+  }
 }
 
 TEST_CASE("flows are executed and destroyed by the thread that made the loop while another begins and ends its run") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -14,9 +15,11 @@
 
 // Rule 46 of steps/RULES.md by the name for flows. The rest of the contract: test/unit/async/event.cpp.
 
+using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
 using testing::lines;
+using namespace std::chrono_literals;
 
 TEST_CASE("rule 46: a steps::Event ends the waits of flows on two loops, as often as it is set") {
   bench one;
@@ -43,6 +46,30 @@ TEST_CASE("rule 46: a steps::Event ends the waits of flows on two loops, as ofte
   one.drain();
   two.drain();
   CHECK(seen == lines{"two 0", "one 0", "one 1", "two 1"});
+}
+
+TEST_CASE_TEMPLATE("rule 46: the error handler of the step runs, once, when it has left the line", Flow, STEPS_FLOWS) {
+  bench b;
+  steps::Event event;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(5ms);
+    asi.await(event, [&](IAsyncSteps& handler, ErrorCode code) {
+      seen.emplace_back(code);
+      handler.add([&](IAsyncSteps& wait) {
+        seen.emplace_back("waits");
+        wait.waitExternal();
+      });
+    });
+  });
+  flow.execute();
+  b.pass(7ms);
+  CHECK(seen == lines{"Timeout", "waits"});
+  event.set();
+  b.drain();
+  CHECK(seen == lines{"Timeout", "waits"});
+  CHECK(!flow);
 }
 
 TEST_CASE("rule 46: flows on the threads of two tools hand over to each other by events") {

@@ -98,6 +98,24 @@ TEST_CASE_TEMPLATE("rule 28: an error cancels the other branches, then the handl
   CHECK(b.unhandled.empty());
 }
 
+TEST_CASE_TEMPLATE("rule 28: a branch with a mistake that is cancelled before its first turn destroys its steps", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    auto& branches = asi.parallel(testing::noting_code(seen));
+    branches.add([](IAsyncSteps& first) { first.error("First"); });
+    auto& inner = branches.parallel();
+    inner.add([object = counted()](IAsyncSteps&) {});
+    inner.waitExternal();  // a mistake
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"First"});
+  CHECK(counted::alive == 0);
+}
+
 TEST_CASE_TEMPLATE("rule 28: a timeout of the parent cancels the branches", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;

@@ -41,6 +41,15 @@ struct stopped_pool : threadpool {
   stopped_pool() : threadpool(1) { stop(); }
 };
 
+/// Of a pool with one thread that refuses work when a task waits.
+threadpool_options with_room_for_one() {
+  threadpool_options options;
+  options.threads = 1;
+  options.max_queue = 1;
+  options.when_full = threadpool_options::overflow::reject;
+  return options;
+}
+
 /// Runs a step in a flow, and returns what its handler has seen.
 template <class Flow, class F>
 lines seen_by_handler(F step) {
@@ -68,15 +77,28 @@ TEST_CASE_TEMPLATE("rule 9: what is left to a stopped pool fails with Stopped", 
 }
 
 TEST_CASE_TEMPLATE("rule 9: what a full pool refuses fails with QueueFull", Flow, STEPS_FLOWS) {
-  threadpool_options options;
-  options.threads = 1;
-  options.max_queue = 1;
-  options.when_full = threadpool_options::overflow::reject;
-  threadpool pool(std::move(options));
+  threadpool pool(with_room_for_one());
   const testing::occupied busy(pool, 1);
   pool.execute([] {});
   CHECK(seen_by_handler<Flow>([&](IAsyncSteps& asi) { asi.await(pool, [] {}); }) == lines{queue_full});
   CHECK(seen_by_handler<Flow>([&](IAsyncSteps&) { steps::post(pool, [](IAsyncSteps&) {}); }) == lines{queue_full});
+}
+
+TEST_CASE_TEMPLATE("a promise() that a full pool refuses leaves no promise to the next execution", Flow, STEPS_FLOWS) {
+  threadpool pool(with_room_for_one());
+  lines unhandled;
+  Flow flow{pool};
+  flow.add([](IAsyncSteps& asi) { asi.error("Lost"); });
+  {
+    const testing::occupied busy(pool, 1);
+    pool.execute([] {});
+    CHECK_THROWS_AS(flow.promise(), async::queue_full);
+  }
+  pool.wait_idle();
+  flow.state().set_unhandled_error([&](ErrorCode code) { unhandled.emplace_back(code); });
+  flow.execute();
+  pool.wait_idle();
+  CHECK(unhandled == lines{"Lost"});
 }
 
 TEST_CASE_TEMPLATE("rule 9: a future that gets no value fails with BrokenPromise", Flow, STEPS_FLOWS) {

@@ -88,14 +88,16 @@ TEST_CASE_TEMPLATE("rule 38: await passes the oldest element on, at once or when
   CHECK(static_cast<bool>(flow));
 }
 
-TEST_CASE_TEMPLATE("rule 38: elements of any size are moved, and none is left behind", Flow, STEPS_FLOWS) {
+TEST_CASE_TEMPLATE("rule 38: elements of any size are moved, and neither they nor handlers are left behind", Flow,
+                   STEPS_FLOWS) {
   {
     bench b;
     std::vector<int> seen;
     async::bounded_queue<large> q(2);
     Flow flow{b.loop};
     flow.repeat(2, [&](IAsyncSteps& asi, std::size_t) {
-      asi.await(q).add([&](IAsyncSteps&, large&& v) { seen.push_back(*v.number); });
+      asi.await(q, [handled = testing::counted()](IAsyncSteps&, ErrorCode) {});
+      asi.add([&](IAsyncSteps&, large&& v) { seen.push_back(*v.number); });
     });
     flow.enqueue(q, large(3));
     q.enqueue(1);
@@ -105,6 +107,7 @@ TEST_CASE_TEMPLATE("rule 38: elements of any size are moved, and none is left be
     b.drain();
     CHECK(seen == std::vector<int>{1, 2});
     CHECK(q.approx_size() == 1);
+    CHECK(testing::counted::alive == 0);
   }
   CHECK(large::live() == 0);
 }

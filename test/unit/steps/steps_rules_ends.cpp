@@ -141,6 +141,31 @@ TEST_CASE_TEMPLATE("rule 17: cancel() by a step has called the cancel handlers o
   }
 }
 
+TEST_CASE_TEMPLATE(
+    "rule 17: cancel() by a cancel handler lets that step end before the handlers of the steps around run", Flow,
+    STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& outer) {
+    outer.setCancel([&] { seen.emplace_back("outer"); });
+    outer.add([&](IAsyncSteps& middle) {
+      middle.setCancel([&] { seen.emplace_back("middle"); });
+      middle.add([&](IAsyncSteps& inner) {
+        inner.onEnd([&] { seen.emplace_back("inner end"); });
+        inner.setCancel([&] {
+          flow.cancel();
+          seen.emplace_back("inner");
+        });
+        inner.error("Error");
+      });
+    });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"inner", "inner end", "middle", "outer"});
+}
+
 TEST_CASE_TEMPLATE("rule 17: steps that a handler has added before it cancels the flow are destroyed", Flow,
                    STEPS_FLOWS) {
   struct held : testing::live_count<held> {};

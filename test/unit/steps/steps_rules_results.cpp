@@ -393,3 +393,20 @@ TEST_CASE_TEMPLATE("rule 7: a failed run leaves no info of its error to the next
   }
   CHECK(seen == lines{"info ''", "E0", "info ''", "E1", "info ''"});
 }
+
+TEST_CASE_TEMPLATE("rule 5: the hook of unhandled errors gets the info of a mistake in building the flow", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.state().set_unhandled_error([&](ErrorCode code) {
+    CHECK(code == "InternalError");
+    seen.emplace_back(flow.state().error_info());
+  });
+  flow.add([](IAsyncSteps&) {});
+  flow.waitExternal();
+  flow.execute();
+  b.drain();
+  REQUIRE(seen.size() == 1);
+  CHECK(!seen[0].empty());
+}

@@ -114,6 +114,28 @@ TEST_CASE_TEMPLATE("rule 16: a step that has succeeded when its limit comes in t
   CHECK(seen == lines{"1"});
 }
 
+TEST_CASE_TEMPLATE("rule 16: when two limits come in the same turn, the outer one ends what handles the inner one",
+                   Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& outer) {
+        outer.setTimeout(5ms);
+        outer.add([](IAsyncSteps& inner) { inner.setTimeout(3ms); },
+                  [&](IAsyncSteps& handler, ErrorCode code) {
+                    seen.push_back("inner " + std::string(code));
+                    handler.add([](IAsyncSteps& wait) { wait.waitExternal(); });
+                  });
+      },
+      noting_code(seen));
+  flow.execute();
+  b.drain();
+  b.clock.advance(10ms);
+  b.pass(5ms);
+  CHECK(seen == lines{"inner Timeout", "Timeout"});
+}
+
 TEST_CASE_TEMPLATE("rule 16: the later call in a step replaces the earlier", Flow, STEPS_FLOWS) {
   for (const bool shortens : {true, false}) {
     bench b;
