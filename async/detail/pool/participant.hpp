@@ -19,7 +19,7 @@ struct worker;
 using job_deque = stealing_deque<job, task_scope>;
 
 /// A thread's part in a pool: the deque of the jobs that it has made, and its parking slot. Each worker has one, each
-/// stand-in, and each thread from outside that forks and joins in the pool.
+/// stand-in, the lookout, and each thread from outside that forks and joins in the pool.
 ///
 /// It outlives the thread, since thieves may look at it at any time.
 struct alignas(no_sharing) participant {
