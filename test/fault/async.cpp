@@ -36,3 +36,16 @@ TEST_CASE("a call throws system_error while no thread can start, whatever its po
   CHECK(async::async(call).get() == 2);
   std::printf("count: 3 refused threads\n");
 }
+
+TEST_CASE("a std::future that becomes a future is as before when no thread can start to wait for it") {
+  std::promise<int> promise;
+  std::future<int> foreign = promise.get_future();
+  {
+    const fail_thread failing(0);
+    CHECK_THROWS_AS(async::future<int>(std::move(foreign)), std::system_error);
+  }
+  REQUIRE(foreign.valid());
+  async::future<int> future(std::move(foreign));
+  promise.set_value(3);
+  CHECK(future.get() == 3);
+}

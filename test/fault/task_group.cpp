@@ -90,9 +90,9 @@ TEST_CASE("run without memory throws, the group has no such task, and the others
 }
 
 TEST_CASE("run inside a task of the pool without memory throws, and the group goes on") {
-  threadpool pool(1);
   std::size_t failures = 0;
   for (std::size_t k = 0;; ++k) {
+    threadpool pool(1);  // whose deque has to grow
     bool has_failed = false;
     int ran = 0;
     int accepted = 0;
@@ -227,4 +227,27 @@ TEST_CASE("parallel_invoke finds its call below others without memory, on a paus
       CHECK(others_ran == others);
     }
   }
+}
+
+TEST_CASE("parallel_invoke without memory skips the second function in a group that the first one has cancelled") {
+  threadpool pool(1);
+  bool has_failed = false;
+  bool all = false;
+  int skipped = 0;
+  pool.post([&] {
+        task_group others(pool);
+        for (int i = 0; i < 300; ++i) {  // so that the worker's deque has to grow
+          task_group group(pool);
+          CHECK_FALSE(group.run_and_wait([&] {
+            const fail_alloc failing(0);
+            all = async::parallel_invoke(pool, [&] { group.cancel(); }, [&] { ++skipped; }) || all;
+            has_failed = failing.has_failed() || has_failed;
+          }));
+          others.run([] {});
+        }
+      })
+      .get();
+  CHECK(has_failed);
+  CHECK(skipped == 0);
+  CHECK_FALSE(all);
 }

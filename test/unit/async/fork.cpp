@@ -21,6 +21,7 @@
 #include "steps/steps.hpp"
 #include "support/fork_traffic.hpp"
 #include "support/forked.hpp"
+#include "support/live_count.hpp"
 #include "support/occupied.hpp"
 
 using async::blocking_pool;
@@ -331,6 +332,24 @@ TEST_CASE("a future of a call in the parent's pool that is not ready throws in t
   CHECK(standard.get() == 5);
 }
 
+TEST_CASE("a child does not destroy what the parent's calls have captured") {
+  if (!can_fork_with_threads()) return;
+  struct item : testing::live_count<item> {};
+  threadpool pool(1);
+  auto held = std::make_unique<testing::occupied>(pool, 1);
+  std::future<void> call = async::detail::call_in_pool<void>(pool.core(), [mine = item()] {});
+  const forked_ending e = in_forked_child([&call] {
+    require_in_child(is_refused([&call] { call.get(); }), "a queued call of async::async");
+    require_in_child(item::live() == 1, "its captures");
+    std::exit(0);
+  });
+  CHECK(e.error == "");
+  CHECK(e.exit_code == 0);
+  held.reset();
+  call.get();
+  CHECK(item::live() == 0);
+}
+
 TEST_CASE("a child that is made in a blocking_section leaves the section, and may begin others") {
   if (!can_fork_with_threads()) return;
   threadpool pool(1);
@@ -369,6 +388,17 @@ TEST_CASE("a child that a task makes may use new pools, and exit, inside the tas
   CHECK(ending_inside(uses, [&pool](auto f) { steps::post(pool, f).wait(); }).exit_code == 5);
   CHECK(ending_inside([] { ::_exit(6); }, execute).exit_code == 6);
   CHECK(ending_inside([] { ::execl("/bin/sh", "sh", "-c", "exit 7", nullptr); }, execute).exit_code == 7);
+}
+
+TEST_CASE("a child that a call makes finds the blocking_pool of the parent idle, and stops it, inside the call") {
+  if (!can_fork_with_threads()) return;
+  blocking_pool pool;
+  const auto ends = [&pool] {
+    pool.wait_idle();
+    pool.stop();
+    ::_exit(6);
+  };
+  CHECK(ending_inside(ends, [&pool](auto f) { pool.execute(f); }).exit_code == 6);
 }
 
 TEST_CASE("a child that returns from a task, callback, step, call or hook to its pool ends with a message") {

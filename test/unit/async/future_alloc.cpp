@@ -186,6 +186,20 @@ TEST_CASE("async::future: a conversion to std::future that cannot be allocated l
     }
   });
   CHECK(failed > 0);
+
+  async::future<std::unique_ptr<int>> ready;
+  const std::size_t failed_ready = fail_each([&ready] {
+    if (!ready.valid()) ready = async::make_ready_future(std::make_unique<int>(5));
+    std::future<std::unique_ptr<int>> made;
+    try {
+      made = std::move(ready);
+    } catch (const std::bad_alloc&) {
+      const auto other = async::make_ready_future(std::make_unique<int>(6));  // in a block that is free
+      throw;
+    }
+    CHECK(*made.get() == 5);
+  });
+  CHECK(failed_ready > 0);
 }
 #endif
 

@@ -214,6 +214,22 @@ TEST_CASE("future_group: keeps an exception until a when_empty() tells it, and g
   CHECK(text_of(group.when_empty()) == "");
 }
 
+TEST_CASE("future_group: forgets an exception with the next member after it was told, and keeps that member's") {
+  async::future_group group;
+  const auto fail = [&group](const char* text) {
+    async::promise<void> member;
+    group.add(member.get_future());
+    member.set_exception(std::make_exception_ptr(std::runtime_error(text)));
+  };
+  fail("first");
+  CHECK(text_of(group.when_empty()) == "first");
+  fail("second");
+  group.add(async::make_ready_future());
+  CHECK(text_of(group.when_empty()) == "second");
+  group.add(async::make_ready_future());
+  CHECK(text_of(group.when_empty()) == "");
+}
+
 TEST_CASE("future_group: all when_empty() of the same members tell the exception") {
   async::promise<void> member;
   async::future_group group;
@@ -427,6 +443,21 @@ TEST_CASE("future_group: a continuation of when_empty() destroys the group") {
     ended.get_future().wait();
     CHECK(group == nullptr);
   }
+}
+
+TEST_CASE("future_group: a continuation of when_empty() ends another group, and destroys its own") {
+  auto group = std::make_unique<async::future_group>();
+  async::future_group other;
+  async::promise<void> member, of_other;
+  group->add(member.get_future());
+  other.add(of_other.get_future());
+  other.when_empty().then([](const async::shared_future<void>&) {});
+  group->when_empty().then([&](const async::shared_future<void>&) {
+    of_other.set_value();
+    group.reset();
+  });
+  member.set_value();
+  CHECK(group == nullptr);
 }
 
 TEST_CASE("future_group: a continuation of when_empty() destroys the group inside its cancel() and add()") {

@@ -131,6 +131,20 @@ TEST_CASE("then: a future that f returns is unwrapped") {
   CHECK(shared.get() == 5);
 }
 
+TEST_CASE("then: a shared future that f returns is let go of when its result is passed on") {
+  async::promise<void> outer;
+  async::promise<std::shared_ptr<int>> inner;
+  auto shared = std::make_optional(inner.get_future().share());
+  const auto last = outer.get_future().then([&shared](async::future<void>) { return *shared; });
+  outer.set_value();
+  const auto value = std::make_shared<int>(1);
+  inner.set_value(value);
+  CHECK(last.is_ready());
+  shared.reset();
+  inner = {};
+  CHECK(value.use_count() == 2);  // and the last one's
+}
+
 TEST_CASE("then: a shared future has any number of continuations") {
   async::promise<int> promise;
   const async::shared_future<int> shared = promise.get_future().share();

@@ -19,6 +19,8 @@
 #include "async/event_loop.hpp"
 #include "steps/steps.hpp"
 #include "support/scale.hpp"
+#include "support/start_line.hpp"
+#include "support/wait_while.hpp"
 
 namespace {
 
@@ -137,6 +139,42 @@ TEST_CASE("a future that then() unwraps, in a task of a pool of one worker") {
                   .get();
             })
             .get() == 2);
+}
+
+TEST_CASE("a task that waits for a function of then() that has returned a future runs no tasks of others") {
+  async::threadpool pool(2);
+  async::promise<int> returned;
+  std::thread::id other;
+  async::future<int> next = async::make_ready_future().then(pool, [&](async::future<void>) {
+    other = std::this_thread::get_id();
+    return returned.get_future();
+  });
+  pool.wait_idle();
+  testing::start_line both(2);
+  std::atomic<bool> has_waiter{false}, is_wrong{false};
+  std::atomic<std::thread::id> waiter{};
+  const auto waits_or_works = [&] {
+    both.wait();
+    const std::thread::id here = std::this_thread::get_id();
+    if (here != other && !has_waiter.exchange(true)) {
+      waiter = here;
+      return next.get();
+    }
+    testing::wait_while(waiter, std::thread::id());
+    async::task_group group(pool);
+    for (int i = 0; i < 100; ++i) {
+      group.run([&] {
+        if (std::this_thread::get_id() == waiter) is_wrong = true;
+        if (!is_wrong) std::this_thread::sleep_for(1ms);
+      });
+    }
+    group.wait();
+    returned.set_value(1);
+    return 1;
+  };
+  async::future<int> one = pool.post(waits_or_works), two = pool.post(waits_or_works);
+  CHECK(one.get() == two.get());
+  CHECK_FALSE(is_wrong);
 }
 
 TEST_CASE("a task that polls: another thread makes the call") {

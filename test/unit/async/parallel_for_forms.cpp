@@ -12,6 +12,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <ranges>
 #include <set>
 #include <span>
@@ -32,6 +33,7 @@
 #include "support/alloc_counter.hpp"
 #include "support/everywhere.hpp"
 #include "support/occupied.hpp"
+#include "support/wait_while.hpp"
 
 using async::parallel_for;
 using async::task_group;
@@ -245,6 +247,29 @@ TEST_CASE("a token that is stopped ends the loop early: false") {
       CHECK(count == 50);
     }
   });
+}
+
+TEST_CASE("a token that is stopped as another thread makes its last call of the loop: false, if own ones are left") {
+  threadpool pool(1);
+  std::optional<testing::occupied> busy(std::in_place, pool, 1U);
+  std::atomic<bool> is_stopped{false};
+  std::atomic<int> others{0};
+  bool was_called = false;
+  CHECK_FALSE(parallel_for(
+      pool, 0, 4,
+      [&](int i) {
+        if (i == 0) {
+          busy.reset();  // so that the worker takes the upper half
+          testing::wait_while(is_stopped, false);
+        } else if (i == 1) {
+          was_called = true;
+        } else if (++others == 2) {
+          is_stopped = true;
+        }
+      },
+      1, own_token{&is_stopped}));
+  CHECK_FALSE(was_called);
+  CHECK(others == 2);
 }
 
 #if defined(__cpp_lib_jthread)

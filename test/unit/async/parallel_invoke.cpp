@@ -285,6 +285,26 @@ TEST_CASE("a group around that is cancelled: false, and what has not begun is sk
   CHECK(calls == 4);
 }
 
+TEST_CASE("a group around that is cancelled while the first function is at work: another thread skips the second one") {
+  threadpool pool(1);
+  std::optional<testing::occupied> busy(std::in_place, pool, 1U);
+  task_group group(pool);
+  bool was_called = false;
+  bool all = true;
+  CHECK_FALSE(group.run_and_wait([&] {
+    all = parallel_invoke(
+        pool,
+        [&] {
+          group.cancel();
+          busy.reset();
+          while (pool.idlesize() == 0) std::this_thread::yield();  // the worker has taken the second one
+        },
+        [&was_called] { was_called = true; });
+  }));
+  CHECK_FALSE(was_called);
+  CHECK_FALSE(all);
+}
+
 TEST_CASE("a group around that is cancelled while all functions are at work: they can ask, and all were called") {
   threadpool pool(3);
   for (int round = 0; round < 50; ++round) {

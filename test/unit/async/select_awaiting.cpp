@@ -58,6 +58,12 @@ walker one_of(First& a, Second& b, ints& got, int mark = 0) {
 walker pop_one(async::queue<int>& q, ints& got) {
   if (const auto n = co_await q.pop()) got.push_back(*n);
 }
+/// Wakes the coroutine that waits for `q`, and destroys it before it resumes.
+walker wake_and_destroy(async::queue<int>& start, async::queue<int>& q, walker& victim) {
+  co_await start.pop();
+  q.enqueue(1);
+  victim.destroy();
+}
 
 /// Runs what can run without time passing.
 void drain(async::event_loop& loop) {
@@ -337,13 +343,24 @@ TEST_CASE("a coroutine that is destroyed after it was woken passes the wake-up o
   ints got;
   walker gone = one_of(a, b, got, 10);
   const walker next = pop_one(b, got);
-  const walker waker = [](auto& go, auto& q, walker& victim) -> walker {
-    co_await go.pop();
-    q.enqueue(1);
-    victim.destroy();  // before it resumes
-  }(start, b, gone);
+  const walker waker = wake_and_destroy(start, b, gone);
   start.enqueue(0);
   CHECK(got == ints{1});
+}
+
+TEST_CASE("a coroutine that is destroyed after it was woken leaves no memory behind") {
+  const auto once = [] {
+    async::queue<int> start, a, b;
+    ints got;
+    walker gone = one_of(a, b, got);
+    const walker waker = wake_and_destroy(start, b, gone);
+    start.enqueue(0);
+    CHECK(got.empty());
+  };
+  once();
+  const testing::alloc_counter counter;
+  for (int i = 0; i < 100; ++i) once();
+  CHECK(counter.live() < 100);
 }
 
 TEST_CASE("exceptions of handlers and elements come out of co_await; no other element is gone") {

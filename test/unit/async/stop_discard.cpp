@@ -159,6 +159,20 @@ TEST_CASE_TEMPLATE("stop(discard) counts neither calls that were cancelled nor t
   CHECK(is_dropped(calls.back()));
 }
 
+TEST_CASE("stop(discard) does not count calls of async::async that a waiting task has made") {
+  threadpool pool(1);
+  gate held;
+  std::promise<std::future<int>> hand;
+  pool.execute([&, get = hand.get_future()]() mutable {
+    CHECK(get.get().get() == 1);
+    held.pass();
+  });
+  hand.set_value(async::detail::call_in_pool<int>(pool.core(), [] { return 1; }));
+  held.wait_for_one();
+  const async::future<void> waiting = pool.post([] {});
+  CHECK(stop_while_held(pool, held, [&] { return waiting.is_ready(); }) == 1);
+}
+
 TEST_CASE_TEMPLATE("stop(discard) during a stop() of another thread drops what that has left", Pool, threadpool,
                    blocking_pool) {
   const auto pool = pool_of_one<Pool>();
@@ -389,6 +403,30 @@ TEST_CASE("stop(discard) cancels a group whose running task asks whether to end,
     CHECK(counted::live() == 0);
     if (!makes_loops) CHECK(called == 0);
   }
+}
+
+TEST_CASE("stop(discard) cancels a group when it skips a task that waits: a task of the group that runs can ask") {
+  threadpool pool(1);
+  async::task_group group(pool);
+  std::promise<void> begun;
+  bool has_seen = false;
+  bool is_complete = true;
+  group.run([&] {
+    group.run([c = counted()] {});
+    begun.set_value();
+    while (counted::live() != 0) std::this_thread::yield();
+    has_seen = group.is_cancelling();
+  });
+  begun.get_future().wait();
+  const async::future<void> mark = pool.post([] {});
+  std::thread waiter([&] {
+    while (!mark.is_ready()) std::this_thread::yield();
+    is_complete = group.wait();
+  });
+  CHECK(pool.stop(discard) == 2);
+  waiter.join();
+  CHECK(has_seen);
+  CHECK_FALSE(is_complete);
 }
 
 TEST_CASE("stop(discard) lets loops and reductions that have begun go on to their ends") {

@@ -372,6 +372,20 @@ TEST_CASE("run_and_wait calls on this thread, as a task of the group, and waits 
   CHECK(ran == 10);
 }
 
+TEST_CASE("run_and_wait in a task of a cancelled group: false, and nothing is called") {
+  threadpool pool(1);
+  task_group outer(pool);
+  bool was_called = false;
+  bool is_complete = true;
+  CHECK_FALSE(outer.run_and_wait([&] {
+    outer.cancel();
+    task_group inner(pool);
+    is_complete = inner.run_and_wait([&was_called] { was_called = true; });
+  }));
+  CHECK_FALSE(was_called);
+  CHECK_FALSE(is_complete);
+}
+
 TEST_CASE("the destructor waits") {
   threadpool pool(2);
   for (int round = 0; round < 100; ++round) {
@@ -435,6 +449,27 @@ TEST_CASE("an exception without a wait goes to the pool's on_unhandled") {
     group.run([] { throw std::runtime_error("nobody waits"); });
   }
   CHECK(unhandled.get_future().get() == "nobody waits");
+}
+
+TEST_CASE("an exception of a task does not go there when another one leaves the scope of the group") {
+  std::atomic<int> unhandled{0};
+  async::threadpool_options options;
+  options.threads = 1;
+  options.on_unhandled = [&unhandled](std::exception_ptr) { ++unhandled; };
+  threadpool pool(std::move(options));
+  const auto scope = [&pool] {
+    task_group group(pool);
+    std::promise<void> begun;
+    group.run([&begun] {
+      begun.set_value();
+      throw std::runtime_error("of a task");
+    });
+    begun.get_future().wait();
+    throw std::logic_error("of the scope");
+  };
+  CHECK_THROWS_AS(scope(), std::logic_error);
+  pool.wait_idle();
+  CHECK(unhandled == 0);
 }
 
 TEST_CASE("a task and its captures are destroyed before wait returns [trap: kept alive]") {

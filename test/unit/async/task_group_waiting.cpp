@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "async/parallel_for.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/occupied.hpp"
@@ -81,6 +82,33 @@ TEST_CASE("what a worker runs after the last task of a group does not hold up a 
     CHECK(is_in_time->get_future().get());
     other.wait();
   }
+}
+
+TEST_CASE("a wait ends although a thread that waits for the group, too, has gone on to a part of the group's loop") {
+  threadpool pool(1);
+  const occupied busy(pool, 1);
+  task_group group(pool);
+  std::promise<void> has_gone_on, has_waited;
+  std::thread other([&] {
+    has_gone_on.get_future().wait();
+    group.wait();
+    has_waited.set_value();
+  });
+  bool is_in_time = false;
+  async::parallel_for(
+      group, 0, 2,
+      [&](int i) {
+        if (i == 0) {
+          group.run([] {});
+          group.wait();
+        } else {
+          has_gone_on.set_value();
+          is_in_time = has_waited.get_future().wait_for(10s) == std::future_status::ready;
+        }
+      },
+      1U);
+  other.join();
+  CHECK(is_in_time);
 }
 
 TEST_CASE("a thread that waits for a long task sleeps") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Tasks that wait for a queue, or for a limited time for a future, in a pool whose only worker they take.
+// Tasks that wait for a queue, a group, or for a limited time for a future, in a pool whose only worker they take.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -11,7 +12,9 @@
 #include "async/bounded_queue.hpp"
 #include "async/future.hpp"
 #include "async/queue.hpp"
+#include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "support/wait_while.hpp"
 
 using namespace std::chrono_literals;
 
@@ -58,6 +61,24 @@ TEST_CASE("in a task, a timed wait for a future lets the pool's loops go on") {
                       })
                       .get();
   CHECK(got == 3);
+}
+
+TEST_CASE("in a task, wait() of a group lets the pool's loops go on between the group's tasks") {
+  constexpr int count = 100;
+  async::threadpool pool(1);
+  std::atomic<int> done{0}, done_before{-1};
+  pool.post([&] {
+        async::task_group group(pool);
+        for (int i = 0; i < count; ++i) {
+          group.run([&] {
+            if (++done == 10) pool.loop(0).post([&] { done_before = done.load(); });
+          });
+        }
+        group.wait();
+      })
+      .get();
+  testing::wait_while(done_before, -1);
+  CHECK(done_before < count);
 }
 
 TEST_CASE("in a task, wait() of a shared future that another thread makes ready lets the pool's tasks go on") {

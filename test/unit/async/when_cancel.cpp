@@ -191,7 +191,8 @@ TEST_CASE_TEMPLATE("the last future that is dropped lets go of the futures; an e
     if (!is_any(Of())) p.set(0);
   }
   if (is_any(Of())) p.set(0);
-  CHECK(p.owners() == 0);
+  p.promises[0] = {};
+  CHECK(p.given.use_count() == 1);  // although the other one is not ready
 }
 
 TEST_CASE_TEMPLATE("a continuation is called though its future has been dropped", Of, of_all, of_any) {
