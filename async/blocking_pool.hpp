@@ -30,8 +30,8 @@ struct blocking_pool_options {
   /// A thread without a call for this long ends.
   std::chrono::nanoseconds idle_time = std::chrono::seconds(10);
 
-  /// The most calls that wait while all threads are busy, with those that have been cancelled there; one more throws
-  /// queue_full. 0: no limit.
+  /// The most calls that wait while all threads are busy, including cancelled ones that no thread has come to yet; one
+  /// more throws queue_full. 0: no limit.
   std::size_t max_queue = 0;
 
   /// Threads are called "name/0", "name/1", … in the order in which they start; see threadpool_options.

@@ -58,7 +58,8 @@ auto on_push(Queue& queue, Item&& item, F&& f = {}, Closed&& closed = {}) {
 
 /// A case of select() that takes effect when a future or shared_future is ready, and calls f(future). The future stays
 /// the caller's: get() in f does not wait. A future without a state is passed over, so a loop takes each result once.
-/// In a flow, a future that is moved in is the step's, and so is a copy of a shared_future.
+/// In a flow, a future that is moved in is the step's, which cancels it if it is not ready when the wait ends; of a
+/// shared_future the step keeps a copy.
 template <class Future, class F = detail::no_handler>
 auto on_ready(Future&& future, F&& f = {}) {
   using future_type = std::remove_reference_t<Future>;

@@ -174,15 +174,15 @@ async::future<T> start(task<T> work) {
 ///             that it awaits are cancelled, results of pool calls are dropped, locals are destroyed. Nothing of the
 ///             coroutine runs any more, and nothing is thrown into it. A step that is cancelled from inside itself runs
 ///             to its next wait.
-/// asi         the step's, valid as long as the coroutine. state(), setTimeout(), setCancel(), stack(), error() and
-///             stop_token_of() may be used before and after waits. success(), errorNoThrow() and breakLoopNoThrow()
-///             let the coroutine run on to its next wait, which ends it; co_return of a value after success() is
-///             InternalError. A token of completion() ends the step, and with it the coroutine where it waits: to wait
-///             for a callback, co_await the future of an async::promise. Steps that are added, and relinquish(), are
-///             InternalError at the next wait, and at a co_return of a value: give them to a flow and co_await
-///             execute(flow). An exception of the coroutine, and error(), destroy its locals before the cancel handlers
-///             run: these may refer to stack() objects, and to what outlives the coroutine. Locals that are destroyed
-///             with a coroutine that waits do not call stack() and onEnd().
+/// asi         the step's, valid as long as the coroutine. state(), setTimeout(), setDeadline(), setCancel(), stack(),
+///             error() and stop_token_of() may be used before and after waits. success(), errorNoThrow() and
+///             breakLoopNoThrow() let the coroutine run on to its next wait, which ends it; co_return of a value after
+///             success() is InternalError. A token of completion() ends the step, and with it the coroutine where it
+///             waits: to wait for a callback, co_await the future of an async::promise. Steps that are added, and
+///             relinquish(), are InternalError at the next wait, and at a co_return of a value: give them to a flow and
+///             co_await execute(flow). An exception of the coroutine, and error(), destroy its locals before the cancel
+///             handlers run: these may refer to stack() objects, and to what outlives the coroutine. Locals that are
+///             destroyed with a coroutine that waits do not call stack() and onEnd().
 /// Fairness    elements, cases and futures that are at hand do not make it wait; after 100 such awaits in a row it goes
 ///             on in another turn. To give way before that, co_await schedule(asi.tool()).
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be

@@ -76,8 +76,8 @@ class timer_queue {
   }
   bool has_wheels() const noexcept { return wheels_ != nullptr; }
 
-  /// Fires at the first expire() with a time at or after `deadline`, which is rounded up to a tick; one that has passed
-  /// with the next collect().
+  /// Fires at the first expire() with a time at or after `deadline`, which is rounded up to a tick; if that tick has
+  /// come, with the next collect().
   void arm(timer_node& node, time_point deadline) noexcept {
     ASYNCSTEPS_ASSERT(!node.armed());
     node.when = tick_not_before(deadline);

@@ -14,7 +14,7 @@
 
 namespace async::inline v0_1::detail {
 
-/// Counts the cancellations in the process, in steps of two.
+/// Counts the cancellations in the process, in steps of first_epoch: the lowest bits are those of a scope's word.
 struct cancel_epoch {
   ASYNCSTEPS_SHARED static inline constinit atomic<std::uint64_t> now{first_epoch};
 };

@@ -56,10 +56,10 @@ struct timeout_scope : timer_scope {
     holder->flow_->core->timers().rearm_after(*this, limit);
   }
   void rearm(async::detail::loop_core::time_point deadline) noexcept {
-    auto& timers = holder->flow_->core->timers();
+    async::detail::loop_core& core = *holder->flow_->core;
     fire = &expired;
-    timers.disarm(*this);
-    timers.arm(*this, deadline);
+    core.timers().disarm(*this);
+    deadline <= core.now() ? core.timers().arm_now(*this) : core.timers().arm(*this, deadline);
   }
   /// Whether the limit has passed at `now`, even if the loop has not noticed. After settle() of the loop's timers.
   bool has_passed(async::detail::loop_core::time_point now) const noexcept {
