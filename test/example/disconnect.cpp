@@ -25,8 +25,8 @@ struct client {
   std::string answer;
 };
 
-/// A data base. It answers from another thread, and for some questions only after an hour.
-struct data_base {
+/// A database. It answers from another thread, and for some questions only after an hour.
+struct database {
   async::event_loop& clock;
   std::atomic<int> abandoned{0};
 
@@ -39,7 +39,7 @@ struct data_base {
 
 // [serve]
 /// Serves a request, and gives it up when its client goes away: then all that the request waits for ends.
-void serve(IAsyncSteps& asi, data_base& data, client& from) {
+void serve(IAsyncSteps& asi, database& data, client& from) {
   auto& first = asi.race();  // one branch succeeds, the other is cancelled; the step ends when both have ended
   first.add(
       [&](IAsyncSteps& request) {
@@ -59,7 +59,7 @@ void serve(IAsyncSteps& asi, data_base& data, client& from) {
 int main() {
   std::deque<client> clients(1'000);
   steps::AsyncTool clock;
-  data_base data{clock};
+  database data{clock};
   async::threadpool pool;
   async::future_group requests;
   for (std::size_t i = 0; i < clients.size(); ++i) {
