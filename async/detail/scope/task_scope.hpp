@@ -27,10 +27,6 @@ inline constexpr std::uint64_t first_epoch = 4;
 /// Progress    wait-free, except the allocation of scopes, which takes a mutex once in 64 calls.
 template <class Epoch>
 class basic_task_scope {
-  static constexpr std::uint64_t cancelled = 1;
-  static constexpr std::uint64_t unasked = 2;
-  static constexpr std::uint64_t one_epoch = first_epoch;
-
  public:
   basic_task_scope() = default;
   basic_task_scope(const basic_task_scope&) = delete;
@@ -66,25 +62,19 @@ class basic_task_scope {
   }
   /// Makes each scope look again whether it is cancelled. All that happened before is visible to it.
   static void make_all_look() noexcept {
-    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4], [N9]: publishes it
+    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
   }
   /// Takes the cancellation back.
   void clear() noexcept { state_.fetch_and(~cancelled, std::memory_order_relaxed); }  // relaxed: nothing is published
 
   /// Whether the construct, or one around it, is cancelled.
   bool is_cancelled() noexcept {
-    const std::uint64_t state = state_.load(std::memory_order_relaxed);  // relaxed: the epoch orders what counts
-    if ((state & cancelled) != 0) return true;
-    const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N9] acquire, pairs with [N2]
-    return (state & ~unasked) != now && look_up(state, now, now | unasked);
+    return look(unasked, []() noexcept { return false; });
   }
   /// The same, but also when also() is true, which is called after each cancellation in the process until it is true.
   template <class Also>
   bool is_cancelled_or(Also also) noexcept {
-    const std::uint64_t state = state_.load(std::memory_order_relaxed);  // relaxed: the epoch orders what counts
-    if ((state & cancelled) != 0) return true;
-    const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N4] acquire, pairs with [N2]
-    return state != now && (also() || look_up(state, now, now));
+    return look(0, also);
   }
 
   /// Whether `task` is the scope of a task of this construct or of one inside it. By any thread, with any address that
@@ -102,6 +92,9 @@ class basic_task_scope {
   basic_task_scope* next_free = nullptr;  // belongs to the list of free scopes
 
  private:
+  static constexpr std::uint64_t cancelled = 1;
+  static constexpr std::uint64_t unasked = 2;
+  static constexpr std::uint64_t one_epoch = first_epoch;
   static constexpr unsigned most_steps = 1024;  // deeper tasks are left to other threads
 
   /// A construct: a scope, and the generation that tells which of its users is meant.
@@ -122,6 +115,14 @@ class basic_task_scope {
     return {outer, generation};
   }
 
+  /// `mark`: how the epoch is noted, and with which mark a noted one will do: unasked, or 0 for none.
+  template <class Also>
+  bool look(std::uint64_t mark, Also also) noexcept {
+    const std::uint64_t state = state_.load(std::memory_order_relaxed);    // relaxed: the epoch orders what counts
+    const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N4] acquire, pairs with [N2]
+    if (((state ^ now) & ~mark) == 0) return false;                        // noted, and not cancelled
+    return (state & cancelled) != 0 || also() || look_up(state, now, now | mark);
+  }
   /// `note`: the state to leave if nothing is cancelled.
   [[gnu::noinline]] bool look_up(std::uint64_t state, std::uint64_t now, std::uint64_t note) noexcept {
     for (construct c = around(own()); c.scope != nullptr; c = around(c)) {
