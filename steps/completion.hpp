@@ -34,7 +34,18 @@ struct result_block : wait_block {
   using values = pack<T...>;
 
   explicit result_block(step& s, void (*d)(wait_block&) noexcept = &destroyed) noexcept : wait_block(&arrived, s, d) {}
-  ~result_block() { drop(); }
+  ~result_block() {
+#if ASYNCSTEPS_TSAN
+    const async::detail::unseen_by_tsan quiet;
+#endif
+    if (kept == content::values) values::destroy(memory);
+    if (kept == content::error) {
+      Error* const error = held<Error*>();
+      std::destroy_at(error);
+      async::detail::free_block(error, sizeof(Error), alignof(Error));
+    }
+    if (kept == content::thrown) std::destroy_at(&held<std::exception_ptr>());
+  }
 
   template <class... A>
   void keep_values(A&&... results) {
@@ -87,18 +98,6 @@ struct result_block : wait_block {
   template <class V>
   V& held() noexcept {
     return *std::launder(reinterpret_cast<V*>(memory));
-  }
-  void drop() noexcept {
-#if ASYNCSTEPS_TSAN
-    const async::detail::unseen_by_tsan quiet;
-#endif
-    if (kept == content::values) values::destroy(memory);
-    if (kept == content::error) {
-      Error* const error = held<Error*>();
-      std::destroy_at(error);
-      async::detail::free_block(error, sizeof(Error), alignof(Error));
-    }
-    if (kept == content::thrown) std::destroy_at(&held<std::exception_ptr>());
   }
 
   static constexpr std::size_t size =

@@ -4,7 +4,6 @@
 #include <cstdint>      // for uintptr_t
 #include <new>          // for bad_alloc
 #include <string_view>  // for string_view
-#include <type_traits>  // for is_nothrow_constructible_v
 #include <utility>      // for exchange, forward
 
 #include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
@@ -192,15 +191,11 @@ void set_cancel(step& s, F&& function) {
 template <class Block, class... Args>
 Block* make_block(step& s, Args&&... args) {
   void* const memory = async::detail::allocate_block(sizeof(Block), alignof(Block));
-  if constexpr (std::is_nothrow_constructible_v<Block, step&, Args...>) {
+  try {
     return ::new (memory) Block(s, std::forward<Args>(args)...);
-  } else {
-    try {
-      return ::new (memory) Block(s, std::forward<Args>(args)...);
-    } catch (...) {
-      async::detail::free_block(memory, sizeof(Block), alignof(Block));
-      throw;
-    }
+  } catch (...) {
+    async::detail::free_block(memory, sizeof(Block), alignof(Block));
+    throw;
   }
 }
 

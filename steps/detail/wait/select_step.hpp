@@ -123,14 +123,11 @@ struct select_step final : Face {
       if (timer.armed()) this->flow_->core->timers().disarm(timer);
     }
     std::apply([](auto&... each) { (each.leave(), ...); }, places);
-    if ((this->flags_ & record_flag::begun) != 0) abandon_futures(all_indices());
-  }
-  template <std::size_t... Index>
-  void abandon_futures(std::index_sequence<Index...>) noexcept {
-    const auto one = [](auto& each) {
+    if ((this->flags_ & record_flag::begun) == 0) return;
+    const auto abandon = [](auto& each) {
       if constexpr (requires { each.abandon(); }) each.abandon();
     };
-    (one(std::get<Index>(cases)), ...);
+    std::apply([abandon](auto&... each) { (abandon(each), ...); }, cases);
   }
 
   template <std::size_t... Index, class H, class... C>

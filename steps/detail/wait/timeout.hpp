@@ -50,11 +50,12 @@ struct timer_scope : scope, async::detail::timer_node {
 struct timeout_scope : timer_scope {
   timeout_scope() noexcept : timer_scope(&expired) {}
 
-  /// From here on the limit is another one. Counts from the end of the turn, or from nothing.
+  /// Sets another limit, which counts from the end of the turn.
   void rearm_after(nanoseconds limit) noexcept {
     fire = &expired;
     holder->flow_->core->timers().rearm_after(*this, limit);
   }
+  /// Sets a deadline as the limit. One that has passed needs no tick to come.
   void rearm(async::detail::loop_core::time_point deadline) noexcept {
     async::detail::loop_core& core = *holder->flow_->core;
     fire = &expired;
