@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// A deadline is a moment of the loop's clock, which no other clock's moments can be compared with.
+// A deadline is a time point of the loop's clock. Those of other clocks cannot be compared with it.
 // expect: a deadline is asi\.tool\(\)\.now\(\) plus a duration
 #include <chrono>
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <deque>
 #include <string>
-#include <utility>
 
 #include "async/future_group.hpp"
 #include "steps/steps.hpp"

@@ -21,6 +21,7 @@
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/room_for_one.hpp"
 
 // The awaiters, in coroutines of any kind. Coroutines as steps: interop_coroutine_step.cpp.
 
@@ -329,11 +330,7 @@ TEST_CASE("execute() of a flow that executes is an InternalError where it is awa
 }
 
 TEST_CASE("execute() of a flow that a full pool refuses leaves no promise to the next execution") {
-  async::threadpool_options options;
-  options.threads = 1;
-  options.max_queue = 1;
-  options.when_full = async::threadpool_options::overflow::reject;
-  async::threadpool pool(std::move(options));
+  async::threadpool pool(testing::with_room_for_one());
   testing::lines unhandled;
   steps::AsyncSteps flow{pool};
   flow.add([](IAsyncSteps& asi) { asi.error("Lost"); });

@@ -20,6 +20,7 @@
 #include "steps/interop/nats_jobs.hpp"
 #include "steps/steps.hpp"
 #include "support/nats_server.hpp"
+#include "support/room_for_one.hpp"
 
 using steps::ErrorCode;
 using steps::IAsyncSteps;
@@ -311,11 +312,7 @@ TEST_CASE("a worker tells that the stream refuses a dead letter, which is stored
 
 TEST_CASE("jobs wait for a pool that is full and rejects, and run") {
   bench b;
-  async::threadpool_options options;
-  options.threads = 1;
-  options.max_queue = 1;
-  options.when_full = async::threadpool_options::overflow::reject;
-  async::threadpool full(std::move(options));
+  async::threadpool full(testing::with_room_for_one());
   std::latch entered(1), release(1);
   full.execute([&] {
     entered.count_down();

@@ -8,18 +8,17 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "async/errors.hpp"
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "support/flows.hpp"
 #include "support/occupied.hpp"
+#include "support/room_for_one.hpp"
 
 // The errors of pools and futures have codes, by which handlers know them. Rule 9 of steps/RULES.md.
 
 using async::threadpool;
-using async::threadpool_options;
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
@@ -40,15 +39,6 @@ const std::string cancelled = "BrokenPromise: async: the call or flow has been c
 struct stopped_pool : threadpool {
   stopped_pool() : threadpool(1) { stop(); }
 };
-
-/// Of a pool with one thread that refuses work when a task waits.
-threadpool_options with_room_for_one() {
-  threadpool_options options;
-  options.threads = 1;
-  options.max_queue = 1;
-  options.when_full = threadpool_options::overflow::reject;
-  return options;
-}
 
 /// Runs a step in a flow, and returns what its handler has seen.
 template <class Flow, class F>
@@ -77,7 +67,7 @@ TEST_CASE_TEMPLATE("rule 9: what is left to a stopped pool fails with Stopped", 
 }
 
 TEST_CASE_TEMPLATE("rule 9: what a full pool refuses fails with QueueFull", Flow, STEPS_FLOWS) {
-  threadpool pool(with_room_for_one());
+  threadpool pool(testing::with_room_for_one());
   const testing::occupied busy(pool, 1);
   pool.execute([] {});
   CHECK(seen_by_handler<Flow>([&](IAsyncSteps& asi) { asi.await(pool, [] {}); }) == lines{queue_full});
@@ -85,7 +75,7 @@ TEST_CASE_TEMPLATE("rule 9: what a full pool refuses fails with QueueFull", Flow
 }
 
 TEST_CASE_TEMPLATE("a promise() that a full pool refuses leaves no promise to the next execution", Flow, STEPS_FLOWS) {
-  threadpool pool(with_room_for_one());
+  threadpool pool(testing::with_room_for_one());
   lines unhandled;
   Flow flow{pool};
   flow.add([](IAsyncSteps& asi) { asi.error("Lost"); });
