@@ -115,7 +115,7 @@ class basic_task_scope {
     return {outer, generation};
   }
 
-  /// `mark`: how the epoch is noted, and with which mark a noted one will do: unasked, or 0 for none.
+  /// `mark`: unasked, or 0. The epoch is noted with it; a note that has it or none is taken as it is.
   template <class Also>
   bool look(std::uint64_t mark, Also also) noexcept {
     const std::uint64_t state = state_.load(std::memory_order_relaxed);    // relaxed: the epoch orders what counts
