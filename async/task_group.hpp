@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>     // for invocable, same_as
+#include <array>        // for array
+#include <concepts>     // for integral, invocable, same_as
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
 #include <exception>    // for exception_ptr, terminate
 #include <memory>       // for destroy_at
 #include <new>          // for placement new, bad_alloc
 #include <optional>     // for optional
-#include <type_traits>  // for decay_t
-#include <utility>      // for forward, move, exchange
+#include <type_traits>  // for conditional_t, decay_t, remove_cvref_t
+#include <utility>      // for forward, index_sequence, move, exchange
 
 #include "async/detail/base/block_cache.hpp"       // for allocate_block, free_block
 #include "async/detail/base/invoke.hpp"            // for invoke_and_drop
@@ -378,11 +379,30 @@ class task_group {
   detail::join_state<failure> state_;
 };
 
+namespace detail {
+/// Whether the argument of a loop at `Index` is its grain: the integer behind the last function, which at most a token
+/// follows.
+template <std::size_t Index, class... A>
+consteval bool is_grain() {
+  constexpr std::array<bool, sizeof...(A)> is_integer{std::integral<std::remove_cvref_t<A>>...};
+  return is_integer[Index] && Index >= 2 && !is_integer[Index - 1] && Index + 2 >= sizeof...(A);
+}
+/// Calls loop(arguments...), with a grain of any integer type as std::size_t.
+template <class Loop, class... A>
+auto with_grain(Loop loop, A&&... arguments) {
+  return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+    return loop(static_cast<std::conditional_t<is_grain<Index, A...>(), std::size_t, A&&>>(arguments)...);
+  }(std::index_sequence_for<A...>());
+}
+}  // namespace detail
+
 /// parallel_reduce() as a part of the group: ends early when the group is cancelled, with a part of the value.
 template <class... A>
 auto parallel_reduce(task_group& group, A&&... arguments) {
   const detail::scope_guard inside(&group.scope());
-  return parallel_reduce(group.pool(), std::forward<A>(arguments)...);
+  return detail::with_grain(
+      [&group]<class... B>(B&&... rest) { return parallel_reduce(group.pool(), std::forward<B>(rest)...); },
+      std::forward<A>(arguments)...);
 }
 
 /// parallel_for() as a part of the group: ends early when the group is cancelled. Throws what `f` throws; the group's
@@ -390,7 +410,9 @@ auto parallel_reduce(task_group& group, A&&... arguments) {
 template <class... A>
 bool parallel_for(task_group& group, A&&... arguments) {
   const detail::scope_guard inside(&group.scope());
-  return parallel_for(group.pool(), std::forward<A>(arguments)...);
+  return detail::with_grain(
+      [&group]<class... B>(B&&... rest) { return parallel_for(group.pool(), std::forward<B>(rest)...); },
+      std::forward<A>(arguments)...);
 }
 
 }  // namespace async::inline v0_1

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,7 @@
 #endif
 
 #include "async/parallel_for.hpp"
+#include "async/parallel_reduce.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
@@ -339,6 +341,30 @@ TEST_CASE("the loop of a group passes on its body's exceptions, the group does n
   CHECK_FALSE(group.is_cancelling());
   CHECK(group.wait());
   CHECK(ran == 10);
+}
+
+TEST_CASE("the grain of a group's loop is of any integer type") {
+  threadpool pool(2);
+  task_group group(pool);
+  std::vector<int> ones(1'000, 1);
+  std::atomic<int> count{0};
+  std::atomic<int> longest{0};
+  const auto run = [&](auto first, auto last) {
+    const int size = static_cast<int>(last - first);
+    count += size;
+    for (int seen = longest; seen < size && !longest.compare_exchange_weak(seen, size);) {
+    }
+  };
+  int grain = 10;
+  CHECK(parallel_for(group, 0, 1'000, run, grain));
+  CHECK(parallel_for(group, ones.begin(), ones.end(), run, std::as_const(grain)));
+  CHECK(parallel_for(group, ones, run, static_cast<long>(grain), async::no_token()));
+  CHECK(count == 3'000);
+  CHECK(longest == 10);
+  CHECK(parallel_for(group, 0, 1'000, 2, [&count](int) { ++count; }, grain));
+  CHECK(count == 3'500);
+  CHECK(async::parallel_reduce(group, ones, 0, std::plus<>(), std::plus<>(), grain) == 1'000);
+  CHECK(async::parallel_reduce(group, ones.begin(), ones.end(), 0, std::plus<>(), std::plus<>()) == 1'000);
 }
 
 TEST_CASE("an inner loop that throws ends the outer one") {
