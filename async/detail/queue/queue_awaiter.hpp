@@ -20,6 +20,9 @@ class pop_call {
  public:
   using result = std::optional<typename Queue::value_type>;
   explicit pop_call(Queue& q) noexcept : queue_(&q) {}
+  /// Before the wait.
+  pop_call(pop_call&& other) noexcept : queue_(other.queue_) {}
+  pop_call& operator=(pop_call&&) = delete;
 
   event_count& events() const noexcept { return queue_access::items(*queue_); }
   queue_result attempt() {
