@@ -17,6 +17,7 @@ module;
 #include "async/async.hpp"
 #include "async/trace.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/retry.hpp"
 #include "steps/interop/stop_token.hpp"
 #include "steps/interop/sync.hpp"
 #include "steps/interop/task.hpp"
@@ -187,6 +188,7 @@ using steps::interop::acquire;
 using steps::interop::co;
 using steps::interop::execute;
 using steps::interop::post;
+using steps::interop::retry;
 using steps::interop::schedule;
 using steps::interop::sleep_for;
 using steps::interop::start;

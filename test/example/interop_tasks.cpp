@@ -15,6 +15,7 @@
 #include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/retry.hpp"
 #include "steps/interop/sync.hpp"
 #include "steps/interop/when_all.hpp"
 #include "steps/interop/with_timeout.hpp"
@@ -23,6 +24,7 @@
 using namespace std::chrono_literals;
 using steps::interop::co;
 using steps::interop::post;
+using steps::interop::retry;
 using steps::interop::sleep_for;
 using steps::interop::sync;
 using steps::interop::task;
@@ -74,6 +76,11 @@ struct servers {
     co_await sleep_for(pool.loop(0), article == 13 ? 10min : 1ms);
     co_return 10 * article;
   }
+  task<int> stock_of(int article, std::size_t attempt) {
+    co_await sleep_for(pool.loop(0), 1ms);
+    if (article % 5 == 0 && attempt < 3) throw steps::Error("Busy");
+    co_return article;
+  }
 
   // [with_timeout]
   /// The price, or 0 if the shop has not answered in time. At most four requests are under way.
@@ -86,6 +93,14 @@ struct servers {
     co_return 0;
   }
   // [/with_timeout]
+
+  // [retry]
+  /// The number in stock. A shop that is busy is asked again after up to 1 ms, 2 ms, and 4 ms.
+  task<int> in_stock(int article) {
+    const auto patience = steps::Retry{.attempts = 4, .delay = 1ms}.on("Busy");
+    co_return co_await retry(patience, [&](std::size_t attempt) { return stock_of(article, attempt); });
+  }
+  // [/retry]
 
   int visits = 0;
   steps::Semaphore places{4};
@@ -111,10 +126,11 @@ int main() {
     for (int article = 1; article <= 20; ++article) prices.push_back(all.quoted(article));
     int sum = 0;
     for (const int price : co_await when_all(std::move(prices))) sum += price;
+    sum += co_await all.in_stock(10);
     co_return sum;
   }));
   const int sum = flow.promise<int>().get();
-  std::printf("twenty prices: %d\n", sum);
+  std::printf("twenty prices and what is in stock: %d\n", sum);
   const bool is_page = text == "u7 has 700, picture from near (mirror 2)" && all.visits == 1;
-  return is_page && sum == 2'100 - 130 ? 0 : 1;
+  return is_page && sum == 2'100 - 130 + 10 ? 0 : 1;
 }

@@ -299,6 +299,7 @@ steps::interop::task<int> numbers(async::threadpool& pool, async::queue<int>& qu
   steps::Semaphore permits(1);
   const int limited = co_await interop::with_timeout(1h, interop::sync(permits, one(0)));
   co_await interop::sleep_for(pool.loop(0), 1ms);
+  const int tried = co_await interop::retry({.attempts = 2}, [&] { return pool.post(twice, 0); });
   const int posted = co_await interop::post(pool, twice, 2);
   const int awaited = co_await pool.post(twice, 3);
   co_await event.on_set();
@@ -306,7 +307,7 @@ steps::interop::task<int> numbers(async::threadpool& pool, async::queue<int>& qu
   int selected = 0;
   const auto keep = [&selected](int x) { selected = x; };
   co_await async::selection(async::on_pop(queue, keep), async::after(1h));
-  co_return a + b + any.value + limited + posted + awaited + popped.value() + selected;
+  co_return a + b + any.value + limited + tried + posted + awaited + popped.value() + selected;
 }
 
 void coroutines(checks& all) {
