@@ -44,12 +44,18 @@ class synced_task final : public inner_task<T, synced_task<T>> {
 /// The wait for a permit.
 class permit_wait final : public inner_steps<permit_wait> {
  public:
-  explicit permit_wait(Semaphore& from) noexcept : from_(from), permit_(from.try_acquire()) {}
+  explicit permit_wait(Semaphore& from) noexcept : from_(from) {}
 
-  bool begins() const noexcept { return !permit_; }
+  /// A step that has found much at hand gives way before it looks for a permit.
+  bool begins(host* home) noexcept {
+    gives_way_ = home != nullptr && !home->may_ask();
+    if (!gives_way_) permit_ = from_.try_acquire();
+    return !permit_;
+  }
   void add_steps(IAsyncSteps& asi) {
     asi.add(
         [this](IAsyncSteps& outside) {
+          if (gives_way_) outside.relinquish();
           from_.acquire(outside);
           outside.add([this](IAsyncSteps&, Semaphore::Permit permit) { permit_ = std::move(permit); });
         },
@@ -68,6 +74,7 @@ class permit_wait final : public inner_steps<permit_wait> {
  private:
   Semaphore& from_;
   Semaphore::Permit permit_;
+  bool gives_way_ = false;
   std::string why_;
 };
 

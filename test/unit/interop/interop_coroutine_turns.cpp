@@ -14,12 +14,15 @@
 #include "async/select.hpp"
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
+#include "steps/interop/sync.hpp"
+#include "steps/semaphore.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
 // Coroutines whose waits are ready give way. Rule 61 of steps/RULES.md.
 
 using steps::IAsyncSteps;
+using steps::interop::acquire;
 using steps::interop::co;
 using steps::interop::schedule;
 using steps::interop::task;
@@ -31,11 +34,12 @@ namespace {
 struct held : testing::live_count<held> {};
 
 /// What a coroutine finds ready.
-enum class ready { element, selection, future, inner_task };
+enum class ready { element, selection, future, permit, inner_task };
 
 struct source {
   async::queue<int> queue;
   async::event set;
+  steps::Semaphore permits{1};
   int rounds = 0;
 
   task<> take_element() { static_cast<void>(co_await queue.pop()); }
@@ -52,6 +56,9 @@ struct source {
       case ready::future:
         CHECK(co_await async::make_ready_future(rounds) == rounds);
         break;
+      case ready::permit:
+        CHECK(co_await acquire(permits));
+        break;
       case ready::inner_task:
         queue.enqueue(rounds);
         co_await take_element();
@@ -64,7 +71,7 @@ struct source {
 
 TEST_CASE_TEMPLATE("rule 61: a coroutine that finds all at hand starves neither flows, timers nor its own limit", Flow,
                    STEPS_FLOWS) {
-  for (const ready what : {ready::element, ready::selection, ready::future, ready::inner_task}) {
+  for (const ready what : {ready::element, ready::selection, ready::future, ready::permit, ready::inner_task}) {
     CAPTURE(static_cast<int>(what));
     bench b;
     source from;
