@@ -9,7 +9,7 @@
 #include <utility>      // for move, exchange, forward
 
 #include "async/detail/base/durations.hpp"   // for to_nanoseconds, later
-#include "async/detail/base/invoke.hpp"      // for invoke, throw_bad_function_call
+#include "async/detail/base/invoke.hpp"      // for invoke_and_drop, throw_bad_function_call
 #include "async/detail/base/min_max.hpp"     // for max_of
 #include "async/detail/base/unhandled.hpp"   // for hook_ref, unhandled_hook
 #include "async/detail/loop/callback.hpp"    // for callback
@@ -164,7 +164,7 @@ class event_loop {
   struct hook_of final : detail::unhandled_hook {
     explicit hook_of(const F& f) : function(f) {}
     explicit hook_of(F&& f) : function(std::move(f)) {}
-    void operator()(std::exception_ptr error) override { detail::invoke(function, std::move(error)); }
+    void operator()(std::exception_ptr error) override { detail::invoke_and_drop(function, std::move(error)); }
     F function;
   };
 

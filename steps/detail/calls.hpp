@@ -8,6 +8,7 @@
 
 #include "async/detail/base/block_cache.hpp"    // for allocate_block, free_block
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/invoke.hpp"         // for invoke_and_drop
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/future.hpp"                     // for future
@@ -108,7 +109,7 @@ struct end_call {
   end_call& operator=(const end_call&) = delete;
   ~end_call() {
     try {
-      function_();
+      async::detail::invoke_and_drop(function_);
     } catch (...) {
       report_exception(flow_, true);
     }

@@ -5,6 +5,8 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for exchange, forward, swap
 
+#include "async/detail/base/invoke.hpp"  // for invoke_and_drop
+
 namespace async::inline v0_1 {
 
 /// A move-only callable; only unique_function<void(A...)> is defined.
@@ -56,7 +58,7 @@ class unique_function<void(A...)> {
   struct holder final : base {
     template <class G>
     explicit holder(G&& g) : f(std::forward<G>(g)) {}
-    void call(A... arguments) override { static_cast<void>(f(std::forward<A>(arguments)...)); }
+    void call(A... arguments) override { detail::invoke_and_drop(f, std::forward<A>(arguments)...); }
     F f;
   };
   base* held_ = nullptr;  // owned

@@ -2,7 +2,7 @@
 #pragma once
 #include <utility>  // for forward
 
-#include "async/detail/base/invoke.hpp"  // for invoke
+#include "async/detail/base/invoke.hpp"  // for invoke_and_drop
 
 /// The handlers of the cases of select().
 namespace async::inline v0_1::detail {
@@ -23,7 +23,7 @@ inline constexpr bool handles_closing<passed_over> = false;
 struct thread_call {
   template <class F, class... V>
   void operator()(F& handler, V&&... values) const {
-    detail::invoke(handler, std::forward<V>(values)...);
+    detail::invoke_and_drop(handler, std::forward<V>(values)...);
   }
 };
 

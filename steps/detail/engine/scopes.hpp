@@ -6,7 +6,8 @@
 #include <type_traits>  // for is_invocable_v
 #include <utility>      // for forward
 
-#include "steps/detail/flow/arena.hpp"  // for allocate_record
+#include "async/detail/base/invoke.hpp"  // for invoke_and_drop
+#include "steps/detail/flow/arena.hpp"   // for allocate_record
 
 /// Objects that end with their step, and how they are made. ending.hpp leaves them.
 namespace steps::inline v0_1::detail {
@@ -49,9 +50,9 @@ struct cancel_scope : scope {
   static void call(scope& self) {
     F& f = static_cast<cancel_scope&>(self).function;
     if constexpr (std::is_invocable_v<F&, Face&>) {
-      f(static_cast<Face&>(*self.holder));
+      async::detail::invoke_and_drop(f, static_cast<Face&>(*self.holder));
     } else {
-      f();
+      async::detail::invoke_and_drop(f);
     }
   }
   static void left(scope& self) noexcept {

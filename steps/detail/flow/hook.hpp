@@ -8,6 +8,7 @@
 
 #include "async/detail/base/atomics.hpp"      // for atomic
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
+#include "async/detail/base/invoke.hpp"       // for invoke_and_drop
 
 namespace steps::inline v0_1::detail {
 
@@ -93,7 +94,7 @@ class hook {
 
   template <class F>
   static void call_as(void* target, Args... args) {
-    (*static_cast<F*>(target))(std::forward<Args>(args)...);
+    async::detail::invoke_and_drop(*static_cast<F*>(target), std::forward<Args>(args)...);
   }
   void clear() {
     if (calls_.load(std::memory_order_relaxed) != 0 && current_.target != nullptr) {  // relaxed: this thread's
