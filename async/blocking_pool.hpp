@@ -103,6 +103,16 @@ class blocking_pool {
     }
   }
 
+  /// Refused: a coroutine that has been called, and begins when it is awaited.
+  template <detail::lazy_coroutine C>
+  void post(C&&) {
+    static_assert(detail::has_begun<C>());
+  }
+  template <detail::lazy_coroutine C>
+  void execute(C&&) {
+    static_assert(detail::has_begun<C>());
+  }
+
   /// The number of threads at this moment.
   std::size_t size() const { return crew_.size(); }
   /// The number of threads without a call.

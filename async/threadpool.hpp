@@ -19,7 +19,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"           // for process_object
-#include "async/detail/base/invoke.hpp"          // for has_begun
+#include "async/detail/base/invoke.hpp"          // for has_begun, lazy_coroutine
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
 #include "async/detail/call/call_result.hpp"     // for submit_call, call_kind, call_result
@@ -183,6 +183,16 @@ class threadpool {
       core_.submit_with(
           wanted, task(std::in_place_type<call>, std::in_place, std::forward<F>(f), std::forward<A>(arguments)...));
     }
+  }
+
+  /// Refused: a coroutine that has been called, and begins when it is awaited.
+  template <detail::lazy_coroutine C>
+  void post(C&&) {
+    static_assert(detail::has_begun<C>());
+  }
+  template <detail::lazy_coroutine C>
+  void execute(C&&) {
+    static_assert(detail::has_begun<C>());
   }
 
   /// Calls execute(*first), execute(*++first), …, `count` times. If one throws, those before it have been posted.

@@ -183,8 +183,8 @@ async::future<T> start(task<T> work) {
 ///             co_await execute(flow). An exception of the coroutine, and error(), destroy its locals before the cancel
 ///             handlers run: these may refer to stack() objects, and to what outlives the coroutine. Locals that are
 ///             destroyed with a coroutine that waits do not call stack() and onEnd().
-/// Fairness    elements, cases, futures and permits that are at hand do not make it wait; after 100 such awaits in a row
-///             it goes on in another turn. Tasks that end without a wait are not counted: a loop over nothing else
+/// Fairness    elements, cases, futures and permits that are at hand do not make it wait; after 100 such awaits in a
+///             row it goes on in another turn. Tasks that end without a wait are not counted: a loop over nothing else
 ///             keeps the loop's thread. To give way before that, co_await schedule(asi.tool()).
 /// Threads     the coroutine runs on the flow's loop only, as a step: on one thread at a time, which on a pool may be
 ///             another one after each co_await. An awaited operation may end on any thread.

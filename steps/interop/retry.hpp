@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>       // for steady_clock
 #include <concepts>     // for invocable
+#include <coroutine>    // for suspend_never
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t, uintptr_t
 #include <exception>    // for current_exception, exception, exception_ptr, rethrow_exception
@@ -113,6 +114,8 @@ auto retry(steps::detail::filtered_retry<Filter> policy, F&& f) {
   if constexpr (is_attempt) {
     return detail::make_attempts<detail::attempt_result<function>, Filter, function>(std::move(policy),
                                                                                      std::forward<F>(f));
+  } else {
+    return std::suspend_never();  // so that the compiler has no more to say
   }
 }
 template <class F>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <concepts>     // for convertible_to
-#include <coroutine>    // for coroutine_handle, suspend_always
+#include <coroutine>    // for coroutine_handle, suspend_always, suspend_never
 #include <exception>    // for exception_ptr, current_exception, terminate
 #include <future>       // for future
 #include <optional>     // for optional
@@ -200,12 +200,13 @@ struct task_promise_base : hosted_promise {
       }
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
-    } else {
-      static_assert(is_no_refused_awaitable<type>());
+    } else if constexpr (is_no_refused_awaitable<type>()) {
       static_assert(std::is_lvalue_reference_v<A> || std::is_move_constructible_v<A>,
                     "an awaitable of another library is moved out of the coroutine, which may be destroyed while it "
                     "waits: it must be movable");
       return foreign_awaiter<A>(std::forward<A>(awaitable), this->home != nullptr);
+    } else {
+      return std::suspend_never();  // so that the compiler has no more to say
     }
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <coroutine>    // for suspend_never
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
 #include <tuple>        // for tuple, apply
@@ -28,6 +29,8 @@ template <class A>
 inline constexpr bool is_any_task = false;
 template <class T>
 inline constexpr bool is_any_task<task<T>> = true;
+template <class... A>
+concept not_only_tasks = (is_any_task<std::remove_cvref_t<A>> || ...) && !(is_any_task<std::remove_cvref_t<A>> && ...);
 
 template <class A>
 struct result_of_task;
@@ -207,6 +210,8 @@ auto when_all(A&&... tasks) noexcept {
   static_assert((!std::is_lvalue_reference_v<A> && ...), "when_all() takes the tasks away: write std::move(task)");
   if constexpr ((!std::is_lvalue_reference_v<A> && ...)) {
     return detail::all_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
+  } else {
+    return std::suspend_never();  // so that the compiler has no more to say
   }
 }
 /// The same for any number of tasks of one type. Gives a std::vector of their values, or nothing for task<void>.
@@ -215,10 +220,19 @@ template <class T>
 auto when_all(std::vector<task<T>>&& tasks) {
   return detail::all_of_vector<T>(std::move(tasks));
 }
-/// Refused: when_all() takes the tasks away.
+/// Refused: when_all() takes tasks, and takes them away.
 template <class T>
-void when_all(const std::vector<task<T>>&) {
+std::suspend_never when_all(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_all() takes the tasks away: write std::move(tasks)");
+  return {};
+}
+template <class... A>
+  requires detail::not_only_tasks<A...>
+std::suspend_never when_all(A&&...) {
+  static_assert(
+      async::detail::never<A...>,
+      "when_all() takes tasks only: call a function for its task, and await anything else in a task of its own");
+  return {};
 }
 
 /// Runs tasks side by side until one of them succeeds, and resumes the coroutine with its index and value when the
@@ -232,7 +246,9 @@ void when_all(const std::vector<task<T>>&) {
 ///
 /// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
 /// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.
-/// When all fail, the last one is thrown. Everything else is as with when_all().
+/// When all fail, the last one is thrown. Of several that succeed at the same time one counts, and the values of the
+/// others are destroyed: for elements of queues use async::selection(), which loses none. Everything else is as with
+/// when_all().
 template <class... A>
   requires(detail::is_any_task<std::remove_cvref_t<A>> && ...)
 auto when_any(A&&... tasks) noexcept {
@@ -240,6 +256,8 @@ auto when_any(A&&... tasks) noexcept {
   static_assert((!std::is_lvalue_reference_v<A> && ...), "when_any() takes the tasks away: write std::move(task)");
   if constexpr (sizeof...(A) != 0 && (!std::is_lvalue_reference_v<A> && ...)) {
     return detail::any_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
+  } else {
+    return std::suspend_never();  // so that the compiler has no more to say
   }
 }
 /// The same for any number of tasks of one type: the value is a T. An empty vector is an Error (InternalError) where it
@@ -248,10 +266,19 @@ template <class T>
 auto when_any(std::vector<task<T>>&& tasks) {
   return detail::any_of_vector<T>(std::move(tasks));
 }
-/// Refused: when_any() takes the tasks away.
+/// Refused: when_any() takes tasks, and takes them away.
 template <class T>
-void when_any(const std::vector<task<T>>&) {
+std::suspend_never when_any(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
+  return {};
+}
+template <class... A>
+  requires detail::not_only_tasks<A...>
+std::suspend_never when_any(A&&...) {
+  static_assert(
+      async::detail::never<A...>,
+      "when_any() takes tasks only: call a function for its task, and await anything else in a task of its own");
+  return {};
 }
 
 }  // namespace steps::inline v0_1::interop

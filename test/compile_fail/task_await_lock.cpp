@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A coroutine has a lock as a step.
-// expect: asi\.sync\(lock, co\(f\)\)
+// expect: co_await sync\(lock, task\)
 #include <chrono>
 
 #include "steps/interop/coroutine.hpp"

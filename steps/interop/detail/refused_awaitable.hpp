@@ -29,11 +29,13 @@ concept is_vector = requires(A& all) {
   all.begin();
 };
 
-/// True, or a compile-time message. A: without reference and const.
+/// True, or false and a compile-time message. A: without reference and const.
 template <class A>
 consteval bool is_no_refused_awaitable() {
   using async::detail::never;
-  if constexpr (is_queue<A>) {
+  if constexpr (is_awaitable<A>) {
+    return true;
+  } else if constexpr (is_queue<A>) {
     static_assert(never<A>,
                   "a coroutine waits for a queue's element or room: write co_await queue.pop() or "
                   "co_await queue.push(item)");
@@ -44,7 +46,9 @@ consteval bool is_no_refused_awaitable() {
   } else if constexpr (async::detail::is_duration<A>) {
     static_assert(never<A>, "a coroutine pauses on a loop: write co_await sleep_for(loop, duration)");
   } else if constexpr (std::is_convertible_v<A*, IAsyncSteps*>) {
-    static_assert(never<A>, "a coroutine runs a flow and gets its results by co_await execute(flow)");
+    static_assert(never<A>,
+                  "a coroutine runs a flow and gets its results by co_await execute(flow), and those of a call by "
+                  "co_await post(pool, f)");
   } else if constexpr (std::is_same_v<A, async::future_group>) {
     static_assert(never<A>, "write co_await group.when_empty()");
   } else if constexpr (std::is_same_v<A, async::event>) {
@@ -53,16 +57,16 @@ consteval bool is_no_refused_awaitable() {
     static_assert(never<A>, "a coroutine waits for several by co_await when_all(std::move(all)), or when_any()");
   } else if constexpr (std::is_convertible_v<A*, ISync*>) {
     static_assert(never<A>,
-                  "a coroutine has a lock, a permit or a limit as a step has it: asi.sync(lock, co(f)), or "
-                  "flow.sync(lock, co(f)) and co_await execute(flow)");
-  } else if constexpr (!is_awaitable<A> && std::is_invocable_v<A&>) {
+                  "a coroutine has a lock or a limit for the time of a task by co_await sync(lock, task), and a permit "
+                  "of a Semaphore by co_await acquire(semaphore), see steps/interop/sync.hpp");
+  } else if constexpr (std::is_invocable_v<A&>) {
     static_assert(never<A>, "co_await takes what the function returns: write co_await f()");
-  } else if constexpr (!is_awaitable<A>) {
+  } else {
     static_assert(never<A>,
                   "co_await takes a task, a future, queue.pop(), queue.push(item), event.on_set(), "
                   "async::selection(), or an awaitable of another library");
   }
-  return true;
+  return false;
 }
 
 }  // namespace steps::inline v0_1::interop::detail

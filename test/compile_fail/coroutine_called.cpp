@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSL-1.0
+//
+// A coroutine that has been called is no function.
+// expect: a coroutine, which begins when it is awaited: nobody awaits it here. Write start
+#include "async/threadpool.hpp"
+#include "steps/interop/coroutine.hpp"
+
+steps::interop::task<int> work(int x) { co_return x; }
+
+int main() {
+  async::threadpool pool(1);
+#ifndef CONTROL
+  pool.post(work(1));
+#else
+  pool.post([] { return steps::interop::start(work(1)); }).get().get();
+#endif
+}
