@@ -177,6 +177,27 @@ TEST_CASE("a task that waits for a function of then() that has returned a future
   CHECK_FALSE(is_wrong);
 }
 
+TEST_CASE("a task that waits for what an older task of its thread makes ready does not run that one itself") {
+  async::threadpool pool(1);
+  async::promise<void> p;
+  std::atomic<std::thread::id> waiting{};
+  bool is_inside = false;
+  pool.post([&] {
+        pool.execute([&] {
+          is_inside = waiting.load() == std::this_thread::get_id();
+          p.set_value();
+        });
+        pool.execute([&] {
+          waiting = std::this_thread::get_id();
+          p.get_future().get();
+          waiting = std::thread::id();
+        });
+      })
+      .get();
+  pool.wait_idle();
+  CHECK_FALSE(is_inside);
+}
+
 TEST_CASE("a task that polls: another thread makes the call") {
   async::threadpool pool(1);
   CHECK(pool.post([&pool] {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -191,6 +192,24 @@ TEST_CASE("any thread gets an entry between turns, but in a turn only its thread
   CHECK(core.is_same_thread());
 }
 
+TEST_CASE("an entry into another loop, and from there into the loop around it, leaves that one to its turn") {
+  event_loop outer;
+  event_loop inner;
+  bool is_given = true;
+  outer.immediate([&] {
+    {
+      const loop_entry within(core_of(inner));
+      CHECK(within);
+      const loop_entry back(core_of(outer));
+      CHECK(back);
+    }
+    CHECK(event_loop::current() == &outer);
+    std::thread([&] { is_given = static_cast<bool>(loop_entry(core_of(outer))); }).join();
+  });
+  outer.iterate();
+  CHECK_FALSE(is_given);
+}
+
 TEST_CASE("a message may be pushed again when it is delivered, and a flood of them is bounded in each turn") {
   event_loop loop;
   loop_core& core = core_of(loop);
@@ -319,6 +338,19 @@ TEST_CASE("a reference outlives the loop and reports that it is gone") {
   CHECK_FALSE(copy.push(m));
   CHECK_FALSE(copy.is_same_thread());
   std::thread([copy, &m] { CHECK_FALSE(copy.push(m)); }).join();
+}
+
+TEST_CASE("a loop that ends destroys its hook and the function of its embedder, also when a reference is left") {
+  const auto captured = std::make_shared<int>();
+  loop_ref ref;
+  {
+    event_loop loop([captured] {});
+    loop.on_unhandled([captured](std::exception_ptr) {});
+    ref = loop_ref(core_of(loop));
+    CHECK(captured.use_count() == 3);
+  }
+  CHECK(ref);
+  CHECK(captured.use_count() == 1);
 }
 
 TEST_CASE("a loop does not end before the cancellation that another thread owes it has come") {

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <future>
 #include <vector>
 
+#include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/occupied.hpp"
@@ -26,6 +28,14 @@ bool settles(Round round) {
     quiet = counter.calls() == 0 ? quiet + 1 : 0;
   }
   return quiet == 3;
+}
+
+/// Waits in a pool inside a wait in the one before, on this thread.
+void wait_in(std::deque<threadpool>& pools, std::size_t i) {
+  if (i == pools.size()) return;
+  async::task_group group(pools[i]);
+  group.run([&] { wait_in(pools, i + 1); });
+  group.wait();
 }
 
 }  // namespace
@@ -58,6 +68,12 @@ TEST_CASE("in the steady state a post inside a task never calls operator new") {
     });
     pool.wait_idle();
   }));
+}
+
+TEST_CASE("a thread that waits in many pools at the same time keeps no memory in them") {
+  std::deque<threadpool> pools;
+  for (int i = 0; i < 8; ++i) pools.emplace_back(0);
+  CHECK(settles([&] { wait_in(pools, 0); }));
 }
 
 TEST_CASE("trim gives back the memory of a peak of waiting tasks") {

@@ -8,15 +8,18 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 
 #include "async/threadpool.hpp"
 #include "steps/steps.hpp"
+#include "support/alloc_counter.hpp"
 #include "support/flows.hpp"
 #include "unit/interop/interop_binary.h"
 #include "unit/interop/interop_binary.hpp"
@@ -292,4 +295,43 @@ TEST_CASE("values of state() and of stack() are freed with the flow and the step
     });
   });
   CHECK(counts == std::array<int, 2>{1, 1});
+}
+
+TEST_CASE("results of C that a step has no memory to take leave nothing behind") {
+  static const FutoInType text_type{FTN_TYPE_STRING, nullptr};
+  static const std::string text(5'000, 'x');
+  std::size_t failed = 0;
+  bool done = false;
+  const testing::alloc_counter counter;
+  for (std::size_t k = 0; !done; ++k) {
+    for (int round = 0; round < 20; ++round) {
+      testing::bench b;
+      AsyncSteps flow{b.loop};
+      testing::fail_alloc failing(k);
+      try {
+        flow.add(
+            [](IAsyncSteps& asi) {
+              FutoInArgs args{};
+              args.arg0.type = args.arg1.type = &text_type;
+              args.arg0.cstr = args.arg1.cstr = text.c_str();
+              FutoInAsyncSteps& bsi = binary(asi);
+              bsi.api->success(&bsi, &args);
+            },
+            [](IAsyncSteps& asi, steps::ErrorCode) { asi.success(); });
+        flow.add([&](IAsyncSteps&, std::string a, std::string c) { done = a == text && c == text; },
+                 [](IAsyncSteps& asi, steps::ErrorCode) { asi.success(); });
+        flow.execute();
+        b.drain();
+      } catch (const std::bad_alloc&) {
+        CHECK(failing.has_failed());
+      }
+      if (failing.has_failed()) {
+        ++failed;
+        done = false;
+      }
+    }
+    REQUIRE(k < 1'000);
+  }
+  CHECK(failed > 0);
+  CHECK(counter.live() < 10);
 }

@@ -350,6 +350,32 @@ TEST_CASE("a step inside wrap() ends the flow around it") {
   outer->api->free(outer);
 }
 
+TEST_CASE("a step inside wrap() that ends the flow around it is the last one of wrap()") {
+  static FutoInAsyncSteps* outer;
+  static int last;
+  last = 0;
+  async::event_loop loop;
+  AsyncSteps parent{loop};
+  FutoInAsyncSteps& bsi = binary(parent);
+  outer = other_runtime(bsi.api->newInstance(&bsi));
+  outer->api->add(
+      outer, nullptr,
+      [](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
+        wrap(*b, [](IAsyncSteps& asi) {
+          asi.add([](IAsyncSteps&) {
+            outer->api->cancel(outer);
+            last = 1;
+          });
+          asi.add([](IAsyncSteps&) { last = 2; });
+        });
+      },
+      nullptr);
+  outer->api->execute(outer, nullptr, nullptr);
+  while (outer->api->isValid(outer) == 0) loop.run_for(1ms);
+  CHECK(last == 1);
+  outer->api->free(outer);
+}
+
 TEST_CASE("a foreign loop that ends first leaves nothing behind") {
   for (int turns = 0; turns != 4; ++turns) {
     auto loop = std::make_unique<async::event_loop>();
@@ -385,6 +411,7 @@ struct foreign_step : FutoInAsyncSteps {
   /// Its cancel callback, as at a timeout.
   void cancel() { cancelled(this, data); }
   bool waits() const { return cancelled != nullptr; }
+  static std::size_t count_callbacks() { return callbacks.size(); }
   static void run_callbacks() {
     while (!callbacks.empty()) {
       const callback next = callbacks.front();
@@ -490,4 +517,23 @@ TEST_CASE("a place that was granted just before its step is cancelled is given b
     CHECK(next.successes == 1);
     mutex.api->unlock(&next, &mutex);
   }
+}
+
+TEST_CASE("a step that is cancelled while its grant is on its way leaves no callback with its runtime") {
+  steps::Mutex one;
+  binary_sync sync(one);
+  FutoInSync& mutex = sync.get();
+  foreign_step holder{1}, waiter{2}, next{3};
+  mutex.api->lock(&holder, &mutex);
+  mutex.api->lock(&waiter, &mutex);
+  foreign_step::run_callbacks();
+  CHECK(waiter.waits());
+  mutex.api->unlock(&holder, &mutex);
+  CHECK(foreign_step::count_callbacks() == 1);
+  waiter.cancel();
+  CHECK(foreign_step::count_callbacks() == 0);
+  mutex.api->lock(&next, &mutex);
+  CHECK(!next.waits());
+  CHECK(waiter.successes == 0);
+  mutex.api->unlock(&next, &mutex);
 }

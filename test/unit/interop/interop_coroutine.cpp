@@ -417,6 +417,15 @@ TEST_CASE("awaiters work in coroutines of other libraries, which may be destroye
   CHECK(reached == 3);
 }
 
+TEST_CASE("a coroutine that is destroyed while it sleeps leaves nothing in the loop") {
+  bench b;
+  const auto work = [](async::event_loop& loop) -> other_coroutine { co_await sleep_for(loop, 1h); };
+  const other_coroutine c = work(b.loop);
+  CHECK(b.loop.iterate().have_work);
+  c.handle.destroy();
+  CHECK_FALSE(b.loop.iterate().have_work);
+}
+
 TEST_CASE("a coroutine that is destroyed while it awaits a flow cancels it, also when the flow has just ended") {
   for (const bool ended : {false, true}) {
     bench b;

@@ -400,3 +400,21 @@ TEST_CASE("every allocation fails once: the wait throws std::bad_alloc or ends, 
   }
   CHECK(failed > 0);
 }
+
+TEST_CASE("thousands of waits for futures of std::promise that are given up keep no memory") {
+  bench b;
+  int ends = 0;
+  const auto run = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      std::promise<std::shared_ptr<local>> never;
+      const other_coroutine c = wait_outside(b.loop, never.get_future(), ends);
+      b.drain();
+      c.handle.destroy();
+    }
+  };
+  run(10);
+  const testing::alloc_counter counter;
+  run(10'000);
+  CHECK(counter.live() < 10);
+  CHECK(ends == 0);
+}

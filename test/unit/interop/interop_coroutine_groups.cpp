@@ -409,10 +409,31 @@ TEST_CASE_TEMPLATE("misuse is an error where it is awaited", Flow, STEPS_FLOWS) 
   CHECK(got == lines{"when_any() of no tasks would never end", awaited, awaited});
 }
 
-TEST_CASE_TEMPLATE("a coroutine that has added steps, failed or cancelled its flow begins no task", Flow, STEPS_FLOWS) {
-  for (const int how : {0, 1, 2}) {
+TEST_CASE_TEMPLATE("tasks that one coroutine waits for are not awaited by another one", Flow, STEPS_FLOWS) {
+  bench b;
+  auto both = when_all(pause(b.loop, 2ms), pause(b.loop, 1ms));
+  lines seen;
+  Flow first{b.loop};
+  first.add(co([&](IAsyncSteps&) -> task<> {
+    co_await both;
+    seen.emplace_back("ended");
+  }));
+  Flow second{b.loop};
+  second.add(co([&](IAsyncSteps&) -> task<> { seen.push_back(co_await text_of(both)); }));
+  first.execute();
+  second.execute();
+  b.pass(5ms);
+  CHECK(seen == lines{"InternalError", "ended"});
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE_TEMPLATE("a coroutine that has added steps, succeeded, failed or cancelled its flow begins no task", Flow,
+                   STEPS_FLOWS) {
+  for (const int how : {0, 1, 2, 3}) {
+    CAPTURE(how);
     bench b;
     bool begun = false;
+    bool has_gone_on = false;
     lines seen;
     Flow flow{b.loop};
     flow.add(co([&](IAsyncSteps& asi) -> task<> {
@@ -423,6 +444,7 @@ TEST_CASE_TEMPLATE("a coroutine that has added steps, failed or cancelled its fl
                if (how == 0) asi.add([](IAsyncSteps&) {});
                if (how == 1) asi.errorNoThrow("Mine");
                if (how == 2) flow.cancel();
+               if (how == 3) asi.success();
                co_await when_all(noted(), noted());
                seen.emplace_back("resumed");
              }),
@@ -430,9 +452,11 @@ TEST_CASE_TEMPLATE("a coroutine that has added steps, failed or cancelled its fl
                seen.push_back(std::string(code));
                asi.success();
              });
+    flow.add([&](IAsyncSteps&) { has_gone_on = true; });
     flow.execute();
     b.pass(2ms);
     CHECK(!begun);
+    CHECK(has_gone_on == (how != 2));
     CHECK(seen == (how == 0 ? lines{"InternalError"} : how == 1 ? lines{"Mine"} : lines{}));
   }
 }

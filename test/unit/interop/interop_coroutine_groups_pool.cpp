@@ -221,6 +221,36 @@ TEST_CASE("rule 45: the losers have ended when the winner's value arrives; resul
   });
 }
 
+TEST_CASE("rule 45: of two tasks that end with a value, the first one to end wins") {
+  struct at_end {
+    explicit at_end(std::atomic<bool>& f) noexcept : flag(&f) {}
+    at_end(at_end&& other) noexcept : flag(std::exchange(other.flag, nullptr)) {}
+    at_end& operator=(at_end&&) = delete;
+    ~at_end() {
+      if (flag != nullptr) flag->store(true);
+    }
+    std::atomic<bool>* flag;
+  };
+  threadpool pool(2);
+  std::atomic<bool> has_begun{false};
+  std::atomic<bool> has_ended{false};
+  const auto second_to_end = [&]() -> task<int> {
+    has_begun.store(true);
+    while (!has_ended.load()) std::this_thread::yield();
+    co_return 2;
+  };
+  const auto first_to_end = [&](at_end) -> task<int> {
+    while (!has_begun.load()) std::this_thread::yield();
+    co_return 1;
+  };
+  AsyncSteps flow{pool};
+  flow.add(co([&](IAsyncSteps&) -> task<int> {
+    const auto any = co_await when_any(second_to_end(), first_to_end(at_end(has_ended)));
+    co_return static_cast<int>(any.index);
+  }));
+  CHECK(flow.promise<int>().get() == 1);
+}
+
 TEST_CASE(
     "rules 44 and 45: random trees that fail, time out and are cancelled; each task has ended when its wait has") {
   for (const std::size_t workers : {1U, 2U, 4U}) {
@@ -275,6 +305,22 @@ TEST_CASE("without a step: tasks run on the pool of the thread, or on its loop")
     co_return first == second&& first == std::this_thread::get_id();
   };
   CHECK(start(on_loop(tool)).get());
+}
+
+TEST_CASE("without a step: in a turn of a loop of a pool, tasks run at the same time on the pool") {
+  threadpool pool(2);
+  std::atomic<int> here{0};
+  const auto meet = [&here]() -> task<> {
+    here.fetch_add(1);
+    while (here.load() < 2) std::this_thread::yield();  // for the other one, which needs the other worker
+    co_return;
+  };
+  const auto both = [&]() -> task<int> {
+    co_await schedule(pool.loop(0));
+    co_await when_all(meet(), meet());
+    co_return here.load();
+  };
+  CHECK(start(both()).get() == 2);
 }
 
 TEST_CASE("without a step: exceptions, no tasks, and neither pool nor loop") {

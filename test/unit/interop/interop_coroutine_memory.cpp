@@ -6,7 +6,9 @@
 #include <future>
 #include <new>
 #include <string>
+#include <thread>
 
+#include "async/queue.hpp"
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
 #include "support/alloc_counter.hpp"
@@ -121,4 +123,30 @@ TEST_CASE("a flow that is cancelled without memory resumes the coroutine that aw
   CHECK(thrown == 1);
   CHECK(static_cast<bool>(outer));
   CHECK_THROWS_AS(result.get(), std::exception);  // std::bad_alloc, or a broken promise where that needs none
+}
+
+TEST_CASE("a coroutine that has given way, and has no memory to wait then, gets std::bad_alloc") {
+  int taken = 0;
+  bool is_caught = false;
+  static_cast<void>(async::threadpool::trim());
+  std::thread([&] {  // has no recycled blocks
+    bench b;
+    async::queue<int> queue;
+    for (int i = 0; i < 100; ++i) queue.enqueue(i);
+    steps::AsyncSteps flow{b.loop};
+    flow.add(steps::interop::co([&](IAsyncSteps&) -> task<> {
+      try {
+        while (co_await queue.pop()) ++taken;
+      } catch (const std::bad_alloc&) {
+        is_caught = true;
+      }
+    }));
+    flow.execute();
+    b.loop.iterate();
+    const testing::no_memory none;
+    b.loop.iterate();
+  })
+      .join();
+  CHECK(taken == 100);
+  CHECK(is_caught);
 }

@@ -176,6 +176,33 @@ TEST_CASE_TEMPLATE("rule 61: a future that is awaited as the coroutine gives way
   CHECK(held::live() == 0);
 }
 
+TEST_CASE_TEMPLATE("rule 61: a coroutine that has succeeded or failed ends where it would give way", Flow,
+                   STEPS_FLOWS) {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    bench b;
+    async::queue<int> queue;
+    for (int i = 0; i < 1'000; ++i) queue.enqueue(i);
+    int taken = 0;
+    bool has_gone_on = false;
+    testing::lines seen;
+    Flow flow{b.loop};
+    flow.add(co([&](IAsyncSteps& asi) -> task<> {
+               fails ? asi.errorNoThrow("Mine") : asi.success();
+               for (; co_await queue.pop(); ++taken) {
+               }
+             }),
+             testing::noting_code(seen));
+    flow.add([&](IAsyncSteps&) { has_gone_on = true; });
+    flow.execute();
+    b.drain();
+    CHECK(taken == 100);
+    CHECK(has_gone_on);
+    CHECK(seen == (fails ? testing::lines{"Mine"} : testing::lines{}));
+    CHECK(b.unhandled.empty());
+  }
+}
+
 TEST_CASE("rule 61: a coroutine on a pool is cancelled while its queue is never empty") {
   async::threadpool pool(2);
   async::queue<int> queue;

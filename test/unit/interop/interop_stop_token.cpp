@@ -131,6 +131,29 @@ TEST_CASE_TEMPLATE("a step has one token, which setCancel() and setTimeout() do 
   CHECK(token.stop_requested());
 }
 
+TEST_CASE_TEMPLATE("a step below has a token of its own, whose stop is not that of the step above", Flow, STEPS_FLOWS) {
+  bench b;
+  std::stop_token above;
+  std::stop_token below;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    above = stop_token_of(asi);
+    asi.add(
+        [&](IAsyncSteps& inner) {
+          below = stop_token_of(inner);
+          inner.error("Broken");
+        },
+        [](IAsyncSteps& inner, ErrorCode) { inner.success(); });
+    asi.add([](IAsyncSteps& inner) { inner.waitExternal(); });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(below.stop_requested());
+  CHECK_FALSE(above.stop_requested());
+  flow.cancel();
+  CHECK(above.stop_requested());
+}
+
 TEST_CASE("the token does not make the step wait") {
   bench b;
   bool next = false;

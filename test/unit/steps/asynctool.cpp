@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "async/threadpool.hpp"
 #include "support/process_cpu_time.hpp"
 
 using steps::AsyncTool;
@@ -96,6 +97,24 @@ TEST_CASE("destruction waits for the running callback and destroys those that wa
   CHECK(captured.use_count() == 1);
   CHECK_FALSE(handle);
   handle.cancel();
+}
+
+TEST_CASE("a task of a pool that destroys a tool lets other tasks run, for which the tool's callback may wait") {
+  async::threadpool pool(1);
+  std::atomic<bool> has_run{false};
+  pool.post([&] {
+        auto tool = std::make_unique<AsyncTool>();
+        std::atomic<bool> is_running{false};
+        tool->post([&] {
+          is_running = true;
+          pool.execute([&] { has_run = true; });
+          while (!has_run) std::this_thread::yield();
+        });
+        while (!is_running) std::this_thread::yield();
+        tool.reset();
+      })
+      .get();
+  CHECK(has_run);
 }
 
 TEST_CASE("tools come and go without anything to do") {

@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <future>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "async/errors.hpp"
 #include "async/threadpool.hpp"
@@ -216,4 +218,29 @@ TEST_CASE("rule 9: a coroutine that is a step fails with the same codes") {
           asi.add(steps::interop::co(
               [&](IAsyncSteps&) -> steps::interop::task<void> { co_await steps::interop::post(gone, [] {}); }));
         }) == lines{stopped});
+}
+
+TEST_CASE("a hook that a flow on a pool sets for its loop goes with the flow") {
+  std::atomic<int> of_pool{0};
+  std::atomic<int> of_flow{0};
+  async::threadpool_options options;
+  options.threads = 1;
+  options.on_unhandled = [&](std::exception_ptr) { ++of_pool; };
+  threadpool pool(std::move(options));
+  {
+    steps::AsyncSteps first{pool};
+    first.add([&](IAsyncSteps& asi) { asi.tool().on_unhandled([&](std::exception_ptr) { ++of_flow; }); });
+    first.promise().get();
+  }
+  steps::AsyncSteps second{pool};
+  second.add([](IAsyncSteps& asi) {
+    asi.tool().immediate([done = asi.completion<>()] {
+      done.success();
+      throw std::runtime_error("of a callback");
+    });
+  });
+  second.promise().get();
+  pool.wait_idle();
+  CHECK(of_pool == 1);
+  CHECK(of_flow == 0);
 }

@@ -293,3 +293,27 @@ TEST_CASE("a coroutine learns of a full queue by an exception, and one that is d
   other.release();
   CHECK(free_permits(one) == 1);
 }
+
+TEST_CASE("a time limit of the step ends a coroutine that waits for a permit, and is not thrown into it") {
+  bench b;
+  Semaphore one(1);
+  Permit held = one.try_acquire();
+  bool has_gone_on = false;
+  testing::lines seen;
+  steps::AsyncSteps flow(b.loop);
+  flow.add(co([&](IAsyncSteps& asi) -> task<> {
+             asi.setTimeout(5ms);
+             try {
+               static_cast<void>(co_await acquire(one));
+             } catch (const steps::Error&) {
+             }
+             has_gone_on = true;
+           }),
+           testing::noting_code(seen));
+  flow.execute();
+  b.pass(10ms);
+  CHECK(seen == testing::lines{"Timeout"});
+  CHECK(!has_gone_on);
+  held.release();
+  CHECK(free_permits(one) == 1);
+}
