@@ -27,6 +27,8 @@
 
 using async::blocking_pool;
 using async::blocking_pool_options;
+using async::threadpool;
+using testing::is_broken;
 using testing::is_deadlock;
 using namespace std::chrono_literals;
 
@@ -321,7 +323,7 @@ TEST_CASE("blocking_pool: hooks run on each thread with its number; unhandled ex
 }
 
 TEST_CASE("blocking_pool: a task of a threadpool that waits for a call does not hold up its pool") {
-  async::threadpool pool(1);
+  threadpool pool(1);
   blocking_pool calls;
   std::promise<void> later;
   auto waits = pool.post([&] { return calls.post([f = later.get_future()]() mutable { f.get(); }).get(); });
@@ -337,7 +339,7 @@ TEST_CASE("blocking_pool: a task of a threadpool that waits for a call has a sta
   for (int round = 0; round != 500 && best >= limit; ++round) {
     async::event ran;
     blocking_pool calls;
-    async::threadpool pool(1);  // has no stand-in yet
+    threadpool pool(1);  // has no stand-in yet
     clock::time_point begin, end;
     auto waits = pool.post([&] {
       begin = clock::now();
@@ -356,7 +358,7 @@ TEST_CASE("blocking_pool: a task of a threadpool that waits for a call has a sta
 TEST_CASE("blocking_pool: a task of a threadpool in wait_idle() or stop() does not hold up its pool") {
   for (const bool stops : {false, true}) {
     std::promise<void> later;
-    async::threadpool pool(1);
+    threadpool pool(1);
     blocking_pool calls;
     auto waits = pool.post([&] {
       calls.execute([&] {
@@ -371,7 +373,7 @@ TEST_CASE("blocking_pool: a task of a threadpool in wait_idle() or stop() does n
 }
 
 TEST_CASE("blocking_pool: a flow awaits calls; a call that the flow does not wait for any more is not made") {
-  async::threadpool pool(2);
+  threadpool pool(2);
   blocking_pool calls({.max_threads = 1});
   CHECK(steps::post<int>(pool, [&calls](steps::IAsyncSteps& asi) {
           asi.await(calls, [](int a, int b) { return a + b; }, 1, 2);
@@ -422,4 +424,52 @@ TEST_CASE("blocking_pool: many threads post, cancel and wait while threads come 
 TEST_CASE("blocking_pool::shared(): one for the process") {
   CHECK(&blocking_pool::shared() == &blocking_pool::shared());
   CHECK(blocking_pool::shared().post([] { return 3; }).get() == 3);
+}
+
+TEST_CASE("then(blocking_pool, f): f runs on a thread of that pool, with the shapes of then(threadpool, f)") {
+  blocking_pool disk;
+  threadpool pool(1);
+  const auto here = std::this_thread::get_id();
+  async::future<int> sum = pool.post([] { return 1; }).then(disk, [here](async::future<int> f) {
+    CHECK(std::this_thread::get_id() != here);
+    CHECK(threadpool::current() == nullptr);
+    return f.get() + 1;
+  });
+  CHECK(sum.get() == 2);
+  async::future<int> failed =
+      pool.post([]() -> int { throw std::runtime_error("why"); }).then(disk, [](async::future<int> f) {
+        return f.get();
+      });
+  CHECK_THROWS_WITH_AS(failed.get(), "why", std::runtime_error);
+  async::future<int> unwrapped = async::make_ready_future(3).then(
+      disk, [&pool](async::future<int> f) { return pool.post([x = f.get()] { return x * 2; }); });
+  CHECK(unwrapped.get() == 6);
+  const async::shared_future<int> shared = async::make_ready_future(5).share();
+  CHECK(shared.then(disk, [](const async::shared_future<int>& f) { return f.get(); }).get() == 5);
+}
+
+TEST_CASE("then(blocking_pool, f) can be cancelled while f waits for a thread; a task that waits for f never runs it") {
+  blocking_pool disk({.max_threads = 1});
+  gate held;
+  disk.execute(held.call());
+  held.wait_for(1);
+  bool was_called = false;
+  async::future<void> next =
+      async::make_ready_future().then(disk, [&was_called](async::future<void>) { was_called = true; });
+  CHECK(next.cancel());
+  CHECK(is_broken(next));
+  threadpool pool(1);
+  std::thread::id where;
+  async::future<void> later =
+      async::make_ready_future().then(disk, [&where](async::future<void>) { where = std::this_thread::get_id(); });
+  std::atomic<bool> waits{false};
+  async::future<std::thread::id> waiter = pool.post([&] {
+    waits = true;
+    later.get();
+    return std::this_thread::get_id();
+  });
+  testing::wait_while(waits, false);
+  held.open();
+  CHECK(waiter.get() != where);
+  CHECK(!was_called);
 }

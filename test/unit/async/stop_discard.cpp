@@ -295,6 +295,32 @@ TEST_CASE_TEMPLATE("stop(discard): what a running task posts is dropped, and so 
   CHECK(is_dropped(*late));
 }
 
+TEST_CASE("stop(discard): a stand-in for a worker that waits drops what its task posts") {
+  threadpool pool(1);
+  async::promise<void> end;
+  gate held;
+  std::atomic<int> ran{0};
+  std::vector<async::future<void>> posted;
+  pool.execute([&] { end.get_future().wait_for(std::chrono::hours(1)); });
+  auto stood_in = pool.post([&] {
+    held.pass();
+    for (int i = 0; i < 10; ++i) posted.push_back(pool.post([&ran] { ++ran; }));
+  });
+  held.wait_for_one();
+  auto queued = pool.post([&ran] { ++ran; });
+  std::thread helper([&] {
+    while (!queued.is_ready()) std::this_thread::yield();  // stop() has begun
+    held.open();
+    stood_in.get();
+    for (auto& each : posted) CHECK(is_dropped(each));
+    end.set_value();
+  });
+  CHECK(pool.stop(discard) == 11);
+  helper.join();
+  CHECK(is_dropped(queued));
+  CHECK(ran == 0);
+}
+
 TEST_CASE_TEMPLATE("stop(discard): continuations of dropped calls run, and those for the pool are dropped", Pool,
                    threadpool, blocking_pool) {
   const auto pool = pool_of_one<Pool>();
@@ -536,52 +562,4 @@ TEST_CASE("then(pool, f) with a pool that refuses the task tells why") {
       CHECK(std::string(error.what()) == async::queue_full().what());
     }
   }
-}
-
-TEST_CASE("then(blocking_pool, f): f runs on a thread of that pool, with the shapes of then(threadpool, f)") {
-  blocking_pool disk;
-  threadpool pool(1);
-  const auto here = std::this_thread::get_id();
-  async::future<int> sum = pool.post([] { return 1; }).then(disk, [here](async::future<int> f) {
-    CHECK(std::this_thread::get_id() != here);
-    CHECK(threadpool::current() == nullptr);
-    return f.get() + 1;
-  });
-  CHECK(sum.get() == 2);
-  async::future<int> failed =
-      pool.post([]() -> int { throw std::runtime_error("why"); }).then(disk, [](async::future<int> f) {
-        return f.get();
-      });
-  CHECK_THROWS_WITH_AS(failed.get(), "why", std::runtime_error);
-  async::future<int> unwrapped = async::make_ready_future(3).then(
-      disk, [&pool](async::future<int> f) { return pool.post([x = f.get()] { return x * 2; }); });
-  CHECK(unwrapped.get() == 6);
-  const async::shared_future<int> shared = async::make_ready_future(5).share();
-  CHECK(shared.then(disk, [](const async::shared_future<int>& f) { return f.get(); }).get() == 5);
-}
-
-TEST_CASE("then(blocking_pool, f) can be cancelled while f waits for a thread; a task that waits for f never runs it") {
-  blocking_pool disk({.max_threads = 1});
-  gate held;
-  disk.execute([&held] { held.pass(); });
-  held.wait_for_one();
-  bool was_called = false;
-  async::future<void> next =
-      async::make_ready_future().then(disk, [&was_called](async::future<void>) { was_called = true; });
-  CHECK(next.cancel());
-  CHECK(is_broken(next));
-  threadpool pool(1);
-  std::thread::id where;
-  async::future<void> later =
-      async::make_ready_future().then(disk, [&where](async::future<void>) { where = std::this_thread::get_id(); });
-  std::atomic<bool> waits{false};
-  async::future<std::thread::id> waiter = pool.post([&] {
-    waits = true;
-    later.get();
-    return std::this_thread::get_id();
-  });
-  testing::wait_while(waits, false);
-  held.open();
-  CHECK(waiter.get() != where);
-  CHECK(!was_called);
 }
