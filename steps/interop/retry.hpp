@@ -90,7 +90,8 @@ task<T> make_attempts(steps::detail::filtered_retry<Filter> policy, F f) {
 ///
 ///   std::string text = co_await steps::interop::retry({.attempts = 5}, [&] { return ask(server); });
 ///
-/// Use it where asi.retry() is of use. Do not use it in the place of that for a function that adds steps.
+/// Use it for operations that may be repeated and that fail now and then. Do not use it for errors that another attempt
+/// does not mend: name those that it may, by on() or when(). In a flow without coroutines it is asi.retry().
 ///
 /// Filter      Retry::on() and when() see the code that a step would have: that of an Error, the text of another
 ///             exception, Stopped, QueueFull and BrokenPromise. An exception of the predicate takes the error's place.
