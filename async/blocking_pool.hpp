@@ -103,15 +103,11 @@ class blocking_pool {
     }
   }
 
-  /// Refused: a coroutine that has been called, and begins when it is awaited.
+  /// Refused: a coroutine that has been called begins when it is awaited.
   template <detail::lazy_coroutine C>
-  void post(C&&) {
-    static_assert(detail::has_begun<C>());
-  }
+  void post(C&&) = delete;  // write start(f()), which begins it
   template <detail::lazy_coroutine C>
-  void execute(C&&) {
-    static_assert(detail::has_begun<C>());
-  }
+  void execute(C&&) = delete;  // write start(f()), which begins it
 
   /// The number of threads at this moment.
   std::size_t size() const { return crew_.size(); }

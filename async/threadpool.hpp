@@ -185,15 +185,11 @@ class threadpool {
     }
   }
 
-  /// Refused: a coroutine that has been called, and begins when it is awaited.
+  /// Refused: a coroutine that has been called begins when it is awaited.
   template <detail::lazy_coroutine C>
-  void post(C&&) {
-    static_assert(detail::has_begun<C>());
-  }
+  void post(C&&) = delete;  // write start(f()), which begins it
   template <detail::lazy_coroutine C>
-  void execute(C&&) {
-    static_assert(detail::has_begun<C>());
-  }
+  void execute(C&&) = delete;  // write start(f()), which begins it
 
   /// Calls execute(*first), execute(*++first), …, `count` times. If one throws, those before it have been posted.
   template <std::input_iterator It>

@@ -43,7 +43,7 @@ decltype(auto) attempt(F& f, std::size_t number) {
   return f(number);
 }
 template <class F>
-using attempt_result = std::remove_cvref_t<kept_t<decltype(attempt(std::declval<F&>(), 0))>>;
+using attempt_result = std::remove_cvref_t<kept_t<decltype(detail::attempt(std::declval<F&>(), 0))>>;
 
 /// Whether the filter of a Retry lets this exception be retried. The errors of `asi` are those of its step.
 template <class Filter>
@@ -71,11 +71,12 @@ task<T> make_attempts(steps::detail::filtered_retry<Filter> policy, F f) {
   for (std::size_t failed = 0;;) {
     std::exception_ptr error;
     try {
-      co_return co_await attempt(f, failed);
+      co_return co_await detail::attempt(f, failed);
     } catch (...) {
       error = std::current_exception();
     }
-    if (++failed >= policy.policy.attempts || !is_worth_another(error, policy.filter)) std::rethrow_exception(error);
+    if (++failed >= policy.policy.attempts || !detail::is_worth_another(error, policy.filter))
+      std::rethrow_exception(error);
     error = nullptr;  // which may hold much
     const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
     co_await async::selection(async::after(pause.next(now ^ reinterpret_cast<std::uintptr_t>(&pause))));

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <coroutine>  // for suspend_never
-#include <string>     // for string
-#include <utility>    // for move
+#include <string>   // for string
+#include <utility>  // for move
 
-#include "async/detail/base/invoke.hpp"          // for lazy_coroutine
-#include "async/detail/base/never.hpp"           // for never
 #include "steps/interop/detail/child_task.hpp"   // for task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
 #include "steps/interop/task.hpp"                // for task
@@ -118,14 +115,6 @@ template <class T>
 task<T> sync(ISync& object, task<T> work) {
   detail::synced_task<T> synced(object, std::move(work));
   co_return co_await synced;
-}
-/// Refused: what is no task.
-template <class W>
-  requires(!async::detail::lazy_coroutine<W>)
-std::suspend_never sync(ISync&, W&&) {
-  static_assert(async::detail::never<W>,
-                "sync() takes a task: call a function for its task, and await anything else in a task of its own");
-  return {};
 }
 
 }  // namespace steps::inline v0_1::interop

@@ -29,8 +29,6 @@ template <class A>
 inline constexpr bool is_any_task = false;
 template <class T>
 inline constexpr bool is_any_task<task<T>> = true;
-template <class... A>
-concept not_only_tasks = (is_any_task<std::remove_cvref_t<A>> || ...) && !(is_any_task<std::remove_cvref_t<A>> && ...);
 
 template <class A>
 struct result_of_task;
@@ -220,18 +218,10 @@ template <class T>
 auto when_all(std::vector<task<T>>&& tasks) {
   return detail::all_of_vector<T>(std::move(tasks));
 }
-/// Refused: when_all() takes tasks, and takes them away.
+/// Refused: when_all() takes the tasks away.
 template <class T>
 std::suspend_never when_all(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_all() takes the tasks away: write std::move(tasks)");
-  return {};
-}
-template <class... A>
-  requires detail::not_only_tasks<A...>
-std::suspend_never when_all(A&&...) {
-  static_assert(
-      async::detail::never<A...>,
-      "when_all() takes tasks only: call a function for its task, and await anything else in a task of its own");
   return {};
 }
 
@@ -266,18 +256,10 @@ template <class T>
 auto when_any(std::vector<task<T>>&& tasks) {
   return detail::any_of_vector<T>(std::move(tasks));
 }
-/// Refused: when_any() takes tasks, and takes them away.
+/// Refused: when_any() takes the tasks away.
 template <class T>
 std::suspend_never when_any(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
-  return {};
-}
-template <class... A>
-  requires detail::not_only_tasks<A...>
-std::suspend_never when_any(A&&...) {
-  static_assert(
-      async::detail::never<A...>,
-      "when_any() takes tasks only: call a function for its task, and await anything else in a task of its own");
   return {};
 }
 

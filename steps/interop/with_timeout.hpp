@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for duration, nanoseconds
-#include <coroutine>  // for suspend_never
-#include <utility>    // for move
+#include <chrono>   // for duration, nanoseconds
+#include <utility>  // for move
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
-#include "async/detail/base/invoke.hpp"          // for lazy_coroutine
-#include "async/detail/base/never.hpp"           // for never
 #include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, nonnegative_nanoseconds
 #include "steps/interop/detail/child_task.hpp"   // for child_runner, task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
@@ -103,15 +100,6 @@ template <class T, class Rep, class Period>
 task<T> with_timeout(std::chrono::duration<Rep, Period> limit, task<T> work) {
   detail::limited_task<T> limited(steps::detail::nonnegative_nanoseconds(limit), std::move(work));
   co_return co_await limited;
-}
-/// Refused: what is no task.
-template <class Rep, class Period, class W>
-  requires(!async::detail::lazy_coroutine<W>)
-std::suspend_never with_timeout(std::chrono::duration<Rep, Period>, W&&) {
-  static_assert(
-      async::detail::never<W>,
-      "with_timeout() takes a task: call a function for its task, and await anything else in a task of its own");
-  return {};
 }
 
 }  // namespace steps::inline v0_1::interop

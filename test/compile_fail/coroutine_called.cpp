@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 //
 // A coroutine that has been called is no function.
-// expect: a coroutine, which begins when it is awaited: nobody awaits it here. Write start
+// expect: write start\(f\(\)\), which begins it
 #include "async/threadpool.hpp"
 #include "steps/interop/coroutine.hpp"
 
