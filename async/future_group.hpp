@@ -5,11 +5,11 @@
 #include <type_traits>  // for remove_cvref_t
 #include <utility>      // for move
 
-#include "async/detail/base/invoke.hpp"         // for lazy_coroutine
-#include "async/detail/base/never.hpp"          // for never
-#include "async/detail/call/future_access.hpp"  // for future_access, is_own_future
-#include "async/detail/call/result_group.hpp"   // for result_group
-#include "async/future.hpp"                     // for future, shared_future
+#include "async/detail/base/lazy_coroutine.hpp"  // for lazy_coroutine
+#include "async/detail/base/never.hpp"           // for never
+#include "async/detail/call/future_access.hpp"   // for future_access, is_own_future
+#include "async/detail/call/result_group.hpp"    // for result_group
+#include "async/future.hpp"                      // for future, shared_future
 
 namespace async::inline v0_1 {
 

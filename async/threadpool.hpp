@@ -19,7 +19,7 @@
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"           // for process_object
-#include "async/detail/base/invoke.hpp"          // for has_begun, lazy_coroutine
+#include "async/detail/base/lazy_coroutine.hpp"  // for has_begun, lazy_coroutine
 #include "async/detail/base/platform.hpp"        // for return_free_memory
 #include "async/detail/call/bound_call.hpp"      // for submit_bound
 #include "async/detail/call/call_result.hpp"     // for submit_call, call_kind, call_result

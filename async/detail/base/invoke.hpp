@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <concepts>     // for same_as
 #include <tuple>        // for apply, forward_as_tuple
-#include <type_traits>  // for invoke_result_t, remove_cv_t, remove_cvref_t, true_type
+#include <type_traits>  // for invoke_result_t
 #include <utility>      // for forward
 
-#include "async/detail/base/config.hpp"  // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
+#include "async/detail/base/lazy_coroutine.hpp"  // for has_begun
 #if ASYNCSTEPS_DEFINED
 #include "async/detail/base/functional.hpp"  // for bad_function_call
 #endif
@@ -20,21 +20,6 @@ template <class F, class... A>
   } else {  // which converts arguments in a header of the system, where compilers do not warn
     return std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<A>(arguments)...));
   }
-}
-
-/// The type of a static member `is_task` of coroutines that begin when they are awaited, such as steps::interop::task.
-struct lazy_mark : std::true_type {};
-template <class R>
-concept lazy_coroutine = std::same_as<std::remove_cv_t<decltype(std::remove_cvref_t<R>::is_task)>, lazy_mark>;
-
-/// To be asserted of the result of a user's function that is called, not awaited.
-template <class R>
-consteval bool has_begun() {
-  static_assert(
-      !lazy_coroutine<R>,
-      "the function is a coroutine, which begins when it is awaited: nobody awaits it here. Write start(f()), "
-      "or make it a step by co(f)");
-  return true;
 }
 
 /// Calls a function of the user whose result nobody gets.

@@ -2,10 +2,10 @@
 #pragma once
 #include <concepts>     // for invocable, constructible_from
 #include <cstddef>      // for nullptr_t
-#include <type_traits>  // for decay_t
+#include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for exchange, forward, swap
 
-#include "async/detail/base/invoke.hpp"  // for invoke_and_drop
+#include "async/detail/base/lazy_coroutine.hpp"  // for has_begun
 
 namespace async::inline v0_1 {
 
@@ -58,7 +58,10 @@ class unique_function<void(A...)> {
   struct holder final : base {
     template <class G>
     explicit holder(G&& g) : f(std::forward<G>(g)) {}
-    void call(A... arguments) override { detail::invoke_and_drop(f, std::forward<A>(arguments)...); }
+    void call(A... arguments) override {
+      static_assert(detail::has_begun<std::invoke_result_t<F&, A...>>());
+      static_cast<void>(f(std::forward<A>(arguments)...));
+    }
     F f;
   };
   base* held_ = nullptr;  // owned

@@ -3,12 +3,12 @@
 #include <cstddef>      // for byte, size_t
 #include <cstdint>      // for uint32_t
 #include <memory>       // for destroy_at
-#include <type_traits>  // for decay_t
+#include <type_traits>  // for decay_t, invoke_result_t
 #include <utility>      // for forward, exchange
 
-#include "async/detail/base/atomics.hpp"      // for atomic
-#include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
-#include "async/detail/base/invoke.hpp"       // for invoke_and_drop
+#include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
+#include "async/detail/base/lazy_coroutine.hpp"  // for has_begun
 
 namespace steps::inline v0_1::detail {
 
@@ -94,7 +94,8 @@ class hook {
 
   template <class F>
   static void call_as(void* target, Args... args) {
-    async::detail::invoke_and_drop(*static_cast<F*>(target), std::forward<Args>(args)...);
+    static_assert(async::detail::has_begun<std::invoke_result_t<F&, Args...>>());
+    static_cast<void>((*static_cast<F*>(target))(std::forward<Args>(args)...));
   }
   void clear() {
     if (calls_.load(std::memory_order_relaxed) != 0 && current_.target != nullptr) {  // relaxed: this thread's
