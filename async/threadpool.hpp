@@ -55,7 +55,6 @@ template <class F, class... Args>
   requires async_callable<F, Args...>
 struct async_result<F, Args...> {
   using type = call_result<F, Args...>;
-  static_assert(has_begun<type>());
 };
 template <class F, class... Args>
 using async_future = std::future<typename async_result<F, Args...>::type>;

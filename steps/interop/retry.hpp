@@ -100,7 +100,7 @@ task<T> make_attempts(steps::detail::filtered_retry<Filter> policy, F f) {
 /// Time        the pause is a wait by async::after() alone: by the clock of the flow's loop in a coroutine that is a
 ///             step; elsewhere the coroutine may resume on another thread. with_timeout() around retry() limits all
 ///             attempts and pauses, inside of `f` each attempt.
-/// Exceptions  those of the last attempt; Error (InternalError) when there is to be none; std::bad_alloc.
+/// Exceptions  those of the last attempt; Error (InternalError) if Retry::attempts is 0; std::bad_alloc.
 /// Lifetime    the task owns a copy of `f`, so captures of a lambda that is a coroutine last as long as the attempts.
 /// Memory      a frame, and what an attempt takes.
 template <class Filter, class F>

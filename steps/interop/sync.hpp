@@ -46,9 +46,9 @@ class permit_wait final : public inner_steps<permit_wait> {
  public:
   explicit permit_wait(Semaphore& from) noexcept : from_(from) {}
 
-  /// A step that has found much at hand gives way before it looks for a permit.
+  /// A step that has found much at hand gives way before it looks for a permit, if it has memory for that.
   bool begins(host* home) noexcept {
-    gives_way_ = home != nullptr && !home->may_ask();
+    gives_way_ = home != nullptr && !home->may_ask() && has_steps(*home);
     if (!gives_way_) permit_ = from_.try_acquire();
     return !permit_;
   }
@@ -73,6 +73,11 @@ class permit_wait final : public inner_steps<permit_wait> {
 
  private:
   Semaphore& from_;
+  static bool has_steps(const host& home) noexcept {
+    const steps::detail::limits* const limit = home.step->flow_->limit;
+    return limit == nullptr || limit->steps >= 3;
+  }
+
   Semaphore::Permit permit_;
   bool gives_way_ = false;
   std::string why_;
