@@ -30,11 +30,12 @@
 ///
 /// Compilers: g++ 11 and 12 destroy some temporaries of a co_await expression twice: those made without a constructor,
 /// such as a lambda with captures or point{"x", 1}, and operands of ?:, unless they are trivial. Name the object in a
-/// line before, or give post() arguments in place of captures. post() refuses such lambdas; no other function can
-/// detect them, neither these nor threadpool::post(), push() of the queues and async::selection(). g++ 12 evaluates a
-/// co_await behind `&&`, `||` or `?` in the condition of a loop or switch even where that says not to: `while (i < n &&
-/// co_await q.push(i))` enqueues one element too many. Move the condition into the loop. g++ 15 and 16 may leave out
-/// the destructor of `auto [a, b] = co_await when_all(f(), g())` (GCC bug 124584): name the tuple, and bind to that.
+/// line before, or give post() arguments in place of captures. post() and retry() refuse such lambdas; no other
+/// function can detect them, neither these nor threadpool::post(), push() of the queues and async::selection(). g++ 12
+/// evaluates a co_await behind `&&`, `||` or `?` in the condition of a loop or switch even where that says not to:
+/// `while (i < n && co_await q.push(i))` enqueues one element too many. Move the condition into the loop. g++ 15 and 16
+/// may leave out the destructor of `auto [a, b] = co_await when_all(f(), g())` (GCC bug 124584): name the tuple, and
+/// bind to that.
 namespace steps::inline v0_1::interop {
 
 namespace detail {

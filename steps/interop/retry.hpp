@@ -1,47 +1,43 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <chrono>       // for steady_clock
-#include <concepts>     // for invocable
-#include <coroutine>    // for suspend_never
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t, uintptr_t
 #include <exception>    // for current_exception, exception, exception_ptr, rethrow_exception
 #include <optional>     // for optional
 #include <string_view>  // for string_view
-#include <type_traits>  // for decay_t, invoke_result_t, remove_cvref_t
+#include <type_traits>  // for decay_t, is_invocable_v, remove_cvref_t
 #include <utility>      // for declval, forward, move
 
-#include "async/select.hpp"                  // for after, selection
-#include "steps/detail/flow/pending.hpp"     // for convert_exceptions, unwinding
-#include "steps/detail/wait/retry_step.hpp"  // for pauses
-#include "steps/errors.hpp"                  // for Error, ErrorCode
-#include "steps/interop/coroutine.hpp"       // for is_destroyed_once
-#include "steps/interop/task.hpp"            // for kept_t, task
-#include "steps/retry.hpp"                   // for Retry
+#include "async/detail/base/invoke.hpp"                // for invoke
+#include "async/select.hpp"                            // for after, selection
+#include "steps/detail/flow/pending.hpp"               // for convert_exceptions, unwinding
+#include "steps/detail/wait/retry_step.hpp"            // for pauses
+#include "steps/errors.hpp"                            // for Error, ErrorCode
+#include "steps/interop/coroutine.hpp"                 // for is_destroyed_once
+#include "steps/interop/detail/refused_awaitable.hpp"  // for refused
+#include "steps/interop/task.hpp"                      // for kept_t, task
+#include "steps/retry.hpp"                             // for Retry
 
 /// Attempts of coroutines, until one succeeds.
 namespace steps::inline v0_1::interop {
 
 namespace detail {
 
-template <class R>
-concept attempted = requires { typename kept_t<R>; };
-
-/// The function of retry(): what it returns is awaited.
+/// Calls the function of retry(), without the number of the attempt where it can be called so.
 template <class F>
-concept attempt_function = std::invocable<F&> && attempted<std::invoke_result_t<F&>>;
-template <class F>
-concept numbered_attempt_function =
-    std::invocable<F&, std::size_t> && attempted<std::invoke_result_t<F&, std::size_t>> && !attempt_function<F>;
-
-template <attempt_function F>
-decltype(auto) attempt(F& f, std::size_t) {
-  return f();
-}
-template <numbered_attempt_function F>
 decltype(auto) attempt(F& f, std::size_t number) {
-  return f(number);
+  if constexpr (std::is_invocable_v<F&>) {
+    return async::detail::invoke(f);
+  } else {
+    return async::detail::invoke(f, number);
+  }
 }
+
+/// Whether F can be called so, and what it returns is awaited.
+template <class F>
+concept attempt_function = (std::is_invocable_v<F&> || std::is_invocable_v<F&, std::size_t>) &&
+                           requires(F& f) { typename kept_t<decltype(detail::attempt(f, 0))>; };
 template <class F>
 using attempt_result = std::remove_cvref_t<kept_t<decltype(detail::attempt(std::declval<F&>(), 0))>>;
 
@@ -85,9 +81,9 @@ task<T> make_attempts(steps::detail::filtered_retry<Filter> policy, F f) {
 
 }  // namespace detail
 
-/// A task that makes attempts until one succeeds: it awaits what f(), or f(std::size_t attempt) from 0 on, returns,
-/// such as a task or a future. It has the value of the attempt that succeeds, or throws the exception of the last one,
-/// or one that the filter of the Retry refuses.
+/// A task that makes attempts until one succeeds: it awaits what f() or, where that is no call, f(std::size_t attempt)
+/// returns, from 0 on, such as a task or a future. It has the value of the attempt that succeeds, or throws the
+/// exception of the last one, or one that the filter of the Retry refuses.
 ///
 ///   std::string text = co_await steps::interop::retry({.attempts = 5}, [&] { return ask(server); });
 ///
@@ -106,18 +102,17 @@ task<T> make_attempts(steps::detail::filtered_retry<Filter> policy, F f) {
 template <class Filter, class F>
 auto retry(steps::detail::filtered_retry<Filter> policy, F&& f) {
   using function = std::decay_t<F>;
-  constexpr bool is_attempt = detail::attempt_function<function> || detail::numbered_attempt_function<function>;
-  static_assert(is_attempt,
+  static_assert(detail::attempt_function<function>,
                 "the function of retry() is called as f() or f(std::size_t attempt), and returns what is awaited: a "
                 "task, a future of this library");
   static_assert(detail::is_destroyed_once<F>(),
                 "g++ 12 destroys a lambda with such captures twice when it is made inside a co_await expression: name "
-                "the lambda before and pass it without std::move()");
-  if constexpr (is_attempt) {
+                "the lambda before, and pass it without std::move(): it is copied");
+  if constexpr (detail::attempt_function<function>) {
     return detail::make_attempts<detail::attempt_result<function>, Filter, function>(std::move(policy),
                                                                                      std::forward<F>(f));
   } else {
-    return std::suspend_never();  // so that the compiler has no more to say
+    return detail::refused();
   }
 }
 template <class F>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <string>   // for string
-#include <utility>  // for move
+#include <coroutine>  // for coroutine_handle
+#include <string>     // for string
+#include <utility>    // for move
 
 #include "steps/interop/detail/child_task.hpp"   // for task_failed
 #include "steps/interop/detail/inner_steps.hpp"  // for inner_task
@@ -41,21 +42,34 @@ class synced_task final : public inner_task<T, synced_task<T>> {
   std::string why_;
 };
 
+/// Takes a permit if one is at hand; does not wait for it.
+class permit_at_hand {
+ public:
+  static constexpr bool is_fair = true;
+
+  explicit permit_at_hand(Semaphore& from) noexcept : from_(from) {}
+
+  bool await_ready() noexcept {
+    permit_ = from_.try_acquire();
+    return true;
+  }
+  bool await_suspend(std::coroutine_handle<>) const noexcept { return false; }
+  Semaphore::Permit await_resume() noexcept { return std::move(permit_); }
+
+ private:
+  Semaphore& from_;
+  Semaphore::Permit permit_;
+};
+
 /// The wait for a permit.
 class permit_wait final : public inner_steps<permit_wait> {
  public:
   explicit permit_wait(Semaphore& from) noexcept : from_(from) {}
 
-  /// A step that has found much at hand gives way before it looks for a permit, if it has memory for that.
-  bool begins(host* home) noexcept {
-    gives_way_ = home != nullptr && !home->may_ask() && has_steps(*home);
-    if (!gives_way_) permit_ = from_.try_acquire();
-    return !permit_;
-  }
+  bool begins() const noexcept { return true; }
   void add_steps(IAsyncSteps& asi) {
     asi.add(
         [this](IAsyncSteps& outside) {
-          if (gives_way_) outside.relinquish();
           from_.acquire(outside);
           outside.add([this](IAsyncSteps&, Semaphore::Permit permit) { permit_ = std::move(permit); });
         },
@@ -73,13 +87,7 @@ class permit_wait final : public inner_steps<permit_wait> {
 
  private:
   Semaphore& from_;
-  static bool has_steps(const host& home) noexcept {
-    const steps::detail::limits* const limit = home.step->flow_->limit;
-    return limit == nullptr || limit->steps >= 3;
-  }
-
   Semaphore::Permit permit_;
-  bool gives_way_ = false;
   std::string why_;
 };
 
@@ -96,6 +104,8 @@ class permit_wait final : public inner_steps<permit_wait> {
 /// Memory      a frame and three steps; a flow that has to wait takes a recycled block.
 /// Lifetime    `semaphore` outlives the wait and the permit.
 inline task<Semaphore::Permit> acquire(Semaphore& semaphore) {
+  Semaphore::Permit permit = co_await detail::permit_at_hand(semaphore);
+  if (permit) co_return permit;
   detail::permit_wait wait(semaphore);
   co_return co_await wait;
 }

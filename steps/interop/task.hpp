@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <concepts>     // for convertible_to
-#include <coroutine>    // for coroutine_handle, suspend_always, suspend_never
+#include <coroutine>    // for coroutine_handle, suspend_always
 #include <exception>    // for exception_ptr, current_exception, terminate
 #include <future>       // for future
 #include <optional>     // for optional
@@ -15,7 +15,7 @@
 #include "steps/interop/detail/future_block.hpp"       // for step_future_awaiter
 #include "steps/interop/detail/operation.hpp"          // for operation_awaiter, hosted_promise
 #include "steps/interop/detail/queue_block.hpp"        // for step_queue_awaiter
-#include "steps/interop/detail/refused_awaitable.hpp"  // for is_no_refused_awaitable
+#include "steps/interop/detail/refused_awaitable.hpp"  // for is_no_refused_awaitable, refused
 #include "steps/interop/detail/select_block.hpp"       // for step_select_awaiter
 #include "steps/interop/detail/task_state.hpp"         // for task_state
 
@@ -198,6 +198,8 @@ struct task_promise_base : hosted_promise {
       } else {
         return awaiter(this->home, std::forward<A>(awaitable));
       }
+    } else if constexpr (requires { type::is_fair; }) {
+      return fair_awaiter<type>(this->home, std::forward<A>(awaitable));
     } else if constexpr (std::is_base_of_v<withdrawable, std::remove_cvref_t<A>> || is_future<std::remove_cvref_t<A>>) {
       return borrowed<std::remove_reference_t<A>>{awaitable};
     } else if constexpr (is_no_refused_awaitable<type>()) {
@@ -206,7 +208,7 @@ struct task_promise_base : hosted_promise {
                     "waits: it must be movable");
       return foreign_awaiter<A>(std::forward<A>(awaitable), this->home != nullptr);
     } else {
-      return std::suspend_never();  // so that the compiler has no more to say
+      return refused();
     }
   }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <coroutine>    // for suspend_never
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
 #include <tuple>        // for tuple, apply
@@ -209,7 +208,7 @@ auto when_all(A&&... tasks) noexcept {
   if constexpr ((!std::is_lvalue_reference_v<A> && ...)) {
     return detail::all_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
   } else {
-    return std::suspend_never();  // so that the compiler has no more to say
+    return detail::refused();
   }
 }
 /// The same for any number of tasks of one type. Gives a std::vector of their values, or nothing for task<void>.
@@ -220,7 +219,7 @@ auto when_all(std::vector<task<T>>&& tasks) {
 }
 /// Refused: when_all() takes the tasks away.
 template <class T>
-std::suspend_never when_all(const std::vector<task<T>>&) {
+detail::refused when_all(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_all() takes the tasks away: write std::move(tasks)");
   return {};
 }
@@ -236,9 +235,9 @@ std::suspend_never when_all(const std::vector<task<T>>&) {
 ///
 /// The tasks are branches of a race() of the flow: the first that succeeds cancels the others, which are destroyed
 /// where they wait; all have ended before the coroutine resumes. An exception of a task is dropped while others run.
-/// When all fail, the last one is thrown. Of several that succeed at the same time one counts, and the values of the
-/// others are destroyed: for elements of queues use async::selection(), which loses none. Everything else is as with
-/// when_all().
+/// When all fail, the last one is thrown. When several succeed at the same time, one wins, and the values of the others
+/// are destroyed. So do not use it to take elements of queues: async::selection() loses none. Everything else is as
+/// with when_all().
 template <class... A>
   requires(detail::is_any_task<std::remove_cvref_t<A>> && ...)
 auto when_any(A&&... tasks) noexcept {
@@ -247,7 +246,7 @@ auto when_any(A&&... tasks) noexcept {
   if constexpr (sizeof...(A) != 0 && (!std::is_lvalue_reference_v<A> && ...)) {
     return detail::any_of_tuple<detail::result_of_task_t<A>...>(std::move(tasks)...);
   } else {
-    return std::suspend_never();  // so that the compiler has no more to say
+    return detail::refused();
   }
 }
 /// The same for any number of tasks of one type: the value is a T. An empty vector is an Error (InternalError) where it
@@ -258,7 +257,7 @@ auto when_any(std::vector<task<T>>&& tasks) {
 }
 /// Refused: when_any() takes the tasks away.
 template <class T>
-std::suspend_never when_any(const std::vector<task<T>>&) {
+detail::refused when_any(const std::vector<task<T>>&) {
   static_assert(async::detail::never<T>, "when_any() takes the tasks away: write std::move(tasks)");
   return {};
 }

@@ -15,7 +15,7 @@ template <class Self>
 class group_awaiter : public inner_steps<Self> {
  public:
   /// Throws Error for misuse.
-  bool begins(const host*) {
+  bool begins() {
     bool any = false;
     bool complete = !std::exchange(began_, true);
     self().each([&](auto& child) {

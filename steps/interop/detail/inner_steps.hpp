@@ -29,7 +29,7 @@ struct flow_of_tasks {
 };
 
 /// The base of awaiters whose tasks run in steps below the coroutine's. Self has add_steps(IAsyncSteps& asi), which
-/// adds one step to asi, unless asi is failing; and begins(host*), which tells whether there is any, or throws.
+/// adds one step to asi, unless asi is failing; and begins(), which tells whether there is any, or throws.
 ///
 /// In a coroutine that is a step, the added step is a sub-step of this step. When it has ended, the engine runs the
 /// step again (record_flag::resumes). An error from outside, such as a timeout, passes through it and ends the step.
@@ -42,9 +42,8 @@ class inner_steps : withdrawable {
   bool await_ready() const noexcept { return false; }
   template <class P>
   bool await_suspend(std::coroutine_handle<P> coroutine) {
-    host* const home = host_of(coroutine);
-    if (!self().begins(home)) return false;
-    if (home != nullptr) return begin_in_step(*home, coroutine), true;
+    if (!self().begins()) return false;
+    if (host* const home = host_of(coroutine)) return begin_in_step(*home, coroutine), true;
     flow_of_tasks& own = make_flow();
     own.root.add([this](IAsyncSteps& asi) { self().add_steps(asi); });
     return own.end.await_suspend(coroutine);
@@ -113,7 +112,7 @@ class one_task {
 template <class T, class Self>
 class inner_task : one_task<T>, public inner_steps<Self> {
  public:
-  bool begins(const host*) {
+  bool begins() {
     if (!this->child_.can_begin()) refuse_task();
     return true;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <coroutine>    // for suspend_never
 #include <type_traits>  // for is_convertible_v, is_invocable_v, is_same_v
 #include <utility>      // for move
 
@@ -28,6 +29,9 @@ concept is_vector = requires(A& all) {
   all.push_back(std::move(all.front()));
   all.begin();
 };
+
+/// What a refused call gives to co_await, which is no second error then, unless the value is used.
+using refused = std::suspend_never;
 
 /// True, or false and a compile-time message. A: without reference and const.
 template <class A>

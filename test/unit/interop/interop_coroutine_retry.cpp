@@ -126,6 +126,23 @@ TEST_CASE("rule 62: the function returns anything that is awaited, and may throw
   CHECK(calls == 2);
 }
 
+namespace user {
+
+struct ask {
+  task<int> operator()(int number) const { co_return number + 1; }
+};
+/// Found by name beside a function of the library.
+inline int attempt(const ask&, std::size_t) { return 7; }
+
+}  // namespace user
+
+TEST_CASE("rule 62: the number of the attempt is of any integer type, and users' own functions are left alone") {
+  bench b;
+  const auto got = result_of<steps::AsyncSteps, int>(
+      b, [](IAsyncSteps&) -> task<int> { co_return co_await retry(exact(1), user::ask()); });
+  CHECK(got == 1);
+}
+
 TEST_CASE("rule 62: the captures of a lambda last as long as the attempts") {
   bench b;
   const auto attempts = [](event_loop& loop) {

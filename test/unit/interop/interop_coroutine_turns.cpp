@@ -104,6 +104,21 @@ TEST_CASE_TEMPLATE("rule 61: a coroutine that finds all at hand starves neither 
   }
 }
 
+TEST_CASE("rule 61: a NitroSteps without further steps gives way, too") {
+  bench b;
+  source from;
+  steps::NitroSteps<steps::nitro::MaxSteps<2>> flow{b.loop};
+  flow.add(co([&](IAsyncSteps&) -> task<> {
+    while (from.rounds < 250) co_await from.take(ready::permit);
+  }));
+  flow.execute();
+  b.loop.iterate();
+  CHECK(from.rounds <= 101);
+  b.drain();
+  CHECK(from.rounds == 250);
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE_TEMPLATE("rule 61: nothing is lost when a flow is cancelled while its coroutine has given way", Flow,
                    STEPS_FLOWS) {
   bench b;
