@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,12 +33,14 @@ struct record {
 struct disk {
   std::size_t store(const std::vector<record>& batch) {
     std::this_thread::sleep_for(1ms);
+    if (is_full) throw std::runtime_error("the disk is full");
     for (const record& each : batch) sum += each.value;
     largest = batch.size() > largest ? batch.size() : largest;
     return ++batches;
   }
   long sum = 0;
   std::size_t batches = 0, largest = 0;
+  bool is_full = false;
 };
 
 // [batches]
@@ -53,8 +57,12 @@ task<> keep(async::bounded_queue<record>& records, disk& d, async::blocking_pool
       co_await async::selection(async::on_pop(records, add, close),
                                 async::after(due - std::chrono::steady_clock::now(), close));
     }
-    const std::size_t number = co_await pool.post([&d, &batch] { return d.store(batch); });
-    for (record& each : batch) each.stored.set_value(number);  // those who wait for it go on
+    try {
+      const std::size_t number = co_await pool.post([&d, &batch] { return d.store(batch); });
+      for (record& each : batch) each.stored.set_value(number);  // those who wait for it go on
+    } catch (...) {
+      for (record& each : batch) each.stored.set_exception(std::current_exception());
+    }
     batch.clear();
   }
 }
@@ -117,10 +125,23 @@ int main() {
   }
   for (std::thread& each : sleepers) each.join();
   writers.when_empty().get();
+
+  d.is_full = true;
+  int refused = 0;
+  for (int i = 0; i != 2; ++i) {
+    try {
+      write_and_wait(to, 1);
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
   to.close();
   kept.get();
 
   constexpr int all = (flows + coroutines) * of_each + threads * of_thread;
   std::printf("%ld of %d records in %zu batches, the largest of %zu\n", d.sum, all, d.batches, d.largest);
-  return d.sum == all && safe == all && d.largest <= 200 && d.batches < static_cast<std::size_t>(all) / 20 ? 0 : 1;
+  return d.sum == all && safe == all && refused == 2 && d.largest <= 200 &&
+                 d.batches < static_cast<std::size_t>(all) / 20
+             ? 0
+             : 1;
 }
