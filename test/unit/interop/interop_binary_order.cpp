@@ -327,31 +327,36 @@ TEST_CASE("a root that one branch frees is reported by no other") {
 
 TEST_CASE("a step inside wrap() ends the flow around it, and is the last one of wrap()") {
   static FutoInAsyncSteps* outer;
-  static int cancelled;
+  static bool waits;
   static bool goes_on;
-  cancelled = 0;
-  goes_on = false;
-  async::event_loop loop;
-  AsyncSteps parent{loop};
-  FutoInAsyncSteps& bsi = binary(parent);
-  outer = other_runtime(bsi.api->newInstance(&bsi));
-  outer->api->add(
-      outer, nullptr,
-      [](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
-        wrap(*b, [](IAsyncSteps& asi) {
-          asi.add([](IAsyncSteps& inner) {
-            inner.setCancel([] { ++cancelled; });
-            outer->api->cancel(outer);
+  static int cancelled;
+  for (const bool w : {true, false}) {
+    waits = w;
+    CAPTURE(waits);
+    goes_on = false;
+    cancelled = 0;
+    async::event_loop loop;
+    AsyncSteps parent{loop};
+    FutoInAsyncSteps& bsi = binary(parent);
+    outer = other_runtime(bsi.api->newInstance(&bsi));
+    outer->api->add(
+        outer, nullptr,
+        [](FutoInAsyncSteps* b, void*, const FutoInArgs*) {
+          wrap(*b, [](IAsyncSteps& asi) {
+            asi.add([](IAsyncSteps& inner) {
+              if (waits) inner.setCancel([] { ++cancelled; });
+              outer->api->cancel(outer);
+            });
+            asi.add([](IAsyncSteps&) { goes_on = true; });
           });
-          asi.add([](IAsyncSteps&) { goes_on = true; });
-        });
-      },
-      nullptr);
-  outer->api->execute(outer, nullptr, nullptr);
-  while (outer->api->isValid(outer) == 0) loop.run_for(1ms);
-  CHECK(cancelled == 1);
-  CHECK_FALSE(goes_on);
-  outer->api->free(outer);
+        },
+        nullptr);
+    outer->api->execute(outer, nullptr, nullptr);
+    while (outer->api->isValid(outer) == 0) loop.run_for(1ms);
+    CHECK(cancelled == (waits ? 1 : 0));
+    CHECK_FALSE(goes_on);
+    outer->api->free(outer);
+  }
 }
 
 TEST_CASE("a foreign loop that ends first leaves nothing behind") {
