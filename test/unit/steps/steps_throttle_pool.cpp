@@ -170,6 +170,27 @@ TEST_CASE("rule 18: a flow on a pool gets the timer, and is let in or cancelled 
   }
 }
 
+TEST_CASE("a flow on a pool is cancelled when it has just been asked to keep a throttle's time") {
+  threadpool pool(1);
+  Throttle throttle(1, 20ms);
+  line<steps::AsyncSteps> l(throttle);
+  pass(pool, throttle);
+  l.add(pool);  // keeps the time
+  let_begin(pool);
+  l.add(pool);
+  let_begin(pool);
+  held_workers held(pool, held_workers::inside::task, 1);
+  l.flows[0]->cancel();  // asks the other one
+  l.flows[1]->cancel();  // comes before the question
+  held.release();
+  REQUIRE(is_ready_in_time(l.ends[0]));
+  REQUIRE(is_ready_in_time(l.ends[1]));
+  l.flows[1].reset();  // with the memory of the question
+  l.add(pool);
+  REQUIRE(is_ready_in_time(l.ends[2]));
+  CHECK(l.order == std::vector<std::size_t>{2});
+}
+
 TEST_CASE("a flow on a pool waits at a throttle beside a branch that blocks their loop until another flow is in") {
   threadpool pool(2);
   Throttle throttle(1, 20ms);
