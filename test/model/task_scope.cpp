@@ -26,6 +26,10 @@ struct epoch {
                             model::place at = model::place::current()) const {
       return current->fetch_add(by, order, at);
     }
+    std::uint64_t fetch_or(std::uint64_t mask, std::memory_order order,
+                           model::place at = model::place::current()) const {
+      return current->fetch_or(mask, order, at);
+    }
   };
   static constexpr counter now{};
 };
@@ -110,27 +114,35 @@ struct own : rl::test_suite<own, 3>, tree {
 };
 
 /// A condition beside the cancels comes true. A look that does not ask for it does not keep a later one from asking.
+/// Nor does the beginning of a construct that makes its first look afterwards, in another one or in none.
 struct asked : rl::test_suite<asked, 3>, tree {
   void before() { grow(); }
   void thread(unsigned index) {
     if (index == 0) {
       condition.store(1, std::memory_order_relaxed);
-      scope::make_all_look();
+      scope::make_all_ask();
       done();
     } else if (index == 1) {
       check(!middle.is_cancelled(), "it is not cancelled itself");
     } else {
-      ask();
-      if (can_see_it_done()) check(ask(), "a condition that is true is seen");
+      ask(middle);
+      scope inside, outside;
+      inside.begin(&middle);
+      outside.begin(nullptr);
+      if (!can_see_it_done()) return;
+      check(ask(middle) && ask(inside) && ask(outside), "a condition that is true is seen");
     }
   }
   void after() {
     check(!middle.is_cancelled(), "it is not cancelled itself, later, too");
-    check(ask(), "the condition is seen");
-    check(ask(), "and seen again");
+    check(ask(middle), "the condition is seen");
+    check(ask(middle), "and seen again");
+    scope late;
+    late.begin(nullptr);
+    check(ask(late), "also by a construct that begins later");
   }
-  bool ask() {
-    return middle.is_cancelled_or([this] { return condition.load(std::memory_order_relaxed) != 0; });
+  bool ask(scope& by) {
+    return by.is_cancelled_or([this] { return condition.load(std::memory_order_relaxed) != 0; });
   }
 
   atomic<unsigned> condition{0};

@@ -220,7 +220,7 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return 0;
   shutdown_.discard();
-  task_scope::make_all_look();  // task_groups look again whether their tasks are to be called
+  task_scope::make_all_ask();  // task_groups ask whether their tasks are to be called
   shutdown_.begin();
   injector_.close();
   priorities_.close();

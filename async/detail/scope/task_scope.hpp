@@ -21,8 +21,9 @@ inline constexpr std::uint64_t first_epoch = 4;
 /// all scopes around it were found not cancelled. So is_cancelled() reads two words while nothing is cancelled, and
 /// walks up the chain once after each cancellation.
 ///
-/// Word        state_: [ epoch : 62 | unasked : 1 | cancelled : 1 ]; unasked: is_cancelled() has noted the epoch, and
-///             the condition of is_cancelled_or() has not been asked in it
+/// Word        state_: [ epoch : 62 | asked : 1 | cancelled : 1 ]; asked: in this epoch, is_cancelled_or() has asked
+///             its condition. The process's epoch has this bit from the first make_all_ask() on: before that there is
+///             nothing to ask
 /// Threads     begin() and end() by one thread at a time; everything else by any.
 /// Progress    wait-free, except the allocation of scopes, which takes a mutex once in 64 calls.
 template <class Epoch>
@@ -45,8 +46,8 @@ class basic_task_scope {
       // ended
       outer_generation_.store(generation, std::memory_order_release);
     }
-    outer_.store(outer, std::memory_order_release);  // [N6] release, pairs with [N8]: likewise
-    state_.store(state, std::memory_order_relaxed);  // relaxed: published with the construct's first task
+    outer_.store(outer, std::memory_order_release);           // [N6] release, pairs with [N8]: likewise
+    state_.store(state & ~asked, std::memory_order_relaxed);  // relaxed: published with the construct's first task
   }
   /// To be called when the construct has ended.
   void end() noexcept {
@@ -60,18 +61,21 @@ class basic_task_scope {
     state_.fetch_or(cancelled, std::memory_order_release);
     make_all_look();
   }
-  /// Makes each scope look again whether it is cancelled. All that happened before is visible to it.
-  static void make_all_look() noexcept {
-    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
+  /// Makes each is_cancelled_or() ask its condition, also those of constructs that begin later. All that happened
+  /// before is visible to it.
+  static void make_all_ask() noexcept {
+    Epoch::now.fetch_or(asked, std::memory_order_relaxed);  // relaxed: who sees this alone asks again in the next epoch
+    make_all_look();
   }
   /// Takes the cancellation back.
   void clear() noexcept { state_.fetch_and(~cancelled, std::memory_order_relaxed); }  // relaxed: nothing is published
 
   /// Whether the construct, or one around it, is cancelled.
   bool is_cancelled() noexcept {
-    return look(unasked, []() noexcept { return false; });
+    return look(asked, []() noexcept { return false; });
   }
-  /// The same, but also when also() is true, which is called after each cancellation in the process until it is true.
+  /// The same, but also when also() is true, which is called from the first make_all_ask() on: once, and after each
+  /// cancellation in the process, until it is true.
   template <class Also>
   bool is_cancelled_or(Also also) noexcept {
     return look(0, also);
@@ -93,7 +97,7 @@ class basic_task_scope {
 
  private:
   static constexpr std::uint64_t cancelled = 1;
-  static constexpr std::uint64_t unasked = 2;
+  static constexpr std::uint64_t asked = 2;
   static constexpr std::uint64_t one_epoch = first_epoch;
   static constexpr unsigned most_steps = 1024;  // deeper tasks are left to other threads
 
@@ -115,13 +119,18 @@ class basic_task_scope {
     return {outer, generation};
   }
 
-  /// `mark`: unasked, or 0. The epoch is noted with it; a note that has it or none is taken as it is.
+  /// Makes each scope look again whether it is cancelled.
+  static void make_all_look() noexcept {
+    Epoch::now.fetch_add(one_epoch, std::memory_order_release);  // [N2] release, pairs with [N4]: publishes the flag
+  }
+
+  /// `mark`: asked, or 0. The epoch is noted without it; a note that has it or none is taken as it is.
   template <class Also>
   bool look(std::uint64_t mark, Also also) noexcept {
     const std::uint64_t state = state_.load(std::memory_order_relaxed);    // relaxed: the epoch orders what counts
     const std::uint64_t now = Epoch::now.load(std::memory_order_acquire);  // [N4] acquire, pairs with [N2]
     if (((state ^ now) & ~mark) == 0) return false;                        // noted, and not cancelled
-    return (state & cancelled) != 0 || also() || look_up(state, now, now | mark);
+    return (state & cancelled) != 0 || also() || look_up(state, now, now & ~mark);
   }
   /// `note`: the state to leave if nothing is cancelled.
   [[gnu::noinline]] bool look_up(std::uint64_t state, std::uint64_t now, std::uint64_t note) noexcept {
@@ -130,7 +139,7 @@ class basic_task_scope {
       // relaxed: ordered by [N3]. Another generation: the construct has ended before this one
       if (c.scope->generation_.load(std::memory_order_relaxed) != c.generation) break;
       if ((seen & cancelled) != 0) return true;
-      if ((seen & ~unasked) == now) break;
+      if (((seen ^ now) & ~asked) == 0) break;
     }
     // relaxed: a note; a cancel() in between makes the exchange fail
     return !state_.compare_exchange_strong(state, note, std::memory_order_relaxed, std::memory_order_relaxed) &&
