@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>  // for int64_t
 #include <utility>  // for exchange, move, swap
 
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
@@ -7,6 +8,7 @@
 #include "async/detail/pool/seat.hpp"            // for this_seat, other_seats, keep_seats, pool_registry
 #include "async/detail/scope/current_scope.hpp"  // for work_of_others
 #if ASYNCSTEPS_DEFINED
+#include "async/detail/base/min_max.hpp"       // for min_of
 #include "async/detail/wait/pool_wait.hpp"     // for take_seat
 #include "async/detail/wait/wait_in_turn.hpp"  // for wait_in_turn
 #endif
@@ -63,6 +65,7 @@ class working_visit : public visit {
 
   bool was_outside_;   // set unless the part is a worker's
   pool_core* before_;  // set if the thread was outside
+  std::int64_t made_from_;  // likewise
 };
 
 #if ASYNCSTEPS_DEFINED
@@ -118,12 +121,16 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void working_visit::come_inside() noexcept {
   pool_core& pool = part().pool;
   was_outside_ = !pool.is_inside();
-  if (was_outside_) before_ = pool.come_inside();
+  if (!was_outside_) return;
+  before_ = pool.come_inside();
+  made_from_ = std::exchange(part().made_from, part().own.position());  // earlier visits have made what lies there
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void working_visit::go_outside() noexcept {
   part().pool.end_if_left_behind();
-  if (was_outside_) part().pool.go_outside(before_);
+  if (!was_outside_) return;
+  part().made_from = min_of(made_from_, part().own.position());
+  part().pool.go_outside(before_);
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::run_on_poster(task& work) {

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "steps/asyncsteps.hpp"
 #include "steps/spawn.hpp"
 #include "support/ends_with_this_pool.hpp"
+#include "support/occupied.hpp"
 #include "support/scale.hpp"
 #include "support/timer_step.hpp"
 
@@ -163,6 +165,36 @@ TEST_CASE("the body of a loop on a thread outside is inside the pool, and can wa
   CHECK(sum == 1225);
   CHECK(elsewhere == 0);
   CHECK(threadpool::current() == nullptr);
+}
+
+TEST_CASE("a body of a loop waits with a lock held: no task runs in it that another loop's body has posted there") {
+  for (const bool from_outside : {true, false}) {
+    CAPTURE(from_outside);
+    threadpool pool(1);
+    threadpool other(1);
+    std::optional<testing::occupied> worker(std::in_place, other, 1);
+    const auto do_here = [&](auto work) { from_outside ? work() : pool.post(work).get(); };
+    std::atomic<bool> is_locked = false;
+    std::atomic<bool> was_met = false;
+    do_here(
+        [&] { async::parallel_for(other, 0, 1, [&](int) { other.execute([&] { was_met = is_locked.load(); }); }); });
+    async::promise<void> promise;
+    std::thread fulfils([&] {
+      std::this_thread::sleep_for(30ms);
+      promise.set_value();
+    });
+    do_here([&] {
+      async::parallel_for(other, 0, 1, [&](int) {
+        is_locked = true;
+        promise.get_future().get();
+        is_locked = false;
+      });
+    });
+    fulfils.join();
+    worker.reset();
+    other.wait_idle();
+    CHECK_FALSE(was_met);
+  }
 }
 
 TEST_CASE("on a paused pool the body of a loop waits for a task that it posts") {
