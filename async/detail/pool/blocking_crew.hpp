@@ -29,8 +29,9 @@ namespace async::inline v0_1::detail {
 /// The threads of a blocking_pool and the queue of its calls. A call blocks for long, so all of it is under one mutex.
 ///
 /// A call that is put calls the thread that was idle last, or starts one; if neither can be, it waits in the queue. A
-/// thread that is called or started is `coming` until it looks at the queue. So a further thread is called for the
-/// calls that exceed those coming, and a busy thread that takes a call first costs one look in vain.
+/// thread that is called or started is `coming` until it looks at the queue. So a further thread is started for the
+/// calls that exceed those coming, and a busy thread that takes a call first costs one look in vain. A started thread
+/// may stay in its hook for long, so an idle one is called for the calls that exceed those called.
 ///
 /// A thread that ends joins the one that ended before it. stop() joins the last one.
 class blocking_crew : fork_member {
@@ -139,6 +140,7 @@ class blocking_crew : fork_member {
   std::deque<task> discarded_;  // of the first stop_and_discard(), which needs no memory
   std::size_t unfinished_ = 0;  // calls in the queue or running
   std::size_t coming_ = 0;
+  std::size_t starting_ = 0;  // of those coming
   std::size_t started_ = 0;
   idler* newest_idle_ = nullptr;
   std::size_t idle_count_ = 0;
@@ -287,9 +289,11 @@ ASYNCSTEPS_FUNCTION void blocking_crew::take_in(task& call) {
   }
   queue_.push_back(std::move(call));
   ++unfinished_;
-  if (!is_behind) return;
-  if (newest_idle_ != nullptr) return call_idle();
-  if (threads_.size() >= limits_.threads) return;
+  if (newest_idle_ != nullptr) {
+    if (queue_.size() > coming_ - starting_) call_idle();
+    return;
+  }
+  if (!is_behind || threads_.size() >= limits_.threads) return;
   try {
     start();
   } catch (...) {
@@ -311,6 +315,7 @@ ASYNCSTEPS_FUNCTION void blocking_crew::start() {
     throw;
   }
   ++started_;
+  ++starting_;
   ++coming_;
 }
 
@@ -365,6 +370,7 @@ ASYNCSTEPS_FUNCTION void blocking_crew::live(thread_place place, std::size_t num
   hooks_.started(number);
   end_if_left_behind();
   std::unique_lock lock(mutex_);
+  --starting_;
   --coming_;
   do {
     while (!queue_.empty()) make_next(lock);

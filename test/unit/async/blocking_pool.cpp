@@ -181,6 +181,28 @@ TEST_CASE("blocking_pool: an idle thread takes the next call at once, whatever t
   }
 }
 
+TEST_CASE("blocking_pool: an idle thread makes the next call while the start hook of another one takes long") {
+  std::promise<void> go;
+  std::atomic<bool> is_in_hook{false};
+  blocking_pool_options options{.max_threads = 2};
+  options.on_thread_start = [&is_in_hook, until = go.get_future().share()](std::size_t number) {
+    if (number == 0) return;
+    is_in_hook = true;
+    until.wait();
+  };
+  blocking_pool pool(std::move(options));
+  gate all;
+  pool.execute(all.call());
+  all.wait_for(1);
+  auto second = pool.post([] {});  // starts a thread, but the first one makes it
+  testing::wait_while(is_in_hook, false);
+  all.open();
+  second.get();
+  wait_until([&pool] { return pool.idlesize() == 1; });
+  CHECK(pool.post([] {}).wait_for(10s) == std::future_status::ready);
+  go.set_value();
+}
+
 TEST_CASE("blocking_pool: max_queue limits the calls that wait, not those that have a thread") {
   blocking_pool pool({.max_threads = 2, .max_queue = 3});
   gate all;
