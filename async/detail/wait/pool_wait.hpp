@@ -478,6 +478,7 @@ ASYNCSTEPS_FUNCTION look_answer pool_core::look_after_own(look_reason why) noexc
 // --- blocking_section -----------------------------------------------------------------------------------------------
 
 ASYNCSTEPS_FUNCTION bool pool_core::enter_section(participant& home) noexcept {
+  if (std::exchange(home.polls_in_section, false)) return true;  // takes over that of a poll before
   if (home.is_in_section || !(home.is_lookout ? lookout_.begin_section() : crew_.begin_section(home.as_worker))) {
     return false;
   }

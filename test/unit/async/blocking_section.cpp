@@ -249,6 +249,23 @@ TEST_CASE(
   CHECK(blocks.get() == 42);
 }
 
+TEST_CASE("blocking_section: one in a task that has polled before lasts until its own end, whatever waits inside") {
+  async::blocking_pool other;
+  threadpool pool(1);
+  async::promise<void> never;
+  pool.loop(0).deferred(1h, [] {});  // an armed timer: a poll lets another worker look after it
+  const bool is_ready = pool.post([&] {
+                              static_cast<void>(never.get_future().wait_for(0s));
+                              const blocking_section here;
+                              other.post([] { std::this_thread::sleep_for(5ms); }).get();
+                              const auto done = std::make_shared<std::promise<void>>();
+                              pool.execute([done] { done->set_value(); });
+                              return done->get_future().wait_for(patience) == std::future_status::ready;
+                            })
+                            .get();
+  CHECK(is_ready);
+}
+
 TEST_CASE("blocking_section: does nothing on other threads") {
   const blocking_section here;
   threadpool pool(1);
