@@ -16,6 +16,7 @@
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/pool_watch.hpp"        // for pool_watch
 #include "async/detail/wait/visit.hpp"             // for visit
+#include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
 
 namespace async::inline v0_1::detail {
 
@@ -154,6 +155,7 @@ class call_entry : public posted_job {
   /// The caller has taken it.
   void make_here(participant* part) {
     const own_exceptions others;
+    const wait_in_turn allowed;
     pool_->run_here(part, [this] { call_apart([this] { make(); }); });
   }
   void make() {

@@ -14,9 +14,11 @@
 
 #include "async/async.hpp"
 #include "steps/steps.hpp"
+#include "support/held_workers.hpp"
 
 using async::threadpool;
 using steps::IAsyncSteps;
+using testing::held_workers;
 
 namespace {
 
@@ -89,6 +91,16 @@ TEST_CASE("the same on a paused and on a stopped pool, where the step's thread r
   pool.stop();
   steps::post(tool, [&](IAsyncSteps&) { async::parallel_invoke(pool, [&] { other.wait(); }, [&] { ++count; }); }).get();
   CHECK(count == 2);
+}
+
+TEST_CASE("a call that a step waits for may wait, too, when the step's thread makes it") {
+  threadpool& pool = threadpool::shared();
+  held_workers others(pool, held_workers::inside::task, pool.size() - 1);
+  int result = 0;
+  steps::post(pool, [&result](IAsyncSteps&) {
+    result = async::async([] { return threadpool::shared().post([] { return 7; }).get(); }).get();
+  }).get();
+  CHECK(result == 7);
 }
 
 TEST_CASE("a step itself still must not wait, also after such a loop") {
