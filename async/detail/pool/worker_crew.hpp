@@ -27,7 +27,8 @@ namespace async::inline v0_1::detail {
 /// A worker has a thread that may run tasks while it is wanted, and until that thread has noticed the request to exit.
 /// A worker that is wanted again before that simply goes on. Wanted: the number that the user has asked
 /// for and, unless that is 0, one more for each blocking_section. If it falls, workers in no section exit first, the
-/// last one first: so no more run beside sections than the user has asked for.
+/// last one first; if it grows, those in sections come first: so no more run beside sections than the user has asked
+/// for.
 ///
 /// Threads     everything by any thread; the hot paths never take the mutex.
 /// Lifetime    workers stay until the end, since a thief may be looking at one.
@@ -349,8 +350,11 @@ ASYNCSTEPS_FUNCTION void worker_crew::thread_has_ended(worker& w) noexcept {
 ASYNCSTEPS_FUNCTION void worker_crew::configure_locked(std::size_t threads) {
   make_workers(threads != 0 ? threads : 1);  // flows that start while the pool is paused need a loop
   shrink(threads);
-  for (std::size_t next = 0; wanted() < threads; ++next) {
-    if (!members_[next]->is_wanted) start(*members_[next]);
+  for (const bool all : {false, true}) {
+    for (std::size_t next = 0; wanted() < threads && next != members_.size(); ++next) {
+      worker& w = *members_[next];
+      if (!w.is_wanted && (w.blocks || all)) start(w);
+    }
   }
 }
 

@@ -303,6 +303,36 @@ TEST_CASE("blocking_section: the pool may be resized, paused and stopped while a
   }
 }
 
+TEST_CASE("blocking_section: in a task of a surplus worker, no more tasks run beside it than the pool has threads") {
+  static thread_local std::size_t index = 0;
+  for (const bool is_paused_inside : {false, true}) {
+    std::atomic<int> arrived{0};
+    testing::gate shrinks, blocks;
+    threadpool pool({.threads = 3, .on_thread_start = [](std::size_t i) { index = i; }});
+    for (int i = 0; i < 3; ++i) {
+      pool.execute([&] {
+        for (int now = ++arrived; now < 3; now = arrived) testing::wait_while(arrived, now);
+        if (index != 2) return;
+        if (!is_paused_inside) shrinks.pass();
+        const blocking_section here;
+        blocks.pass();
+      });
+    }
+    if (is_paused_inside) {
+      blocks.wait_for_one();
+      pool.configurepool(0);
+      pool.configurepool(1);
+    } else {
+      shrinks.wait_for_one();
+      pool.configurepool(1);
+      shrinks.open();
+      blocks.wait_for_one();
+    }
+    CHECK(settled_crowd(pool, 1) == 1);
+    blocks.open();
+  }
+}
+
 TEST_CASE("blocking_section: a section may begin while the pool stops, and in a task that a section's worker runs") {
   for (int round = 0; round < 20; ++round) {
     meeting pair(2);
