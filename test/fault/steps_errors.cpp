@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// Errors of steps for whose texts there is no memory.
+// Errors and limits of steps for which there is no memory.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <new>
 #include <string>
 
@@ -50,4 +51,31 @@ TEST_CASE_TEMPLATE("rule 20: an error() of a token that finds no memory leaves t
   CHECK(token.success());
   b.drain();
   CHECK(has_gone_on);
+}
+
+TEST_CASE("rule 2: a limit for which there is no memory does not make its step wait") {
+  for (const bool at_moment : {false, true}) {
+    bench b;
+    bool has_thrown = false;
+    bool has_gone_on = false;
+    steps::AsyncSteps flow{b.loop};
+    flow.add([&](IAsyncSteps& asi) {
+      const no_memory none;
+      try {
+        for (;;) asi.stack(8);  // until the flow's memory is full
+      } catch (const std::bad_alloc&) {
+      }
+      try {
+        at_moment ? asi.setDeadline(std::chrono::steady_clock::time_point::max())
+                  : asi.setTimeout(std::chrono::minutes(1));
+      } catch (const std::bad_alloc&) {
+        has_thrown = true;
+      }
+    });
+    flow.add([&](IAsyncSteps&) { has_gone_on = true; });
+    flow.execute();
+    b.drain();
+    CHECK(has_thrown);
+    CHECK(has_gone_on);
+  }
 }

@@ -118,11 +118,12 @@ inline bool may_wait(step& s, std::string_view literal) {
 inline timeout_scope* limit_of(step& s, std::string_view literal) {
   if (!may_wait(s, literal)) return nullptr;
   flow& f = *s.flow_;
+  const auto is_of_step = [&s](const scope* each) noexcept { return each != nullptr && each->holder == &s; };
+  scope* old = f.scopes;
+  while (is_of_step(old) && old->ops != &timeout_scope::ops) old = old->outer;
+  timeout_scope* const limit = is_of_step(old) ? static_cast<timeout_scope*>(old) : make_timer<timeout_scope>(s);
   f.mark_wait();
-  for (scope* old = f.scopes; old != nullptr && old->holder == &s; old = old->outer) {
-    if (old->ops == &timeout_scope::ops) return static_cast<timeout_scope*>(old);
-  }
-  return make_timer<timeout_scope>(s);
+  return limit;
 }
 
 /// asi.setTimeout(). Throws std::bad_alloc.
