@@ -95,7 +95,7 @@ class ASYNCSTEPS_SHARED_TYPE Error : public async::detail::explained_error {
   const char* what() const noexcept override { return code().c_str(); }
   /// The explanation without a copy: valid as long as this object.
   std::string_view explanation() const noexcept override {
-    return texts_ == nullptr ? std::string_view(info_, info_size_) : texts_->info;
+    return texts_ == nullptr ? std::string_view(info_, info_size()) : texts_->info;
   }
 
  private:
@@ -103,18 +103,22 @@ class ASYNCSTEPS_SHARED_TYPE Error : public async::detail::explained_error {
     std::string code;
     std::string info;
   };
+  static constexpr std::size_t most_here = 79;  // an info of so many characters takes no memory
+  std::size_t info_size() const noexcept { return most_here - static_cast<unsigned char>(info_[most_here]); }
+
   ErrorCode literal_;
   std::shared_ptr<const texts> texts_;
-  unsigned char info_size_ = 0;  // an info that fits into info_ takes no memory
-  char info_[79];
+  char info_[most_here + 1];  // ends with a zero; the last char tells how many others are free
 };
 
 #if ASYNCSTEPS_DEFINED
 ASYNCSTEPS_FUNCTION Error::Error(ErrorCode code, std::string_view info) : explained_error("") {
+  const bool fits = code.is_lasting() && info.size() <= most_here;
+  const std::size_t size = fits ? info.copy(info_, info.size()) : 0;
+  info_[size] = '\0';
+  info_[most_here] = static_cast<char>(most_here - size);  // the zero if none is free
   if (code.is_lasting()) literal_ = code;
-  if (code.is_lasting() && info.size() <= sizeof info_) {
-    info_size_ = static_cast<unsigned char>(info.copy(info_, info.size()));
-  } else {
+  if (!fits) {
     texts_ = std::make_shared<const texts>(texts{std::string(code.view()), std::string(info)});
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <exception>
 #include <future>
 #include <memory>
@@ -306,5 +307,26 @@ TEST_CASE_TEMPLATE("rule 14: the hook sees info and exception of a cancel handle
       CHECK(seen == expected);
       CHECK(b.unhandled.empty());
     }
+  }
+}
+
+TEST_CASE("rule 14: the info that the hook sees ends with a zero, however long it is") {
+  for (const std::size_t length : {0U, 1U, 78U, 79U, 80U, 200U}) {
+    const std::string info(length, 'i');
+    bench b;
+    lines seen;
+    steps::AsyncSteps flow{b.loop};
+    flow.state().set_unhandled_error([&](ErrorCode) { seen.emplace_back(flow.state().error_info().c_str()); });
+    flow.add([&info](IAsyncSteps& asi) {
+      asi.setCancel([&info] {
+        steps::Error error("Late", std::string(79, '?'));
+        error = steps::Error("Late", info);
+        throw error;
+      });
+    });
+    flow.execute();
+    b.drain();
+    flow.cancel();
+    CHECK(seen == lines{info});
   }
 }
