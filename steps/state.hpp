@@ -96,7 +96,7 @@ class State {
   /// The error that an error handler, or the hook of set_unhandled_error(), has been called for, as an exception: the
   /// one that was thrown, or an Error of its code and info. Null elsewhere, and in a handler that has called success().
   /// For promises: promise.set_exception(asi.state().current_exception()).
-  std::exception_ptr current_exception() const { return detail::error_of(*flow_); }
+  std::exception_ptr current_exception() const { return is_shown_ ? exception_ : detail::error_of(*flow_); }
   /// Types of the functions of the active steps, innermost first; for logs.
   std::vector<std::string_view> async_stack() const;
 
@@ -166,6 +166,7 @@ class State {
   bool is_shared_ = false;  // with branches on other threads; written before they start
   mutable async::detail::spin_lock lock_;
   bool own_exception_ = false;  // the pending error was made from exception_
+  bool is_shown_ = false;       // exception_ is that of a hook which runs, see show()
   std::exception_ptr exception_;
   detail::hook<ErrorCode> unhandled_;
   detail::hook<const std::exception&> trace_;
@@ -227,13 +228,19 @@ struct state_access {
       std::string_view shown;
       std::string_view info;
       bool own;
+      bool was_shown;
       std::exception_ptr exception;
       ~turn_back() {
         std::swap(state.exception_, exception);
         state.own_exception_ = own;
+        state.is_shown_ = was_shown;
         if (state.info_.data() == shown.data()) state.info_.look(info);
       }
-    } const before{s, info, s.info_, std::exchange(s.own_exception_, false),
+    } const before{s,
+                   info,
+                   s.info_,
+                   std::exchange(s.own_exception_, false),
+                   std::exchange(s.is_shown_, true),
                    std::exchange(s.exception_, std::move(error))};
     s.info_.look(info);
     f();

@@ -271,6 +271,7 @@ TEST_CASE_TEMPLATE("rule 14: the hook sees info and exception of a cancel handle
       IAsyncSteps* own = &flow;
       flow.state().set_unhandled_error([&](ErrorCode code) {
         std::string what = "?";
+        CHECK(own->state().current_exception() == own->state().last_exception());
         try {
           std::rethrow_exception(own->state().last_exception());
         } catch (const steps::Error& e) {
