@@ -149,14 +149,7 @@ class completion {
   bool success(A&&... results) const {
     static_assert(sizeof...(A) == sizeof...(T), "success() takes the results that completion<T...> names");
     static_assert(fits<A...>(), "success() takes results of the types that completion<T...> names, or what makes them");
-    if (block_ == nullptr || !block_->wait.win()) return false;
-    try {
-      block_->keep_values(std::forward<A>(results)...);
-    } catch (...) {
-      block_->wait.take_back();
-      throw;
-    }
-    return block_->send();
+    return keep(std::forward<A>(results)...) && block_->send();
   }
 
   /// Ends the wait with an error at the step. Returns as success() does.
@@ -195,11 +188,27 @@ class completion {
     return true;  // the other assertion tells
   }
 
+  /// Wins the wait, and stores results. True: the caller sends them.
+  template <class... A>
+  bool keep(A&&... results) const {
+    if (block_ == nullptr || !block_->wait.win()) return false;
+    try {
+      block_->keep_values(std::forward<A>(results)...);
+    } catch (...) {
+      block_->wait.take_back();
+      throw;
+    }
+    return true;
+  }
+  /// The same with the exception that is being handled.
+  bool keep_exception() const noexcept {
+    if (block_ == nullptr || !block_->wait.win()) return false;
+    block_->keep_exception();
+    return true;
+  }
   /// Ends the wait with the exception that is being handled.
   void fail() const noexcept {
-    if (block_ == nullptr || !block_->wait.win()) return;
-    block_->keep_exception();
-    block_->send();
+    if (keep_exception()) block_->send();
   }
 
   block* block_ = nullptr;

@@ -170,9 +170,9 @@ class IAsyncSteps : public detail::step {
 
   /// Adds a step for a call that takes long or blocks: a thread of `pool`, a threadpool or a blocking_pool, calls
   /// f(arguments...), with copies of both, and the step passes the result on. The flow's loop runs other flows
-  /// meanwhile. An exception of f is the step's error. Stopped, QueueFull: the pool has not taken the call. When the
-  /// step ends before, by a timeout or cancel(), a call that has not begun is destroyed, and the result of a running
-  /// one is dropped: f may outlive the step.
+  /// meanwhile. An exception of f is the step's error. Stopped, QueueFull: the pool has not taken the call. That thread
+  /// destroys f and its arguments before the flow goes on. When the step ends before, by a timeout or cancel(), a call
+  /// that has not begun is destroyed, and the result of a running one is dropped: f may outlive the step.
   template <detail::pool_of_calls Pool, class F, class... A>
   IAsyncSteps& await(Pool& pool, F&& f, A&&... arguments) {
     static_assert(

@@ -108,8 +108,8 @@ struct pool_call_step final : Face {
       if (block_ == nullptr) return;
       const bool is_live = block_->take();
       if (is_live) {
-        if (async::detail::dropping::is_here()) wait::end(done_, []() -> result { throw async::stopped(); });
         block_->destroy_call();
+        if (async::detail::dropping::is_here()) wait::end(done_, []() -> result { throw async::stopped(); });
       }
       async::detail::dropping::note(is_live);
     }
@@ -117,8 +117,9 @@ struct pool_call_step final : Face {
     void operator()() noexcept {
       block& b = *std::exchange(block_, nullptr);
       if (!b.take()) return;
-      wait::end(done_, [&b]() -> result { return make(b.bound); });
-      b.destroy_call();
+      const bool ends_wait = wait::keep(done_, [&b]() -> result { return make(b.bound); });
+      b.destroy_call();  // the result may have been made from it
+      if (ends_wait) wait::send(done_);
     }
 
    private:

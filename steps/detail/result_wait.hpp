@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <type_traits>  // for is_void_v
+#include <utility>      // for move
 
 #include "async/detail/base/functional.hpp"  // for reference_wrapper
 #include "steps/completion.hpp"              // for completion
@@ -40,18 +41,24 @@ struct result_wait {
   /// Ends the wait with what get() returns or throws. Does not call it when the step does not wait any more.
   template <class Get>
   static void end(const token& done, Get get) noexcept {
-    if (!done) return;
+    if (keep(done, std::move(get))) send(done);
+  }
+  /// The same in two calls. True: the token has won the wait, and send() follows.
+  template <class Get>
+  static bool keep(const token& done, Get get) noexcept {
+    if (!done) return false;
     try {
       if constexpr (std::is_void_v<R>) {
         get();
-        done.success();
+        return done.keep();
       } else {
-        done.success(get());
+        return done.keep(get());
       }
     } catch (...) {
-      done.fail();
+      return done.keep_exception();
     }
   }
+  static void send(const token& done) noexcept { done.block_->send(); }
 };
 
 }  // namespace steps::inline v0_1::detail

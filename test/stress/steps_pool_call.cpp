@@ -2,7 +2,7 @@
 //
 // Calls of await(pool, ...) whose steps end at any moment, by a time limit, a cancel or another branch: in the queue of
 // the pool, as a thread takes them, and while they run. Each call's captures go once: with the step as long as no
-// thread has taken the call, else after the call.
+// thread has taken the call, else after the call, and before the flow goes on.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "steps/steps.hpp"
@@ -26,8 +27,18 @@ struct held : testing::live_count<held> {
   std::unique_ptr<std::size_t> value = std::make_unique<std::size_t>(1);
 };
 
+/// The same, which notes its end where the next step looks.
+struct noted : held {
+  explicit noted(std::shared_ptr<bool> end) : has_ended(std::move(end)) {}
+  noted(noted&&) = default;
+  ~noted() {
+    if (has_ended != nullptr) *has_ended = true;
+  }
+  std::shared_ptr<bool> has_ended;
+};
+
 struct counts {
-  std::atomic<std::size_t> calls{0}, results{0}, ends{0};
+  std::atomic<std::size_t> calls{0}, results{0}, late{0}, ends{0};
 };
 
 template <class Pool>
@@ -43,11 +54,15 @@ void ask(IAsyncSteps& asi, Pool& pool, counts& all, std::size_t round) {
             branch.add([&all](IAsyncSteps&) { ++all.results; });
           });
         } else {
-          step.await(pool, [&all, h = held()] {
+          const auto has_ended = std::make_shared<bool>(false);
+          step.await(pool, [&all, h = noted(has_ended)] {
             for (int i = 0; i < 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
             all.calls += *h.value;
           });
-          step.add([&all](IAsyncSteps&) { ++all.results; });
+          step.add([&all, has_ended](IAsyncSteps&) {
+            ++all.results;
+            if (!*has_ended) ++all.late;
+          });
         }
       },
       [](IAsyncSteps& step, ErrorCode code) {
@@ -79,6 +94,7 @@ void run(Pool& calls, std::size_t rounds) {
   calls.wait_idle();
   CHECK(all.ends == 4 * rounds);
   CHECK(all.results <= all.calls);
+  CHECK(all.late == 0);
   CHECK(all.calls <= 4 * rounds + rounds / 4);
   CHECK(held::live() == 0);
 }

@@ -141,6 +141,16 @@ TEST_CASE("await(pool, ...) of a pool that refuses the call is an error of the s
 
 namespace {
 
+/// Calls a function at its end, as the last of those that it is moved through.
+struct acts_at_end {
+  explicit acts_at_end(std::function<void()> f) : act(std::move(f)) {}
+  acts_at_end(acts_at_end&& other) noexcept : act(std::exchange(other.act, nullptr)) {}
+  ~acts_at_end() {
+    if (act) act();
+  }
+  std::function<void()> act;
+};
+
 /// Calls a function when it is moved for the third time: into the flow, whose wait it ends.
 struct acts_on_move {
   explicit acts_on_move(std::function<void()> f) : act(std::move(f)) {}
@@ -250,6 +260,89 @@ TEST_CASE("the trace, or the result, of a call ends the flow that waits for it")
       while (held::live() != 0) b.drain();
       b.drain();
       CHECK(seen == testing::lines{"ends", "cancelled"});
+      CHECK((destroys ? flow == nullptr : static_cast<bool>(*flow)));
+      CHECK(b.unhandled.empty());
+    }
+  }
+}
+
+TEST_CASE("what a call of await(pool, ...) has captured is destroyed before the flow goes on, and after the result") {
+  enum class way { value, part_of_it, exception, discarded };
+  for (const way ends : {way::value, way::part_of_it, way::exception, way::discarded}) {
+    threadpool pool(1);
+    testing::bench b;
+    testing::lines seen;
+    std::promise<void> begun, go_on;
+    steps::AsyncSteps flow{b.loop};
+    flow.add(
+        [&](IAsyncSteps& asi) {
+          acts_at_end at_end([&] {
+            begun.set_value();
+            go_on.get_future().wait();
+          });
+          if (ends == way::part_of_it) {
+            const auto text = [](const acts_at_end&, const std::string& s) -> const std::string& { return s; };
+            asi.await(pool, text, std::move(at_end), std::string(40, 'x'));
+          } else {
+            asi.await(pool, [ends, held = std::move(at_end)] {
+              if (ends == way::exception) throw std::runtime_error("thrown");
+              return std::string(40, 'x');
+            });
+          }
+          asi.add([&](IAsyncSteps&, const std::string& text) { seen.push_back(text); });
+        },
+        [&](IAsyncSteps& asi, ErrorCode code) {
+          seen.push_back(std::string(code.c_str()));
+          asi.success();
+        });
+    std::thread stops;
+    if (ends == way::discarded) {
+      testing::occupied busy(pool, 1);
+      flow.execute();
+      b.drain();
+      stops = std::thread([&] { pool.stop(async::discard); });
+      begun.get_future().wait();
+    } else {
+      flow.execute();
+      b.drain();
+      begun.get_future().wait();
+    }
+    b.drain();
+    CHECK(seen.empty());
+    go_on.set_value();
+    if (stops.joinable()) stops.join();
+    while (seen.empty()) b.drain();
+    const std::string expected = ends == way::exception   ? "thrown"
+                                 : ends == way::discarded ? "Stopped"
+                                                          : std::string(40, 'x');
+    CHECK(seen == testing::lines{expected});
+  }
+}
+
+TEST_CASE("what a call of await(pool, ...) has captured ends the flow that waits for the call") {
+  threadpool pool(1);
+  for (const bool destroys : {false, true}) {
+    for (const bool throws : {false, true}) {
+      testing::bench b;
+      testing::lines seen;
+      auto flow = std::make_unique<steps::AsyncSteps>(b.loop);
+      flow->add([&, h = held()](IAsyncSteps& asi) {
+        asi.setCancel([&] { seen.push_back("cancelled"); });
+        acts_at_end at_end([&] { destroys ? flow.reset() : flow->cancel(); });
+        asi.add(
+            [&, kept = std::move(at_end)](IAsyncSteps& step) mutable {
+              step.await(pool, [throws, captured = std::move(kept)] {
+                if (throws) throw std::runtime_error("thrown");
+                return held();
+              });
+            },
+            [&](IAsyncSteps&, ErrorCode) { seen.push_back("handled"); });
+        asi.add([&](IAsyncSteps&) { seen.push_back("went on"); });
+      });
+      flow->execute();
+      while (held::live() != 0) b.drain();
+      pool.wait_idle();
+      CHECK(seen == testing::lines{"cancelled"});
       CHECK((destroys ? flow == nullptr : static_cast<bool>(*flow)));
       CHECK(b.unhandled.empty());
     }
