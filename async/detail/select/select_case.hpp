@@ -52,9 +52,10 @@ class [[nodiscard]] pop_case : public select_case<case_kind::source> {
 
   queue_result attempt() {
     const queue_result result = queue_access::take(queue_, [this](auto&& e) { element_.emplace(std::move(e)); });
-    return result == queue_result::closed && handles_closing<Closed> ? queue_result::done : result;
+    is_closed_ = result == queue_result::closed;
+    return is_closed_ && handles_closing<Closed> ? queue_result::done : result;
   }
-  bool hint() const noexcept { return queue_access::may_take(queue_); }
+  bool hint() const noexcept { return !is_closed_ && queue_access::may_take(queue_); }
   event_count* source() noexcept { return &queue_access::items(queue_); }
   template <class Call>
   void finish(Call call) {
@@ -70,6 +71,7 @@ class [[nodiscard]] pop_case : public select_case<case_kind::source> {
   std::optional<element> element_;
   F handler_;
   Closed closed_handler_;
+  bool is_closed_ = false;  // and drained
 };
 
 /// Item: a reference in the call that it is made in, a value where it is kept.
@@ -108,7 +110,7 @@ class [[nodiscard]] push_case : public select_case<case_kind::source> {
     is_closed_ = result == queue_result::closed;
     return is_closed_ && handles_closing<Closed> ? queue_result::done : result;
   }
-  bool hint() const noexcept { return queue_access::may_put(queue_); }
+  bool hint() const noexcept { return !is_closed_ && queue_access::may_put(queue_); }
   event_count* source() noexcept { return &queue_access::room(queue_); }
   template <class Call>
   void finish(Call call) {

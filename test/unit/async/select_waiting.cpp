@@ -114,6 +114,31 @@ TEST_CASE("it waits without using the CPU") {
   CHECK(testing::process_cpu_time() - before < 50ms);
 }
 
+TEST_CASE("beside closed queues it waits without using the CPU") {
+  async::queue<int> closed, open;
+  async::bounded_queue<int> closed_ring(1);
+  closed.enqueue(1);
+  closed.dequeue();
+  closed.close();
+  closed_ring.close();
+  const auto before = testing::process_cpu_time();
+  CHECK(select(on_pop(closed, ignore), on_pop(open, ignore), after(300ms)) == 2);
+  CHECK(select(on_pop(closed_ring, ignore), on_pop(open, ignore), after(300ms)) == 2);
+  CHECK(select(on_push(closed_ring, 1), on_pop(open, ignore), after(300ms)) == 2);
+  CHECK(testing::process_cpu_time() - before < 50ms);
+}
+
+TEST_CASE("beside a closed queue it lets a stand-in run the task that ends its wait") {
+  async::queue<int> closed, open;
+  closed.close();
+  async::threadpool pool(1);
+  async::future<std::size_t> found = pool.post([&] {
+    pool.execute([&] { open.enqueue(1); });
+    return select(on_pop(closed, ignore), on_pop(open, ignore), after(10s));
+  });
+  CHECK(found.get() == 1);
+}
+
 TEST_CASE("closing queues ends a wait when no other case is left") {
   async::queue<int> a;
   async::bounded_queue<int> b(1), c(1);
