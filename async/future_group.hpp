@@ -66,10 +66,15 @@ class future_group {
   /// Takes a future over. If the group is being cancelled, the new member is cancelled at once.
   template <class T>
   void add(future<T>&& member) {
-    detail::result<T>* const state = detail::future_access::state(member);
+    // Taken first: a continuation of when_empty(), called in add(), may use or destroy `member`.
+    detail::result<T>* const state = detail::future_access::take(std::move(member));
     if (state == nullptr) throw std::future_error(std::future_errc::no_state);
-    members_->add(*state);
-    static_cast<void>(detail::future_access::take(std::move(member)));
+    try {
+      members_->add(*state);
+    } catch (...) {
+      member = detail::future_access::make(state);
+      throw;
+    }
   }
   /// The same for a result that others read, too. The group keeps the value until the result is ready, and the others
   /// see its cancel().

@@ -29,6 +29,7 @@ TEST_CASE("future_group without memory: add() takes no future, when_empty() thro
         group.add(std::move(member));
         static_cast<void>(group.when_empty());
       } catch (const std::bad_alloc&) {
+        CHECK(member.valid() == (group.size() == 0));
         is_refused = true;
       }
       promise.set_value(1);

@@ -477,6 +477,27 @@ TEST_CASE("future_group: a continuation of when_empty() destroys the group insid
   }
 }
 
+TEST_CASE("future_group: a continuation of when_empty() uses the future that add() is taking") {
+  async::threadpool pool(1);
+  const testing::occupied all(pool, 1);
+  for (const bool destroys : {false, true}) {
+    async::future_group group;
+    group.add(pool.post([] {}));  // has not begun
+    auto member = std::make_unique<async::future<int>>(
+        async::make_exceptional_future<int>(std::make_exception_ptr(std::runtime_error("refused"))));
+    group.when_empty().then([&](const async::shared_future<void>&) {
+      CHECK_FALSE(member->valid());
+      destroys ? member.reset() : static_cast<void>(*member = async::make_ready_future(7));
+    });
+    group.add(std::move(*member));
+    CHECK(destroys == (member == nullptr));
+    if (!destroys) {
+      REQUIRE(member->valid());
+      CHECK(member->get() == 7);
+    }
+  }
+}
+
 TEST_CASE("future_group: flows and coroutines await it") {
   async::threadpool pool(2);
   for (const bool fails : {false, true}) {
