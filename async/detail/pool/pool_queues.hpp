@@ -2,11 +2,12 @@
 #pragma once
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint8_t
+#include <mutex>    // for defer_lock, unique_lock
 #include <utility>  // for move
 
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"          // for max_of
-#include "async/detail/loop/loop_core.hpp"        // for current_loop
+#include "async/detail/loop/loop_core.hpp"        // for current_loop, worker_loop
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
 #include "async/detail/pool/seat.hpp"             // for this_home
@@ -163,11 +164,16 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {
     if (s.pool == registered_.number) mine = s.place;
   }
   if (mine != nullptr) freed += mine->own.trim();
-  crew_.for_each([this, mine](worker& w) noexcept {
-    if (&w != mine && w.own.is_trimmable()) {
-      w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
-      sleepers_.wake(w.parking_slot);
+  crew_.for_each([this, mine, &freed](worker& w) noexcept {
+    if (&w == mine || !w.own.is_trimmable()) return;
+    const bool may_be_here = worker_loop == &w.own_loop.core();  // this thread has the mutex in its stop hook
+    std::unique_lock place(w.occupied, std::defer_lock);
+    if (!may_be_here && place.try_lock()) {  // no thread works there
+      freed += w.own.trim();
+      return;
     }
+    w.trim_requested.store(true, std::memory_order_relaxed);  // relaxed: ordered by the sleepers' lock, or in time
+    sleepers_.wake(w.parking_slot);
   });
   guests_.for_each([mine, &freed](guest& g) noexcept {
     if (&g != mine && g.own.is_trimmable() && g.take()) {

@@ -179,7 +179,8 @@ struct worker : participant {
   bool blocks = false;      // guarded by the crew's mutex: the thread is in a blocking_section
   std::thread thread;       // guarded by the crew's mutex: the latest thread
   std::thread before;       // the thread before that: the latest one takes it when it begins, and joins it at its end
-  std::mutex occupied;      // the thread that works has it, from before its start hook until after its stop hook
+  std::mutex occupied;      // the thread that works has it, from before its start hook until after its stop hook; then
+                            // a thread may have it that trims its deque
 };
 
 /// The worker whose thread this is; null: none.

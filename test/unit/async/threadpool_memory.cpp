@@ -4,15 +4,19 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <future>
+#include <thread>
 #include <vector>
 
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/alloc_counter.hpp"
+#include "support/held_workers.hpp"
 #include "support/occupied.hpp"
+#include "support/wait_while.hpp"
 
 using async::threadpool;
 
@@ -92,4 +96,24 @@ TEST_CASE("trim gives back the memory of a peak of waiting tasks") {
   CHECK(threadpool::trim() >= 20'000 * 64);
   CHECK(counter.live() < 500);
   CHECK(threadpool::trim() == 0);
+}
+
+TEST_CASE("trim gives back the memory of a worker's deque when its thread has ended") {
+  std::atomic<bool> has_ended{false};
+  threadpool pool({.threads = 1, .on_thread_stop = [&has_ended](std::size_t) { has_ended = true; }});
+  std::atomic<int> ran{0};
+  pool.execute([&] {
+    for (int i = 0; i < 100'000; ++i) pool.execute([&ran] { ++ran; });
+  });
+  pool.wait_idle();
+  pool.configurepool(0);
+  testing::wait_while(has_ended, false);
+  constexpr std::size_t least = 100'000 * sizeof(void*);
+  std::size_t freed = 0;
+  const auto deadline = std::chrono::steady_clock::now() + testing::patience;
+  while (freed < least && std::chrono::steady_clock::now() < deadline) {  // the thread is about to go
+    async::detail::pool_registry::instance().for_each([&freed](async::detail::pool_core& p) { freed += p.trim(); });
+    std::this_thread::yield();
+  }
+  CHECK(freed >= least);
 }
