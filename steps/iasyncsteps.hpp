@@ -137,9 +137,9 @@ class IAsyncSteps : public detail::step {
   }
 
   /// Adds a step that waits for a future and passes its value on; its exception is the step's error, BrokenPromise
-  /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step ends
-  /// before that, it cancels the future, as future::cancel() does, and does not wait for a call or flow that runs: pass
-  /// these their data by value. A shared_future is only dropped.
+  /// that of a future that gets no value. The thread that makes the future ready notifies the flow. When the step fails
+  /// or ends before that, it cancels the future, as future::cancel() does, and does not wait for a call or flow that
+  /// runs: pass these their data by value. A shared_future is only dropped.
   template <class T, class E = detail::no_handler>
   IAsyncSteps& await(async::future<T>&& f, E&& e = {}) {
     return add_wait<detail::future_step>(std::move(f), std::forward<E>(e));

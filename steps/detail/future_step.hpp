@@ -12,8 +12,8 @@
 /// async::future as a step, by await().
 namespace steps::inline v0_1::detail {
 
-/// A step of await(async::future) or await(async::shared_future). If it ends early it cancels a future, which nobody
-/// else has, but not a shared_future.
+/// A step of await(async::future) or await(async::shared_future). If the wait ends early it cancels a future, which
+/// nobody else has, but not a shared_future.
 template <class Face, class Future, class E>
 struct future_step final : Face {
   using result = decltype(std::declval<Future&>().get());
@@ -21,9 +21,7 @@ struct future_step final : Face {
 
   template <class H>
   future_step(Future&& f, H&& h) : future(std::move(f)), handler(std::forward<H>(h)) {}
-  ~future_step() {
-    if (listening.valid()) static_cast<void>(listening.cancel());  // drops the future of a wait that ends early
-  }
+  ~future_step() { leave(); }
 
   static void run(step& s) {
     auto& self = static_cast<future_step&>(s);
@@ -41,7 +39,14 @@ struct future_step final : Face {
     }
     pass_on(static_cast<Face&>(s), self.future);
   }
-  void fail(ErrorCode code) { call_handler<Face>(handler, *this, code); }
+  void fail(ErrorCode code) {
+    leave();  // what the handler adds may need what the future's call or flow holds
+    call_handler<Face>(handler, *this, code);
+  }
+  /// Drops the future of a wait that ends early.
+  void leave() noexcept {
+    if (listening.valid()) static_cast<void>(listening.cancel());
+  }
 
   /// Ends the wait, on the thread that makes the future ready.
   struct teller {

@@ -211,6 +211,27 @@ TEST_CASE_TEMPLATE("rule 34: a wait that ends early cancels an async::future, an
   CHECK(made == 10);
 }
 
+TEST_CASE_TEMPLATE("rule 34: an error cancels the future at once, not after what the step's handler adds", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  Flow flow{b.loop};
+  flow.add([&](IAsyncSteps& asi) {
+    asi.setTimeout(5ms);
+    asi.await(
+        steps::post(b.loop, [&](IAsyncSteps& other) { other.setCancel([&seen] { seen.push_back("cancelled"); }); }),
+        [&](IAsyncSteps& handler, steps::ErrorCode code) {
+          seen.emplace_back(code);
+          handler.add([](IAsyncSteps& fallback) { fallback.setTimeout(20ms); },
+                      [](IAsyncSteps& fallback, steps::ErrorCode) { fallback.success(); });
+          handler.add([&seen](IAsyncSteps&) { seen.push_back("fallback"); });
+        });
+  });
+  flow.execute();
+  b.pass(50ms);
+  CHECK(seen == lines{"Timeout", "cancelled", "fallback"});
+}
+
 TEST_CASE_TEMPLATE("rule 34: a future of this library notifies the flow, which does not poll", Flow, STEPS_FLOWS) {
   async::threadpool pool(1);
   lines seen;
