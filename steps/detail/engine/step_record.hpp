@@ -238,6 +238,7 @@ Step* append_step(step& parent, std::uint16_t flags, Args&&... args) {
   } catch (...) {
     if (memory != nullptr) release_record(f, memory, size, before);
     if (f.limit != nullptr) ++f.limit->steps;
+    if (&parent == &f.root && parent.parent_ != nullptr) f.ops().withdraw(f);  // a branch without a step would succeed
     throw;
   }
   made->size_ = static_cast<std::uint32_t>(size);

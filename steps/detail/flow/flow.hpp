@@ -123,12 +123,14 @@ struct chunk {
 /// of the flow's root, too, which has no functions of a step.
 struct flow_ops : step_ops {
   constexpr flow_ops(void (*at_end)(flow&), void (*to_release)(flow&) noexcept, void (*at_message)(flow&) = nullptr,
-                     void (*to_report)(flow&, const std::exception_ptr&) noexcept = nullptr) noexcept
+                     void (*to_report)(flow&, const std::exception_ptr&) noexcept = nullptr,
+                     void (*to_withdraw)(flow&) noexcept = nullptr) noexcept
       : step_ops{nullptr, nullptr, nullptr, {}},
         end(at_end),
         release(to_release),
         on_message(at_message),
-        report(to_report) {}
+        report(to_report),
+        withdraw(to_withdraw) {}
 
   /// All steps have ended, by the pending error if the verdict is error. Calls end_execution() or releases the flow.
   void (*end)(flow& f);
@@ -138,6 +140,8 @@ struct flow_ops : step_ops {
   void (*on_message)(flow& f);
   /// Roots only: tells the flow's pool of an exception while the flow does not execute.
   void (*report)(flow& f, const std::exception_ptr& error) noexcept;
+  /// Branches only: destroys a branch that is being built, and has no step.
+  void (*withdraw)(flow& f) noexcept;
 };
 
 /// The layout of a branch of a flow with fixed memory: flow, arena, results, state, texts.

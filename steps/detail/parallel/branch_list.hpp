@@ -19,6 +19,11 @@ struct branch_list {
     *last = &b;
     last = &b.list_next;
   }
+  /// Only before the branches start. Destroys a branch.
+  void remove(flow& b) noexcept {
+    if (last == &b.list_next) last = b.list_prev;
+    discard(b);
+  }
   /// Cancels the branches that execute, and destroys them. A branch in a callback, or with such a branch inside, ends
   /// when the callback has returned.
   void cancel() noexcept {

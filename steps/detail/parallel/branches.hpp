@@ -153,7 +153,8 @@ struct group_step : Face {
     std::destroy_at(&b);
     limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
   }
-  static constexpr flow_ops ops{&end, &release, &message_arrived};
+  static void withdraw(flow& b) noexcept { of(b).branches.remove(b); }
+  static constexpr flow_ops ops{&end, &release, &message_arrived, nullptr, &withdraw};
   static constexpr flow_ops race_ops{&race<group_step>::end, &release, &message_arrived};
 
   /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.

@@ -92,6 +92,61 @@ TEST_CASE_TEMPLATE("rule 36: the first branch that succeeds wins, at once or aft
   }
 }
 
+namespace {
+
+/// Functions whose copy throws.
+template <class... A>
+struct not_copied {
+  not_copied() = default;
+  not_copied(const not_copied&) { throw std::runtime_error("not copied"); }
+  void operator()(IAsyncSteps&, A...) const {}
+};
+
+/// Adds a branch that wins after a while, and before and behind it functions that throw as they are added.
+void add_between(IAsyncSteps& race, bench& b) {
+  const not_copied<> f;
+  CHECK_THROWS_AS(race.add(f), std::runtime_error);
+  race.add([&b](IAsyncSteps& asi) { win_after(asi, b, 5ms, 42); });
+  CHECK_THROWS_AS(race.loop(f, "label"), std::runtime_error);
+  CHECK_THROWS_AS(race.parallel(not_copied<ErrorCode>()), std::runtime_error);
+  race.add([](IAsyncSteps& asi) { asi.waitExternal(); });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 36: an add() that throws adds no branch", Flow, STEPS_FLOWS) {
+  bench b;
+  lines seen;
+  counted::alive = 0;
+  Flow flow{b.loop};
+  add_between(flow.race(), b);
+  flow.add(noting_result(seen));
+  flow.add([&](IAsyncSteps& asi) {
+    add_between(asi.race(), b);
+    asi.add(noting_result(seen));
+  });
+  flow.add([&](IAsyncSteps& asi) {
+    CHECK_THROWS_AS(asi.race().add(not_copied<>()), std::runtime_error);
+    asi.add([&](IAsyncSteps&) { seen.push_back("empty"); });
+  });
+  flow.execute();
+  b.pass(20ms);
+  CHECK(seen == lines{"got 42, left 0", "got 42, left 0", "empty"});
+  CHECK(b.unhandled.empty());
+}
+
+TEST_CASE("rule 36: an add() that throws takes no branch from nitro::MaxParallel") {
+  bench b;
+  lines seen;
+  steps::NitroSteps<steps::nitro::MaxSteps<8>, steps::nitro::MaxParallel<2>> flow{b.loop};
+  add_between(flow.race(), b);
+  flow.add(noting_result(seen));
+  flow.execute();
+  b.pass(10ms);
+  CHECK(seen == lines{"got 42, left 0"});
+  CHECK(b.unhandled.empty());
+}
+
 TEST_CASE_TEMPLATE("rule 36: one of two branches that succeed at the same time wins", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
