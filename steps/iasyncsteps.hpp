@@ -496,7 +496,7 @@ class IAsyncSteps : public detail::step {
   }
   /// Ends the flow where it is: runs the cancel handlers, innermost first, and no error handlers. On the loop's thread
   /// they have run when this returns, unless branches run on other loops: then when these have ended. On another thread
-  /// it is a request to the loop, and may throw std::bad_alloc.
+  /// it is a request to the loop, which never cancels a later execution, and may throw std::bad_alloc.
   void cancel() {
     if (detail::is_root_call(*this, "cancel() of a step that is not the root")) detail::cancel(*flow_);
   }

@@ -75,7 +75,8 @@ inline std::stop_token stop_token_of(IAsyncSteps& asi) { return steps::detail::s
 /// does not execute has nothing to cancel.
 ///
 /// Threads     any thread may request the stop, also while the flow ends. On the loop's thread the flow has been
-///             cancelled when request_stop() returns. On another thread it is a request to the loop.
+///             cancelled when request_stop() returns. On another thread it is a request to the loop, which never
+///             cancels a later execution.
 /// Progress    the destructor waits for a request_stop() that is in the middle of this flow's cancel(), which never
 ///             blocks. Inside that cancel, in a cancel handler, the destructor does not wait.
 /// Exceptions  std::bad_alloc if there is no memory to register the callback. Without memory for the request to another

@@ -240,12 +240,22 @@ struct flow : flow_state, async::detail::message {
   bool executes() const noexcept { return active.is_set(); }
   /// For any thread.
   bool is_known_to_execute() const noexcept { return active.test(); }
+  /// The same, for a request that must not reach another execution than the one that its thread has seen.
+  std::uint32_t seen_execution() const noexcept { return active.seen(); }
+  /// True in that execution; a branch has no other.
+  bool is_execution(std::uint32_t seen) const noexcept { return root.parent_ != nullptr || seen_execution() == seen; }
 
   const flow_ops& ops() const noexcept { return static_cast<const flow_ops&>(*root.ops_); }
 
   /// Tells one wait of the flow from the next. Relaxed: nothing is published; other threads compare it in a message.
   std::uint32_t wait_number() const noexcept { return epoch.load(std::memory_order_relaxed); }
   void end_wait() noexcept { epoch.store(wait_number() + 1, std::memory_order_relaxed); }
+  /// The number of an execution, for `active`. One that begins with a turn has the wait's, which changes in the turn.
+  std::uint32_t take_wait_number() noexcept {
+    const std::uint32_t number = wait_number();
+    end_wait();
+    return number;
+  }
 
   executing_flag active;
   async::detail::atomic<std::uint32_t> epoch{0};  // changes when a wait ends; other threads read it

@@ -193,7 +193,7 @@ void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexc
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_executing(flow& f, bool executes) noexcept {
   if (!executes && f.core == nullptr) return true;
   if (executes && is_ending_here(f)) return false;
-  if (executes && cancel_in_pool_queue(f)) {
+  if (executes && cancel_in_pool_queue(f, f.seen_execution())) {
     wait_for_cancel(f);
     return true;
   }

@@ -171,7 +171,7 @@ class flow_entry {
 /// Ends a wait by the exception of a call that the step has waited for, on the loop's thread.
 void raise_thrown(flow& f, const std::exception_ptr& thrown) noexcept;
 
-/// misuse() from any thread.
+/// misuse() from any thread, in the execution that it has seen.
 void misuse_anywhere(flow& f, std::string_view literal);
 
 /// For success() of a waiting step. True: the step is a parallel() or race() step, which is misuse and has been
@@ -241,11 +241,14 @@ void late_error(step& s, ErrorCode code, std::string_view info);
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void misuse_anywhere(flow& f, std::string_view literal) {
+  const auto act = [literal, seen = f.seen_execution()](flow& target) {
+    if (target.is_execution(seen)) misuse(target, literal);
+  };
   const flow_entry here(f);
-  if (here) return misuse(f, literal);
+  if (here) return act(f);
   if (here.is_too_late()) return;
   if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
-  on_loop_of(f, [literal](flow& target) { misuse(target, literal); });
+  on_loop_of(f, act);
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void late_error(step& s, ErrorCode code, std::string_view info) {

@@ -165,10 +165,12 @@ void report_to_pool(flow& f, const std::exception_ptr& error) noexcept;
 /// Cancels a flow on its loop's thread. The flow has been cancelled when this returns.
 void cancel_on_loop(flow& f) noexcept;
 
-/// Cancels a flow that waits in a pool's queue for its start. False: it is bound to a loop.
-bool cancel_in_pool_queue(flow& f) noexcept;
+/// Cancels a flow that waits in a pool's queue for its start, in the execution that the thread has seen. False: it is
+/// bound to a loop.
+bool cancel_in_pool_queue(flow& f, std::uint32_t seen) noexcept;
 
-/// Cancels a flow, from any thread. From another than the loop's it is a request, and throws std::bad_alloc.
+/// Cancels a flow, from any thread. From another than the loop's it is a request, and throws std::bad_alloc. An
+/// execution that begins later is not cancelled.
 void cancel(flow& f);
 
 #if ASYNCSTEPS_DEFINED
@@ -208,7 +210,7 @@ ASYNCSTEPS_FUNCTION bool tell_hook(flow& f) {
   if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);
-  f.active.set();
+  f.active.set(f.take_wait_number());
   try {
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
@@ -224,7 +226,7 @@ ASYNCSTEPS_FUNCTION bool tell_hook(flow& f) {
       [[likely]] {
     const async::detail::owner_entry here(*f.core);
     if (here && f.core->ready().try_reserve()) [[likely]] {
-      f.active.set();
+      f.active.set(f.wait_number());  // of the wait that its first turn ends, or a cancel before that
       return start_with_place(f);
     }
   }
@@ -266,7 +268,7 @@ ASYNCSTEPS_FUNCTION void start_here(flow& f) {
 
 ASYNCSTEPS_FUNCTION void queue_start(flow& f) {
   start_task task(f);  // before others can look for its word
-  f.active.set();
+  f.active.set(f.take_wait_number());
   task.queue();
   try {
     if (f.level == async::priority::normal) [[likely]] {
@@ -295,22 +297,29 @@ ASYNCSTEPS_FUNCTION void cancel_on_loop(flow& f) noexcept {
   f.cancel_start();  // begin() is still to come
 }
 
-ASYNCSTEPS_FUNCTION bool cancel_in_pool_queue(flow& f) noexcept {
+ASYNCSTEPS_FUNCTION bool cancel_in_pool_queue(flow& f, std::uint32_t seen) noexcept {
   start_state* const word = start_of(f);
   const start_state::held start = word != nullptr ? word->hold() : start_state::held::bound;
   if (start == start_state::held::bound) return false;
   if (start == start_state::held::yes) {
-    word->cancel();  // first, since destructors of steps may cancel the flow, too
-    end_unstarted(f);
+    if (!f.is_execution(seen)) {
+      word->put_back();
+    } else {
+      word->cancel();  // first, since destructors of steps may cancel the flow, too
+      end_unstarted(f);
+    }
   }
   return true;
 }
 
 ASYNCSTEPS_FUNCTION void cancel(flow& f) {
-  if (!f.is_known_to_execute()) return;
-  if (cancel_in_pool_queue(f)) return;
-  if (const loop_entry here(*f.core, loop_entry::who::owner); here) return cancel_on_loop(f);
-  on_loop_of(f, [](flow& target) { cancel_on_loop(target); });
+  const std::uint32_t seen = f.seen_execution();
+  if (seen == 0 || cancel_in_pool_queue(f, seen)) return;
+  const auto act = [seen](flow& target) {
+    if (target.is_execution(seen)) cancel_on_loop(target);
+  };
+  if (const loop_entry here(*f.core, loop_entry::who::owner); here) return act(f);
+  on_loop_of(f, act);
 }
 #endif
 

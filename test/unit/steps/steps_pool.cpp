@@ -165,6 +165,22 @@ TEST_CASE("misuse of a flow that waits in a pool's queue is its error; tool() th
   CHECK(&flow.tool() == in_step);
 }
 
+TEST_CASE_TEMPLATE("a cancel() that has seen one execution in a pool's queue leaves the next one there", Flow,
+                   STEPS_FLOWS) {
+  threadpool pool(0);
+  Flow flow{pool};
+  flow.add([](IAsyncSteps& asi) { asi.success(1); });
+  auto first = flow.template promise<int>();
+  const std::uint32_t seen = flow.flow_->seen_execution();
+  flow.cancel();
+  flow.add([](IAsyncSteps& asi) { asi.success(2); });
+  auto second = flow.template promise<int>();
+  CHECK(steps::detail::cancel_in_pool_queue(*flow.flow_, seen));  // the rest of that cancel(), on another thread
+  pool.configurepool(1);
+  CHECK(is_broken(first));
+  CHECK(second.get() == 2);
+}
+
 TEST_CASE("a flow executed on a pool that has stopped throws, and keeps its steps") {
   threadpool pool(1);
   steps::AsyncSteps flow{pool};

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "async/select.hpp"
 #include "support/flows.hpp"
 #include "support/scale.hpp"
 
@@ -26,6 +27,32 @@ struct sign {
   std::future<T> future = promise.get_future();
   bool seen() const { return future.wait_for(60s) == std::future_status::ready; }
 };
+
+/// The first execution of a flow runs until another thread has called late(flow), which its loop hears of when the
+/// second one, added in a continuation of the first one's future, waits. Its result is 2.
+template <class Flow, class Where, class Late>
+int result_after_late_call(Where& where, const Late& late) {
+  Flow flow{where};
+  std::atomic<int> stage{0};
+  flow.add([&](IAsyncSteps& asi) {
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+    asi.success(1);
+  });
+  sign<async::future<int>> second;
+  auto first = flow.template promise<int>().then([&](async::future<int> ended) {
+    flow.add([](IAsyncSteps& asi) { asi.select(async::after(5ms)); });
+    flow.add([](IAsyncSteps& asi) { asi.success(2); });
+    second.promise.set_value(flow.template promise<int>());
+    return ended.get();
+  });
+  while (stage != 1) std::this_thread::yield();
+  late(flow);
+  stage = 2;
+  REQUIRE(second.seen());
+  CHECK(first.get() == 1);
+  return second.future.get().get();
+}
 
 }  // namespace
 
@@ -46,6 +73,24 @@ TEST_CASE_TEMPLATE("rule 17: cancel() of another thread is a request that the lo
   REQUIRE(cancelled.seen());
   CHECK(cancelled.future.get() == loop_thread);
   CHECK_THROWS_AS(result.get(), std::future_error);
+}
+
+TEST_CASE_TEMPLATE("rule 17: a cancel() of another thread that comes too late leaves the next execution alone", Flow,
+                   STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  async::threadpool pool(1);
+  const auto cancel = [](Flow& flow) { flow.cancel(); };
+  CHECK(result_after_late_call<Flow>(tool, cancel) == 2);
+  CHECK(result_after_late_call<Flow>(pool, cancel) == 2);
+}
+
+TEST_CASE_TEMPLATE("rule 5: a mistake of another thread that comes too late is no error of the next execution", Flow,
+                   STEPS_FLOWS) {
+  steps::AsyncTool tool;
+  async::threadpool pool(1);
+  const auto mistake = [](Flow& flow) { flow.execute(); };
+  CHECK(result_after_late_call<Flow>(tool, mistake) == 2);
+  CHECK(result_after_late_call<Flow>(pool, mistake) == 2);
 }
 
 TEST_CASE_TEMPLATE("rule 17: destroying a flow on another thread waits until the loop has cancelled it", Flow,
