@@ -91,7 +91,8 @@ class State {
 
   /// The info of the error being handled, else of the error that has ended the flow; empty after a recovery.
   const ErrorInfo& error_info() const noexcept { return info_; }
-  /// The last exception that left a step or handler, also after a recovery; null: none in this execution.
+  /// The last exception that left a step or handler, also after a recovery; null: none in this execution. A thrown
+  /// ErrorCode is a code only, and leaves the exception before it.
   const std::exception_ptr& last_exception() const noexcept { return exception_; }
   /// The error that an error handler, or the hook of set_unhandled_error(), has been called for, as an exception: the
   /// one that was thrown, or an Error of its code and info. Null elsewhere, and in a handler that has called success().

@@ -179,11 +179,13 @@ async::future<T> start(task<T> work) {
 ///             error() and stop_token_of() may be used before and after waits. success(), errorNoThrow() and
 ///             breakLoopNoThrow() let the coroutine run on to its next wait, which ends it; co_return of a value after
 ///             success() is InternalError. A token of completion() ends the step, and with it the coroutine where it
-///             waits: to wait for a callback, co_await the future of an async::promise. Steps that are added, and
-///             relinquish(), are InternalError at the next wait, and at a co_return of a value: give them to a flow and
-///             co_await execute(flow). An exception of the coroutine, and error(), destroy its locals before the cancel
-///             handlers run: these may refer to stack() objects, and to what outlives the coroutine. Locals that are
-///             destroyed with a coroutine that waits do not call stack() and onEnd().
+///             waits; it does nothing any more after a wait that adds a sub-step: with_timeout(), sync(), when_all(),
+///             when_any(), and acquire() where no permit is free. To wait for a callback, co_await the future of an
+///             async::promise. Steps that are added, and relinquish(), are InternalError at the next wait, and at a
+///             co_return of a value: give them to a flow and co_await execute(flow). An exception of the coroutine, and
+///             error(), destroy its locals before the cancel handlers run: these may refer to stack() objects, and to
+///             what outlives the coroutine. Locals that are destroyed with a coroutine that waits do not call stack()
+///             and onEnd().
 /// Fairness    elements, cases, futures and permits that are at hand do not make it wait; after 100 such awaits in a
 ///             row it goes on in another turn. Tasks that end without a wait are not counted: a loop over nothing else
 ///             keeps the loop's thread. To give way before that, co_await schedule(asi.tool()).

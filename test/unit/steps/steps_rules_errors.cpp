@@ -108,7 +108,10 @@ TEST_CASE_TEMPLATE("rule 9: a thrown ErrorCode is that code, as by errorNoThrow(
   flow.add([](IAsyncSteps&) { throw std::runtime_error("before"); },
            [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
   flow.add([](IAsyncSteps&) { throw steps::errors::DefenseRejected; },
-           [&seen](IAsyncSteps&, ErrorCode code) { seen = code; });
+           [&seen](IAsyncSteps& asi, ErrorCode code) {
+             seen = code;
+             CHECK_THROWS_WITH(std::rethrow_exception(asi.state().last_exception()), "before");
+           });
   async::future<void> result = flow.promise();
   b.drain();
   CHECK(seen == steps::errors::DefenseRejected);
