@@ -50,7 +50,8 @@ struct pool_loop;
 /// Memory      an event_loop takes 17 KiB, most of it for lists of timers. The loops of a pool share one such set. A
 ///             callback takes 128 recycled bytes, and one more block if its captures exceed task::inline_size. It is
 ///             destroyed on the loop's thread after it has run or was cancelled.
-/// Lifetime    the destructor destroys callbacks that have not run, without running them. Handles may outlive the loop.
+/// Lifetime    the destructor destroys callbacks that have not run, without running them; as in a callback, destructors
+///             of their captures cannot wait for a result. Handles may outlive the loop.
 /// Time        std::chrono::steady_clock, or another time_source, see manual_clock; now() tells it.
 class event_loop {
  public:
@@ -202,7 +203,7 @@ class event_loop::handle {
   /// Cancels the callback. True: it will not run. False: it has run, was cancelled before, or the loop's thread is just
   /// starting it and goes on. Afterwards the handle refers to none. The callback's captures are destroyed on the loop's
   /// thread: before cancel() returns if that is the calling thread, else, or if another thread has just made it, in the
-  /// next turn.
+  /// next turn. Where cancel() destroys them between turns, that is in no callback, and they may own the loop.
   bool cancel() noexcept {
     const handle taken(std::move(*this));  // *this may be among the captures that are destroyed
     return taken.callback_ != nullptr && taken.callback_->cancel();

@@ -59,8 +59,8 @@ class future_group {
   future_group& operator=(const future_group&) = delete;
   /// Cancels the members, and waits until they and the continuations of when_empty() have ended. So these may use what
   /// was made before the group. In a callback of an event loop, such as the end of a step that has the group in its
-  /// stack(), it cannot wait, and members go on until they have ended: await when_empty() there before. A task that is
-  /// a member and destroys its group deadlocks.
+  /// stack(), and in a capture that a loop destroys in a turn or at its end, it cannot wait, and members go on until
+  /// they have ended: await when_empty() there before. A task that is a member and destroys its group deadlocks.
   ~future_group() { detail::result_group::end(members_); }
 
   /// Takes a future over. If the group is being cancelled, the new member is cancelled at once.

@@ -66,14 +66,7 @@ class callback final : timer_node, message {
   /// True: the callback will not run. False: it has started, or was cancelled before.
   bool cancel() noexcept {
     const callback_state::cancelled result = state_.cancel();
-    if (result == callback_state::cancelled::tell_the_loop) {
-      if (const loop_entry entry(core_, loop_entry::who::owner); entry) {
-        core_.timers().disarm(*this);
-        drop_reference();
-      } else {
-        core_.push(*this);
-      }
-    }
+    if (result == callback_state::cancelled::tell_the_loop && tell_loop()) drop_reference();
     return result != callback_state::cancelled::too_late;
   }
 
@@ -101,6 +94,19 @@ class callback final : timer_node, message {
   void destroy() noexcept {
     this->~callback();
     free_block(this, sizeof(callback), alignof(callback));
+  }
+
+  /// The callback is cancelled. True: the loop has forgotten it, and the caller gives the loop's reference back.
+  /// Between turns the thread has left the loop by then: what the task owns is destroyed in no callback, and may own
+  /// the loop.
+  bool tell_loop() noexcept {
+    const loop_entry entry(core_, loop_entry::who::owner);
+    if (entry) {
+      core_.timers().disarm(*this);
+    } else {
+      core_.push(*this);
+    }
+    return static_cast<bool>(entry);
   }
 
   /// Gives the loop's reference back, and destroys the task.

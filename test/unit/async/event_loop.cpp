@@ -161,6 +161,25 @@ TEST_CASE("a cancelled callback does not run, and its captures are destroyed at 
   CHECK_FALSE(ran);
 }
 
+TEST_CASE("cancel() between turns destroys captures outside of a callback: they may own the loop") {
+  struct owner {
+    std::vector<event_loop*>& seen;
+    std::unique_ptr<event_loop> loop;
+    ~owner() { seen.push_back(event_loop::current()); }
+  };
+  std::vector<event_loop*> seen;
+  for (const bool copied : {false, true}) {
+    auto all = std::shared_ptr<owner>(new owner{seen, std::make_unique<event_loop>()});
+    event_loop& loop = *all->loop;
+    auto timeout = loop.deferred(1h, [all] {});
+    all.reset();
+    const auto copy = copied ? timeout : event_loop::handle();
+    CHECK(timeout.cancel());
+    CHECK_FALSE(copy);
+  }
+  CHECK(seen == std::vector<event_loop*>{nullptr, nullptr});
+}
+
 TEST_CASE("handles are copied and dropped in callbacks, too") {
   event_loop loop;
   list ran;

@@ -404,6 +404,21 @@ TEST_CASE("future_group: a destructor in a callback of a loop does not wait") {
   CHECK(flows.ended == 1);
 }
 
+TEST_CASE("future_group: the destructor waits where a callback is cancelled between turns") {
+  async::threadpool pool(1);
+  async::event_loop loop;
+  std::atomic<bool> has_begun{false}, has_ended{false};
+  auto group = std::make_unique<async::future_group>();
+  group->add(pool.post([&] {
+    has_begun = true;
+    std::this_thread::sleep_for(20ms);
+    has_ended = true;
+  }));
+  while (!has_begun) std::this_thread::yield();
+  CHECK(loop.deferred(1h, [owned = std::move(group)] {}).cancel());
+  CHECK(has_ended);
+}
+
 TEST_CASE("future_group: the destructor waits for continuations of when_empty()") {
   async::threadpool pool(2);
   for (std::size_t round = testing::rounds(400); round != 0; --round) {
