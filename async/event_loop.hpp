@@ -38,9 +38,10 @@ struct pool_loop;
 /// Order       immediates of the owner's thread run in the order made, as do posts of one thread, unless another thread
 ///             is destroying a flow of the loop. Timers run in the order of their deadlines, to a tick of 65.536
 ///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. A
-///             callback runs on a clean stack, never from within the call that made it. One turn runs at most 256
-///             callbacks of each kind: posts first, then timers, then immediates, also those that the posts have made.
-///             So none starves the others.
+///             callback runs on a clean stack, never from within the call that made it. One turn runs at most 256 posts
+///             first, to which callbacks of other threads count, then at most 256 immediates and timers, in the order
+///             in which they have become due: an immediate as it is made, also by the posts, a timer as the loop sees
+///             that its time has come. So none starves the others.
 /// Progress    calls from other threads are lock-free, except for the allocator, and wake the loop at most once
 ///             per sleep. An idle loop sleeps and uses no CPU.
 /// Exceptions  an exception of a callback goes to the hook on_unhandled(). Without a hook, a message is written and the

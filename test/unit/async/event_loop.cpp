@@ -114,6 +114,35 @@ TEST_CASE("a delay may be zero, negative or endless") {
   CHECK(endless);
 }
 
+TEST_CASE("a turn runs posts first, then immediates and timers in the order in which they have become due") {
+  manual_clock clock;
+  event_loop loop(clock);
+  std::string log;
+  loop.deferred(2ms, [&] { log += 'u'; });
+  loop.deferred(1ms, [&] {
+    log += 't';
+    loop.immediate([&] { log += 'j'; });  // due after both timers, in the next turn
+  });
+  loop.immediate([&] { log += 'i'; });
+  loop.post([&] {
+    log += 'p';
+    loop.immediate([&] { log += 'k'; });
+  });
+  clock.advance(3ms);
+  loop.iterate();
+  CHECK(log == "piktu");
+  loop.iterate();
+  CHECK(log == "piktuj");
+  int immediates = 0, timers = 0;
+  for (int i = 0; i < 300; ++i) loop.immediate([&] { ++immediates; }), loop.deferred(1ms, [&] { ++timers; });
+  clock.advance(2ms);
+  for (const int done : {256, 512, 600}) {
+    loop.iterate();
+    CHECK(immediates + timers == done);
+    CHECK((immediates == 300 || timers == 0));
+  }
+}
+
 TEST_CASE("an empty task is refused where it is given") {
   event_loop loop;
   CHECK_THROWS_AS(loop.immediate({}), std::bad_function_call);
