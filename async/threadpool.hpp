@@ -291,8 +291,8 @@ class threadpool {
 
   /// The same, but drops what has not begun. Use it to end soon; do not use it when queued tasks must be done.
   ///
-  /// Tasks      destroyed without a call, those that running tasks still post included. Their futures become broken
-  ///            promises (dropped_call, in flows the error Stopped).
+  /// Tasks      destroyed without a call, those that running tasks still post, and wait for, included. Their futures
+  ///            become broken promises (dropped_call, in flows the error Stopped).
   /// Groups     a task_group with tasks that have not begun is cancelled: its wait() returns false. Loops and
   ///            parallel_invoke() that have begun are completed.
   /// Flows      as with stop(). One that has not started is cancelled: its steps are destroyed.

@@ -152,11 +152,18 @@ class call_entry : public posted_job {
       pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
     }
   }
-  /// The caller has taken it.
+  /// The caller has taken it: makes the call, or drops it if the pool discards its tasks.
   void make_here(participant* part) {
     const own_exceptions others;
     const wait_in_turn allowed;
+    if (pool_->discards_in_waits()) [[unlikely]]
+      return drop_here();
     pool_->run_here(part, [this] { call_apart([this] { make(); }); });
+  }
+  [[gnu::noinline, gnu::cold]] void drop_here() noexcept {
+    const scope_setting outside_groups(nullptr);
+    call_apart([this] { abandon(); });
+    pool_->note_skipped();
   }
   void make() {
     const struct end {

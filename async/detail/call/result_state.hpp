@@ -211,9 +211,10 @@ class result_state : public posted_job {
   void abandon(std::exception_ptr why) noexcept;
 
   void wait_outside_callbacks();
-  /// In a task: makes the call if no thread has taken it. Else waits until this result is ready, or `other` is, and
-  /// meanwhile runs tasks that the call makes.
+  /// In a task: makes the call if no thread has taken it, or drops it if the pool discards its tasks. Else waits until
+  /// this result is ready, or `other` is, and meanwhile runs tasks that the call makes.
   void make_or_wait(pool_core& pool, result_state& other);
+  void drop_in_wait() noexcept;
   class chain;
   /// In a task, for a continuation: as make_or_wait() for what must be ready before, one after the other.
   void wait_for_sources(pool_core& pool);
@@ -493,12 +494,22 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
   if (may_make && (has_stack_room() || pool.size() == 0) && word.take()) {
     const own_exceptions others;
     const wait_in_turn allowed;
-    pool.run_here(&part, [this] { call_apart([this] { run(); }); });
+    if (pool_ != nullptr && pool.discards_in_waits()) [[unlikely]] {
+      drop_in_wait();
+    } else {
+      pool.run_here(&part, [this] { call_apart([this] { run(); }); });
+    }
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     if (is_ready()) return;                  // else its call has returned a future
   }
   if (may_make && pool_ == nullptr && !has_stack_room()) let_others_make(pool);
   sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope::with_wake_up());
+}
+
+[[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION void result_state::drop_in_wait() noexcept {
+  const scope_setting outside_groups(nullptr);
+  call_apart([this] { abandon(dropped_promise(dropped_call::reason::stopped)); });
+  pool_->note_skipped();
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void result_state::let_others_make(pool_core& pool) noexcept {

@@ -146,8 +146,7 @@ class pool_core {
       return false;
     }
   }
-  /// Puts `other` back, which the same thread has just popped instead of `wanted`, and takes `wanted`. False: a thief
-  /// has taken it.
+  /// Puts `other` back, which has just been popped instead of `wanted`, and takes `wanted`. False: a thief has it.
   bool take_back(participant& p, job_deque::element other, const job* wanted);
   /// Whether the calling thread may hand in tasks that it will wait for. False: it has to run them itself. Throws
   /// stopped when the pool takes no tasks from outside any more.
@@ -188,8 +187,7 @@ class pool_core {
   bool offer(posted_job* j) noexcept;
   void offered() noexcept { sleepers_.notify(); }
 
-  /// Makes posts after stop() run on the posting thread instead of being refused. For a pool that ends with the
-  /// process.
+  /// Makes posts after stop() run on the posting thread, for a pool that ends with the process. Else they are refused.
   void run_late_posts_inline() noexcept { late_posts_run_ = true; }
 
   /// A task to run: a job from a deque, or a task from the injector.
@@ -228,6 +226,8 @@ class pool_core {
   /// If the pool discards its tasks: drops this one, unless a construct joins it. False: the caller has to run it.
   bool drop_instead(taken& t) noexcept;
   bool discards() const noexcept { return shutdown_.discards(); }
+  /// Whether a wait drops posted tasks, too. When the threads have ended, it runs those that its thread has posted.
+  bool discards_in_waits() const noexcept { return shutdown_.discards() && left_over_of != this; }
   /// A construct has skipped a task, which counts as dropped if the pool discards its tasks.
   void note_skipped() noexcept;
   /// Runs f() as a task.

@@ -314,12 +314,17 @@ class pool_core::wait_role : sleepers::wait_condition {
     if (returns(e)) return;
     blocked_.end();
     leave();
-    if (own_.is_of_current_task()) {
-      pool_.run_job(&part_, e);
-    } else {
+    if (!own_.is_of_current_task()) {
       run_with_others(e);
+    } else if (!pool_.discards_in_waits() || !drops(e)) {
+      pool_.run_job(&part_, e);
     }
     nap_ = first_nap;
+  }
+  [[gnu::noinline, gnu::cold]] bool drops(const job_deque::element& e) noexcept {
+    const scope_setting outside_groups(nullptr);
+    taken t{e, {}};
+    return pool_.drop_instead(t);
   }
   /// Runs a task of a construct, and those of the same construct that are the newest ones of this thread then.
   void run_with_others(job_deque::element e) {
@@ -350,7 +355,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     priority_order order;
     if (!pool_.take_any(&part_, t, order)) return false;
     leave();
-    pool_.run(&part_, t);
+    if (!pool_.discards_in_waits() || !pool_.drop_instead(t)) pool_.run(&part_, t);
     return true;
   }
 

@@ -5,15 +5,21 @@
 
 #include <atomic>
 #include <cstddef>
+#include <future>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "async/async.hpp"
 #include "support/gate.hpp"
 #include "support/live_count.hpp"
+#include "support/thrown.hpp"
 
 using async::discard;
+using async::dropped_call;
 using async::threadpool;
 using testing::gate;
+using testing::is_broken;
 
 namespace {
 
@@ -36,6 +42,17 @@ std::size_t stop_around(threadpool& pool, Body body) {
   const std::size_t count = pool.stop(discard);
   opener.join();
   return count - 1;
+}
+
+template <class Future>
+bool is_dropped(Future future) {
+  try {
+    future.get();
+  } catch (const dropped_call& error) {
+    return error.why() == dropped_call::reason::stopped;
+  } catch (const std::future_error&) {  // a plain broken promise
+  }
+  return false;
 }
 
 }  // namespace
@@ -66,4 +83,54 @@ TEST_CASE("stop(discard) cancels a group that a running task makes after it has 
   CHECK(called == 0);
   CHECK_FALSE(is_complete);
   CHECK(counted::live() == 0);
+}
+
+TEST_CASE("stop(discard) drops what a running task posts after it has begun, also in the task's waits") {
+  threadpool pool(1);
+  std::size_t called = 0;
+  const auto work = [&called, c = counted()] { ++called; };
+  SUBCASE("for a promise") {
+    async::promise<void> end;
+    auto at_end = std::shared_ptr<void>(&end, [&end](void*) { end.set_value(); });
+    CHECK(stop_around(pool, [&] {
+            pool.execute([&called, at_end = std::move(at_end)] { ++called; });
+            pool.execute(work);
+            async::future<void> posted = pool.post(work);
+            end.get_future().get();
+            CHECK(is_dropped(std::move(posted)));
+          }) == 3);
+  }
+  SUBCASE("for the call") {
+    CHECK(stop_around(pool, [&] { CHECK(is_dropped(pool.post(work))); }) == 1);
+  }
+  SUBCASE("for a call of async::async") {
+    CHECK(stop_around(pool, [&] {
+            std::future<void> made = async::detail::call_in_pool<void>(pool.core(), work);
+            CHECK(is_broken(made));
+          }) == 1);
+  }
+  SUBCASE("for continuations, of which only those without a pool run") {
+    bool was_dropped = false;
+    const auto look = [&was_dropped](async::future<void> f) { was_dropped = is_dropped(std::move(f)); };
+    const auto count = [&called](async::future<void>) { ++called; };
+    CHECK(stop_around(pool, [&] {
+            CHECK(is_dropped(pool.post(work).then(pool, count)));
+            pool.post(work).then(look).get();
+          }) == 3);
+    CHECK(was_dropped);
+  }
+  SUBCASE("and calls destructors outside of the groups of the task") {
+    std::size_t made = 0;
+    auto at_end =
+        std::shared_ptr<void>(nullptr, [&](void*) { async::parallel_for(pool, 0, 10, [&](int) { ++made; }); });
+    CHECK(stop_around(pool, [&] {
+            async::task_group group(pool);
+            group.run_and_wait([&] {
+              group.cancel();
+              CHECK(is_dropped(pool.post([at_end = std::move(at_end)] {})));
+            });
+          }) == 1);
+    CHECK(made == 10);
+  }
+  CHECK(called == 0);
 }
