@@ -8,9 +8,9 @@
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/pool/wait_in_turn.hpp"  // for is_in_callback, wait_in_turn
 #include "async/detail/scope/scope_cache.hpp"  // for current_scope
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
-#include "async/detail/wait/wait_in_turn.hpp"  // for is_in_callback, wait_in_turn
 #include "async/threadpool.hpp"                // for threadpool
 
 namespace async::inline v0_1 {

@@ -24,10 +24,10 @@
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"         // for pool_core
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
+#include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 #include "async/detail/scope/scope_cache.hpp"      // for task_scope, begin_scope, end_scope, current_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/visit.hpp"             // for visit, working_visit
-#include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
 #include "async/parallel_for.hpp"                  // for parallel_for
 #include "async/parallel_reduce.hpp"               // for parallel_reduce
 #include "async/task.hpp"                          // for task, task_function

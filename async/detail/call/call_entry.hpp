@@ -16,7 +16,7 @@
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/pool_watch.hpp"        // for pool_watch
 #include "async/detail/wait/visit.hpp"             // for visit
-#include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
+#include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 
 namespace async::inline v0_1::detail {
 

@@ -4,7 +4,7 @@
 #include "async/detail/base/parker.hpp"         // for parker
 #include "async/detail/call/pool_wake_up.hpp"   // exports pool_wake_up
 #include "async/detail/future/result_word.hpp"  // for continuation
-#include "async/detail/wait/wait_in_turn.hpp"   // exports wait_in_turn, is_in_callback
+#include "async/detail/pool/wait_in_turn.hpp"   // exports wait_in_turn, is_in_callback
 
 /// Waits of threads for a result.
 namespace async::inline v0_1::detail {

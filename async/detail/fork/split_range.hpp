@@ -11,9 +11,9 @@
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
+#include "async/detail/pool/wait_in_turn.hpp"  // for wait_in_turn
 #include "async/detail/scope/scope_cache.hpp"  // for task_scope, current_scope
 #include "async/detail/wait/visit.hpp"         // for visit, working_visit
-#include "async/detail/wait/wait_in_turn.hpp"  // for wait_in_turn
 
 namespace async::inline v0_1::detail {
 

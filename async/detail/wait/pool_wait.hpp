@@ -25,7 +25,7 @@
 #include "async/detail/pool/pool_queues.hpp"       // for take_any
 #include "async/detail/pool/priority_queues.hpp"   // for priority_order
 #include "async/detail/pool/turn_share.hpp"        // for turn_share
-#include "async/detail/wait/wait_in_turn.hpp"      // for wait_in_turn
+#include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 
 /// Waiting for tasks of a pool: pool_core::wait_until().
 ///

@@ -9,8 +9,8 @@
 #include "async/detail/scope/current_scope.hpp"  // for work_of_others
 #if ASYNCSTEPS_DEFINED
 #include "async/detail/base/min_max.hpp"       // for min_of
+#include "async/detail/pool/wait_in_turn.hpp"  // for wait_in_turn
 #include "async/detail/wait/pool_wait.hpp"     // for take_seat
-#include "async/detail/wait/wait_in_turn.hpp"  // for wait_in_turn
 #endif
 
 namespace async::inline v0_1::detail {
