@@ -20,6 +20,8 @@
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, task_scope
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
+#include "async/detail/pool/wait_in_turn.hpp"     // for wait_in_turn
+#include "async/detail/scope/current_scope.hpp"   // for work_of_others
 
 /// The life of a pool: its start, its number of threads, tasks that are dropped, tasks that are left over, stop().
 namespace async::inline v0_1::detail {
@@ -206,6 +208,7 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::run_left_over(bool in_a_wait) {
   if (left_over_of == this && !in_a_wait) return false;
   const left_alone here(this);
+  const wait_in_turn allowed;
   const nothing_held_back there;
   const no_credit one_by_one(own_part());
   priority_order order;
@@ -219,6 +222,8 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
 ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return 0;
+  const work_of_others theirs;  // destructors of tasks
+  const wait_in_turn allowed;
   shutdown_.discard();
   task_scope::make_all_ask();  // task_groups ask whether their tasks are to be called
   shutdown_.begin();
@@ -235,7 +240,9 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
 ASYNCSTEPS_FUNCTION void pool_core::stop() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return;
-  const own_section blocks;  // in a task of another pool
+  const own_section blocks;     // in a task of another pool
+  const work_of_others theirs;  // cancel handlers, and tasks
+  const wait_in_turn allowed;
   const std::lock_guard once(stop_mutex_);
   shutdown_.begin();
   worker* const without_thread = crew_.close(

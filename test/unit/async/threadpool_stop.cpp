@@ -8,15 +8,18 @@
 #include <exception>     // for exception_ptr
 #include <functional>    // for function
 #include <future>        // for promise, future
-#include <memory>        // for make_unique
+#include <memory>        // for make_unique, shared_ptr
 #include <system_error>  // for system_error
 #include <thread>        // for yield
 #include <utility>       // for exchange, move
 
 #include "async/detail/loop/loop_entry.hpp"
 #include "async/detail/loop/loop_ref.hpp"
+#include "async/parallel_for.hpp"
+#include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
+#include "steps/spawn.hpp"
 
 using async::event_loop;
 using async::threadpool;
@@ -37,6 +40,20 @@ struct chain {
 
 void await(const std::atomic<int>& count, int wanted) {
   while (count < wanted) std::this_thread::yield();
+}
+
+/// Stops a pool of one with a flow that waits, whose cancel handler calls handle(pool).
+template <class Handler>
+void stop_with_flow(Handler handle) {
+  threadpool pool(1);
+  std::atomic<int> waits{0};
+  steps::execute(pool, [&](steps::IAsyncSteps& asi) {
+    asi.setCancel([&](steps::IAsyncSteps&) { handle(pool); });
+    asi.waitExternal();
+    ++waits;
+  });
+  await(waits, 1);
+  pool.stop();
 }
 
 }  // namespace
@@ -241,6 +258,48 @@ TEST_CASE("a task posted while stop() empties the loops is not run inside the po
   pool.stop();
   CHECK_FALSE(inside);
   CHECK(ran == 1);
+}
+
+TEST_CASE("what a cancel handler posts may wait, also when stop() is called in a callback") {
+  int got = 0;
+  event_loop loop;
+  loop.post([&got] {
+    stop_with_flow([&got](threadpool& pool) {
+      pool.execute([&] {
+        try {
+          got = pool.post([] { return 7; }).get();
+        } catch (const std::system_error&) {  // refused
+        }
+      });
+    });
+  });
+  while (loop.iterate().have_work) {
+  }
+  CHECK(got == 7);
+}
+
+TEST_CASE("loops that cancel handlers and dropped tasks make do not belong to the group whose task calls stop()") {
+  std::atomic<int> calls{0};
+  threadpool other(2);
+  const auto make_loop = [&] { async::parallel_for(other, 0, 100, [&calls](int) { ++calls; }); };
+  std::function<void()> stop;
+  SUBCASE("stop()") {
+    stop = [&] { stop_with_flow([&](threadpool&) { make_loop(); }); };
+  }
+  SUBCASE("stop(discard)") {
+    stop = [&] {
+      threadpool paused(0);
+      paused.execute([at_end = std::shared_ptr<void>(nullptr, [&](void*) { make_loop(); })] {});
+      paused.stop(async::discard);
+    };
+  }
+  async::task_group group(other);
+  group.run([&] {
+    group.cancel();
+    stop();
+  });
+  group.wait();
+  CHECK(calls == 100);
 }
 
 TEST_CASE("a thread that comes too late to a loop of a pool enters it, finds it closed, and wakes nobody") {
