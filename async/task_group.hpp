@@ -328,9 +328,11 @@ class task_group {
     detail::participant& part = here->part();
     if (!detail::actions_of_thread.is_running()) [[likely]] {  // else wait_until() runs them, apart
       const detail::credit_turn turn(part);
+      detail::left_in_wait left(part);
       while (part.own.is_newest_of(&scope_) && detail::has_stack_room()) {
         const detail::job_deque::element next = part.own.pop();
         if (!next) break;
+        left.begin_task();
         pool_->run_job(&part, next);
         if (part.as_worker != nullptr && pool_->is_time_for_loops(*part.as_worker)) break;  // wait_until() runs them
       }

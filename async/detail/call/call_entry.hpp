@@ -146,6 +146,7 @@ class call_entry : public posted_job {
   void make_or_wait(participant& part) {
     pool_core& pool = *pool_;
     if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
+      const left_in_wait not_own(part);
       make_here(&part);
       if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
     } else {

@@ -494,6 +494,7 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
   if (may_make && (has_stack_room() || pool.size() == 0) && word.take()) {
     const own_exceptions others;
     const wait_in_turn allowed;
+    const left_in_wait not_own(part);
     if (pool_ != nullptr && pool.discards_in_waits()) [[unlikely]] {
       drop_in_wait();
     } else {

@@ -329,9 +329,11 @@ class pool_core::wait_role : sleepers::wait_condition {
   /// Runs a task of a construct, and those of the same construct that are the newest ones of this thread then.
   void run_with_others(job_deque::element e) {
     const credit_turn turn(part_);
+    left_in_wait not_own(part_);
     const task_scope* const construct = e.tag;
     unsigned left = tasks_per_turn;
     do {
+      not_own.begin_task();
       pool_.run_job(&part_, e);
       if (--left == 0 || (worker_ != nullptr && pool_.is_time_for_loops(*worker_))) return;
       e = part_.own.pop_if(construct);

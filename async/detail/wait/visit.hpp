@@ -63,8 +63,8 @@ class working_visit : public visit {
   void come_inside() noexcept;
   void go_outside() noexcept;
 
-  bool was_outside_;   // set unless the part is a worker's
-  pool_core* before_;  // set if the thread was outside
+  bool was_outside_;        // set unless the part is a worker's
+  pool_core* before_;       // set if the thread was outside
   std::int64_t made_from_;  // likewise
 };
 

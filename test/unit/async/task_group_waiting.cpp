@@ -3,6 +3,7 @@
 // Threads that wait for a task_group.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -109,6 +110,84 @@ TEST_CASE("a wait ends although a thread that waits for the group, too, has gone
       1U);
   other.join();
   CHECK(is_in_time);
+}
+
+TEST_CASE("a task has waited for others: no task that these have posted runs in its next wait, with a lock held") {
+  threadpool pool(1);
+  std::atomic<std::thread::id> has_lock{};
+  std::atomic<bool> was_met = false;
+  const auto look = [&] {  // a stand-in may run it meanwhile
+    pool.execute([&] { was_met = has_lock.load() == std::this_thread::get_id(); });
+  };
+  const auto wait_with_lock = [&] {
+    async::promise<int> promise;
+    std::thread fulfils([&] {
+      std::this_thread::sleep_for(20ms);
+      promise.set_value(1);
+    });
+    has_lock = std::this_thread::get_id();
+    static_cast<void>(promise.get_future().get());
+    has_lock = std::thread::id{};
+    fulfils.join();
+  };
+  SUBCASE("for one task of a group") {
+    pool.post([&] {
+          task_group group(pool);
+          group.run(look);
+          group.wait();
+          wait_with_lock();
+        })
+        .get();
+  }
+  SUBCASE("for tasks of a group, which lie below what has been posted") {
+    pool.post([&] {
+          task_group group(pool);
+          for (int i = 0; i != 10; ++i) group.run([] {});
+          group.run(look);
+          for (int i = 0; i != 10; ++i) group.run([] {});
+          group.wait();
+          wait_with_lock();
+        })
+        .get();
+  }
+  SUBCASE("for a task of a group that has posted before it adds another one") {
+    pool.post([&] {
+          task_group group(pool);
+          group.run([] {});
+          group.run([&] {
+            look();
+            group.run([] {});
+          });
+          group.wait();
+          wait_with_lock();
+        })
+        .get();
+  }
+  SUBCASE("for a call") {
+    pool.post([&] {
+          pool.post(look).get();
+          wait_with_lock();
+        })
+        .get();
+  }
+  pool.wait_idle();
+  CHECK_FALSE(was_met);
+}
+
+TEST_CASE("a task has posted another one and waits for a group: its next wait runs what it has posted") {
+  threadpool pool(0);
+  bool is_done = false;
+  async::parallel_for(pool, 0, 1, [&](int) {  // on a paused pool no other thread would run it
+    async::promise<int> promise;
+    async::future<int> future = promise.get_future();
+    pool.execute([&] { promise.set_value(1); });
+    task_group group(pool);
+    group.run([&] { group.run([&] { group.run([] {}); }); });
+    for (int i = 0; i != 10; ++i) group.run([] {});
+    group.wait();
+    is_done = future.get() == 1;
+  });
+  CHECK(is_done);
 }
 
 TEST_CASE("a thread that waits for a long task sleeps") {
