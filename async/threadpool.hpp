@@ -373,7 +373,7 @@ ASYNCSTEPS_FUNCTION threadpool::threadpool(threadpool_options options) : threadp
 
 ASYNCSTEPS_FUNCTION threadpool::~threadpool() {
   if (core_.is_left_behind()) return;  // in a child of fork(): the parent's memory stays as it is
-  if (core_.is_inside()) {
+  if (core_.registered().is_around()) {
     std::fputs("async::threadpool: destroyed inside one of its own tasks\n", stderr);
     std::terminate();
   }
@@ -399,7 +399,8 @@ inline void threadpool::end_shared() noexcept {
   threadpool* const made = detail::shared_pool.find();
   if (made == nullptr) return;  // it was the parent's
   made->core_.run_late_posts_inline();
-  if (!made->core_.is_inside()) made->core_.stop();  // else a task called std::exit: the system ends the rest
+  if (!made->core_.registered().is_around())
+    made->core_.stop();  // else a task called std::exit: the system ends the rest
 }
 
 inline threadpool& threadpool::shared() {

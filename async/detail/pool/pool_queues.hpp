@@ -37,7 +37,7 @@ ASYNCSTEPS_FUNCTION void pool_core::refuse(task& work) {
 ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.refuse_if_unwakeable();
   registered_.note_if_foreign();
-  const bool is_from_inside = is_inside();
+  const bool is_from_inside = is_inside() || own_worker() != nullptr;  // which may help another pool
   if (!is_from_inside && shutdown_.has_begun()) return refuse(work);
   const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };
   injector& queue = priorities_.get(injector_, make_workers_look).of(wanted).tasks;

@@ -13,7 +13,7 @@
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/pool/foreign_pools.hpp"   // for pools_of_others
 #include "async/detail/pool/participant.hpp"     // for guest, participant
-#include "async/detail/pool/pool_worker.hpp"     // for this_pool
+#include "async/detail/pool/pool_worker.hpp"     // for this_pool, left_over_of
 
 namespace async::inline v0_1::detail {
 
@@ -44,8 +44,16 @@ class pool_registry : fork_member {
     entry(pool_core& p, void (*f)(pool_core&) noexcept) noexcept : pool(p), leave_behind(f) {}
     /// Throws where the calling thread runs a task of the pool.
     void refuse_inside_a_task(const char* what) const {
-      if (this_pool == &pool) throw_would_deadlock(what);
+      if (is_around()) throw_would_deadlock(what);
       refuse_if_unknown_here();
+    }
+    /// Whether the calling thread runs a task of the pool, which may have led it into other pools.
+    bool is_around() const noexcept {
+      const auto is_used = [this](const seat& s) noexcept { return s.uses != 0 && s.pool == number; };
+      bool is_here = this_pool == &pool || left_over_of == &pool || is_used(this_seat);
+      is_here = is_here || (this_home != nullptr && &this_home->pool == &pool);
+      for (const seat& s : other_seats) is_here = is_here || is_used(s);
+      return is_here && !instance().has_left_behind(&pool);
     }
     /// Throws where it does, but only the module knows that has made the pool, and that shares nothing with this one.
     void refuse_if_unknown_here() const {

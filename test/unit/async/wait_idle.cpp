@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <optional>
 #include <ratio>
 #include <thread>
 
@@ -128,6 +129,52 @@ TEST_CASE_TEMPLATE("inside a task of the pool they throw, as wait_idle() does; i
   auto waits = other.post([&pool] { return pool.wait_idle_for(1h); });
   other.post([&work] { work.end(); }).get();  // another worker has taken the place of the one that waits
   CHECK(waits.get());
+}
+
+TEST_CASE("inside a task of the pool that has led the thread into another pool, they throw, as stop() does") {
+  threadpool pool(1);
+  threadpool other(1);
+  threadpool full({.threads = 0, .max_queue = 1, .when_full = async::threadpool_options::overflow::caller_runs});
+  full.execute([] {});
+  int refused = 0;
+  const auto count = [&] { refused += testing::is_deadlock([&pool] { static_cast<void>(pool.wait_idle_for(1ms)); }); };
+  pool.post([&] { async::parallel_for(other, 0, 1, [&](int) { count(); }); }).get();
+  pool.post([&] { full.execute(count); }).get();
+  async::parallel_for(pool, 0, 1, [&](int) { async::parallel_for(other, 0, 1, [&](int) { count(); }); });
+  CHECK(refused == 3);
+  if (refused != 3) return;  // the others would hang
+  pool.post([&] {
+        async::parallel_for(other, 0, 1, [&](int) {
+          refused += testing::is_deadlock([&pool] { pool.stop(); });
+          refused += testing::is_deadlock([&pool] { static_cast<void>(pool.stop(async::discard)); });
+        });
+      })
+      .get();
+  CHECK(refused == 5);
+  CHECK(pool.wait_idle_for(1h));
+}
+
+TEST_CASE("a task that another pool's loop is in posts with a priority while its pool stops") {
+  std::optional<threadpool> pool(std::in_place, 1);
+  threadpool other(1);
+  std::promise<void> has_begun;
+  std::atomic<bool> is_refused = false;
+  std::atomic<int> ran = 0;
+  pool->execute([&, &in = *pool] {
+    async::parallel_for(other, 0, 1, [&](int) {
+      has_begun.set_value();
+      std::this_thread::sleep_for(50ms);  // stop() has begun
+      try {
+        in.execute(async::priority::high, [&ran] { ++ran; });
+      } catch (const async::stopped&) {
+        is_refused = true;
+      }
+    });
+  });
+  has_begun.get_future().wait();
+  pool->stop();
+  CHECK_FALSE(is_refused);
+  CHECK(ran == 1);
 }
 
 TEST_CASE("a shutdown with a deadline drops what has not begun by then") {
