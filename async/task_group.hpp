@@ -18,7 +18,7 @@
 #include "async/detail/base/own_exceptions.hpp"    // for own_exceptions
 #include "async/detail/fork/join_state.hpp"        // for join_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
-#include "async/detail/future/ready_actions.hpp"   // for actions_of_thread
+#include "async/detail/future/ready_actions.hpp"   // for ready_actions
 #include "async/detail/pool/credit_turn.hpp"       // for credit_turn, settle_credit
 #include "async/detail/pool/job.hpp"               // for job
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
@@ -326,7 +326,7 @@ class task_group {
     const detail::own_exceptions others;
     const detail::wait_in_turn allowed;
     detail::participant& part = here->part();
-    if (!detail::actions_of_thread.is_running()) [[likely]] {  // else wait_until() runs them, apart
+    if (!detail::ready_actions::apart::is_needed()) [[likely]] {  // else wait_until() runs them, apart
       const detail::credit_turn turn(part);
       detail::left_in_wait left(part);
       while (part.own.is_newest_of(&scope_) && detail::has_stack_room()) {

@@ -5,6 +5,7 @@
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/held_back.hpp"      // for nothing_held_back
 #include "async/detail/base/platform.hpp"       // for has_stack_room
+#include "async/detail/base/resumptions.hpp"    // for resumptions, resumptions_apart
 #include "async/detail/future/result_word.hpp"  // for continuation, run_all
 
 namespace async::inline v0_1::detail {
@@ -25,8 +26,6 @@ class ready_actions {
       run_put_off();
     --calls_;
   }
-  /// Whether the thread is inside a function of then(); if not, no action has been put off.
-  bool is_running() const noexcept { return calls_ != 0; }
   /// To be called where the thread waits for a result that one of them may have to make. True: some have run.
   bool before_wait() noexcept {
     if (first_ == nullptr) [[likely]]
@@ -35,10 +34,13 @@ class ready_actions {
     return true;
   }
 
-  /// While it lives, the thread runs tasks and loops inside a wait: what these put off is not left to the calls around
-  /// the wait.
+  /// While it lives, the thread runs tasks and loops inside a wait: what these put off, and the coroutines that they
+  /// wake, are not left to the calls around the wait.
   class apart {
    public:
+    /// Whether the thread is inside a function of then(), or a coroutine that it has resumed; if not, there are no such
+    /// calls.
+    static bool is_needed() noexcept;
     apart() noexcept;
     ~apart();
     apart(const apart&) = delete;
@@ -47,6 +49,7 @@ class ready_actions {
    private:
     const unsigned before_;
     const nothing_held_back here_;
+    const resumptions_apart there_;
   };
 
  private:
@@ -61,6 +64,9 @@ class ready_actions {
 };
 ASYNCSTEPS_SHARED inline constinit thread_local ready_actions actions_of_thread{};
 
+inline bool ready_actions::apart::is_needed() noexcept {
+  return actions_of_thread.calls_ != 0 || resumptions.is_in_coroutine();
+}
 inline ready_actions::apart::apart() noexcept : before_(actions_of_thread.calls_) {
   static_cast<void>(actions_of_thread.before_wait());  // its calls do not change calls_
   actions_of_thread.calls_ = 0;
@@ -72,10 +78,14 @@ template <class F>
   const ready_actions::apart from_those_around;
   f();
 }
-/// Calls f(), apart from functions of then() and actions that the thread is inside of, which is seldom.
+/// Calls f(), apart from functions of then(), actions and coroutines that the thread is inside of, which is seldom.
 template <class F>
 void call_apart(F f) {
-  actions_of_thread.is_running() ? call_with_apart(f) : f();
+  if (ready_actions::apart::is_needed()) [[unlikely]] {
+    call_with_apart(f);
+  } else {
+    f();
+  }
 }
 
 #if ASYNCSTEPS_DEFINED

@@ -15,6 +15,7 @@
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/processors.hpp"       // for usable_concurrency
+#include "async/detail/base/resumptions.hpp"      // for resumptions_apart
 #include "async/detail/pool/credit_turn.hpp"      // for no_credit
 #include "async/detail/pool/dropping.hpp"         // for dropping
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, task_scope
@@ -210,6 +211,7 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
   const left_alone here(this);
   const wait_in_turn allowed;
   const nothing_held_back there;
+  const resumptions_apart from_those_around;
   const no_credit one_by_one(own_part());
   priority_order order;
   bool any = false;

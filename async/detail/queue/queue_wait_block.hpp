@@ -5,12 +5,12 @@
 #include <new>        // for placement new
 
 #include "async/detail/base/block_cache.hpp"        // for allocate_block, free_block
+#include "async/detail/base/resumptions.hpp"        // for resumption, resumptions
 #include "async/detail/queue/coroutine_wait.hpp"    // for coroutine_wait
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/queue_wait_state.hpp"  // for queue_wait_state
 #include "async/detail/queue/queue_waiter.hpp"      // for queue_waiter
-#include "async/detail/queue/resume_list.hpp"       // for resumption, resumptions
 
 namespace async::inline v0_1::detail {
 

@@ -7,9 +7,10 @@
 #include <type_traits>  // for conditional_t
 #include <utility>      // for exchange, move
 
+#include "async/detail/base/resumptions.hpp"         // for resumption, resumptions
 #include "async/detail/future/broken_promise.hpp"    // for broken_promise
 #include "async/detail/pool/pool_worker.hpp"         // for this_pool
-#include "async/detail/queue/resume_list.hpp"        // for resumption, resumptions, resume_scope
+#include "async/detail/queue/resume_list.hpp"        // for resume_scope
 #include "async/detail/select/select_coroutine.hpp"  // for select_coroutine, select_wait
 #include "async/detail/select/select_handler.hpp"    // for thread_call
 #include "async/detail/select/select_limit.hpp"      // for timer_limit

@@ -3,8 +3,10 @@
 // co_await of queues in coroutines of any kind. In steps: interop_coroutine_queues.cpp.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
+#include <future>
 #include <list>
 #include <memory>
 #include <optional>
@@ -14,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "async/bounded_queue.hpp"
-#include "async/queue.hpp"
+#include "async/async.hpp"
 #include "support/walker.hpp"
 
 using testing::walker;
@@ -372,6 +373,101 @@ TEST_CASE("100,000 coroutines that pass an element on in one queue need no stack
   for (int i = 0; i != count; ++i) all.push_back(link(q));
   q.enqueue(0);
   CHECK(q.dequeue() == count);
+}
+
+namespace {
+
+using requests = async::queue<async::promise<int>>;
+
+walker serve(requests& from) {
+  while (auto asked = co_await from.pop()) asked->set_value(42);
+}
+/// The answer of the coroutine above; 0: none within a second.
+int ask(requests& server) {
+  async::promise<int> p;
+  async::future<int> answer = p.get_future();
+  server.enqueue(std::move(p));
+  return answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? answer.get() : 0;
+}
+/// The result of f(), called by a coroutine that resumes inside an enqueue().
+template <class F>
+int in_coroutine(F f) {
+  async::queue<int> start;
+  int result = 0;
+  const walker w = [](async::queue<int>& from, F call, int& to) -> walker {
+    co_await from.pop();
+    to = call();
+  }(start, f, result);
+  start.enqueue(1);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("while a resumed coroutine waits, the tasks of its wait are answered by coroutines that they wake") {
+  requests server;
+  const walker w = serve(server);
+  async::threadpool pool(1);
+  const auto asks = [&server] { return ask(server); };
+  const auto posted = [&] { return pool.post(asks).get(); };
+  const auto called = [&] { return async::async(asks).get(); };
+  const auto grouped = [&] {
+    int result = 0;
+    async::task_group group(pool);
+    group.run([&] { result = asks(); });
+    group.wait();
+    return result;
+  };
+  const auto in_turn = [&] {
+    async::promise<int> p;
+    async::future<int> answer = p.get_future();
+    pool.loop(0).post([&] { server.enqueue(std::move(p)); });
+    return answer.get();
+  };
+  CHECK(pool.post([&] { return in_coroutine(posted); }).get() == 42);
+  CHECK(pool.post([&] { return in_coroutine(called); }).get() == 42);
+  CHECK(pool.post([&] { return in_coroutine(grouped); }).get() == 42);
+  CHECK(pool.post([&] { return in_coroutine(in_turn); }).get() == 42);
+  CHECK(in_coroutine(grouped) == 42);
+}
+
+TEST_CASE("a resumed coroutine runs a task of a full or ending pool, which a coroutine answers") {
+  requests server;
+  const walker w = serve(server);
+  async::threadpool_options options;
+  options.threads = 0;
+  options.max_queue = 1;
+  options.when_full = async::threadpool_options::overflow::caller_runs;
+  async::threadpool pool(std::move(options));
+  int queued = 0, over = 0, late = 0;
+  pool.execute([&] {
+    queued = ask(server);
+    pool.execute([&] { late = ask(server); });
+  });
+  in_coroutine([&] {
+    pool.execute([&] { over = ask(server); });
+    pool.stop();
+    return 0;
+  });
+  CHECK(over == 42);
+  CHECK(queued == 42);
+  CHECK(late == 42);
+}
+
+TEST_CASE("a coroutine that wakes others resumes them when it ends, also after a wait for a task") {
+  async::threadpool pool(1);
+  async::queue<int> first, second, third;
+  ints order;
+  const walker a = [](async::threadpool& its, async::queue<int>& from, async::queue<int>& to, async::queue<int>& inside,
+                      ints& seen) -> walker {
+    co_await from.pop();
+    to.enqueue(1);
+    its.post([&] { inside.enqueue(1); }).get();
+    seen.push_back(1);
+  }(pool, first, second, third, order);
+  const walker b = pop_one(second, order, 1), c = pop_one(third, order, 2);
+  pool.post([&] { first.enqueue(1); }).get();
+  CHECK(order == ints{3, 1, 2});
 }
 
 TEST_CASE("threads that sleep and coroutines that wait both get elements") {
