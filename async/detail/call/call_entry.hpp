@@ -12,11 +12,11 @@
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/left_behind.hpp"       // for is_left_behind
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
+#include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard
 #include "async/detail/wait/pool_functions.hpp"    // for wait_until
 #include "async/detail/wait/pool_watch.hpp"        // for pool_watch
 #include "async/detail/wait/visit.hpp"             // for visit
-#include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 
 namespace async::inline v0_1::detail {
 
