@@ -35,7 +35,10 @@ class flow_result : public async::detail::result<T>, public promise_base {
         }
       });
     }
-    if (!has_value) this->error = exception_of(f);
+    if (!has_value) {  // not failing: the result has thrown as it was moved, and its destructor has cancelled the flow
+      this->error =
+          f.is_failing() ? exception_of(f) : async::detail::dropped_promise(async::dropped_call::reason::cancelled);
+    }
     end_execution(f);
     finish();
   }

@@ -145,7 +145,11 @@ class flow_end final : public steps::detail::promise_base {
       }
     });
     std::exception_ptr error;
-    if (f.is_failing()) error = steps::detail::exception_of(f);
+    if (f.is_failing()) {
+      error = steps::detail::exception_of(f);
+    } else if (!std::is_void_v<T> && !value.has_value()) {  // its constructor has thrown, and a destructor cancelled
+      error = async::detail::dropped_promise(async::dropped_call::reason::cancelled);
+    }
     end_.resume_on(*f.core);
     end_execution(f);
     if (error != nullptr) {

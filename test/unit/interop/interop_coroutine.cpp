@@ -481,3 +481,37 @@ TEST_CASE("a destroyed loop ends the waits for it with a broken promise") {
   CHECK_THROWS_AS(c.get(), std::future_error);
   CHECK(local::live() == 0);
 }
+
+namespace {
+
+/// A result whose copy throws once `acts` is set; then its end calls that.
+struct ends_flow {
+  explicit ends_flow(std::function<void()>& end) : acts(&end) {}
+  ends_flow(const ends_flow& other) : acts(other.acts) {
+    if (*acts) throw std::runtime_error("not copied");
+  }
+  ~ends_flow() {
+    if (const auto act = std::exchange(*acts, nullptr)) act();
+  }
+  std::function<void()>* acts;
+};
+
+}  // namespace
+
+TEST_CASE("execute() of a flow whose result cannot be copied, and cancels the flow at its end") {
+  bench b;
+  steps::AsyncSteps flow{b.loop};
+  std::function<void()> end;
+  flow.add([&](IAsyncSteps& asi) {
+    asi.success(ends_flow(end));
+    end = [&flow] { flow.cancel(); };
+  });
+  const auto wait = [](steps::AsyncSteps& root) -> task<bool> {
+    const ends_flow result = co_await execute<ends_flow>(root);
+    co_return result.acts != nullptr;
+  };
+  auto ended = start(wait(flow));
+  b.drain();
+  CHECK_THROWS_AS(ended.get(), async::dropped_call);
+  CHECK(b.unhandled.empty());
+}

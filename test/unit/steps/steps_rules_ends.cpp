@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -325,6 +326,43 @@ TEST_CASE_TEMPLATE("rule 19: the constructor of the flow's result throws, and th
   }
   CHECK(failed >= 3);  // into the slot, out of it, into the future
   CHECK(passed >= 3);
+}
+
+namespace {
+
+/// A result whose copy throws once `acts` is set; then its end calls that.
+struct ends_flow {
+  explicit ends_flow(std::function<void()>& end) : acts(&end) {}
+  ends_flow(const ends_flow& other) : acts(other.acts) {
+    if (*acts) throw std::runtime_error("not copied");
+  }
+  ~ends_flow() {
+    if (const auto act = std::exchange(*acts, nullptr)) act();
+  }
+  std::function<void()>* acts;
+  long bytes[2] = {0x4141414141414141, 0x4141414141414141};
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 19: the result cannot be copied into the future, and its end cancels the flow", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  std::function<void()> end;
+  flow.add([&](IAsyncSteps& asi) {
+    asi.success(ends_flow(end));
+    end = [&flow] { flow.cancel(); };
+  });
+  auto result = flow.template promise<ends_flow>();
+  b.drain();
+  try {
+    result.get();
+    FAIL("there is a result");
+  } catch (const async::dropped_call& dropped) {
+    CHECK(dropped.why() == async::dropped_call::reason::cancelled);
+  }
+  CHECK(b.unhandled.empty());
 }
 
 TEST_CASE_TEMPLATE("rule 19: what then() adds to the future may execute the flow again", Flow, STEPS_FLOWS) {
