@@ -32,7 +32,8 @@ class pool_core::worker_attendance {
     this_pool = &w.pool;
     look_after_pool = &look_after_own;
     worker_loop = &w.own_loop.core();
-    w.is_in_section = true;  // a section in the hook has no effect: its worker would call the hook, too
+    w.made_from = w.own.position();  // what the thread before has left is not the hook's
+    w.is_in_section = true;          // a section in the hook has no effect: its worker would call the hook, too
     w.pool.hooks_.started(w.index);
     w.is_in_section = false;
     w.pool.end_if_left_behind();

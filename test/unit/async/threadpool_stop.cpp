@@ -4,13 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>        // for atomic
-#include <chrono>        // for hours
+#include <chrono>        // for hours, milliseconds
 #include <exception>     // for exception_ptr
 #include <functional>    // for function
 #include <future>        // for promise, future
 #include <memory>        // for make_unique, shared_ptr
 #include <system_error>  // for system_error
-#include <thread>        // for yield
+#include <thread>        // for thread, yield
 #include <utility>       // for exchange, move
 
 #include "async/detail/loop/loop_entry.hpp"
@@ -188,6 +188,43 @@ TEST_CASE("the start hook of a worker's next thread runs after the stop hook of 
   grown = true;
   await(started, 2);
   CHECK(overlaps == 0);
+}
+
+TEST_CASE("a start hook waits for a promise: none of the tasks that the worker's previous thread has left runs in it") {
+  static thread_local bool is_in_hook = false;
+  std::atomic<int> started = 0;
+  std::atomic<int> stopped = 0;
+  std::atomic<int> ran = 0;
+  std::atomic<int> ran_in_hook = 0;
+  threadpool_options options{.threads = 1};
+  options.on_thread_start = [&](std::size_t) {
+    if (++started != 2) return;
+    is_in_hook = true;
+    async::promise<int> promise;
+    std::thread fulfils([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      promise.set_value(1);
+    });
+    static_cast<void>(promise.get_future().get());
+    fulfils.join();
+    is_in_hook = false;
+  };
+  options.on_thread_stop = [&](std::size_t) { ++stopped; };
+  threadpool pool(std::move(options));
+  pool.execute([&] {
+    pool.configurepool(0);
+    for (int i = 0; i != 10; ++i) {
+      pool.execute([&] {
+        ++ran;
+        if (is_in_hook) ++ran_in_hook;
+      });
+    }
+  });
+  while (stopped != 1) std::this_thread::yield();
+  pool.configurepool(1);
+  pool.wait_idle();
+  CHECK(ran == 10);
+  CHECK(ran_in_hook == 0);
 }
 
 TEST_CASE("a stop hook is inside the pool: it cannot wait for the pool's end, and its posts are run") {
