@@ -225,7 +225,7 @@ ASYNCSTEPS_FUNCTION void worker_crew::end_section(worker* w) noexcept {
 ASYNCSTEPS_FUNCTION worker* worker_crew::close(bool (*needs_one)(const pool_core&) noexcept) noexcept {
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
-  if (wanted() != 0 || !needs_one(pool_)) return nullptr;
+  if (is_joining_ || wanted() != 0 || !needs_one(pool_)) return nullptr;
   asked_.store(1, std::memory_order_relaxed);  // relaxed: as wanted_
   try {
     configure_locked(wanted_for(1));

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>        // for atomic
-#include <chrono>        // for hours, milliseconds
+#include <chrono>        // for hours, milliseconds, steady_clock
 #include <exception>     // for exception_ptr
 #include <functional>    // for function
 #include <future>        // for promise, future
@@ -20,6 +20,7 @@
 #include "async/threadpool.hpp"
 #include "steps/asyncsteps.hpp"
 #include "steps/spawn.hpp"
+#include "support/gate.hpp"
 
 using async::event_loop;
 using async::threadpool;
@@ -348,4 +349,20 @@ TEST_CASE("a thread that comes too late to a loop of a pool enters it, finds it 
   const async::detail::loop_entry here(*ref.get());
   CHECK(here);
   CHECK(ref.get()->closing());
+}
+
+TEST_CASE("a second stop() starts no thread, although a thread outside is in a loop of the pool") {
+  std::atomic<int> started{0};
+  threadpool pool({.threads = 1, .on_thread_start = [&started](std::size_t) { ++started; }});
+  pool.stop();
+  testing::gate gate;
+  std::thread outside([&] { async::parallel_for(pool, 0, 1, [&gate](int) { gate.pass(); }); });
+  gate.wait_for_one();
+  std::thread stopper([&pool] { pool.stop(); });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (started == 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  gate.open();
+  stopper.join();
+  outside.join();
+  CHECK(started == 1);
 }
