@@ -232,7 +232,7 @@ class pool_core {
   void note_skipped() noexcept;
   /// Runs f() as a task.
   template <class F>
-  void run_here(participant* p, F f) {
+  [[gnu::always_inline]] void run_here(participant* p, F f) {
     const one_task here(*this, p, nullptr);
     f();
   }
