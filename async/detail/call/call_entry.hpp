@@ -143,7 +143,7 @@ class call_entry : public posted_job {
     if (here.entry->stage_.take()) here.entry->make();
   }
 
-  void make_or_wait(participant& part) {
+  [[gnu::always_inline]] void make_or_wait(participant& part) {
     pool_core& pool = *pool_;
     if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
       const left_in_wait not_own(part);
@@ -154,7 +154,7 @@ class call_entry : public posted_job {
     }
   }
   /// The caller has taken it: makes the call, or drops it if the pool discards its tasks.
-  void make_here(participant* part) {
+  [[gnu::always_inline]] void make_here(participant* part) {
     const own_exceptions others;
     const wait_in_turn allowed;
     if (pool_->discards_in_waits()) [[unlikely]]
