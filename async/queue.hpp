@@ -59,8 +59,9 @@ struct queue_traits {
 ///             an event loop they block the loop: use asi.await(queue) there.
 /// Coroutines  `co_await queue.pop()` suspends while the queue is empty. The coroutine resumes inside the call that
 ///             enqueues or closes, on its thread; as a step (steps::interop::co) on its flow's loop. Coroutines are
-///             served first come, first served. The element stays in the queue until its coroutine resumes: a coroutine
-///             that is destroyed before loses none. Do not hold a lock during enqueue() or close() that a waiting
+///             served first come, first served; those that are woken at the same time may change places if others take
+///             their elements. The element stays in the queue until its coroutine resumes: a coroutine that is
+///             destroyed before loses none. Do not hold a lock during enqueue() or close() that a waiting
 ///             coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake each other
 ///             resume one after the other, without recursion. The iterator and the constructors in a bulk_enqueue must
 ///             not wait for a coroutine: one that they wake, of any queue or event, may resume only at the end of the
