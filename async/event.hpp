@@ -103,17 +103,17 @@ class event {
   bool is_set() const noexcept { return (look() & set_bit) != 0; }
 
   /// Returns when the event is set, or has been since the call began.
-  void wait() noexcept { static_cast<void>(wait_with(nullptr)); }
+  void wait() noexcept { static_cast<void>(wait_with(detail::event_call(*this), nullptr)); }
   /// The same for at most `limit` (steady clock). False: the time is up.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> limit) {
-    const detail::queue_deadline until(limit);
-    return wait_with(&until);
+    return wait_with(detail::event_call(*this), limit);
   }
   /// The same until a moment of any clock.
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> moment) {
-    return detail::call_until(moment, [this](std::chrono::nanoseconds limit) { return wait_for(limit); });
+    const detail::event_call call(*this);  // sees each set() from here on
+    return detail::call_until(moment, [&](std::chrono::nanoseconds limit) { return wait_with(call, limit); });
   }
   /// To be awaited at once, and once only: `co_await ready.on_set()`. The coroutine goes on where set() is called, one
   /// of a flow on the flow's loop.
@@ -151,8 +151,12 @@ class event {
   std::uint32_t look() const noexcept {
     return word_.load(std::memory_order_seq_cst);  // [EV2] seq_cst, pairs with [EV1], [EV3] and [EV6]
   }
-  bool wait_with(const detail::queue_deadline* until) noexcept {
-    const detail::event_call call(*this);
+  template <class Rep, class Period>
+  bool wait_with(const detail::event_call& call, std::chrono::duration<Rep, Period> limit) {
+    const detail::queue_deadline until(limit);
+    return wait_with(call, &until);
+  }
+  bool wait_with(const detail::event_call& call, const detail::queue_deadline* until) noexcept {
     const bool is_over = detail::wait_in_queue(
         events_, until, [&call]() noexcept { return call.attempt(); }, [this]() noexcept { return is_set(); });
     if (is_over) {

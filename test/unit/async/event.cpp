@@ -27,6 +27,20 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// Another thread sets and resets an event as a wait looks at this clock.
+struct pulsing_clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<pulsing_clock>;
+  static constexpr bool is_steady = false;
+  static time_point now() {
+    if (pulsed != nullptr) std::thread([] { pulsed->set(), pulsed->reset(); }).join();
+    return time_point(std::chrono::steady_clock::now().time_since_epoch());
+  }
+  static inline event* pulsed = nullptr;
+};
+
 template <class F>
 testing::other_coroutine when_set(event& e, F then) {
   co_await e.on_set();
@@ -53,6 +67,15 @@ TEST_CASE("event: stays set until reset(); a timed wait tells the truth") {
   CHECK(std::chrono::system_clock::now() >= moment);
   e.set();
   CHECK(e.wait_until((std::chrono::steady_clock::time_point::min)()));
+}
+
+TEST_CASE("wait_until() sees a set() between two looks at the clock, even if reset() follows at once") {
+  event e;
+  const auto moment = pulsing_clock::now() + 10s;
+  pulsing_clock::pulsed = &e;
+  const bool is_seen = e.wait_until(moment);
+  pulsing_clock::pulsed = nullptr;
+  CHECK(is_seen);
 }
 
 TEST_CASE("event: set() ends all waits of threads, tasks and flows that began before it, though reset() follows") {
