@@ -21,6 +21,7 @@
 #include "async/detail/future/ready_actions.hpp"   // for ready_actions
 #include "async/detail/pool/credit_turn.hpp"       // for credit_turn, settle_credit
 #include "async/detail/pool/job.hpp"               // for job
+#include "async/detail/pool/left_in_wait.hpp"      // for left_in_wait
 #include "async/detail/pool/participant.hpp"       // for participant, job_deque
 #include "async/detail/pool/pool_core.hpp"         // for pool_core
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned

@@ -300,8 +300,8 @@ class threadpool {
   ///            ended. A post at the same time is refused, run, or dropped and counted. Later calls return the same.
   ///
   /// It takes as long as the tasks that run. One of these that waits for what a dropped task was to do, by other means
-  /// than a future or group, waits for ever. During a stop() of another thread this call drops what that has left.
-  /// Throws as stop().
+  /// than its future, a promise that the task owns, or a group, waits for ever. During a stop() of another thread this
+  /// call drops what that has left. Throws as stop().
   std::size_t stop(discard_t) { return core_.stop_and_discard(); }
 
   /// Counters since the pool was made. Each is exact at some moment of the call, not all at the same moment.

@@ -11,6 +11,7 @@
 #include "async/detail/pool/dropping.hpp"          // for dropping
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/left_behind.hpp"       // for is_left_behind
+#include "async/detail/pool/left_in_wait.hpp"      // for left_in_wait
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
 #include "async/detail/pool/wait_in_turn.hpp"      // for wait_in_turn
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard

@@ -25,6 +25,7 @@
 #include "async/detail/pool/foreign_pools.hpp"     // for pools_of_others
 #include "async/detail/pool/job.hpp"               // for job, posted_job
 #include "async/detail/pool/left_behind.hpp"       // for is_left_behind
+#include "async/detail/pool/left_in_wait.hpp"      // for left_in_wait
 #include "async/detail/pool/pool_core.hpp"         // for pool_core, wait_scope
 #include "async/detail/pool/pool_worker.hpp"       // for end_if_returned
 #include "async/detail/scope/scope_cache.hpp"      // for begin_scope, end_scope, scope_guard

@@ -5,7 +5,6 @@
 
 #include "async/detail/base/atomics.hpp"         // for atomic
 #include "async/detail/base/config.hpp"          // for no_sharing
-#include "async/detail/base/min_max.hpp"         // for min_of
 #include "async/detail/pool/job.hpp"             // for job
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
@@ -57,30 +56,11 @@ struct alignas(no_sharing) participant {
   job_deque own;                  // others steal from it, also after the thread has ended
   task_credit credit;             // own thread only
   task_scope* post_tag = &posted_task;  // own thread only: of the jobs that it posts
-  std::int64_t made_from = 0;  // own thread only: position in the deque of the first job that its current task has made
-  atomic<std::uint64_t> ran{0};     // written by the own thread
+  std::int64_t made_from = 0;    // own thread only: the jobs in the deque from this position on are its current task's
+  atomic<std::uint64_t> ran{0};  // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
   sleepers::sleeper parking_slot;   // for the own thread's sleep
-};
-
-/// While it lives, a thread that waits runs tasks of others. What these leave in its deque is not its own task's.
-class left_in_wait {
- public:
-  explicit left_in_wait(participant& p) noexcept : part_(p), lowest_(p.own.position()) {}
-  ~left_in_wait() {
-    if (const std::int64_t end = part_.own.position(); end > lowest_) [[unlikely]]
-      part_.made_from = end;
-  }
-  left_in_wait(const left_in_wait&) = delete;
-  left_in_wait& operator=(const left_in_wait&) = delete;
-
-  /// After the task has been taken.
-  void begin_task() noexcept { lowest_ = min_of(lowest_, part_.own.position()); }
-
- private:
-  participant& part_;
-  std::int64_t lowest_;  // what lies above is left by these tasks
 };
 
 /// The part of a thread that is no worker, for one thread at a time.

@@ -226,7 +226,7 @@ class pool_core {
   /// If the pool discards its tasks: drops this one, unless a construct joins it. False: the caller has to run it.
   bool drop_instead(taken& t) noexcept;
   bool discards() const noexcept { return shutdown_.discards(); }
-  /// Whether a wait drops posted tasks, too. When the threads have ended, it runs those that its thread has posted.
+  /// Whether a wait drops posted tasks, too. Without threads it runs those that its own thread has posted.
   bool discards_in_waits() const noexcept { return shutdown_.discards() && left_over_of != this; }
   /// A construct has skipped a task, which counts as dropped if the pool discards its tasks.
   void note_skipped() noexcept;

@@ -225,6 +225,7 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return 0;
   const work_of_others theirs;  // destructors of tasks
+  const resumptions_apart from_those_around;
   const wait_in_turn allowed;
   shutdown_.discard();
   task_scope::make_all_ask();  // task_groups ask whether their tasks are to be called
@@ -266,6 +267,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   shutdown_.finish();
   const left_alone here(this);
   const nothing_held_back there;
+  const resumptions_apart from_those_around;
   end_loops();
   idle_.wait([this] { return !quiescence_.has_helpers_now(); });  // see run_on_poster()
 }

@@ -20,6 +20,7 @@
 #include "async/detail/pool/credit_turn.hpp"       // for credit_turn, no_credit
 #include "async/detail/pool/drive.hpp"             // for drive, tasks_per_turn, yields_of_pools
 #include "async/detail/pool/guest_attendance.hpp"  // for guest_attendance
+#include "async/detail/pool/left_in_wait.hpp"      // for left_in_wait
 #include "async/detail/pool/pool_core.hpp"         // for pool_core
 #include "async/detail/pool/pool_loops.hpp"        // for run_loop, steal_loop
 #include "async/detail/pool/pool_queues.hpp"       // for take_any
@@ -316,14 +317,13 @@ class pool_core::wait_role : sleepers::wait_condition {
     leave();
     if (!own_.is_of_current_task()) {
       run_with_others(e);
-    } else if (!pool_.discards_in_waits() || !drops(e)) {
+    } else if (taken t{e, {}}; !pool_.discards_in_waits() || !drops(t)) {
       pool_.run_job(&part_, e);
     }
     nap_ = first_nap;
   }
-  [[gnu::noinline, gnu::cold]] bool drops(const job_deque::element& e) noexcept {
+  [[gnu::noinline, gnu::cold]] bool drops(taken& t) noexcept {
     const scope_setting outside_groups(nullptr);
-    taken t{e, {}};
     return pool_.drop_instead(t);
   }
   /// Runs a task of a construct, and those of the same construct that are the newest ones of this thread then.
@@ -357,7 +357,7 @@ class pool_core::wait_role : sleepers::wait_condition {
     priority_order order;
     if (!pool_.take_any(&part_, t, order)) return false;
     leave();
-    if (!pool_.discards_in_waits() || !pool_.drop_instead(t)) pool_.run(&part_, t);
+    if (!pool_.discards_in_waits() || !drops(t)) pool_.run(&part_, t);
     return true;
   }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "async/parallel_for.hpp"
+#include "async/parallel_invoke.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
 #include "support/occupied.hpp"
@@ -187,6 +188,55 @@ TEST_CASE("a task has posted another one and waits for a group: its next wait ru
     group.wait();
     is_done = future.get() == 1;
   });
+  CHECK(is_done);
+}
+
+TEST_CASE("a task on a paused pool has waited for others: its next wait runs what it and these have posted") {
+  threadpool pool(0);
+  const auto wait_for_post = [&pool] {
+    async::promise<void> promise;
+    async::future<void> future = promise.get_future();
+    pool.execute([&promise] { promise.set_value(); });
+    future.get();
+  };
+  const auto leave_one = [&pool] { pool.execute([] {}); };
+  bool is_done = false;
+  task_group here(pool);
+  SUBCASE("for a call, and for what that has posted") {
+    here.run([&] {
+      async::future<void> inner;
+      pool.post([&] { inner = pool.post([] {}); }).get();
+      inner.get();
+      wait_for_post();
+      is_done = true;
+    });
+  }
+  SUBCASE("for a group that leaves a task, after it has posted one") {
+    here.run([&] {
+      async::promise<void> promise;
+      async::future<void> future = promise.get_future();
+      pool.execute([&promise] { promise.set_value(); });
+      task_group group(pool);
+      group.run(leave_one);
+      group.wait();
+      future.get();
+      is_done = true;
+    });
+  }
+  SUBCASE("for such a group, in the call beside it") {
+    here.run([&] {
+      async::parallel_invoke(
+          pool,
+          [&] {
+            task_group group(pool);
+            group.run(leave_one);
+            group.wait();
+          },
+          wait_for_post);
+      is_done = true;
+    });
+  }
+  here.wait();
   CHECK(is_done);
 }
 
