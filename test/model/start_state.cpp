@@ -54,7 +54,7 @@ struct flow {
     ++executions;
     const bool waits = core.get() == 0;
     if (waits) word.prepare();
-    active.set();
+    active.set(number);
     const std::uint32_t task = waits ? word.queue() : message;
     tasks[number].store(task, std::memory_order_release);
   }
