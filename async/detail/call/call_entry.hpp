@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <cstdint>    // for int64_t
 #include <exception>  // for exception_ptr
 #include <new>        // for bad_alloc
 #include <utility>    // for exchange
@@ -147,9 +148,10 @@ class call_entry : public posted_job {
   [[gnu::always_inline]] void make_or_wait(participant& part) {
     pool_core& pool = *pool_;
     if ((has_stack_room() || pool.size() == 0) && stage_.take()) {
-      const left_in_wait not_own(part);
+      const std::int64_t before = part.own.position();
       make_here(&part);
       if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
+      left_in_wait::note(part, before);
     } else {
       pool.wait_until(part, wait_scope(stage_), [this] { return is_done(); });
     }

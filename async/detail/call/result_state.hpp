@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for size_t
-#include <cstdint>      // for uint32_t
+#include <cstdint>      // for int64_t, uint32_t
 #include <exception>    // for exception_ptr, current_exception, rethrow_exception
 #include <type_traits>  // for is_void_v
 #include <utility>      // for exchange, move
@@ -495,14 +495,15 @@ ASYNCSTEPS_FUNCTION void result_state::make_or_wait(pool_core& pool, result_stat
   if (may_make && (has_stack_room() || pool.size() == 0) && word.take()) {
     const own_exceptions others;
     const wait_in_turn allowed;
-    const left_in_wait not_own(part);
+    const std::int64_t before = part.own.position();
     if (pool_ != nullptr && pool.discards_in_waits()) [[unlikely]] {
       drop_in_wait();
     } else {
       pool.run_here(&part, [this] { call_apart([this] { run(); }); });
     }
     if (part.own.pop_this(this)) release();  // else a thread will find it in a queue
-    if (is_ready()) return;                  // else its call has returned a future
+    left_in_wait::note(part, before);
+    if (is_ready()) return;  // else its call has returned a future
   }
   if (may_make && pool_ == nullptr && !has_stack_room()) let_others_make(pool);
   sleep_for_one_of(pool, part, other, may_make ? wait_scope(*this) : wait_scope::with_wake_up());

@@ -13,18 +13,28 @@ namespace async::inline v0_1::detail {
 class left_in_wait {
  public:
   explicit left_in_wait(participant& p) noexcept : part_(p), lowest_(p.own.position()) {}
-  ~left_in_wait() {
-    const std::int64_t end = part_.own.position();
-    const bool is_left_to_others = end > lowest_ && part_.pool.size() != 0;
-    part_.made_from = is_left_to_others ? end : min_of(part_.made_from, end);
-  }
+  ~left_in_wait() { note(part_, lowest_); }
   left_in_wait(const left_in_wait&) = delete;
   left_in_wait& operator=(const left_in_wait&) = delete;
 
   /// After the task has been taken.
   void begin_task() noexcept { lowest_ = min_of(lowest_, part_.own.position()); }
 
+  /// The same in a call: tasks that have been run since the position was `lowest` leave what lies above.
+  [[gnu::always_inline]] static void note(participant& p, std::int64_t lowest) noexcept {
+    const std::int64_t end = p.own.position();
+    if (end > lowest) [[unlikely]] {
+      leave(p, end);
+    } else if (p.made_from > end) [[unlikely]] {
+      p.made_from = end;
+    }
+  }
+
  private:
+  [[gnu::noinline]] static void leave(participant& p, std::int64_t end) noexcept {
+    p.made_from = p.pool.size() != 0 ? end : min_of(p.made_from, end);
+  }
+
   participant& part_;
   std::int64_t lowest_;  // what lies above is left by these tasks
 };
