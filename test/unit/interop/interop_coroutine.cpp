@@ -18,6 +18,7 @@
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "support/coroutines.hpp"
+#include "support/ends_flow.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
@@ -33,6 +34,7 @@ using steps::interop::sleep_for;
 using steps::interop::start;
 using steps::interop::task;
 using testing::bench;
+using testing::ends_flow;
 using testing::other_coroutine;
 using namespace std::chrono_literals;
 
@@ -481,22 +483,6 @@ TEST_CASE("a destroyed loop ends the waits for it with a broken promise") {
   CHECK_THROWS_AS(c.get(), std::future_error);
   CHECK(local::live() == 0);
 }
-
-namespace {
-
-/// A result whose copy throws once `acts` is set; then its end calls that.
-struct ends_flow {
-  explicit ends_flow(std::function<void()>& end) : acts(&end) {}
-  ends_flow(const ends_flow& other) : acts(other.acts) {
-    if (*acts) throw std::runtime_error("not copied");
-  }
-  ~ends_flow() {
-    if (const auto act = std::exchange(*acts, nullptr)) act();
-  }
-  std::function<void()>* acts;
-};
-
-}  // namespace
 
 TEST_CASE("execute() of a flow whose result cannot be copied, and cancels the flow at its end") {
   bench b;

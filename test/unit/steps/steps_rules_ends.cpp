@@ -13,6 +13,7 @@
 
 #include "async/threadpool.hpp"
 #include "steps/mutex.hpp"
+#include "support/ends_flow.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
 
@@ -22,6 +23,7 @@
 using steps::ErrorCode;
 using steps::IAsyncSteps;
 using testing::bench;
+using testing::ends_flow;
 using testing::lines;
 using namespace std::chrono_literals;
 
@@ -327,23 +329,6 @@ TEST_CASE_TEMPLATE("rule 19: the constructor of the flow's result throws, and th
   CHECK(failed >= 3);  // into the slot, out of it, into the future
   CHECK(passed >= 3);
 }
-
-namespace {
-
-/// A result whose copy throws once `acts` is set; then its end calls that.
-struct ends_flow {
-  explicit ends_flow(std::function<void()>& end) : acts(&end) {}
-  ends_flow(const ends_flow& other) : acts(other.acts) {
-    if (*acts) throw std::runtime_error("not copied");
-  }
-  ~ends_flow() {
-    if (const auto act = std::exchange(*acts, nullptr)) act();
-  }
-  std::function<void()>* acts;
-  long bytes[2] = {0x4141414141414141, 0x4141414141414141};
-};
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("rule 19: the result cannot be copied into the future, and its end cancels the flow", Flow,
                    STEPS_FLOWS) {
