@@ -48,13 +48,14 @@ struct bounded_queue_traits {
 ///             an event loop they block the loop: use asi.await(queue) there.
 /// Coroutines  `co_await queue.pop()` and `co_await queue.push(args...)` suspend while the queue is empty, or full. The
 ///             coroutine resumes inside the call that enqueues, dequeues or closes, on its thread; as a step
-///             (steps::interop::co) on its flow's loop. Coroutines are served first come, first served. An element
-///             stays in the queue until the coroutine that takes it resumes, and enters as the one that adds it
-///             resumes: a coroutine that is destroyed before loses and adds none. Do not hold a lock during a call that
-///             a waiting coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake
-///             each other resume one after the other, without recursion. The iterator and the constructors in a
-///             bulk_enqueue must not wait for a coroutine: one that they wake, of any queue or event, may resume only
-///             at the end of the bulk.
+///             (steps::interop::co) on its flow's loop. Coroutines are served first come, first served; those that are
+///             woken at the same time may change places if others take their elements or places. An element stays in
+///             the queue until the coroutine that takes it resumes, and enters as the one that adds it resumes: a
+///             coroutine that is destroyed before loses and adds none. Do not hold a lock during a call that a waiting
+///             coroutine needs, and do not block in a coroutine: it holds up the call. Coroutines that wake each other
+///             resume one after the other, without recursion. The iterator and the constructors in a bulk_enqueue must
+///             not wait for a coroutine: one that they wake, of any queue or event, may resume only at the end of the
+///             bulk.
 /// Closing     close() refuses further elements and makes all waiting calls return. Dequeues still take the elements
 ///             inside, and return false when none is left. Each element whose enqueue returned true can be dequeued.
 /// Threads     any thread may call any member, except construction and destruction. No other call may be running then;

@@ -11,7 +11,7 @@
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable
 #include "async/detail/queue/queue_result.hpp"   // for queue_result
 #include "async/detail/queue/queue_wait.hpp"     // for queue_deadline, wait_in_queue
-#include "async/detail/queue/resume_list.hpp"    // for resume_scope
+#include "async/detail/queue/resume_scope.hpp"   // for resume_scope
 
 namespace async::inline v0_1 {
 

@@ -399,8 +399,8 @@ inline void threadpool::end_shared() noexcept {
   threadpool* const made = detail::shared_pool.find();
   if (made == nullptr) return;  // it was the parent's
   made->core_.run_late_posts_inline();
-  if (!made->core_.registered().is_around())
-    made->core_.stop();  // else a task called std::exit: the system ends the rest
+  if (made->core_.registered().is_around()) return;  // a task called std::exit: the system ends the rest
+  made->core_.stop();
 }
 
 inline threadpool& threadpool::shared() {

@@ -19,7 +19,7 @@
 #include "async/detail/queue/made_early.hpp"        // for made_early
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/race_backoff.hpp"      // for race_backoff
-#include "async/detail/queue/resume_list.hpp"       // for resume_scope
+#include "async/detail/queue/resume_scope.hpp"      // for resume_scope
 
 namespace async::inline v0_1::detail {
 

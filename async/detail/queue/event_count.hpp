@@ -11,7 +11,7 @@
 #include "async/detail/base/spin_lock.hpp"      // for spin_lock, spin_guard
 #include "async/detail/base/waiter_queue.hpp"   // for waiter_queue
 #include "async/detail/queue/queue_waiter.hpp"  // for queue_waiter
-#include "async/detail/queue/resume_list.hpp"   // for resume_scope
+#include "async/detail/queue/resume_scope.hpp"  // for resume_scope
 
 namespace async::inline v0_1::detail {
 

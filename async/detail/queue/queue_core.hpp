@@ -17,7 +17,7 @@
 #include "async/detail/queue/event_count.hpp"       // for event_count
 #include "async/detail/queue/queue_result.hpp"      // for queue_result
 #include "async/detail/queue/race_backoff.hpp"      // for race_backoff
-#include "async/detail/queue/resume_list.hpp"       // for resume_scope
+#include "async/detail/queue/resume_scope.hpp"      // for resume_scope
 #include "async/detail/queue/segment.hpp"           // for segment, slot_layout, slot_word
 #include "async/detail/queue/segment_store.hpp"     // for segment_store
 #include "async/detail/queue/skip_marks.hpp"        // for skip_state

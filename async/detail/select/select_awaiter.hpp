@@ -10,7 +10,7 @@
 #include "async/detail/base/resumptions.hpp"         // for resumption, resumptions
 #include "async/detail/future/broken_promise.hpp"    // for broken_promise
 #include "async/detail/pool/pool_worker.hpp"         // for this_pool
-#include "async/detail/queue/resume_list.hpp"        // for resume_scope
+#include "async/detail/queue/resume_scope.hpp"       // for resume_scope
 #include "async/detail/select/select_coroutine.hpp"  // for select_coroutine, select_wait
 #include "async/detail/select/select_handler.hpp"    // for thread_call
 #include "async/detail/select/select_limit.hpp"      // for timer_limit
