@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for duration, nanoseconds, seconds, time_point
 #include <concepts>   // for constructible_from
 #include <cstddef>    // for size_t
 #include <exception>  // for exception_ptr
 #include <string>     // for string
 #include <utility>    // for forward, move
 
+#include "async/detail/base/chrono.hpp"           // for duration, nanoseconds, seconds, time_point
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"        // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"            // for process_object

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, time_point, nanoseconds
 #include <concepts>     // for constructible_from
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
@@ -9,6 +8,7 @@
 #include <type_traits>  // for decay_t, is_assignable_v, is_nothrow_move_constructible_v, is_trivially_assignable_v
 #include <utility>      // for declval, forward, move
 
+#include "async/detail/base/chrono.hpp"          // for duration, time_point, nanoseconds
 #include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/base/min_max.hpp"         // for min_of
 #include "async/detail/queue/bounded_ring.hpp"   // for bounded_ring

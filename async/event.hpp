@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, time_point, nanoseconds
 #include <cstdint>      // for uint32_t
 #include <type_traits>  // for is_void_v
 
 #include "async/detail/base/atomics.hpp"         // for atomic
 #include "async/detail/base/backoff.hpp"         // for backoff
+#include "async/detail/base/chrono.hpp"          // for duration, time_point, nanoseconds
 #include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/queue/event_count.hpp"    // for event_count
 #include "async/detail/queue/queue_awaiter.hpp"  // for queue_awaitable

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
 #include <cstddef>      // for size_t
 #include <exception>    // for exception_ptr
@@ -8,6 +7,7 @@
 #include <type_traits>  // for decay_t
 #include <utility>      // for move, exchange, forward
 
+#include "async/detail/base/chrono.hpp"      // for duration, nanoseconds
 #include "async/detail/base/durations.hpp"   // for to_nanoseconds, later
 #include "async/detail/base/invoke.hpp"      // for invoke_and_drop, throw_bad_function_call
 #include "async/detail/base/min_max.hpp"     // for max_of

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <atomic>  // for atomic
-#include <chrono>  // for nanoseconds
 
+#include "async/detail/base/chrono.hpp"     // for nanoseconds
 #include "async/detail/base/durations.hpp"  // for later
 #include "async/detail/loop/loop_core.hpp"  // for time_source
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, time_point, nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <iterator>     // for input_iterator, iter_reference_t
@@ -10,6 +9,7 @@
 #include <utility>      // for forward, move
 
 #include "async/detail/base/atomics.hpp"         // for atomic
+#include "async/detail/base/chrono.hpp"          // for duration, time_point, nanoseconds
 #include "async/detail/base/durations.hpp"       // for call_until
 #include "async/detail/queue/queue_awaiter.hpp"  // for make_pop, make_push
 #include "async/detail/queue/queue_core.hpp"     // for queue_core

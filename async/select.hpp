@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration
 #include <concepts>     // for constructible_from, move_constructible, same_as
 #include <cstddef>      // for size_t
 #include <type_traits>  // for decay_t, remove_const_t, remove_reference_t
 #include <utility>      // for forward, in_place
 
+#include "async/detail/base/chrono.hpp"            // for duration
 #include "async/detail/call/future_access.hpp"     // for is_own_future
 #include "async/detail/queue/queue_access.hpp"     // for any_queue, queue_access
 #include "async/detail/select/select_awaiter.hpp"  // for select_awaitable, awaited_case

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds, time_point
 #include <concepts>     // for constructible_from, invocable
 #include <cstddef>      // for size_t
 #include <cstdio>       // for fputs
@@ -16,6 +15,7 @@
 #endif
 
 #include "async/detail/base/block_trim.hpp"      // for trim_blocks
+#include "async/detail/base/chrono.hpp"          // for duration, nanoseconds, time_point
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for to_nanoseconds, call_until
 #include "async/detail/base/forks.hpp"           // for process_object

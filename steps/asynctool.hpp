@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for duration, nanoseconds
 #include <cstdio>     // for fprintf
 #include <exception>  // for terminate
 #include <new>        // for placement new
@@ -8,6 +7,7 @@
 #include <thread>     // for thread
 #include <utility>    // for move, forward
 
+#include "async/detail/base/chrono.hpp"       // for duration, nanoseconds
 #include "async/detail/base/forks.hpp"        // for fork_member, forks, end_forked_child
 #include "async/detail/base/own_section.hpp"  // for own_section
 #include "async/event_loop.hpp"               // for event_loop

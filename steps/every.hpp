@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for nanoseconds, seconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t
+
+#include "async/detail/base/chrono.hpp"  // for nanoseconds, seconds
 
 namespace steps::inline v0_1 {
 

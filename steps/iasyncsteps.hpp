@@ -2,7 +2,6 @@
 #pragma once
 #include <any>               // for any_cast
 #include <array>             // for to_array
-#include <chrono>            // for duration
 #include <concepts>          // for same_as
 #include <cstddef>           // for size_t
 #include <future>            // for future, shared_future
@@ -14,6 +13,7 @@
 #include <utility>           // for forward
 #include <vector>            // for vector
 
+#include "async/detail/base/chrono.hpp"        // for duration
 #include "async/event.hpp"                     // for event
 #include "async/event_loop.hpp"                // for event_loop
 #include "async/future.hpp"                    // for future, shared_future

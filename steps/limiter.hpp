@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds, seconds
 #include <cstddef>      // for size_t
 #include <string_view>  // for string_view
 
-#include "async/event_loop.hpp"  // for event_loop
-#include "steps/mutex.hpp"       // for Mutex
-#include "steps/throttle.hpp"    // for Throttle
+#include "async/detail/base/chrono.hpp"  // for nanoseconds, seconds
+#include "async/event_loop.hpp"          // for event_loop
+#include "steps/mutex.hpp"               // for Mutex
+#include "steps/throttle.hpp"            // for Throttle
 
 namespace steps::inline v0_1 {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <array>        // for array
-#include <chrono>       // for nanoseconds, milliseconds, seconds
 #include <cstddef>      // for size_t
 #include <limits>       // for numeric_limits
 #include <type_traits>  // for decay_t, is_convertible_v, is_invocable_r_v
 #include <utility>      // for forward
 
-#include "steps/errors.hpp"  // for ErrorCode
+#include "async/detail/base/chrono.hpp"  // for nanoseconds, milliseconds, seconds
+#include "steps/errors.hpp"              // for ErrorCode
 
 namespace steps::inline v0_1 {
 

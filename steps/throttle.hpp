@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds, seconds
 #include <cstddef>      // for size_t
 #include <limits>       // for numeric_limits
 #include <mutex>        // for lock_guard
 #include <string_view>  // for string_view
 #include <utility>      // for exchange
 
+#include "async/detail/base/chrono.hpp"        // for duration, nanoseconds, seconds
 #include "async/detail/base/durations.hpp"     // for later
 #include "async/detail/base/spin_lock.hpp"     // for spin_lock
 #include "async/detail/base/waiter_queue.hpp"  // for waiter_queue

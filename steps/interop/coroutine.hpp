@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds
 #include <concepts>     // for invocable
 #include <exception>    // for exception_ptr
 #include <future>       // for future
@@ -10,6 +9,7 @@
 #include <utility>      // for forward, move
 
 #include "async/blocking_pool.hpp"                  // for blocking_pool
+#include "async/detail/base/chrono.hpp"             // for duration, nanoseconds
 #include "async/detail/base/durations.hpp"          // for to_nanoseconds
 #include "async/event_loop.hpp"                     // for event_loop
 #include "async/future.hpp"                         // for future, promise

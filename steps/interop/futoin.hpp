@@ -3,7 +3,6 @@
 #include <algorithm>    // for max
 #include <any>          // for any, any_cast, bad_any_cast
 #include <cassert>      // programs use it: FutoIn's iasyncsteps.hpp includes it
-#include <chrono>       // for ceil, milliseconds, seconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint32_t
 #include <functional>   // for function
@@ -14,14 +13,15 @@
 #include <type_traits>  // for is_same_v
 #include <utility>      // for move
 
-#include "async/event_loop.hpp"  // for event_loop
-#include "async/task.hpp"        // for task
-#include "steps/asyncsteps.hpp"  // for AsyncSteps
-#include "steps/asynctool.hpp"   // for AsyncTool
-#include "steps/limiter.hpp"     // for Limiter
-#include "steps/mutex.hpp"       // for Mutex
-#include "steps/nitrosteps.hpp"  // for NitroSteps
-#include "steps/throttle.hpp"    // for Throttle
+#include "async/detail/base/chrono.hpp"  // for ceil, milliseconds, seconds
+#include "async/event_loop.hpp"          // for event_loop
+#include "async/task.hpp"                // for task
+#include "steps/asyncsteps.hpp"          // for AsyncSteps
+#include "steps/asynctool.hpp"           // for AsyncTool
+#include "steps/limiter.hpp"             // for Limiter
+#include "steps/mutex.hpp"               // for Mutex
+#include "steps/nitrosteps.hpp"          // for NitroSteps
+#include "steps/throttle.hpp"            // for Throttle
 
 /// The names of the FutoIn C++ API, for programs that were written for it. Include this header in place of all
 /// <futoin/...> headers.

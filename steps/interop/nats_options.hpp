@@ -2,10 +2,10 @@
 #pragma once
 #include <nats/nats.h>
 
-#include <chrono>   // for nanoseconds, milliseconds, minutes, seconds
 #include <cstddef>  // for size_t
 #include <string>   // for string
 
+#include "async/detail/base/chrono.hpp"           // for nanoseconds, milliseconds, minutes, seconds
 #include "async/detail/base/unique_function.hpp"  // for unique_function
 #include "steps/errors.hpp"                       // for ErrorCode
 #include "steps/retry.hpp"                        // for Retry

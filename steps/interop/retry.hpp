@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for steady_clock
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t, uintptr_t
 #include <exception>    // for current_exception, exception, exception_ptr, rethrow_exception
@@ -9,6 +8,7 @@
 #include <type_traits>  // for decay_t, is_invocable_v, remove_cvref_t
 #include <utility>      // for declval, forward, move
 
+#include "async/detail/base/chrono.hpp"                // for steady_clock
 #include "async/detail/base/invoke.hpp"                // for invoke
 #include "async/select.hpp"                            // for after, selection
 #include "steps/detail/flow/pending.hpp"               // for convert_exceptions, unwinding

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for duration, nanoseconds
 #include <utility>  // for move
 
+#include "async/detail/base/chrono.hpp"          // for duration, nanoseconds
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_SHARED
 #include "steps/detail/wait/timeout.hpp"         // for timer_scope, add_timer, nonnegative_nanoseconds
 #include "steps/interop/detail/child_task.hpp"   // for child_runner, task_failed

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds, nanoseconds
 #include <cstdint>  // for uint32_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"   // for atomic, cpu_pause, yield_thread, wait_on_word, under_model, wait_clock
+#include "async/detail/base/chrono.hpp"    // for microseconds, nanoseconds
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"   // for min_of
 #include "async/detail/base/platform.hpp"  // for pause_between_looks, process_cpu_time

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds, ceil, time_point
 #include <concepts>     // for integral, signed_integral
 #include <cstdint>      // for int64_t
 #include <limits>       // for numeric_limits
 #include <ratio>        // for nano, ratio_divide
 #include <type_traits>  // for bool_constant, make_unsigned_t
 
+#include "async/detail/base/chrono.hpp"   // for duration, nanoseconds, ceil, time_point
 #include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds, milliseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t
 #include <thread>   // for sleep_for
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
+#include "async/detail/base/chrono.hpp"   // for microseconds, milliseconds
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"  // for min_of
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <atomic>              // for atomic, atomic_thread_fence
-#include <chrono>              // for steady_clock, nanoseconds, seconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint32_t, uintptr_t
@@ -11,6 +10,7 @@
 #include <limits>              // for numeric_limits
 #include <mutex>               // for mutex
 
+#include "async/detail/base/chrono.hpp"   // for steady_clock, nanoseconds, seconds
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_TSAN, ASYNCSTEPS_REMOTE_FENCE, ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"  // for max_of, min_of
 

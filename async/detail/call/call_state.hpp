@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for seconds
 #include <future>   // for future, future_status
 #include <utility>  // for forward
 
+#include "async/detail/base/chrono.hpp"      // for seconds
 #include "async/detail/base/config.hpp"      // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"  // for call_entry
 #include "async/detail/pool/pool_core.hpp"   // for pool_core

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, time_point
 #include <future>       // for future_error, future_errc, future_status
 #include <type_traits>  // for decay_t, is_invocable_v
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock
+#include "async/detail/base/chrono.hpp"         // for duration, time_point
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, call_until
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uint8_t
 #include <memory>   // for destroy_at
 #include <new>      // for placement new
 
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_clock
+#include "async/detail/base/chrono.hpp"        // for microseconds
 #include "async/detail/base/min_max.hpp"       // for max_of, min_of
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant

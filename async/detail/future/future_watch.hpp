@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for nanoseconds, microseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uintptr_t
 #include <cstring>  // for memcpy
@@ -8,6 +7,7 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/block_cache.hpp"   // for blocks::cache
+#include "async/detail/base/chrono.hpp"        // for nanoseconds, microseconds
 #include "async/detail/base/config.hpp"        // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"         // for fork_member, forks
 #include "async/detail/base/min_max.hpp"       // for min_of

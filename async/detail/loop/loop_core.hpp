@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint32_t, uint8_t
 #include <cstdio>     // for fprintf
@@ -10,6 +9,7 @@
 
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
 #include "async/detail/base/backoff.hpp"          // for backoff
+#include "async/detail/base/chrono.hpp"           // for nanoseconds
 #include "async/detail/base/config.hpp"           // for cache_line, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"        // for later, time_between
 #include "async/detail/base/forks.hpp"            // for forked::note, end_forked_child

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <bit>      // for countr_zero
-#include <chrono>   // for nanoseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint64_t, uintptr_t
 #include <limits>   // for numeric_limits
 #include <new>      // for nothrow
 #include <utility>  // for exchange
 
+#include "async/detail/base/chrono.hpp"  // for nanoseconds
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_ASSERT
 
 namespace async::inline v0_1::detail {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds
 #include <cstdint>  // for uint8_t
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
+#include "async/detail/base/chrono.hpp"   // for microseconds
 
 namespace async::inline v0_1::detail {
 

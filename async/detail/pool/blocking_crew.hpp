@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>              // for nanoseconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdio>              // for fputs
@@ -13,6 +12,7 @@
 #include <utility>             // for exchange, move
 
 #include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
+#include "async/detail/base/chrono.hpp"          // for nanoseconds
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"       // for later, practically_never
 #include "async/detail/base/forks.hpp"           // for fork_member, end_forked_child

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for milliseconds
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+#include "async/detail/base/chrono.hpp"   // for milliseconds
 #include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {

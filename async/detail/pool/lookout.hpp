@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for milliseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t, uint64_t
 #include <utility>  // for move
 
 #include "async/detail/base/atomics.hpp"    // for atomic, wait_clock, light_fence, heavy_fence
+#include "async/detail/base/chrono.hpp"     // for milliseconds
 #include "async/detail/pool/stand_ins.hpp"  // for stand_ins
 
 namespace async::inline v0_1::detail {

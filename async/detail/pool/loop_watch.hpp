@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for milliseconds
 
 #include "async/detail/base/atomics.hpp"  // for atomic, light_fence, heavy_fence
+#include "async/detail/base/chrono.hpp"   // for milliseconds
 
 namespace async::inline v0_1::detail {
 

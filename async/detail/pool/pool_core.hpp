@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for time_point
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <exception>  // for exception_ptr
@@ -9,6 +8,7 @@
 #include <utility>    // for exchange, forward, move
 #include <vector>     // for vector
 
+#include "async/detail/base/chrono.hpp"           // for time_point
 #include "async/detail/base/forks.hpp"            // for end_forked_child
 #include "async/detail/base/min_max.hpp"          // for min_of
 #include "async/detail/base/naps.hpp"             // for look_reason, pool_look

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for nanoseconds
 #include <cstddef>    // for size_t
 #include <exception>  // for exception_ptr
 #include <mutex>      // for lock_guard
@@ -8,6 +7,7 @@
 #include <utility>    // for exchange, move
 
 #include "async/detail/base/atomics.hpp"          // for wait_clock
+#include "async/detail/base/chrono.hpp"           // for nanoseconds
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/durations.hpp"        // for later, practically_never
 #include "async/detail/base/forks.hpp"            // for forked::note

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for milliseconds
 #include <cstddef>  // for size_t
 #include <cstdint>  // for int64_t
 #include <limits>   // for numeric_limits
@@ -8,6 +7,7 @@
 
 #include "async/detail/base/adaptive_mutex.hpp"  // for adaptive_mutex
 #include "async/detail/base/atomics.hpp"         // for atomic, wait_clock
+#include "async/detail/base/chrono.hpp"          // for milliseconds
 #include "async/detail/loop/timer_queue.hpp"     // for timer_queue, timer_node
 #include "async/detail/pool/deadline_cover.hpp"  // for deadline_cover
 

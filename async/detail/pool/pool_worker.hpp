@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for microseconds, milliseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint8_t, uint32_t, uint64_t
 #include <memory>       // for destroy_at
@@ -13,6 +12,7 @@
 #include "async/detail/base/atomics.hpp"          // for atomic, wait_clock
 #include "async/detail/base/backoff.hpp"          // for adaptive_spin
 #include "async/detail/base/block_cache.hpp"      // for allocate_block
+#include "async/detail/base/chrono.hpp"           // for microseconds, milliseconds
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/detail/base/forks.hpp"            // for forked::is_inside, end_forked_child
 #include "async/detail/pool/job.hpp"              // for posted_job

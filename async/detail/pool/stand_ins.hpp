@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>              // for microseconds, milliseconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint64_t
@@ -11,6 +10,7 @@
 #include <utility>             // for move
 
 #include "async/detail/base/atomics.hpp"  // for atomic, wait_clock
+#include "async/detail/base/chrono.hpp"   // for microseconds, milliseconds
 #include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION
 #include "async/task.hpp"                 // for task
 

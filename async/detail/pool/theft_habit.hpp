@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for nanoseconds
 #include <cstdint>  // for int64_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
 #include "async/detail/base/backoff.hpp"  // for pause_for
+#include "async/detail/base/chrono.hpp"   // for nanoseconds
 #include "async/detail/base/min_max.hpp"  // for max_of, min_of
 
 namespace async::inline v0_1::detail {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for microseconds, milliseconds
 #include <cstdint>  // for uint64_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock
+#include "async/detail/base/chrono.hpp"   // for microseconds, milliseconds
 #include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for milliseconds, time_point
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t, uint64_t, uint8_t
 #include <utility>  // for exchange
 
 #include "async/detail/base/backoff.hpp"          // for spin_before_sleep
+#include "async/detail/base/chrono.hpp"           // for milliseconds, time_point
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/durations.hpp"        // for later
 #include "async/detail/base/held_back.hpp"        // for nothing_held_back

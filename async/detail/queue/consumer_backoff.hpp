@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds
 #include <cstdint>      // for uint64_t
 #include <type_traits>  // for is_same_v
 
 #include "async/detail/base/atomics.hpp"   // for under_model, wait_clock
 #include "async/detail/base/backoff.hpp"   // for pause_for
+#include "async/detail/base/chrono.hpp"    // for nanoseconds
 #include "async/detail/base/min_max.hpp"   // for max_of, min_of
 #include "async/detail/base/platform.hpp"  // for pause_between_looks
 

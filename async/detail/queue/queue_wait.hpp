@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for duration, nanoseconds, time_point
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock, under_model
 #include "async/detail/base/backoff.hpp"        // for spin_before_sleep
+#include "async/detail/base/chrono.hpp"         // for duration, nanoseconds, time_point
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, practically_never
 #include "async/detail/base/min_max.hpp"        // for min_of

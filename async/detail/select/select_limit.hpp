@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for duration, nanoseconds
 
 #include "async/detail/base/atomics.hpp"      // for wait_clock
+#include "async/detail/base/chrono.hpp"       // for duration, nanoseconds
 #include "async/detail/base/durations.hpp"    // for to_nanoseconds, practically_never
 #include "async/detail/queue/queue_wait.hpp"  // for queue_deadline
 

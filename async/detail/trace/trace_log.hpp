@@ -2,7 +2,6 @@
 #pragma once
 #include <array>        // for array
 #include <atomic>       // for atomic: what is recorded about the library does not go through its own seam
-#include <chrono>       // for steady_clock
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <cstdio>       // for snprintf
@@ -11,6 +10,7 @@
 #include <new>          // for nothrow
 #include <string_view>  // for string_view
 
+#include "async/detail/base/chrono.hpp"    // for steady_clock
 #include "async/detail/base/config.hpp"    // for ASYNCSTEPS_SHARED
 #include "async/detail/base/platform.hpp"  // for keep_until_thread_end
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>    // for microseconds
 #include <cstddef>   // for size_t
 #include <cstdint>   // for int64_t
 #include <limits>    // for numeric_limits
@@ -11,6 +10,7 @@
 #include <vector>    // for vector
 
 #include "async/detail/base/backoff.hpp"           // for spin_before_sleep
+#include "async/detail/base/chrono.hpp"            // for microseconds
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/min_max.hpp"           // for min_of
 #include "async/detail/base/naps.hpp"              // for longest_nap, look_answer

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>     // for microseconds
 #include <exception>  // for exception_ptr
 #include <new>        // for bad_alloc
 #include <utility>    // for exchange, move
 
+#include "async/detail/base/chrono.hpp"             // for microseconds
 #include "async/detail/base/config.hpp"             // for ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"            // for max_of, min_of
 #include "async/detail/base/naps.hpp"               // for tell_of_poll

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <type_traits>  // for is_invocable_v
 #include <utility>      // for forward
 
+#include "async/detail/base/chrono.hpp"         // for nanoseconds
 #include "async/detail/base/durations.hpp"      // for later
 #include "async/detail/base/min_max.hpp"        // for max_of
 #include "steps/detail/engine/step_record.hpp"  // for discard_results

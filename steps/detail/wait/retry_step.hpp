@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for int64_t, uint16_t, uint64_t, uintptr_t
 #include <type_traits>  // for is_invocable_v, is_same_v
 #include <utility>      // for exchange, forward
 
+#include "async/detail/base/chrono.hpp"         // for nanoseconds
 #include "async/detail/base/min_max.hpp"        // for max_of, min_of
 #include "steps/detail/engine/step_record.hpp"  // for discard_results, index_for
 #include "steps/detail/wait/run_again.hpp"      // for run_timer

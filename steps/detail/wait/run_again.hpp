@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>  // for nanoseconds
 
+#include "async/detail/base/chrono.hpp"       // for nanoseconds
 #include "async/detail/loop/timer_queue.hpp"  // for timer_node
 #include "steps/detail/engine/waiting.hpp"    // for wake
 

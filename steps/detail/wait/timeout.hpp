@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for duration, nanoseconds, ceil
 #include <string_view>  // for string_view
 #include <utility>      // for forward
 
+#include "async/detail/base/chrono.hpp"              // for duration, nanoseconds, ceil
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_SHARED
 #include "async/detail/base/durations.hpp"           // for to_nanoseconds
 #include "async/detail/base/min_max.hpp"             // for max_of

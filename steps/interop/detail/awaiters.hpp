@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>       // for nanoseconds
 #include <exception>    // for exception_ptr
 #include <future>       // for future
 #include <memory>       // for destroy_at
@@ -10,6 +9,7 @@
 #include <utility>      // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"                 // for blocking_pool
+#include "async/detail/base/chrono.hpp"            // for nanoseconds
 #include "async/detail/base/invoke.hpp"            // for invoke
 #include "async/detail/future/broken_promise.hpp"  // for dropped_promise
 #include "async/errors.hpp"                        // for dropped_call

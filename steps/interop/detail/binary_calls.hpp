@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <any>          // for any, any_cast
-#include <chrono>       // for milliseconds
 #include <cstddef>      // for ptrdiff_t, size_t
 #include <cstdint>      // for uint32_t
 #include <exception>    // for exception, exception_ptr
@@ -10,6 +9,7 @@
 #include <string_view>  // for string_view
 #include <utility>      // for move
 
+#include "async/detail/base/chrono.hpp"           // for milliseconds
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_SHARED
 #include "async/task.hpp"                         // for task
 #include "steps/asyncsteps.hpp"                   // for AsyncSteps

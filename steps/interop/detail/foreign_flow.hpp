@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>   // for milliseconds, ceil
 #include <cstdint>  // for uint32_t
 #include <limits>   // for numeric_limits
 #include <memory>   // for shared_ptr
 #include <mutex>    // for mutex, lock_guard
 #include <utility>  // for exchange, move
 
-#include "async/event_loop.hpp"    // for event_loop
-#include "async/future.hpp"        // for future
-#include "steps/asyncsteps.hpp"    // for AsyncSteps
-#include "steps/interop/binary.h"  // for FutoInAsyncSteps, FutoInHandle
+#include "async/detail/base/chrono.hpp"  // for milliseconds, ceil
+#include "async/event_loop.hpp"          // for event_loop
+#include "async/future.hpp"              // for future
+#include "steps/asyncsteps.hpp"          // for AsyncSteps
+#include "steps/interop/binary.h"        // for FutoInAsyncSteps, FutoInHandle
 
 /// A flow of this library inside a step of another runtime.
 namespace steps::inline v0_1::interop::detail {

@@ -6,7 +6,6 @@
 #include <algorithm>           // for min
 #include <atomic>              // for atomic
 #include <charconv>            // for from_chars, to_chars
-#include <chrono>              // for ceil, hours, milliseconds, nanoseconds
 #include <condition_variable>  // for condition_variable
 #include <cstddef>             // for size_t
 #include <cstdint>             // for uint64_t
@@ -23,6 +22,7 @@
 #include <utility>             // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"                     // for blocking_pool
+#include "async/detail/base/chrono.hpp"                // for ceil, hours, milliseconds, nanoseconds
 #include "async/detail/base/forks.hpp"                 // for fork_member, fork_stage, forks
 #include "async/event.hpp"                             // for event
 #include "async/event_loop.hpp"                        // for event_loop

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>  // for min
 #include <charconv>   // for from_chars
-#include <chrono>     // for steady_clock
 #include <cstddef>    // for size_t
 #include <cstdint>    // for uint64_t
 #include <list>       // for list
@@ -10,6 +9,7 @@
 #include <string>     // for string
 #include <utility>    // for move
 
+#include "async/detail/base/chrono.hpp"           // for steady_clock
 #include "steps/interop/detail/nats/bridge.hpp"   // for bridge
 #include "steps/interop/detail/nats/message.hpp"  // for message
 

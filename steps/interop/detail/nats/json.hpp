@@ -2,12 +2,13 @@
 #pragma once
 #include <algorithm>    // for min
 #include <charconv>     // for from_chars
-#include <chrono>       // for nanoseconds
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <cstdio>       // for snprintf
 #include <string>       // for string, to_string
 #include <string_view>  // for string_view
+
+#include "async/detail/base/chrono.hpp"  // for nanoseconds
 
 namespace steps::inline v0_1::interop::nats::detail {
 

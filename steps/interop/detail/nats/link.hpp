@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>  // for min
-#include <chrono>     // for duration_cast, milliseconds, nanoseconds, steady_clock
 #include <cstdint>    // for int64_t
 #include <memory>     // for shared_ptr, unique_ptr, enable_shared_from_this
 #include <mutex>      // for mutex, lock_guard
@@ -13,6 +12,7 @@
 #include <utility>    // for move
 #include <vector>     // for vector
 
+#include "async/detail/base/chrono.hpp"         // for duration_cast, milliseconds, nanoseconds, steady_clock
 #include "async/detail/base/config.hpp"         // for ASYNCSTEPS_SHARED
 #include "steps/interop/detail/nats/waker.hpp"  // for waker
 #include "steps/interop/nats_options.hpp"       // for options

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <chrono>      // for nanoseconds
 #include <cstdint>     // for uint64_t
 #include <functional>  // for invoke
 #include <memory>      // for shared_ptr
 #include <string>      // for string, to_string
 #include <utility>     // for forward, move
 
+#include "async/detail/base/chrono.hpp"                // for nanoseconds
 #include "async/errors.hpp"                            // for queue_full, stopped
 #include "async/threadpool.hpp"                        // for threadpool
 #include "steps/detail/wait/retry_step.hpp"            // for pauses

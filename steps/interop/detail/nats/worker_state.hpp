@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>    // for clamp, max, min
 #include <charconv>     // for from_chars
-#include <chrono>       // for milliseconds, nanoseconds, seconds, steady_clock
 #include <cstddef>      // for size_t
 #include <cstdint>      // for uint64_t
 #include <deque>        // for deque
@@ -15,6 +14,7 @@
 #include <utility>      // for move
 #include <vector>       // for vector
 
+#include "async/detail/base/chrono.hpp"                // for milliseconds, nanoseconds, seconds, steady_clock
 #include "async/event.hpp"                             // for event
 #include "steps/detail/wait/retry_step.hpp"            // for pauses
 #include "steps/interop/detail/nats/bridge.hpp"        // for bridge
