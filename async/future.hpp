@@ -2,10 +2,11 @@
 #pragma once
 #include <concepts>     // for same_as
 #include <exception>    // for exception_ptr
-#include <future>       // for future, shared_future, future_error, future_errc
+#include <future>       // for future, shared_future, future_errc
 #include <type_traits>  // for decay_t, conditional_t, is_void_v, is_object_v
 #include <utility>      // for exchange, forward, move, swap
 
+#include "async/detail/base/future_errors.hpp"    // for throw_future_error
 #include "async/detail/base/never.hpp"            // for never
 #include "async/detail/call/call_result.hpp"      // for promised_result, make_state
 #include "async/detail/call/from_std_future.hpp"  // for from_std_future
@@ -280,7 +281,7 @@ class promise {
   /// The future; once.
   future<T> get_future() {
     detail::result<T>* const state = known_state();
-    if (std::exchange(has_future_, true)) throw std::future_error(std::future_errc::future_already_retrieved);
+    if (std::exchange(has_future_, true)) detail::throw_future_error(std::future_errc::future_already_retrieved);
     return detail::future_access::make(state);
   }
 
@@ -310,11 +311,11 @@ class promise {
 
  private:
   detail::promised_result<T>* known_state() const {
-    if (state_ == nullptr) throw std::future_error(std::future_errc::no_state);
+    if (state_ == nullptr) detail::throw_future_error(std::future_errc::no_state);
     return state_;
   }
   detail::promised_result<T>* taken_state() const {
-    if (!known_state()->word.take()) throw std::future_error(std::future_errc::promise_already_satisfied);
+    if (!known_state()->word.take()) detail::throw_future_error(std::future_errc::promise_already_satisfied);
     return state_;
   }
   template <class... V>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 #include <cstddef>      // for size_t
-#include <future>       // for future_error, future_errc
+#include <future>       // for future_errc
 #include <type_traits>  // for remove_cvref_t
 #include <utility>      // for move
 
+#include "async/detail/base/future_errors.hpp"   // for throw_future_error
 #include "async/detail/base/lazy_coroutine.hpp"  // for lazy_coroutine
 #include "async/detail/base/never.hpp"           // for never
 #include "async/detail/call/future_access.hpp"   // for future_access, is_own_future
@@ -68,7 +69,7 @@ class future_group {
   void add(future<T>&& member) {
     // Taken first: a continuation of when_empty(), called in add(), may use or destroy `member`.
     detail::result<T>* const state = detail::future_access::take(std::move(member));
-    if (state == nullptr) throw std::future_error(std::future_errc::no_state);
+    if (state == nullptr) detail::throw_future_error(std::future_errc::no_state);
     try {
       members_->add(*state);
     } catch (...) {
@@ -81,7 +82,7 @@ class future_group {
   template <class T>
   void add(shared_future<T> member) {
     detail::result<T>* const state = detail::future_access::state(member);
-    if (state == nullptr) throw std::future_error(std::future_errc::no_state);
+    if (state == nullptr) detail::throw_future_error(std::future_errc::no_state);
     members_->add_shared(*state);
     static_cast<void>(detail::future_access::take(std::move(member)));
   }

@@ -2,7 +2,7 @@
 #pragma once
 #include <array>        // for array
 #include <cstddef>      // for size_t
-#include <future>       // for future_error, future_errc
+#include <future>       // for future_errc
 #include <iterator>     // for input_iterator, iter_value_t
 #include <memory>       // for addressof
 #include <tuple>        // for tuple, forward_as_tuple
@@ -10,6 +10,7 @@
 #include <utility>      // for forward, move
 #include <vector>       // for vector
 
+#include "async/detail/base/future_errors.hpp"  // for throw_future_error
 #include "async/detail/base/never.hpp"          // for never
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access, is_own_future, is_unique_future, is_shared_future
@@ -33,7 +34,7 @@ inline constexpr bool is_given_away = !is_unique_future<std::decay_t<F>> || !std
 template <class Sequence>
 void require_states(const Sequence& all) {
   for (std::size_t i = 0; i != count_of(all); ++i) {
-    if (state_of(all, i) == nullptr) throw std::future_error(std::future_errc::no_state);
+    if (state_of(all, i) == nullptr) throw_future_error(std::future_errc::no_state);
   }
 }
 /// The sequence is made from `futures` when nothing can fail any more.
@@ -62,7 +63,7 @@ void require_each_once(F&&... futures) {
   const std::array<bool, sizeof...(F)> is_given{!std::is_lvalue_reference_v<F>...};
   for (std::size_t i = 0; i != at.size(); ++i) {
     for (std::size_t k = 0; k != i; ++k) {
-      if (at[i] == at[k] && (is_given[i] || is_given[k])) throw std::future_error(std::future_errc::no_state);
+      if (at[i] == at[k] && (is_given[i] || is_given[k])) throw_future_error(std::future_errc::no_state);
     }
   }
 }

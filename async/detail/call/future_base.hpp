@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <future>       // for future_error, future_errc, future_status
+#include <future>       // for future_errc, future_status
 #include <type_traits>  // for decay_t, is_invocable_v
 #include <utility>      // for exchange, forward, move
 
 #include "async/detail/base/atomics.hpp"        // for wait_clock
 #include "async/detail/base/chrono.hpp"         // for duration, time_point
 #include "async/detail/base/durations.hpp"      // for to_nanoseconds, later, call_until
+#include "async/detail/base/future_errors.hpp"  // for throw_future_error
 #include "async/detail/call/call_result.hpp"    // for make_state
 #include "async/detail/call/future_access.hpp"  // for future_access
 #include "async/detail/call/result_state.hpp"   // for result
@@ -80,7 +81,7 @@ class future_base {
   }
 
   result<T>* known_state() const {
-    if (state_ == nullptr) throw std::future_error(std::future_errc::no_state);
+    if (state_ == nullptr) throw_future_error(std::future_errc::no_state);
     return state_;
   }
 
