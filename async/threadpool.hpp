@@ -359,10 +359,20 @@ class threadpool {
   static threadpool_options options_for(std::size_t threads) { return {.threads = threads}; }
   struct not_started {};
   threadpool(threadpool_options&& options, not_started) : core_(*new detail::pool_core(std::move(options), *this)) {}
-  static inline void end_shared() noexcept;
+  static threadpool& make_shared();
+  static void end_shared() noexcept;
 
   detail::pool_core& core_;
 };
+
+namespace detail {
+ASYNCSTEPS_SHARED inline constinit process_object<threadpool> shared_pool;
+}  // namespace detail
+
+inline threadpool& threadpool::shared() {
+  threadpool* const made = detail::shared_pool.find();
+  return made != nullptr ? *made : make_shared();
+}
 
 #if ASYNCSTEPS_DEFINED
 ASYNCSTEPS_FUNCTION threadpool::threadpool(std::size_t threads) : threadpool(options_for(threads)) {}
@@ -381,6 +391,19 @@ ASYNCSTEPS_FUNCTION threadpool::~threadpool() {
   delete &core_;
 }
 
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION threadpool& threadpool::make_shared() {
+  return detail::shared_pool.get([](threadpool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
+}
+
+/// When static objects are destroyed that were made after the pool.
+ASYNCSTEPS_FUNCTION void threadpool::end_shared() noexcept {
+  threadpool* const made = detail::shared_pool.find();
+  if (made == nullptr) return;  // it was the parent's
+  made->core_.run_late_posts_inline();
+  if (made->core_.registered().is_around()) return;  // a task called std::exit: the system ends the rest
+  made->core_.stop();
+}
+
 ASYNCSTEPS_FUNCTION std::size_t threadpool::trim() noexcept {
   std::size_t freed = 0;
   detail::pool_registry::instance().for_each([&freed](detail::pool_core& pool) noexcept { freed += pool.trim(); });
@@ -389,22 +412,5 @@ ASYNCSTEPS_FUNCTION std::size_t threadpool::trim() noexcept {
   return freed;
 }
 #endif
-
-namespace detail {
-ASYNCSTEPS_SHARED inline constinit process_object<threadpool> shared_pool;
-}  // namespace detail
-
-/// When static objects are destroyed that were made after the pool.
-inline void threadpool::end_shared() noexcept {
-  threadpool* const made = detail::shared_pool.find();
-  if (made == nullptr) return;  // it was the parent's
-  made->core_.run_late_posts_inline();
-  if (made->core_.registered().is_around()) return;  // a task called std::exit: the system ends the rest
-  made->core_.stop();
-}
-
-inline threadpool& threadpool::shared() {
-  return detail::shared_pool.get([](threadpool&) noexcept { static_cast<void>(std::atexit(&end_shared)); });
-}
 
 }  // namespace async::inline v0_1

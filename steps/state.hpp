@@ -213,14 +213,7 @@ struct state_access {
   static ErrorCode keep_texts(State& s, ErrorCode code, std::string_view info);
   static void keep_info(State& s, std::string_view info);
   /// Destroys values and hooks, whose destructors may use the State.
-  static void clear(State& s) noexcept {
-    while (!s.values_.empty()) {
-      State::values gone(s.values_.get_allocator());
-      gone.swap(s.values_);
-    }
-    s.unhandled_.destroy();
-    s.trace_.destroy();
-  }
+  static void clear(State& s) noexcept;
   /// Calls f() while the State tells of this error, for a hook. A text that f sets stays.
   template <class F>
   static void show(State& s, std::string_view info, std::exception_ptr error, F f) {
@@ -300,6 +293,15 @@ struct state_access {
 };
 
 #if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void state_access::clear(State& s) noexcept {
+  while (!s.values_.empty()) {
+    State::values gone(s.values_.get_allocator());
+    gone.swap(s.values_);
+  }
+  s.unhandled_.destroy();
+  s.trace_.destroy();
+}
+
 ASYNCSTEPS_FUNCTION ErrorCode state_access::keep_texts(State& s, ErrorCode code, std::string_view info) {
   if (code.is_lasting()) {
     keep_info(s, info);

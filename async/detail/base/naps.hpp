@@ -6,7 +6,7 @@
 
 #include "async/detail/base/atomics.hpp"  // for wait_clock, under_model
 #include "async/detail/base/chrono.hpp"   // for microseconds, milliseconds
-#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_SHARED
+#include "async/detail/base/config.hpp"   // for ASYNCSTEPS_FUNCTION, ASYNCSTEPS_SHARED
 #include "async/detail/base/min_max.hpp"  // for min_of
 
 namespace async::inline v0_1::detail {
@@ -68,16 +68,23 @@ bool sleep_in_naps(const wait_clock::time_point* deadline, Sleep sleep) {
   return sleep(deadline);
 }
 
+/// Sleeps for a millisecond.
+void sleep_a_millisecond() noexcept;
+
 /// Waits by a look at ready() every millisecond, where there is no memory for a proper wait.
 template <class Ready>
 [[gnu::noinline, gnu::cold]] void wait_without_memory(Ready ready) {
   const auto look = [&ready](const wait_clock::time_point*) {
     if (ready()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    sleep_a_millisecond();
     return ready();
   };
   while (!sleep_in_naps(nullptr, look)) {
   }
 }
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION void sleep_a_millisecond() noexcept { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+#endif
 
 }  // namespace async::inline v0_1::detail

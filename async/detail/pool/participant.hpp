@@ -4,7 +4,7 @@
 #include <cstdint>  // for uint32_t, uint64_t, int64_t
 
 #include "async/detail/base/atomics.hpp"         // for atomic
-#include "async/detail/base/config.hpp"          // for no_sharing
+#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, no_sharing
 #include "async/detail/pool/job.hpp"             // for job
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
@@ -23,8 +23,8 @@ using job_deque = stealing_deque<job, task_scope>;
 ///
 /// It outlives the thread, since thieves may look at it at any time.
 struct alignas(no_sharing) participant {
-  participant(pool_core& owner, std::size_t number, worker* w)
-      : pool(owner), index(number), as_worker(w), stands_for(number), random(static_cast<std::uint32_t>(number)) {}
+  participant(pool_core& owner, std::size_t number, worker* w);
+  ~participant();
   participant(const participant&) = delete;
   participant& operator=(const participant&) = delete;
 
@@ -62,6 +62,13 @@ struct alignas(no_sharing) participant {
   atomic<std::uint64_t> parks{0};   // written by the own thread
   sleepers::sleeper parking_slot;   // for the own thread's sleep
 };
+
+#if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION participant::participant(pool_core& owner, std::size_t number, worker* w)
+    : pool(owner), index(number), as_worker(w), stands_for(number), random(static_cast<std::uint32_t>(number)) {}
+
+ASYNCSTEPS_FUNCTION participant::~participant() = default;
+#endif
 
 /// The part of a thread that is no worker, for one thread at a time.
 struct guest : participant {

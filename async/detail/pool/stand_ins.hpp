@@ -28,8 +28,7 @@ namespace async::inline v0_1::detail {
 class stand_ins {
  public:
   /// `after_end`: to be called with `of` when a thread has ended and no longer counts as at work; or null.
-  explicit stand_ins(void (*after_end)(void* of) noexcept = nullptr, void* of = nullptr) noexcept
-      : after_end_(after_end), of_(of) {}
+  explicit stand_ins(void (*after_end)(void* of) noexcept = nullptr, void* of = nullptr) noexcept;
   ~stand_ins();
   stand_ins(const stand_ins&) = delete;
   stand_ins& operator=(const stand_ins&) = delete;
@@ -99,6 +98,9 @@ class stand_ins {
 };
 
 #if ASYNCSTEPS_DEFINED
+ASYNCSTEPS_FUNCTION stand_ins::stand_ins(void (*after_end)(void*) noexcept, void* of) noexcept
+    : after_end_(after_end), of_(of) {}
+
 ASYNCSTEPS_FUNCTION stand_ins::~stand_ins() = default;
 
 struct stand_ins::end_of_thread {

@@ -70,8 +70,9 @@ void misuse(flow& f, std::string_view what) noexcept;
 /// there is none left.
 bool take_limited(flow& f, std::uint32_t limits::* what, std::size_t size, std::string_view exceeded) noexcept;
 
+#if ASYNCSTEPS_DEFINED
 /// The types of the functions of the active steps, innermost first.
-inline std::vector<std::string_view> stack_of(const flow& f) {
+ASYNCSTEPS_FUNCTION std::vector<std::string_view> stack_of(const flow& f) {
   std::vector<std::string_view> names;
   for (const step* s = f.cur; s != nullptr; s = s->parent_) {
     if (s != &s->flow_->root) names.push_back(s->ops_->name);
@@ -79,7 +80,6 @@ inline std::vector<std::string_view> stack_of(const flow& f) {
   return names;
 }
 
-#if ASYNCSTEPS_DEFINED
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_results_outside(flow& f) noexcept {
   return call_outside(f, [&f] { destroy_results(f); });
 }

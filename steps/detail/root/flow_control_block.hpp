@@ -176,36 +176,26 @@ void misuse_anywhere(flow& f, std::string_view literal);
 
 /// For success() of a waiting step. True: the step is a parallel() or race() step, which is misuse and has been
 /// reported.
-inline bool refuse_success_of_parallel(flow& f, const step& s) noexcept {
-  if ((s.flags_ & record_flag::is_group) == 0) return false;
-  misuse(f, "success() of a parallel() or race() step");
-  return true;
-}
+bool refuse_success_of_parallel(flow& f, const step& s) noexcept;
+
+/// What a success() that comes after its step's function, or from elsewhere, is to do. nothing: it is too late, or a
+/// mistake, which is known.
+enum class late_call : std::uint8_t { nothing, ends_wait, goes_to_loop };
+late_call judge_late_success(const flow_entry& here, step& s);
 
 /// asi.success(...) in all cases but the plain one of a running step.
 template <class... A>
 [[gnu::noinline]] void late_success(step& s, A&&... results) {
   flow& f = *s.flow_;
   const flow_entry here(f);
-  if (here.is_too_late()) return;
-  if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
-  if (!here) {
-    const std::uint32_t epoch = f.wait_number();
-    return on_loop_of(
-        f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
-          if (!waits(target, &s, epoch) || refuse_success_of_parallel(target, s)) return;
-          std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
-        });
-  }
-  if (f.run_by != nullptr) {
-    if (f.is_failing() || f.is_cancelled()) return;
-    return misuse(f, f.run_by != &s      ? "success() of a step that is not running"
-                     : f.has_succeeded() ? "success() after success()"
-                                         : "success() of a step with sub-steps");
-  }
-  if (!f.is_waiting() || f.cur != &s) return;
-  if (refuse_success_of_parallel(f, s)) return;
-  resume_with(f, std::forward<A>(results)...);
+  const late_call todo = judge_late_success(here, s);
+  if (todo == late_call::nothing) return;
+  if (todo == late_call::ends_wait) return resume_with(f, std::forward<A>(results)...);
+  const std::uint32_t epoch = f.wait_number();
+  on_loop_of(f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
+    if (!waits(target, &s, epoch) || refuse_success_of_parallel(target, s)) return;
+    std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
+  });
 }
 
 /// asi.errorNoThrow() in all cases but the plain one of a running step.
@@ -249,6 +239,31 @@ void late_error(step& s, ErrorCode code, std::string_view info);
   if (here.is_too_late()) return;
   if (here.is_unknown()) return misuse(f, async::detail::unknown_here);
   on_loop_of(f, act);
+}
+
+ASYNCSTEPS_FUNCTION bool refuse_success_of_parallel(flow& f, const step& s) noexcept {
+  if ((s.flags_ & record_flag::is_group) == 0) return false;
+  misuse(f, "success() of a parallel() or race() step");
+  return true;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION late_call judge_late_success(const flow_entry& here, step& s) {
+  flow& f = *s.flow_;
+  const auto refuse = [&f](std::string_view what) {
+    misuse(f, what);
+    return late_call::nothing;
+  };
+  if (here.is_too_late()) return late_call::nothing;
+  if (here.is_unknown()) return refuse(async::detail::unknown_here);
+  if (!here) return late_call::goes_to_loop;
+  if (f.run_by != nullptr) {
+    if (f.is_failing() || f.is_cancelled()) return late_call::nothing;
+    return refuse(f.run_by != &s      ? "success() of a step that is not running"
+                  : f.has_succeeded() ? "success() after success()"
+                                      : "success() of a step with sub-steps");
+  }
+  if (!f.is_waiting() || f.cur != &s || refuse_success_of_parallel(f, s)) return late_call::nothing;
+  return late_call::ends_wait;
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void late_error(step& s, ErrorCode code, std::string_view info) {
