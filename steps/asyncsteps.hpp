@@ -7,6 +7,7 @@
 #include "async/event_loop.hpp"               // for event_loop
 #include "async/priority.hpp"                 // for priority
 #include "async/threadpool.hpp"               // for threadpool
+#include "steps/detail/instantiations.hpp"    // exports group_step
 #include "steps/detail/root/pooled_flow.hpp"  // for pooled_flow
 #include "steps/iasyncsteps.hpp"              // for IAsyncSteps
 

@@ -8,9 +8,10 @@
 #include <tuple>        // for tuple
 #include <type_traits>  // for conditional_t, invoke_result_t, is_same_v
 
-#include "async/detail/base/min_max.hpp"  // for max_of, min_of
-#include "async/event_loop.hpp"           // for event_loop
-#include "steps/iasyncsteps.hpp"          // for IAsyncSteps
+#include "async/detail/base/min_max.hpp"    // for max_of, min_of
+#include "async/event_loop.hpp"             // for event_loop
+#include "steps/detail/instantiations.hpp"  // exports group_step
+#include "steps/iasyncsteps.hpp"            // for IAsyncSteps
 
 namespace steps::inline v0_1 {
 

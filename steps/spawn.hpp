@@ -15,6 +15,7 @@
 #include "async/future.hpp"                     // for future
 #include "async/priority.hpp"                   // for priority
 #include "async/threadpool.hpp"                 // for threadpool
+#include "steps/detail/instantiations.hpp"      // exports group_step
 #include "steps/detail/root/pooled_flow.hpp"    // for pooled_flow
 #include "steps/detail/root/root.hpp"           // for begin, end_unstarted, start_here, tell_hook
 #include "steps/detail/wait/flow_result.hpp"    // for flow_result

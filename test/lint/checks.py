@@ -30,7 +30,7 @@ ROOMS = {
         "root": "flow engine",
         "parallel": "flow engine root branch_turns.hpp",
         "wait": "flow engine root every.hpp retry.hpp",
-        "": "flow engine root parallel wait completion.hpp",  # what asi's calls are made of
+        "": "flow engine root parallel wait completion.hpp errors.hpp iasyncsteps.hpp",  # what asi's calls are made of
     },
 }
 

@@ -109,6 +109,8 @@
 ///
 /// ASYNCSTEPS_DEFINED: 1 where headers define these functions, else 0.
 /// ASYNCSTEPS_FUNCTION: begins the definition of such a function, in place of `inline`.
+/// ASYNCSTEPS_TEMPLATE: begins the explicit instantiation of a template for the arguments that most programs have: its
+/// declaration, or its definition in that source file. Not defined where there is no such library.
 #if defined(ASYNCSTEPS_COMPILED) && !defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_DEFINED 0
 #else
@@ -116,8 +118,12 @@
 #endif
 #if defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_FUNCTION
+#define ASYNCSTEPS_TEMPLATE template
 #else
 #define ASYNCSTEPS_FUNCTION inline
+#endif
+#if !ASYNCSTEPS_DEFINED
+#define ASYNCSTEPS_TEMPLATE extern template
 #endif
 
 /// Checks an invariant of this library in builds without NDEBUG: prints the file and line, then calls std::abort.
