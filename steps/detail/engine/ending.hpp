@@ -130,12 +130,11 @@ inline step* abandon_level(flow& f, step& s) noexcept {
       if ((s->flags_ & record_flag::destroys) != 0) next = destroy_functors(*s);
     }
     if (step* const sibling = next_step(next, parent->sub_end_)) return sibling;
-    s = parent;
+    f.cur = s = parent;
     if (s == &f.root) break;
     if ((s->flags_ & record_flag::resumes) != 0) [[unlikely]]
       return s;
   }
-  f.cur = s;
   if (f.is_cancelled()) [[unlikely]] {
     end_execution(f);
   } else {

@@ -381,3 +381,29 @@ TEST_CASE_TEMPLATE("async_stack names the active steps, innermost first", Flow, 
   b.drain();
   CHECK(depth == 2);
 }
+
+TEST_CASE_TEMPLATE("async_stack in onEnd() names the steps that have not ended", Flow, STEPS_FLOWS) {
+  struct large {
+    char text[100];
+  };
+  bench b;
+  std::vector<std::size_t> depths;
+  Flow flow{b.loop};
+  const auto note = [&](IAsyncSteps& asi) {
+    asi.onEnd([&depths, &state = asi.state()] { depths.push_back(state.async_stack().size()); });
+  };
+  flow.add([&](IAsyncSteps& asi) {
+    note(asi);
+    asi.add([&, taken = large{}](IAsyncSteps& inner) {
+      static_cast<void>(taken);
+      note(inner);
+      inner.add([&, also = large{}](IAsyncSteps& innermost) {
+        static_cast<void>(also);
+        note(innermost);
+      });
+    });
+  });
+  flow.execute();
+  b.drain();
+  CHECK(depths == std::vector<std::size_t>{3, 2, 1});
+}
