@@ -480,7 +480,7 @@ class IAsyncSteps : public detail::step {
 
   /// Starts the flow: its first step runs in the loop's next turn. When the flow has ended, steps may be added for
   /// another execution. The loop or pool must exist. Throws std::bad_alloc, and Error when the loop is being destroyed;
-  /// on a pool what threadpool::execute() throws. A full pool does what threadpool_options::when_full says.
+  /// on a pool async::stopped. At its first execution a full pool does what threadpool_options::when_full says.
   void execute() {
     if (detail::is_root_call(*this, "execute() of a step that is not the root")) detail::execute(*flow_);
   }

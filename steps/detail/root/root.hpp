@@ -13,7 +13,7 @@
 #include "async/detail/pool/left_behind.hpp"         // for is_left_behind
 #include "async/detail/trace/trace_points.hpp"       // for ASYNCSTEPS_TRACE_INSTANT
 #include "async/detail/wait/pool_functions.hpp"      // for pool_core
-#include "async/errors.hpp"                          // for stopped_by_fork
+#include "async/errors.hpp"                          // for stopped, stopped_by_fork
 #include "async/priority.hpp"                        // for priority
 #include "steps/detail/root/end_message.hpp"         // for deliver_urgent_messages
 #include "steps/detail/root/flow_control_block.hpp"  // for on_loop_of, start_of
@@ -214,6 +214,7 @@ ASYNCSTEPS_FUNCTION bool tell_hook(flow& f) {
   try {
     if (const loop_entry here(*f.core, loop_entry::who::owner); here) return start(f);
     if (f.core->push(f)) return;
+    if (f.pool != nullptr) throw async::stopped();
     throw Error(errors::InternalError, "the flow's event loop has gone");
   } catch (...) {
     f.active.clear_unseen();  // nobody else has seen it

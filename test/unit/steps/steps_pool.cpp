@@ -193,6 +193,17 @@ TEST_CASE("a flow executed on a pool that has stopped throws, and keeps its step
   CHECK(bool(flow));
 }
 
+TEST_CASE("a flow that a pool has run before throws, too, when the pool has stopped") {
+  async::threadpool pool(1);
+  steps::AsyncSteps flow{pool};
+  flow.add([](IAsyncSteps& asi) { asi.success(1); });
+  CHECK(flow.promise<int>().get() == 1);
+  pool.stop();
+  flow.add([](IAsyncSteps& asi) { asi.success(2); });
+  CHECK_THROWS_AS(flow.execute(), async::stopped);
+  CHECK_THROWS_AS(flow.promise<int>(), async::stopped);
+}
+
 TEST_CASE("newInstance() of a flow on a pool makes one on that pool") {
   threadpool pool(2);
   auto made = steps::post<int>(pool, [](IAsyncSteps& asi) {
