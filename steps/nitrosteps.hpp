@@ -103,8 +103,9 @@ struct limit_values<std::tuple<Default...>, Given...> {
       static_cast<std::uint32_t>(round_up(of<nitro::BranchBytes>, granule) + jump_size), of<nitro::MaxResultBytes>,
       static_cast<std::uint32_t>(texts)};
   /// The default of ArenaBytes: the sum of the other limits, for captures of three pointers and objects of two.
-  static constexpr std::size_t usual_arena = of<nitro::MaxSteps> * 64 + of<nitro::MaxTimeouts> * 80 +
-                                             of<nitro::MaxCancels> * 48 + of<nitro::MaxStackAllocs> * 48;
+  static constexpr std::size_t usual_arena =
+      std::size_t{64} * of<nitro::MaxSteps> + std::size_t{80} * of<nitro::MaxTimeouts> +
+      std::size_t{48} * of<nitro::MaxCancels> + std::size_t{48} * of<nitro::MaxStackAllocs>;
   static constexpr std::size_t arena =
       round_up(limit_value<nitro::ArenaBytes, Given..., nitro::ArenaBytes<usual_arena>>::value, granule) + jump_size;
 };

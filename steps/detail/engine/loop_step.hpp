@@ -180,7 +180,7 @@ struct each {
 
   bool next(flow& f) {
     if constexpr (numbered) {
-      if (all().size() == 0) clear_results(f);
+      if (index == 0 && all().size() == 0) clear_results(f);
       return index < all().size();
     } else if (!at.has_value()) {
       at.emplace(std::begin(all()));

@@ -117,6 +117,22 @@ TEST_CASE_TEMPLATE("rule 22: a body may take its index as any integral type, whi
   CHECK(sum == 4 * 3 + 3 * 13);
 }
 
+TEST_CASE_TEMPLATE("rule 22: a body that empties what forEach borrows passes its results on", Flow, STEPS_FLOWS) {
+  bench b;
+  Flow flow{b.loop};
+  std::vector<int> lent{1, 2, 3};
+  int passed = 0;
+  flow.forEach(std::ref(lent), [&](IAsyncSteps& asi, std::size_t, int& value) {
+    const int first = value;
+    lent.clear();
+    asi.success(first);
+  });
+  flow.add([&](IAsyncSteps&, int value) { passed = value; });
+  flow.execute();
+  b.drain();
+  CHECK(passed == 1);
+}
+
 TEST_CASE_TEMPLATE("rule 22: forEach keeps an rvalue, copies an lvalue, borrows a std::ref", Flow, STEPS_FLOWS) {
   bench b;
   lines seen;
