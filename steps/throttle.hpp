@@ -78,7 +78,9 @@ class Throttle final : public ISync {
         join_pool(waiter);
         has_timer = waiter.role == role::keeper;
       } else {
-        other = waiting_.latest_of(waiter.core);
+        other = waiting_.latest_of([&waiter](const detail::sync_waiter& its) noexcept {
+          return its.core == waiter.core && !its.shares_timer;  // those that do are in the ring of the pool
+        });
         has_timer = other == nullptr && max_ != 0;
       }
       waiting_.push(waiter);

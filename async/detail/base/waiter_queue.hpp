@@ -41,12 +41,12 @@ class waiter_queue {
     return t;
   }
 
-  /// A waiter of this loop among the last eight; null: there is none.
-  template <class Loop>
-  Waiter* latest_of(const Loop* loop) const noexcept {
+  /// The latest of those for which wanted(waiter) is true, among the last eight; null: there is none.
+  template <class Wanted>
+  Waiter* latest_of(Wanted wanted) const noexcept {
     Waiter* t = last_;
     for (int looks = 8; t != nullptr && looks != 0; --looks) {
-      if (t->core == loop) return t;
+      if (wanted(*t)) return t;
       t = t->before != t ? t->before : nullptr;
     }
     return nullptr;

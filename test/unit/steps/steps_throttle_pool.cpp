@@ -238,3 +238,40 @@ TEST_CASE("an event loop that nobody runs does not hold up flows of a pool that 
   CHECK(is_ready_in_time(l.ends[1]));
   while (!l.ends[0].is_ready()) static_cast<void>(loop.iterate());
 }
+
+TEST_CASE(
+    "a flow on a pool and flows on its tool() wait at a throttle: they come in, and so do later ones of the pool") {
+  threadpool pool(2);
+  Throttle throttle(1, 5ms);
+  steps::Limiter limiter({.rate = 1, .period = 5ms});
+  for (steps::ISync* object : {static_cast<steps::ISync*>(&throttle), static_cast<steps::ISync*>(&limiter)}) {
+    for (const unsigned first : {0U, 1U, 2U}) {  // how many of the two wait before it
+      CAPTURE(first);
+      line<steps::AsyncSteps> l(*object);
+      std::promise<void> on_tool[2];
+      pass(pool, *object);
+      auto end = steps::post(pool, [&](IAsyncSteps& asi) {
+        const auto add = [&, object](unsigned from, unsigned to) {
+          for (; from != to; ++from) {
+            steps::execute(asi.tool(), [object, in = &on_tool[from]](IAsyncSteps& other) {
+              other.sync(*object, [in](IAsyncSteps&) { in->set_value(); });
+            });
+          }
+        };
+        add(0, first);
+        asi.add([](IAsyncSteps& step) { step.relinquish(); });  // they begin
+        asi.add([add, first, object](IAsyncSteps& step) {
+          add(first, 2);  // they begin when it waits
+          step.sync(*object, [](IAsyncSteps&) {});
+        });
+      });
+      CHECK(is_ready_in_time(end));
+      for (std::promise<void>& in : on_tool) {
+        auto is_in = in.get_future();
+        REQUIRE(is_ready_in_time(is_in));
+      }
+      for (int i = 0; i < 5; ++i) l.add(pool);
+      for (auto& each : l.ends) REQUIRE(is_ready_in_time(each));
+    }
+  }
+}
