@@ -249,9 +249,10 @@ class Throttle final : public ISync {
     }
   }
 
-  /// Begins a period when the last one is over: at its end while flows enter or wait, else now.
+  /// Begins a period when the last one is over: at its end while flows enter or wait, else now. One of no length begins
+  /// with each entry, also if another flow has entered since `now` was read.
   void renew(time_point now) noexcept {
-    if (now < end_) return;
+    if (now < end_ && period_.count() != 0) return;
     count_ = 0;
     const bool is_next = now < async::detail::later(end_, period_);
     end_ = async::detail::later(is_next ? end_ : now, period_);

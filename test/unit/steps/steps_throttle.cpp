@@ -389,3 +389,22 @@ TEST_CASE("rule 18: a flow on a pool that times out in the turn that lets it in 
     CHECK(is_passed_on == met);
   }
 }
+
+TEST_CASE(
+    "a throttle whose period is zero rejects nobody, also no flow whose time is earlier than that of the last entry") {
+  async::manual_clock ahead(async::manual_clock::time_point(1h));
+  async::manual_clock behind(async::manual_clock::time_point(1min));
+  Throttle throttle(1, 0ns, 0);
+  steps::Limiter limiter({.rate = 1, .period = 0ns, .burst = 0});
+  for (steps::ISync* object : {static_cast<steps::ISync*>(&throttle), static_cast<steps::ISync*>(&limiter)}) {
+    int entered = 0;
+    for (async::manual_clock* clock : {&ahead, &behind, &ahead, &behind, &behind}) {
+      event_loop loop(*clock);
+      steps::AsyncSteps flow{loop};
+      flow.sync(*object, [&entered](IAsyncSteps&) { ++entered; });
+      flow.execute();
+      loop.iterate();
+    }
+    CHECK(entered == 5);
+  }
+}
