@@ -60,6 +60,7 @@ struct timeout_scope : timer_scope {
     async::detail::loop_core& core = *holder->flow_->core;
     fire = &expired;
     core.timers().disarm(*this);
+    when = 0;  // not that of the old limit: see has_passed()
     deadline <= core.now() ? core.timers().arm_now(*this) : core.timers().arm(*this, deadline);
   }
   /// Whether the limit has passed at `now`, even if the loop has not noticed. After settle() of the loop's timers.

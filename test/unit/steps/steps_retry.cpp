@@ -265,6 +265,28 @@ TEST_CASE_TEMPLATE(
     b.drain();
     CHECK(seen == lines{"attempt at 0", "Timeout"});
   }
+  SUBCASE("a deadline that has passed and takes the place of another limit") {
+    for (const bool is_time : {true, false}) {
+      flow.add([&, is_time](IAsyncSteps& asi) {
+        if (is_time) {
+          asi.setTimeout(1h);
+        } else {
+          asi.setDeadline(b.clock.now() + 1h);
+        }
+        asi.setDeadline(b.clock.now() - 1s);
+        asi.retry(
+            {.attempts = 10, .delay = 0ms},
+            [&](IAsyncSteps& attempt) {
+              seen.push_back("attempt at " + time());
+              attempt.error("Busy");
+            },
+            end);
+      });
+    }
+    flow.execute();
+    b.drain();
+    CHECK(seen == lines{"attempt at 0", "Busy", "attempt at 0", "Busy"});
+  }
   CHECK(b.unhandled.empty());
 }
 
