@@ -30,7 +30,8 @@ struct sync_waiter : sync_waiter_base<sync_waiter, async::detail::loop_core>, as
   void wake() noexcept {
     if (waiting.is_waiting()) detail::wake(waiting, verdict::rerun);  // else an error is on its way to the step
   }
-  /// Whether no other flow can keep the loop busy: the flow is on a pool, in a loop of its own.
+  /// Whether no branch can keep the loop busy: the flow is on a pool, in a loop of its own. What it gives to tool()
+  /// can.
   bool is_alone_on_loop() const noexcept {
     const step* const parent = waiting.root.parent_;
     return waiting.pool != nullptr && (parent == nullptr || parent->flow_->core != waiting.core);

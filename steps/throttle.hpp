@@ -37,7 +37,8 @@ namespace steps::inline v0_1 {
 /// Timers      on the loops of the flows that wait. An event loop has one for waiting flows that have come one after
 ///             the other. A pool has one for all that wait: a period takes one turn, and one for each flow that is let
 ///             in. A flow on a pool has its own timer if branches share its loop, or if flows of another pool have
-///             waited before it. An idle Throttle has none.
+///             waited before it. Its tool() is for short callbacks and flows: one that blocks there may hold up all
+///             flows of the pool that wait. An idle Throttle has none.
 /// Threads     flows of any loops, whose clocks should agree. A waiting flow is woken on its own loop; no thread ever
 ///             blocks.
 /// Memory      a flow that has to wait takes a recycled block.
