@@ -37,11 +37,12 @@ struct pool_loop;
 ///             end, because post() does not touch the loop once the callback can run.
 /// Order       immediates of the owner's thread run in the order made, as do posts of one thread, unless another thread
 ///             is destroying a flow of the loop. Timers run in the order of their deadlines, to a tick of 65.536
-///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. A
-///             callback runs on a clean stack, never from within the call that made it. One turn runs at most 256 posts
-///             first, to which callbacks of other threads count, then at most 256 immediates and timers, in the order
-///             in which they have become due: an immediate as it is made, also by the posts, a timer as the loop sees
-///             that its time has come. So none starves the others.
+///             microseconds, and never early; between fast callbacks the loop looks at the clock once in up to 64. So
+///             when callbacks become slow, a timer may first wait for about as many, whatever they take. A callback
+///             runs on a clean stack, never from within the call that made it. One turn runs at most 256 posts first,
+///             to which callbacks of other threads count, then at most 256 immediates and timers, in the order in which
+///             they have become due: an immediate as it is made, also by the posts, a timer as the loop sees that its
+///             time has come. So none starves the others.
 /// Progress    calls from other threads are lock-free, except for the allocator, and wake the loop at most once
 ///             per sleep. An idle loop sleeps and uses no CPU.
 /// Exceptions  an exception of a callback goes to the hook on_unhandled(). Without a hook, a message is written and the
@@ -119,7 +120,7 @@ class event_loop {
   /// it holds up the pool's thread: put it into a blocking_section there.
   void run() { core_->run_until((detail::loop_core::time_point::max)()); }
 
-  /// The same until `duration` has passed, at least one turn.
+  /// The same until `duration` has passed, at least one turn. The end waits for callbacks as a timer does: see Order.
   void run_for(std::chrono::nanoseconds duration) { core_->run_until(after(duration)); }
   /// The same with any duration, clamped like that of deferred().
   template <class Rep, class Period>
