@@ -112,8 +112,8 @@ class event_loop {
 
   /// Runs one turn, for use inside another loop. Never blocks.
   /// {true, 0}: call again at once. {true, d}: there is nothing to do for `d`, unless woken. {false, 0}: there is
-  /// nothing to do until woken. Throws std::logic_error inside a callback of this loop, and when another thread is in
-  /// it.
+  /// nothing to do until woken. Throws std::logic_error inside a callback of this loop, when another thread is in it,
+  /// and for a loop of a threadpool.
   cycle_result iterate() { return core_->turn(); }
 
   /// Runs callbacks, and sleeps in between, until stop(). Throws std::logic_error like iterate(). In a task of a pool
@@ -129,7 +129,7 @@ class event_loop {
   }
 
   /// Makes run() or run_for() return soon. Ready callbacks may still run; the rest stays. If neither is running, the
-  /// next call of either returns at once.
+  /// next call of either returns at once. Does nothing to a loop of a threadpool.
   void stop() noexcept { core_->stop(); }
 
   /// The loop that is running a callback on this thread. Otherwise, in a task or hook on worker number i of a

@@ -135,7 +135,12 @@ TEST_CASE("there are as many loops as wanted workers, and only the pool drives t
   threadpool pool(2);
   CHECK_THROWS_AS(pool.loop(2), std::out_of_range);
   CHECK_THROWS_AS(pool.loop(0).run(), std::logic_error);
+  CHECK_THROWS_AS(pool.loop(0).run_for(1s), std::logic_error);
   CHECK_THROWS_AS(pool.loop(0).iterate(), std::logic_error);
+  pool.loop(0).stop();  // does nothing
+  std::promise<void> ran;
+  pool.loop(0).post([&ran] { ran.set_value(); });
+  ran.get_future().get();
   event_loop& second = pool.loop(1);
   pool.configurepool(1);
   CHECK_THROWS_AS(pool.loop(1), std::out_of_range);
