@@ -91,6 +91,31 @@ TEST_CASE("a pool that gets no further thread makes its calls on those it has") 
   CHECK(made == 100);
 }
 
+TEST_CASE(
+    "a pool that gets no further thread takes no more calls than max_queue; where one starts, it takes the next") {
+  blocking_pool pool({.max_threads = 2, .max_queue = 3});
+  std::promise<void> go;
+  const auto until = go.get_future().share();
+  pool.execute([until] { until.wait(); });
+  while (pool.queued() != 0) std::this_thread::yield();
+  std::atomic<int> made{0};
+  const auto call = [&made, until, held = large()] { ++made, until.wait(); };
+  {
+    const fail_thread failing(0);
+    for (int i = 0; i < 3; ++i) pool.execute(call);
+    CHECK_THROWS_AS(pool.execute(call), async::queue_full);
+    CHECK_THROWS_AS(pool.post(call), async::queue_full);
+    CHECK(pool.queued() == 3);
+    CHECK(large::live() == 4);
+  }
+  pool.execute(call);
+  while (made == 0) std::this_thread::yield();
+  CHECK(pool.queued() == 3);
+  go.set_value();
+  pool.wait_idle();
+  CHECK(made == 4);
+}
+
 TEST_CASE("a thread that ends makes the calls that no other can start for; stop() waits for threads that those start") {
   std::optional<fail_thread> failing;
   std::thread::id ending;

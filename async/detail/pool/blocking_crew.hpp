@@ -297,10 +297,12 @@ ASYNCSTEPS_FUNCTION void blocking_crew::take_in(task& call) {
   try {
     start();
   } catch (...) {
-    if (!threads_.empty()) return;  // one of those will make the call
+    const bool has_threads = !threads_.empty();  // one of those will make the call, if there is room for it
+    if (has_threads && (limits_.queue == 0 || queue_.size() - coming_ <= limits_.queue)) return;
     call = std::move(queue_.back());
     queue_.pop_back();
     --unfinished_;
+    if (has_threads) throw queue_full();
     throw;
   }
 }
