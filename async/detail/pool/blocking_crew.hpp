@@ -20,6 +20,7 @@
 #include "async/detail/base/would_deadlock.hpp"  // for throw_would_deadlock
 #include "async/detail/pool/dropping.hpp"        // for dropping
 #include "async/detail/pool/pool_hooks.hpp"      // for pool_hooks
+#include "async/detail/pool/work_apart.hpp"      // for work_apart
 #include "async/errors.hpp"                      // for queue_full, stopped, stopped_by_fork
 #include "async/task.hpp"                        // for task
 #include "async/threadpool_options.hpp"          // for threadpool_options
@@ -216,6 +217,7 @@ ASYNCSTEPS_FUNCTION std::size_t blocking_crew::stop_and_discard() {
     if (is_first) discarded_.swap(queue_);
     ++discarding_;
   }
+  const work_apart destructors;
   blocking_crew* const outside = std::exchange(of_this_thread, this);  // calls that destructors post are dropped, too
   std::size_t count = 0;
   if (is_first) {

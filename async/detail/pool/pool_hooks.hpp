@@ -5,14 +5,13 @@
 #include <string>     // for string
 #include <utility>    // for move
 
-#include "async/detail/base/held_back.hpp"       // for nothing_held_back
-#include "async/detail/base/platform.hpp"        // for set_thread_name, thread_name_length
-#include "async/detail/base/unhandled.hpp"       // for terminate_for
-#include "async/detail/pool/job.hpp"             // for job
-#include "async/detail/scope/current_scope.hpp"  // for work_of_others
-#include "async/detail/trace/trace_points.hpp"   // for ASYNCSTEPS_TRACE_SPAN, ASYNCSTEPS_TRACE_THREAD
-#include "async/task.hpp"                        // for task, call_once
-#include "async/threadpool_options.hpp"          // for threadpool_options
+#include "async/detail/base/platform.hpp"       // for set_thread_name, thread_name_length
+#include "async/detail/base/unhandled.hpp"      // for terminate_for
+#include "async/detail/pool/job.hpp"            // for job
+#include "async/detail/pool/work_apart.hpp"     // for work_apart
+#include "async/detail/trace/trace_points.hpp"  // for ASYNCSTEPS_TRACE_SPAN, ASYNCSTEPS_TRACE_THREAD
+#include "async/task.hpp"                       // for task, call_once
+#include "async/threadpool_options.hpp"         // for threadpool_options
 
 namespace async::inline v0_1::detail {
 
@@ -67,11 +66,10 @@ class pool_hooks {
     }
   }
 
-  /// The same on a thread that runs something else, to whose groups the task does not belong.
+  /// The same on a thread that runs something else, to which the task does not belong.
   template <class Work>
   void call_here(Work& work) const {
-    const work_of_others here;
-    const nothing_held_back there;
+    const work_apart here;
     call(work);
   }
 

@@ -11,18 +11,15 @@
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/durations.hpp"        // for later, practically_never
 #include "async/detail/base/forks.hpp"            // for forked::note
-#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/naps.hpp"             // for look_after_pool
 #include "async/detail/base/own_section.hpp"      // for own_section
 #include "async/detail/base/processors.hpp"       // for usable_concurrency
-#include "async/detail/base/resumptions.hpp"      // for resumptions_apart
 #include "async/detail/pool/credit_turn.hpp"      // for no_credit
 #include "async/detail/pool/dropping.hpp"         // for dropping
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, task_scope
 #include "async/detail/pool/pool_queues.hpp"      // for take_any
 #include "async/detail/pool/priority_queues.hpp"  // for priority_order
-#include "async/detail/pool/wait_in_turn.hpp"     // for wait_in_turn
-#include "async/detail/scope/current_scope.hpp"   // for work_of_others
+#include "async/detail/pool/work_apart.hpp"       // for work_apart
 
 /// The life of a pool: its start, its number of threads, tasks that are dropped, tasks that are left over, stop().
 namespace async::inline v0_1::detail {
@@ -209,9 +206,7 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool pool_core::run_left_over(bool in_a_wait) {
   if (left_over_of == this && !in_a_wait) return false;
   const left_alone here(this);
-  const wait_in_turn allowed;
-  const nothing_held_back there;
-  const resumptions_apart from_those_around;
+  const work_apart from_those_around;
   const no_credit one_by_one(own_part());
   priority_order order;
   bool any = false;
@@ -224,9 +219,7 @@ ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
 ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return 0;
-  const work_of_others theirs;  // destructors of tasks
-  const resumptions_apart from_those_around;
-  const wait_in_turn allowed;
+  const work_apart destructors;
   shutdown_.discard();
   task_scope::make_all_ask();  // task_groups ask whether their tasks are to be called
   shutdown_.begin();
@@ -243,9 +236,8 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
 ASYNCSTEPS_FUNCTION void pool_core::stop() {
   refuse_inside_a_task("async::threadpool: stop() inside one of its tasks");
   if (is_left_behind()) return;
-  const own_section blocks;     // in a task of another pool
-  const work_of_others theirs;  // cancel handlers, and tasks
-  const wait_in_turn allowed;
+  const own_section blocks;  // in a task of another pool
+  const work_apart handlers_and_tasks;
   const std::lock_guard once(stop_mutex_);
   shutdown_.begin();
   worker* const without_thread = crew_.close(
@@ -266,8 +258,6 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   stand_ins_.close();
   shutdown_.finish();
   const left_alone here(this);
-  const nothing_held_back there;
-  const resumptions_apart from_those_around;
   end_loops();
   idle_.wait([this] { return !quiescence_.has_helpers_now(); });  // see run_on_poster()
 }

@@ -3,7 +3,7 @@
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"     // for ASYNCSTEPS_SHARED
-#include "async/detail/pool/pool_core.hpp"  // for loop_core, current_loop
+#include "async/detail/loop/loop_core.hpp"  // for loop_core, current_loop
 
 namespace async::inline v0_1::detail {
 

@@ -8,10 +8,8 @@
 #include "async/detail/base/chrono.hpp"           // for milliseconds, time_point
 #include "async/detail/base/config.hpp"           // for ASYNCSTEPS_FUNCTION
 #include "async/detail/base/durations.hpp"        // for later
-#include "async/detail/base/held_back.hpp"        // for nothing_held_back
 #include "async/detail/base/min_max.hpp"          // for max_of
 #include "async/detail/base/naps.hpp"             // for look_after_pool
-#include "async/detail/base/resumptions.hpp"      // for resumptions_apart
 #include "async/detail/loop/loop_core.hpp"        // for current_loop, loop_core, worker_loop
 #include "async/detail/pool/credit_turn.hpp"      // for credit_turn, no_credit, settle_credit
 #include "async/detail/pool/drive.hpp"            // for drive, tasks_per_turn, yields_of_pools
@@ -479,8 +477,6 @@ ASYNCSTEPS_FUNCTION void pool_core::run_last_worker(worker& w) {
     loop_core* const turned_loop;
   };
   const no_credit one_by_one(this_home);
-  const nothing_held_back there;
-  const resumptions_apart from_those_around;
   const worker_crew::occupant place(crew_, w);
   const attendance here(w);
   last_worker_role role(w);

@@ -3,15 +3,13 @@
 #include <cstdint>  // for int64_t
 #include <utility>  // for exchange, move, swap
 
-#include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION
-#include "async/detail/base/resumptions.hpp"     // for resumptions_apart
-#include "async/detail/pool/pool_core.hpp"       // for pool_core, participant
-#include "async/detail/pool/seat.hpp"            // for this_seat, other_seats, keep_seats, pool_registry
-#include "async/detail/scope/current_scope.hpp"  // for work_of_others
+#include "async/detail/base/config.hpp"     // for ASYNCSTEPS_FUNCTION
+#include "async/detail/pool/pool_core.hpp"  // for pool_core, participant
+#include "async/detail/pool/seat.hpp"       // for this_seat, other_seats, keep_seats, pool_registry
 #if ASYNCSTEPS_DEFINED
-#include "async/detail/base/min_max.hpp"       // for min_of
-#include "async/detail/pool/wait_in_turn.hpp"  // for wait_in_turn
-#include "async/detail/wait/pool_wait.hpp"     // for take_seat
+#include "async/detail/base/min_max.hpp"     // for min_of
+#include "async/detail/pool/work_apart.hpp"  // for work_apart
+#include "async/detail/wait/pool_wait.hpp"   // for take_seat
 #endif
 
 namespace async::inline v0_1::detail {
@@ -135,10 +133,8 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
 }
 
 ASYNCSTEPS_FUNCTION void pool_core::run_on_poster(task& work) {
-  const work_of_others theirs;
-  const resumptions_apart from_those_around;
+  const work_apart from_those_around;
   const working_visit here(*this);
-  const wait_in_turn allowed;
   if (shutdown_.has_begun()) return refuse(work);  // a stop() that misses this thread has begun before the visit
   taken t;
   t.plain = std::move(work);

@@ -21,6 +21,7 @@
 #include "support/gate.hpp"
 #include "support/live_count.hpp"
 #include "support/occupied.hpp"
+#include "support/pool_of_one.hpp"
 #include "support/thrown.hpp"
 #include "support/wait_while.hpp"
 
@@ -32,6 +33,7 @@ using async::threadpool_options;
 using testing::gate;
 using testing::is_broken;
 using testing::is_deadlock;
+using testing::pool_of_one;
 
 namespace {
 
@@ -69,14 +71,6 @@ bool is_refusing(Pool& pool) {
     return true;
   }
   return false;
-}
-template <class Pool>
-std::unique_ptr<Pool> pool_of_one() {
-  if constexpr (std::is_same_v<Pool, threadpool>) {
-    return std::make_unique<threadpool>(1);
-  } else {
-    return std::make_unique<blocking_pool>(async::blocking_pool_options{.max_threads = 1});
-  }
 }
 
 /// A call whose destructor waits at a gate, and stays for a while longer.

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: BSL-1.0
 //
-// stop(discard) of a threadpool, seen from a task that runs: what the task makes after it has begun.
+// stop(discard), seen from inside: what a task that runs makes after it has begun, and what calls it.
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "async/async.hpp"
 #include "support/gate.hpp"
 #include "support/live_count.hpp"
+#include "support/pool_of_one.hpp"
 #include "support/thrown.hpp"
+#include "support/walker.hpp"
 
 using async::discard;
 using async::dropped_call;
 using async::threadpool;
 using testing::gate;
 using testing::is_broken;
+using testing::walker;
 
 namespace {
 
@@ -133,4 +139,65 @@ TEST_CASE("stop(discard) drops what a running task posts after it has begun, als
     CHECK(made == 10);
   }
   CHECK(called == 0);
+}
+
+TEST_CASE_TEMPLATE("stop(discard): destructors of what it drops do not belong to what it is called in", Pool,
+                   threadpool, async::blocking_pool) {
+  threadpool other(2);
+  std::function<int()> at_end;
+  int got = 0;
+  const auto stop = [&] {
+    const auto pool = testing::pool_of_one<Pool>();
+    gate held;
+    pool->execute([&held] { held.pass(); });
+    held.wait_for_one();
+    pool->execute([end = std::shared_ptr<void>(nullptr, [&](void*) {
+                     got = at_end();
+                     held.open();
+                   })] {});
+    pool->stop(discard);
+  };
+  SUBCASE("a task of a cancelled group") {
+    at_end = [&] {
+      std::atomic<int> calls{0};
+      async::parallel_for(other, 0, 42, [&calls](int) { ++calls; });
+      return calls.load();
+    };
+    async::task_group group(other);
+    group.run_and_wait([&] {
+      group.cancel();
+      stop();
+    });
+  }
+  SUBCASE("a callback of an event loop") {
+    at_end = [&] {
+      try {
+        return other.post([] { return std::this_thread::sleep_for(std::chrono::milliseconds(5)), 42; }).get();
+      } catch (const std::system_error&) {  // refused
+        return 0;
+      }
+    };
+    async::event_loop loop;
+    loop.post(stop);
+    loop.iterate();
+  }
+  SUBCASE("a coroutine that an enqueue() resumes") {
+    async::queue<async::promise<int>> asked;
+    async::queue<int> start;
+    const walker server = [](async::queue<async::promise<int>>& from) -> walker {
+      while (auto one = co_await from.pop()) one->set_value(42);
+    }(asked);
+    at_end = [&asked] {
+      async::promise<int> p;
+      async::future<int> answer = p.get_future();
+      asked.enqueue(std::move(p));
+      return answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? answer.get() : 0;
+    };
+    const walker caller = [](async::queue<int>& from, auto& stops) -> walker {
+      co_await from.pop();
+      stops();
+    }(start, stop);
+    start.enqueue(1);
+  }
+  CHECK(got == 42);
 }
