@@ -437,14 +437,8 @@ ASYNCSTEPS_FUNCTION void blocking_crew::end_all(bool late_calls_run) noexcept {
     return changed_.wait(lock, [this] { return has_stopped_ && discarding_ == 0; });
   }
   for (idler* i = newest_idle_; i != nullptr; i = i->older) i->wake.notify_one();
-  blocking_crew* const outside = of_this_thread;
-  do {
-    changed_.wait(lock, [this] { return threads_.empty() && discarding_ == 0; });
-    of_this_thread = this;
-    while (threads_.empty() && !queue_.empty()) make_next(lock);  // no thread could be started for them
-    of_this_thread = outside;
-    // Those calls have posted others, for which one could; or another thread has taken the rest to discard it.
-  } while (!threads_.empty() || discarding_ != 0);
+  // A call in the queue has a thread: the last one that leaves makes those that no other can start for.
+  changed_.wait(lock, [this] { return threads_.empty() && discarding_ == 0; });
   std::thread last = std::move(ended_);
   lock.unlock();
   if (last.joinable()) last.join();
