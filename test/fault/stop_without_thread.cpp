@@ -17,6 +17,7 @@
 #include "async/task_group.hpp"
 #include "steps/steps.hpp"
 #include "support/thread_failure.hpp"
+#include "support/thrown.hpp"
 #include "support/wait_while.hpp"
 
 using namespace std::chrono_literals;
@@ -175,6 +176,21 @@ TEST_CASE("stop() inside a task of another pool, or a callback of a loop: the th
     CHECK(later == 4);
   }
   CHECK(flows == 2);
+}
+
+TEST_CASE("stop() inside a task of another pool: what it runs may neither stop that one nor wait until it is idle") {
+  threadpool around(1);
+  threadpool other(1);
+  threadpool pool(std::size_t{0});
+  int refused = 0;
+  pool.execute([&] {
+    async::parallel_for(other, 0, 1, [&](int) {
+      refused += testing::is_deadlock([&] { static_cast<void>(around.wait_idle_for(1ms)); });
+      refused += testing::is_deadlock([&] { static_cast<void>(pool.wait_idle_for(1ms)); });
+    });
+  });
+  around.post([&pool] { stop_without_thread(pool); }).get();
+  CHECK(refused == 2);
 }
 
 TEST_CASE("wait_idle() on another thread returns when the thread that stops the pool has run the tasks") {

@@ -88,7 +88,16 @@ class blocking_crew : fork_member {
     idler* older = nullptr;
   };
 
-  ASYNCSTEPS_SHARED static inline constinit thread_local blocking_crew* of_this_thread = nullptr;
+  /// While it lives, the calling thread makes or drops calls of the crew.
+  struct inside {
+    explicit inside(blocking_crew* in) noexcept : crew(in), outer(std::exchange(of_this_thread, this)) {}
+    ~inside() { of_this_thread = outer; }
+    inside(const inside&) = delete;
+    inside& operator=(const inside&) = delete;
+    blocking_crew* crew;
+    inside* const outer;
+  };
+  ASYNCSTEPS_SHARED static inline constinit thread_local inside* of_this_thread = nullptr;
 
   static bool forked(fork_member& member, fork_stage at) noexcept;
   /// On a thread of the crew, after a function that may have called fork(). Does not return in the child.
@@ -96,7 +105,11 @@ class blocking_crew : fork_member {
     if (is_left_behind()) end_forked_child();
   }
 
-  bool is_inside() const noexcept { return of_this_thread == this; }
+  bool is_inside() const noexcept {
+    const inside* i = of_this_thread;
+    while (i != nullptr && i->crew != this) i = i->outer;
+    return i != nullptr;
+  }
   void refuse_inside(const char* what) const {
     if (is_inside()) throw_would_deadlock(what);
   }
@@ -217,13 +230,12 @@ ASYNCSTEPS_FUNCTION std::size_t blocking_crew::stop_and_discard() {
     if (is_first) discarded_.swap(queue_);
     ++discarding_;
   }
-  const work_apart destructors;
-  blocking_crew* const outside = std::exchange(of_this_thread, this);  // calls that destructors post are dropped, too
   std::size_t count = 0;
   if (is_first) {
+    const work_apart destructors;
+    const inside here(this);  // calls that destructors post are dropped, too
     for (task& call : discarded_) count += drop(call);
   }
-  of_this_thread = outside;
   {
     const std::lock_guard lock(mutex_);
     dropped_ += count;
@@ -270,9 +282,10 @@ ASYNCSTEPS_FUNCTION bool blocking_crew::forked(fork_member& member, fork_stage a
   auto& self = static_cast<blocking_crew&>(member);
   if (at != fork_stage::in_child) return true;
   self.is_left_behind_.store(true, std::memory_order_relaxed);  // relaxed: there is one thread
-  if (self.is_inside()) {
+  for (inside* i = of_this_thread; i != nullptr; i = i->outer) {
+    if (i->crew != &self) continue;
     forked::note();
-    of_this_thread = nullptr;
+    i->crew = nullptr;
   }
   return false;
 }
@@ -359,6 +372,7 @@ ASYNCSTEPS_FUNCTION bool blocking_crew::rest(std::unique_lock<std::mutex>& lock)
 }
 
 ASYNCSTEPS_FUNCTION void blocking_crew::live(thread_place place, std::size_t number) {
+  const inside here(this);
   const struct end_of_thread {  // also if a call ends the thread by pthread_exit()
     blocking_crew& crew;
     thread_place place;
@@ -366,11 +380,9 @@ ASYNCSTEPS_FUNCTION void blocking_crew::live(thread_place place, std::size_t num
     ~end_of_thread() {
       crew.hooks_.stopping(number);
       crew.end_if_left_behind();
-      of_this_thread = nullptr;
       crew.leave(place);
     }
   } at_end{*this, place, number};
-  of_this_thread = this;
   hooks_.started(number);
   end_if_left_behind();
   std::unique_lock lock(mutex_);
@@ -405,11 +417,7 @@ ASYNCSTEPS_FUNCTION void blocking_crew::leave(thread_place place) noexcept {
   std::thread before;
   {
     std::unique_lock lock(mutex_);
-    while (!replace()) {
-      of_this_thread = this;
-      make_next(lock);
-      of_this_thread = nullptr;
-    }
+    while (!replace()) make_next(lock);
     before = std::exchange(ended_, std::move(*place));
     threads_.erase(place);
     if (threads_.empty()) changed_.notify_all();

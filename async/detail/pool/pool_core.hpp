@@ -369,7 +369,7 @@ class pool_core {
     pool_core* const before;
   };
   /// The same when the threads have gone: this thread also runs what is posted meanwhile, but not inside the post.
-  struct left_alone : inside {
+  struct left_alone : inside, scoped_pool_around {
     explicit left_alone(pool_core* pool) noexcept;
     ~left_alone();
     pool_core* const outer;

@@ -197,7 +197,10 @@ ASYNCSTEPS_FUNCTION bool pool_core::run_all() {
 }
 
 ASYNCSTEPS_FUNCTION pool_core::left_alone::left_alone(pool_core* pool) noexcept
-    : inside(pool), outer(std::exchange(left_over_of, pool)), look(std::exchange(look_after_pool, &look_after_own)) {}
+    : inside(pool),
+      scoped_pool_around(pool->number()),
+      outer(std::exchange(left_over_of, pool)),
+      look(std::exchange(look_after_pool, &look_after_own)) {}
 ASYNCSTEPS_FUNCTION pool_core::left_alone::~left_alone() {
   left_over_of = outer;
   look_after_pool = look;
@@ -227,7 +230,10 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::stop_and_discard() {
   priorities_.close();
   crew_.request(worker::discard_request);
   pool_core* const before = come_inside();
-  drop_what_is_queued();
+  {
+    const scoped_pool_around here(number());
+    drop_what_is_queued();
+  }
   go_outside(before);
   stop();
   return dropped_.load(std::memory_order_relaxed);  // relaxed: the threads have ended

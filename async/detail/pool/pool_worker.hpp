@@ -202,4 +202,32 @@ ASYNCSTEPS_SHARED inline constinit thread_local pool_core* this_pool = nullptr;
 /// The pool whose left-over tasks this thread runs after the pool's threads have ended; null: none.
 ASYNCSTEPS_SHARED inline constinit thread_local pool_core* left_over_of = nullptr;
 
+/// A pool around what this thread does, where neither its home nor its seats tell: between begin() and end().
+class pool_around {
+ public:
+  void begin(std::uint64_t number) noexcept {
+    number_ = number;
+    outer_ = std::exchange(innermost_, this);
+  }
+  void end() noexcept { innermost_ = outer_; }
+  static bool is_any(std::uint64_t number) noexcept {
+    const pool_around* one = innermost_;
+    while (one != nullptr && one->number_ != number) one = one->outer_;
+    return one != nullptr;
+  }
+
+ private:
+  ASYNCSTEPS_SHARED static inline constinit thread_local pool_around* innermost_ = nullptr;
+
+  std::uint64_t number_;
+  pool_around* outer_;
+};
+class scoped_pool_around : public pool_around {
+ public:
+  explicit scoped_pool_around(std::uint64_t number) noexcept { begin(number); }
+  ~scoped_pool_around() { end(); }
+  scoped_pool_around(const scoped_pool_around&) = delete;
+  scoped_pool_around& operator=(const scoped_pool_around&) = delete;
+};
+
 }  // namespace async::inline v0_1::detail

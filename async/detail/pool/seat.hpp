@@ -13,7 +13,7 @@
 #include "async/detail/loop/loop_core.hpp"       // for loop_core
 #include "async/detail/pool/foreign_pools.hpp"   // for pools_of_others
 #include "async/detail/pool/participant.hpp"     // for guest, participant
-#include "async/detail/pool/pool_worker.hpp"     // for this_pool, left_over_of
+#include "async/detail/pool/pool_worker.hpp"     // for this_pool, pool_around
 
 namespace async::inline v0_1::detail {
 
@@ -50,7 +50,7 @@ class pool_registry : fork_member {
     /// Whether the calling thread runs a task of the pool, which may have led it into other pools.
     bool is_around() const noexcept {
       const auto is_used = [this](const seat& s) noexcept { return s.uses != 0 && s.pool == number; };
-      bool is_here = this_pool == &pool || left_over_of == &pool || is_used(this_seat);
+      bool is_here = this_pool == &pool || is_used(this_seat) || pool_around::is_any(number);
       is_here = is_here || (this_home != nullptr && &this_home->pool == &pool);
       for (const seat& s : other_seats) is_here = is_here || is_used(s);
       return is_here && !instance().has_left_behind(&pool);

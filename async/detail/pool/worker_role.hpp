@@ -462,7 +462,8 @@ ASYNCSTEPS_FUNCTION void pool_core::run_last_worker(worker& w) {
           as_worker(std::exchange(this_worker, &its_worker)),
           home(std::exchange(this_home, &its_worker)),
           own_loop(std::exchange(worker_loop, &its_worker.own_loop.core())),
-          turned_loop(std::exchange(current_loop, nullptr)) {}
+          turned_loop(std::exchange(current_loop, nullptr)),
+          hidden(home != nullptr ? home->pool.number() : 0) {}
     ~attendance() {
       self.pool.put_down(self);  // if a task ends the thread
       this_worker = as_worker;
@@ -475,6 +476,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_last_worker(worker& w) {
     participant* const home;
     loop_core* const own_loop;
     loop_core* const turned_loop;
+    const scoped_pool_around hidden;
   };
   const no_credit one_by_one(this_home);
   const worker_crew::occupant place(crew_, w);

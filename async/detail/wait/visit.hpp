@@ -43,7 +43,8 @@ class visit {
   participant* part_;
   seat* parked_ = nullptr;  // holds the seat that was the current one
   bool is_extra_ = false;
-  seat before_;  // of an extra seat: the seat that was the current one
+  seat before_;         // of an extra seat: the seat that was the current one
+  pool_around hidden_;  // likewise: its pool
 };
 
 /// A visit in which the thread runs tasks or parts of tasks: it counts as inside the pool.
@@ -79,6 +80,7 @@ class working_visit : public visit {
   --this_seat.uses;
   if (is_extra_) {
     this_seat.place->leave();
+    hidden_.end();
     this_seat = before_;
   } else if (parked_ != nullptr) {
     std::swap(this_seat, *parked_);
@@ -113,6 +115,7 @@ ASYNCSTEPS_FUNCTION participant& visit::sit_down(pool_core& pool) {
   }
   is_extra_ = true;  // all seats are in use, or the thread is ending: this seat is for the visit only
   before_ = this_seat;
+  hidden_.begin(before_.uses != 0 ? before_.pool : 0);
   this_seat = {pool.number(), &place, 0};
   return place;
 }

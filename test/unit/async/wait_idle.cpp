@@ -3,12 +3,16 @@
 // wait_idle_for() and wait_idle_until() of both pools.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <future>
 #include <optional>
 #include <ratio>
 #include <thread>
+#include <utility>
 
 #include "async/async.hpp"
 #include "async/blocking_pool.hpp"
@@ -152,6 +156,53 @@ TEST_CASE("inside a task of the pool that has led the thread into another pool, 
       .get();
   CHECK(refused == 5);
   CHECK(pool.wait_idle_for(1h));
+}
+
+TEST_CASE("they throw inside a call of the pool that has led the thread into others, also where it drops calls") {
+  struct at_end {
+    std::function<void()> call;
+    explicit at_end(std::function<void()> f) : call(std::move(f)) {}
+    at_end(at_end&& from) noexcept : call(std::exchange(from.call, nullptr)) {}
+    at_end& operator=(at_end&&) = delete;
+    ~at_end() {
+      if (call) call();
+    }
+    void operator()() const {}
+  };
+  int refused = 0;
+  const auto count = [&refused](auto& pool) {
+    refused += testing::is_deadlock([&pool] { static_cast<void>(pool.wait_idle_for(1ms)); });
+  };
+  threadpool other(1);
+  const auto in_other = [&other](const auto& f) { async::parallel_for(other, 0, 1, [&f](int) { f(); }); };
+  SUBCASE("a paused pool that drops a task") {
+    threadpool pool(0);
+    pool.execute(at_end([&] { in_other([&] { count(pool); }); }));
+    CHECK(pool.stop(async::discard) == 1);
+  }
+  SUBCASE("a blocking_pool whose call makes another one drop a call") {
+    blocking_pool pool;
+    small_blocking_pool second;
+    std::promise<void> go;
+    second.execute([&go] { go.get_future().wait(); });
+    second.execute(at_end([&] {
+      count(pool);
+      go.set_value();
+    }));
+    pool.post([&] { CHECK(second.stop(async::discard) == 1); }).get();
+    pool.wait_idle();
+  }
+  SUBCASE("a pool whose seat is hidden by an extra one") {
+    std::array<threadpool, 6> pools{threadpool(0), threadpool(0), threadpool(0),
+                                    threadpool(0), threadpool(0), threadpool(0)};
+    const auto lead = [&](const auto& self, std::size_t i) -> void {
+      if (i == pools.size()) return count(pools[0]), count(pools[4]);
+      async::parallel_for(pools[i], 0, 1, [&](int) { self(self, i + 1); });
+    };
+    lead(lead, 0);
+    --refused;
+  }
+  CHECK(refused == 1);
 }
 
 TEST_CASE("a task that another pool's loop is in posts with a priority while its pool stops") {
