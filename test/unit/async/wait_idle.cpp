@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <future>
 #include <optional>
@@ -203,6 +204,41 @@ TEST_CASE("they throw inside a call of the pool that has led the thread into oth
     --refused;
   }
   CHECK(refused == 1);
+}
+
+TEST_CASE("a task that has led its thread into another pool posts to a full pool, and while its pool stops") {
+  threadpool other(1);
+  int taken = 0;
+  const auto post_to = [&](threadpool& pool, auto... priority) {
+    async::parallel_for(other, 0, 1, [&](int) {
+      try {
+        pool.execute(priority..., [&taken] { ++taken; });
+      } catch (const std::exception&) {  // refused
+      }
+    });
+  };
+  SUBCASE("full") {
+    threadpool pool({.threads = 0, .max_queue = 2, .when_full = async::threadpool_options::overflow::reject});
+    for (int i = 0; i < 2; ++i) pool.execute([] {});
+    for (int i = 0; i < 2; ++i) pool.execute(async::priority::high, [] {});
+    async::parallel_for(pool, 0, 1, [&](int) {
+      post_to(pool);
+      post_to(pool, async::priority::high);
+    });
+    pool.stop();
+  }
+  SUBCASE("stopping") {
+    threadpool pool(1);
+    std::thread stopper;
+    async::parallel_for(pool, 0, 1, [&](int) {
+      stopper = std::thread([&pool] { pool.stop(); });
+      std::this_thread::sleep_for(50ms);  // it has begun
+      post_to(pool);
+      post_to(pool, async::priority::high);
+    });
+    stopper.join();
+  }
+  CHECK(taken == 2);
 }
 
 TEST_CASE("a task that another pool's loop is in posts with a priority while its pool stops") {
