@@ -37,7 +37,8 @@ struct blocking_pool_options {
   /// Threads are called "name/0", "name/1", … in the order in which they start; see threadpool_options.
   std::string name{};
 
-  /// Called on each thread before its first call and after its last, with its number.
+  /// Called on each thread before its first call and after its last, with its number. Where a call comes as the only
+  /// thread ends and no other one can start, the ending thread makes it although on_thread_stop has been called.
   unique_function<void(std::size_t)> on_thread_start{};
   unique_function<void(std::size_t)> on_thread_stop{};  ///< see on_thread_start
 
