@@ -214,9 +214,10 @@ class threadpool {
   /// An event loop for callbacks and flows that share data without a lock: one of them runs at a time, and it sees what
   /// the ones before have done. Any free worker runs the loop's next turn, so the thread may be another one each time.
   /// Different loops run at the same time. Nothing in a loop is lost when the pool shrinks; while the pool is paused,
-  /// the loop rests. The reference stays valid until the pool's end: after stop() the loop takes callbacks and destroys
-  /// them unrun. run() and iterate() of the loop throw std::logic_error. Throws std::out_of_range unless i < size(),
-  /// except in a task or hook on worker i; size() is 0 while the pool is paused, and after stop().
+  /// the loop rests, but for turns in waits of tasks that run. The reference stays valid until the pool's end: after
+  /// stop() the loop takes callbacks and destroys them unrun. run() and iterate() of the loop throw std::logic_error.
+  /// Throws std::out_of_range unless i < size(), except in a task or hook on worker i; size() is 0 while the pool is
+  /// paused, and after stop().
   event_loop& loop(std::size_t i) { return core_.loop(i); }
 
   /// Waits until no accepted task is queued or running. Waiting flows and callbacks do not count: wait for the futures
