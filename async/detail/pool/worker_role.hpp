@@ -186,7 +186,7 @@ class pool_core::worker_role {
       oldest_from_ = after(oldest_from_);
     }
     bool has_run = false;
-    while (oldest_left_ != 0 && run_one_oldest()) {
+    while (oldest_left_ != 0 && !worker_.is_exit_requested() && run_one_oldest()) {
       has_run = true;
       --oldest_left_;
       const auto now = wait_clock::now();

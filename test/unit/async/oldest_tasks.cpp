@@ -176,3 +176,24 @@ TEST_CASE("tasks from outside run soon beside tasks of high priority and tasks t
   CHECK(ran == 5);
   CHECK(most_between < 150);
 }
+
+TEST_CASE("a task pauses the pool: its worker begins no other one, also where it runs the oldest ones in a row") {
+  for (int pausing = 40; pausing != 120; pausing += 4) {
+    CAPTURE(pausing);
+    threadpool pool(0);
+    std::atomic<int> begun{0};
+    for (int i = 0; i != 140; ++i) {
+      pool.execute([&] {
+        const bool pauses = ++begun == pausing;
+        std::this_thread::sleep_for(std::chrono::microseconds(300));
+        if (pauses) pool.configurepool(0);
+      });
+    }
+    pool.configurepool(1);
+    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (pool.size() != 0 && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    pool.stop(async::discard);
+    CHECK(begun == pausing);
+  }
+}
