@@ -266,6 +266,7 @@ ASYNCSTEPS_FUNCTION void pool_core::stop() {
   const left_alone here(this);
   end_loops();
   idle_.wait([this] { return !quiescence_.has_helpers_now(); });  // see run_on_poster()
+  shutdown_.end_discard();
 }
 
 }  // namespace async::inline v0_1::detail

@@ -17,9 +17,14 @@ namespace async::inline v0_1::detail {
 /// Progress    wait-free.
 class shutdown_state {
  public:
-  /// Tasks that have not begun are to be dropped from here on. Before begin().
-  void discard() noexcept { discards_.store(true, std::memory_order_relaxed); }  // relaxed: a hint
-  bool discards() const noexcept { return discards_.load(std::memory_order_relaxed); }
+  /// Tasks that have not begun are to be dropped from here on, until end_discard(). Before begin().
+  void discard() noexcept {
+    auto before = discarding::not_yet;
+    discards_.compare_exchange_strong(before, discarding::on, std::memory_order_relaxed);  // relaxed, all: a hint
+  }
+  bool discards() const noexcept { return discards_.load(std::memory_order_relaxed) == discarding::on; }
+  /// To be called when nothing is left: later tasks, which run on the threads that make them, are not dropped.
+  void end_discard() noexcept { discards_.store(discarding::over, std::memory_order_relaxed); }
 
   void begin() noexcept { begun_.store(true, std::memory_order_release); }  // [W2] release, pairs with [W1]
   /// True: only tasks of the pool may post. All that happened before begin() is visible.
@@ -47,10 +52,12 @@ class shutdown_state {
   }
 
  private:
+  enum class discarding : unsigned char { not_yet, on, over };
+
   atomic<bool> begun_{false};
   atomic<bool> over_{false};
   atomic<bool> starts_are_over_{false};
-  atomic<bool> discards_{false};
+  atomic<discarding> discards_{discarding::not_yet};
 };
 
 }  // namespace async::inline v0_1::detail

@@ -201,3 +201,21 @@ TEST_CASE_TEMPLATE("stop(discard): destructors of what it drops do not belong to
   }
   CHECK(got == 42);
 }
+
+TEST_CASE("after stop(discard) the groups and tasks that a loop on the pool makes run, and the count stays") {
+  threadpool pool(1);
+  std::size_t called = 0;
+  bool is_complete = false;
+  CHECK(pool.stop(discard) == 0);
+  for (std::size_t round = 1; round != 3; ++round) {
+    async::parallel_for(pool, 0, 1, [&](int) {
+      async::task_group group(pool);
+      for (int i = 0; i != 3; ++i) group.run([&] { ++called; });
+      is_complete = group.wait();
+      pool.execute([&] { ++called; });
+    });
+    CHECK(is_complete);
+    CHECK(called == 4 * round);
+    CHECK(pool.stop(discard) == 0);
+  }
+}
