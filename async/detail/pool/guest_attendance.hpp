@@ -46,7 +46,9 @@ class pool_core::guest_attendance {
   }
   ~guest_attendance() {
     pool_core& pool = place_.pool;
+    place_.is_in_section = true;  // as in the start hook
     pool.hooks_.stopping(index_);
+    place_.is_in_section = false;
     pool.end_if_left_behind();
     if (place_.is_polling) pool.stop_polling(place_);
     if (place_.is_stand_in) this_seat = {};

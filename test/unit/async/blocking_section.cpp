@@ -203,6 +203,26 @@ TEST_CASE("blocking_section: sections in hooks for the start of threads have no 
   CHECK(started == 2);
 }
 
+TEST_CASE("blocking_section: sections in hooks for the end of threads have no worker, also a stand-in's") {
+  std::atomic<std::size_t> started{0}, ended{0};
+  threadpool pool({.threads = 1,
+                   .on_thread_start = [&started](std::size_t) { ++started; },
+                   .on_thread_stop =
+                       [&ended](std::size_t) {
+                         const blocking_section here;
+                         ++ended;
+                       }});
+  async::promise<void> promise;
+  async::future<void> waits = pool.post([awaited = promise.get_future()]() mutable { awaited.get(); });
+  pool.post([] {}).get();  // by a stand-in
+  testing::wait_while(ended, std::size_t{0});
+  promise.set_value();
+  waits.get();
+  pool.stop();
+  CHECK(started == 2);
+  CHECK(ended == 2);
+}
+
 TEST_CASE("blocking_section: a nested one does nothing more, and those of one task may follow each other") {
   threadpool pool(1);
   crowd others;
