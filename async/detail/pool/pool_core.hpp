@@ -154,7 +154,7 @@ class pool_core {
     registered_.refuse_if_unwakeable();
     if (is_inside() || !shutdown_.has_begun() || registered_.is_around()) return true;
     refuse_if_left_behind();
-    if (!late_posts_run_) throw stopped();
+    if (!late_posts_run_.load(std::memory_order_relaxed)) throw stopped();  // relaxed: see refuse()
     return false;
   }
 
@@ -188,7 +188,7 @@ class pool_core {
   void offered() noexcept { sleepers_.notify(); }
 
   /// Makes posts after stop() run on the posting thread, for a pool that ends with the process. Else they are refused.
-  void run_late_posts_inline() noexcept { late_posts_run_ = true; }
+  void run_late_posts_inline() noexcept { late_posts_run_.store(true, std::memory_order_relaxed); }  // see refuse()
 
   /// A task to run: a job from a deque, or a task from the injector.
   struct taken {
@@ -571,7 +571,7 @@ class pool_core {
   injector injector_;
   priority_queues priorities_;
   const pool_hooks hooks_;
-  bool late_posts_run_ = false;         // written before stop()
+  atomic<bool> late_posts_run_{false};  // written before the last stop()
   atomic<bool> is_left_behind_{false};  // written in a child of fork()
   sleepers sleepers_;
   shutdown_state shutdown_;

@@ -34,7 +34,8 @@ inline bool is_led_away(const pool_registry::entry& from) noexcept { return this
 
 ASYNCSTEPS_FUNCTION void pool_core::refuse(task& work) {
   refuse_if_left_behind();
-  if (!late_posts_run_) throw stopped();
+  // relaxed, all: [W2] has published it. After an earlier stop() of the user a post may miss it, and be refused
+  if (!late_posts_run_.load(std::memory_order_relaxed)) throw stopped();
   hooks_.call_here(work);
 }
 

@@ -130,3 +130,29 @@ TEST_CASE("a flow that a worker posts to the shared pool as its thread ends is c
   CHECK(e.exit_code == 0);
   CHECK(says(e, "post broken; owned broken; "));
 }
+
+TEST_CASE("a thread posts to the shared pool while the program exits after a stop(): refused, then run there") {
+  const ending e = in_child([] {
+    static struct joined {
+      std::thread thread;
+      ~joined() { thread.join(); }
+    } poster;  // ends after the pool
+    threadpool::shared().stop();
+    std::promise<void> has_begun;
+    poster.thread = std::thread([&has_begun] {
+      bool has_run = false;
+      for (bool is_first = true; !has_run; is_first = false) {
+        try {
+          threadpool::shared().execute([&has_run] { has_run = true; });
+        } catch (const async::stopped&) {
+          if (is_first) has_begun.set_value();
+        }
+      }
+      std::fputs("executed", stderr);
+    });
+    has_begun.get_future().wait();
+    std::exit(0);
+  });
+  CHECK(e.exit_code == 0);
+  CHECK(e.error == "executed");
+}
