@@ -42,6 +42,7 @@ class pool_core::guest_attendance {
     place_.is_in_section = true;  // a section in the hook has no effect: another thread would call the hook, too
     place_.pool.hooks_.started(index_);
     place_.is_in_section = false;
+    if (place_.is_polling) place_.pool.stop_polling(place_);
     place_.pool.end_if_left_behind();
   }
   ~guest_attendance() {

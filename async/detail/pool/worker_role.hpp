@@ -34,6 +34,7 @@ class pool_core::worker_attendance {
     w.is_in_section = true;          // a section in the hook has no effect: its worker would call the hook, too
     w.pool.hooks_.started(w.index);
     w.is_in_section = false;
+    if (w.is_polling) w.pool.stop_polling(w);
     w.pool.end_if_left_behind();
   }
   ~worker_attendance() {

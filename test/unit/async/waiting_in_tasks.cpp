@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <thread>
 #include <type_traits>
 
 #include "async/bounded_queue.hpp"
@@ -95,4 +96,36 @@ TEST_CASE("in a task, wait() of a shared future that another thread makes ready 
                       .get();
   CHECK(sum == 21);
   CHECK(pool.wait(first) + pool.wait(second) == 21);
+}
+
+TEST_CASE("start hooks that poll do not count as waits of the tasks that their workers run then") {
+  async::promise<void> go;
+  const async::shared_future<void> gone = go.get_future().share();
+  async::threadpool pool({.threads = 2, .on_thread_start = [gone](std::size_t) {
+                            while (gone.wait_for(1ms) != std::future_status::ready) continue;
+                          }});
+  std::this_thread::sleep_for(20ms);  // both hooks poll
+  go.set_value();
+  std::promise<void> end, begun;
+  pool.execute([&] {
+    begun.set_value();
+    end.get_future().wait();
+  });
+  begun.get_future().wait();
+  async::promise<void> promise;
+  pool.execute([awaited = promise.get_future()]() mutable { awaited.get(); });
+  std::atomic<int> now{0}, most{0}, done{0};
+  for (int i = 0; i != 4; ++i) {
+    pool.execute([&] {
+      if (++now > most) most = now.load();
+      std::this_thread::sleep_for(50ms);
+      --now;
+      ++done;
+    });
+  }
+  while (done != 4) std::this_thread::yield();
+  promise.set_value();
+  end.set_value();
+  pool.wait_idle();
+  CHECK(most == 1);  // by the stand-in of the one that waits
 }
