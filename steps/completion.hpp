@@ -71,7 +71,7 @@ struct result_block : wait_block {
   static void arrived(async::detail::message& m, async::detail::delivery how) {
     auto& self = static_cast<result_block&>(m);
     step* const s = self.waiting;
-    if (how == async::detail::delivery::on_loop && s != nullptr && s->flow_->is_waiting() && s->flow_->cur == s) {
+    if (how == async::detail::delivery::on_loop && s != nullptr && ends_wait_of(*s->flow_, *s)) {
       flow& f = *s->flow_;
       if (self.kept == content::thrown) {
         raise_thrown(f, self.template held<std::exception_ptr>());

@@ -45,6 +45,14 @@ inline void start_with_place(flow& f) noexcept {
   f.core->ready().push(f);
 }
 
+/// For a flow whose step `s` is current: when it is queued to run the coroutine of that step, it waits again. False: it
+/// is not.
+bool recall(flow& f, const step& s) noexcept;
+
+/// True when the flow waits in `s`; the caller ends the wait then. A coroutine waits until it runs: also while its turn
+/// is queued.
+inline bool ends_wait_of(flow& f, const step& s) noexcept { return f.cur == &s && (f.is_waiting() || recall(f, s)); }
+
 /// True when a scope of the waiting step holds an error back, and wakes the flow later.
 inline bool is_halted(flow& f) noexcept {
   scope* const s = f.scopes;
@@ -78,6 +86,13 @@ ASYNCSTEPS_FUNCTION std::vector<std::string_view> stack_of(const flow& f) {
     if (s != &s->flow_->root) names.push_back(s->ops_->name);
   }
   return names;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool recall(flow& f, const step& s) noexcept {
+  if (!f.is_queued() || f.current_verdict() != verdict::rerun || (s.flags_ & record_flag::coroutine) == 0) return false;
+  f.core->ready().erase(f);
+  f.recall();
+  return true;
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_results_outside(flow& f) noexcept {

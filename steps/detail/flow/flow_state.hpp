@@ -56,6 +56,7 @@ constexpr std::string_view ending(verdict last) noexcept {
 ///   suspend()         running: wait                 waiting: none
 ///   wake(why)         waiting: none                 queued: rerun, success, error
 ///                     waiting: error                queued: error
+///   recall()          queued: rerun                 waiting: none
 ///   mark_wait()       running: any                  running: wait instead of none, else the same
 ///   mark_yield()      running: none, wait           running: yield
 ///   mark_success()    running: none, wait           running: success
@@ -127,6 +128,13 @@ class flow_state : public async::detail::runnable {
     ASYNCSTEPS_ASSERT(is_waiting() && (is(verdict::none) || (is(verdict::error) && why == verdict::error)));
     ASYNCSTEPS_ASSERT(why == verdict::rerun || why == verdict::success || why == verdict::error);
     queue(why);
+  }
+
+  /// The caller takes the flow out of the ready queue, and wakes it.
+  void recall() noexcept {
+    ASYNCSTEPS_ASSERT(is_queued() && is(verdict::rerun));
+    set(verdict::none);
+    state_ = run_state::waiting;
   }
 
   // --- what the running function says of its step ---

@@ -113,9 +113,9 @@ void on_loop_of(flow& f, Act&& act) {
   if (!f.core->push(*made)) call::destroy(*made);
 }
 
-/// True when `s` still waits, in the wait that the requesting thread has seen as `epoch`.
-inline bool waits(const flow& f, const step* s, std::uint32_t epoch) noexcept {
-  return f.is_waiting() && f.cur == s && f.wait_number() == epoch;
+/// The same for the wait that the requesting thread has seen as `epoch`.
+inline bool ends_wait_of(flow& f, const step& s, std::uint32_t epoch) noexcept {
+  return f.wait_number() == epoch && ends_wait_of(f, s);
 }
 
 /// Ends a wait with the results that `call` stores or the error that it marks. It calls functions of users, which may
@@ -193,7 +193,7 @@ template <class... A>
   if (todo == late_call::ends_wait) return resume_with(f, std::forward<A>(results)...);
   const std::uint32_t epoch = f.wait_number();
   on_loop_of(f, [&s, epoch, values = std::tuple<stored_t<A>...>(std::forward<A>(results)...)](flow& target) mutable {
-    if (!waits(target, &s, epoch) || refuse_success_of_parallel(target, s)) return;
+    if (!ends_wait_of(target, s, epoch) || refuse_success_of_parallel(target, s)) return;
     std::apply([&target](auto&... v) { resume_with(target, std::move(v)...); }, values);
   });
 }
@@ -262,7 +262,7 @@ ASYNCSTEPS_FUNCTION bool refuse_success_of_parallel(flow& f, const step& s) noex
                   : f.has_succeeded() ? "success() after success()"
                                       : "success() of a step with sub-steps");
   }
-  if (!f.is_waiting() || f.cur != &s || refuse_success_of_parallel(f, s)) return late_call::nothing;
+  if (!ends_wait_of(f, s) || refuse_success_of_parallel(f, s)) return late_call::nothing;
   return late_call::ends_wait;
 }
 
@@ -274,13 +274,13 @@ ASYNCSTEPS_FUNCTION bool refuse_success_of_parallel(flow& f, const step& s) noex
   if (!here) {
     const std::uint32_t epoch = f.wait_number();
     return on_loop_of(f, [&s, epoch, error = Error(code, info)](flow& target) {
-      if (waits(target, &s, epoch)) raise(target, error.code(), error.explanation());
+      if (ends_wait_of(target, s, epoch)) raise(target, error.code(), error.explanation());
     });
   }
   if (f.run_by != nullptr) {
     return misuse(f, f.run_by != &s ? "error() of a step that is not running" : "error() after success()");
   }
-  if (f.is_waiting() && f.cur == &s) raise(f, code, info);
+  if (ends_wait_of(f, s)) raise(f, code, info);
 }
 
 ASYNCSTEPS_FUNCTION void release_control_block(flow_control_block& r) noexcept {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 
 #include "async/errors.hpp"
 #include "async/future.hpp"
+#include "async/queue.hpp"
 #include "async/threadpool.hpp"
 #include "steps/asynctool.hpp"
 #include "steps/interop/coroutine.hpp"
@@ -149,6 +151,53 @@ TEST_CASE("a step that ends while its call runs on the pool lets the call end an
   }
   pool.wait_idle();
   CHECK(local::live() == 0);
+}
+
+TEST_CASE("a token of another thread ends a coroutine that goes from wait to wait") {
+  enum class waits { post, schedule, element, timer };
+  async::threadpool pool(2);
+  steps::AsyncTool tool;
+  for (const waits what : {waits::post, waits::schedule, waits::element, waits::timer}) {
+    CAPTURE(static_cast<int>(what));
+    for (std::size_t round = 4 * testing::rounds(50); round != 0; --round) {
+      const bool fails = round % 2 == 0;
+      const bool is_on_pool = round % 4 < 2;
+      async::queue<int> queue;
+      steps::completion<int> done;
+      gate begun;
+      std::optional<steps::AsyncSteps> flow;
+      is_on_pool ? flow.emplace(pool) : flow.emplace(tool);
+      flow->add(co([&](IAsyncSteps& asi) -> task<int> {
+        const local mine;
+        done = asi.completion<int>();
+        begun.open();
+        const auto nothing = [] {};
+        for (;;) {
+          if (what == waits::post) {
+            co_await post(pool, nothing);
+          } else if (what == waits::schedule) {
+            co_await schedule(asi.tool());
+          } else if (what == waits::element) {
+            queue.enqueue(1);
+            co_await queue.pop();
+          } else {
+            co_await sleep_for(asi.tool(), 50us);
+          }
+        }
+      }));
+      async::future<int> end = flow->promise<int>();
+      begun.pass();
+      std::this_thread::sleep_for(std::chrono::microseconds(17 * (round % 29)));
+      CHECK((fails ? done.error("Told") : done.success(42)));
+      REQUIRE(end.wait_for(10s) == std::future_status::ready);
+      if (fails) {
+        CHECK_THROWS_WITH_AS(end.get(), "Told", steps::Error);
+      } else {
+        CHECK(end.get() == 42);
+      }
+      CHECK(local::live() == 0);
+    }
+  }
 }
 
 TEST_CASE("awaitables of other libraries: resumed from another thread, the step goes on on its loop") {

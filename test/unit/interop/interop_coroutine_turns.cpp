@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -216,6 +217,129 @@ TEST_CASE_TEMPLATE("rule 61: a coroutine that has succeeded or failed ends where
     CHECK(seen == (fails ? testing::lines{"Mine"} : testing::lines{}));
     CHECK(b.unhandled.empty());
   }
+}
+
+TEST_CASE_TEMPLATE("rule 61: a token of completion() ends a coroutine that has given way", Flow, STEPS_FLOWS) {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    bench b;
+    async::queue<int> queue;
+    for (int i = 0; i < 1'000; ++i) queue.enqueue(i);
+    int taken = 0;
+    steps::completion<int> done;
+    testing::lines seen;
+    Flow flow{b.loop};
+    flow.add(co([&, mine = held()](IAsyncSteps& asi) -> task<int> {
+               const held local;
+               done = asi.completion<int>();
+               for (; co_await queue.pop(); ++taken) {
+               }
+               co_return 1;
+             }),
+             testing::noting_code(seen));
+    if (!fails) flow.add([&](IAsyncSteps&, int result) { seen.push_back(std::to_string(result)); });
+    flow.execute();
+    b.loop.iterate();
+    CHECK(taken == 100);
+    CHECK((fails ? done.error("Told") : done.success(42)));
+    CHECK(!done.success(43));
+    b.loop.iterate();
+    b.loop.iterate();
+    CHECK(taken <= 200);
+    CHECK(seen == testing::lines{fails ? "Told" : "42"});
+    flow.cancel();
+    int left = 0;
+    for (int element = 0; queue.dequeue(element); ++left) CHECK(element == taken + left);
+    CHECK(taken + left == 1'000);
+    CHECK(b.unhandled.empty());
+  }
+  CHECK(held::live() == 0);
+}
+
+TEST_CASE_TEMPLATE("rule 61: success() and error() from outside end a coroutine that has given way", Flow,
+                   STEPS_FLOWS) {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    bench b;
+    async::queue<int> queue;
+    for (int i = 0; i < 1'000; ++i) queue.enqueue(i);
+    int taken = 0;
+    IAsyncSteps* step = nullptr;
+    testing::lines seen;
+    Flow flow{b.loop};
+    flow.add(co([&](IAsyncSteps& asi) -> task<int> {
+               step = &asi;
+               for (; co_await queue.pop(); ++taken) {
+               }
+               co_return 1;
+             }),
+             testing::noting_code(seen));
+    if (!fails) flow.add([&](IAsyncSteps&, int result) { seen.push_back(std::to_string(result)); });
+    flow.execute();
+    b.loop.iterate();
+    CHECK(taken == 100);
+    fails ? step->errorNoThrow("Told") : step->success(42);
+    b.loop.iterate();
+    CHECK(taken == 100);
+    CHECK(seen == testing::lines{fails ? "Told" : "42"});
+    flow.cancel();
+    CHECK(b.unhandled.empty());
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 61: a result that cannot be kept is the error of a coroutine that has given way", Flow,
+                   STEPS_FLOWS) {
+  struct fragile {
+    explicit fragile(bool* t) noexcept : throws(t) {}
+    fragile(fragile&& other) : throws(other.throws) {
+      if (*throws) throw steps::Error("Broken");
+    }
+    bool* throws;
+  };
+  bench b;
+  source from;
+  bool throws = false;
+  steps::completion<fragile> done;
+  testing::lines seen;
+  Flow flow{b.loop};
+  flow.add(co([&](IAsyncSteps& asi) -> task<> {
+             done = asi.completion<fragile>();
+             for (;;) co_await from.take(ready::element);
+           }),
+           testing::noting_code(seen));
+  flow.execute();
+  b.loop.iterate();
+  CHECK(done.success(&throws));
+  throws = true;
+  b.loop.iterate();
+  b.loop.iterate();
+  CHECK(seen == testing::lines{"Broken"});
+  flow.cancel();
+}
+
+TEST_CASE_TEMPLATE("rule 61: a result whose constructor cancels the flow of a coroutine that has given way", Flow,
+                   STEPS_FLOWS) {
+  struct cancelling {
+    explicit cancelling(steps::IAsyncSteps* f) noexcept : flow(f) {}
+    cancelling(cancelling&& other) : flow(other.flow) { flow->cancel(); }
+    steps::IAsyncSteps* flow;
+  };
+  bench b;
+  source from;
+  steps::completion<cancelling> done;
+  Flow flow{b.loop};
+  flow.add(co([&, mine = held()](IAsyncSteps& asi) -> task<> {
+    done = asi.completion<cancelling>();
+    for (;;) co_await from.take(ready::element);
+  }));
+  flow.execute();
+  b.loop.iterate();
+  CHECK(done.success(&flow));
+  b.loop.iterate();
+  b.loop.iterate();
+  CHECK(held::live() == 0);
+  CHECK(flow);
+  CHECK(b.unhandled.empty());
 }
 
 TEST_CASE("rule 61: a coroutine on a pool is cancelled while its queue is never empty") {

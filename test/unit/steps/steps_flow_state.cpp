@@ -89,6 +89,18 @@ TEST_CASE("a step that waits suspends the flow until it is woken") {
   CHECK(s.begin_turn() == verdict::error);
 }
 
+TEST_CASE("a flow that is queued to go on waits again when it is recalled") {
+  for (const verdict why : {verdict::success, verdict::error}) {
+    state s = queued(verdict::rerun);
+    s.recall();
+    CHECK(s.is_waiting());
+    CHECK(s.has_no_verdict());
+    if (why == verdict::error) s.mark_error();
+    s.wake(why);
+    CHECK(s.begin_turn() == why);
+  }
+}
+
 TEST_CASE("a function that runs may change its verdict towards a stronger one only") {
   state s = running();
   s.mark_wait();
