@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <future>
 #include <new>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "async/threadpool.hpp"
+#include "steps/interop/detail/nats/call_table.hpp"
 #include "steps/interop/nats_jobs.hpp"
 #include "steps/steps.hpp"
 #include "support/alloc_counter.hpp"
@@ -74,6 +76,27 @@ TEST_CASE("each call ends, whichever memory a bus's threads lack") {
   }
   while (b.errors() != std::vector<std::string>(20, "NoResponders")) {
   }
+}
+
+TEST_CASE("a call without memory for its place leaves places for others") {
+  nats::detail::call_table calls;
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(200);
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < 200; ++i) {
+    try {
+      testing::fail_alloc failing(0);
+      numbers.push_back(calls.begin({}).number);
+    } catch (const std::bad_alloc&) {
+      ++refused;
+      numbers.push_back(calls.begin({}).number);
+    }
+    REQUIRE(calls.mark_sent(numbers.back()));
+  }
+  CHECK(refused > 1);
+  CHECK(calls.in_flight() == 200);
+  for (const std::uint64_t each : numbers) CHECK(!calls.take(each));
+  CHECK(calls.in_flight() == 0);
 }
 
 TEST_CASE("without memory a bus goes on to connect") {

@@ -35,8 +35,8 @@ class call_table {
     const std::lock_guard here(lock_);
     if (is_closed_) return {};
     if (free_ == none) {
-      free_ = static_cast<std::uint32_t>(places_.size());
       places_.emplace_back();
+      free_ = static_cast<std::uint32_t>(places_.size() - 1);
     }
     place& p = places_[free_];
     const std::uint64_t number = std::uint64_t{p.turn} << 32 | free_;
