@@ -129,6 +129,9 @@ class bus {
     static_assert(
         std::is_invocable_v<function&, IAsyncSteps&, std::string> || std::is_invocable_v<function&, std::string>,
         "what serves is called as f(IAsyncSteps&, std::string), a flow, or as f(std::string), a task");
+    static_assert(steps::detail::returns_nothing<function, IAsyncSteps&, std::string>(),
+                  "a flow that serves returns void: asi.success(...) passes the answer; a coroutine is made one by "
+                  "co()");
     detail::check_interest(subject, group);
     auto state = std::make_shared<detail::service_of<function>>(bridge_, std::move(subject), std::move(group), pool,
                                                                 std::forward<F>(f), o);

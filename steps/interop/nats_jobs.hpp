@@ -147,6 +147,8 @@ class jobs {
     using function = std::decay_t<F>;
     static_assert(std::is_invocable_v<function&, IAsyncSteps&, job>,
                   "the flow of a job begins as f(IAsyncSteps&, job)");
+    static_assert(steps::detail::returns_nothing<function, IAsyncSteps&, job>(),
+                  "the flow of a job returns void, and has no result; a coroutine is made one by co()");
     detail::check_names(options_.stream, o.consumer);
     auto state =
         std::make_shared<detail::worker_of<job, function>>(bridge_, options_, pool, std::move(o), std::forward<F>(f));
