@@ -248,6 +248,25 @@ TEST_CASE("a job is not delivered again while its flow runs, also when its worke
   CHECK(runs == 1);
 }
 
+TEST_CASE("a job is not delivered again while its flow runs, also when its worker has been stopped") {
+  bench b;
+  std::atomic<int> runs{0};
+  async::event done;
+  auto work = [&](IAsyncSteps& asi, const nats::job&) {
+    ++runs;
+    asi.add([](IAsyncSteps& wait) { wait.tool().deferred(1s, [end = wait.completion()] { end.success(); }); });
+    asi.add([&](IAsyncSteps&) { done.set(); });
+  };
+  auto first = b.jobs.work(b.pool, {.ack_wait = 200ms}, work);
+  b.publish("long");
+  while (runs == 0) std::this_thread::yield();
+  auto second = b.jobs.work(b.pool, {.ack_wait = 200ms}, work);
+  first.stop();
+  done.wait();
+  CHECK(runs == 1);
+  first.stopped().wait();
+}
+
 TEST_CASE("jobs of a worker that has died go to another one; those that kill each worker are given up") {
   bench b;
   async::event letter;

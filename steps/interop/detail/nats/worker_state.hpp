@@ -300,15 +300,17 @@ class worker_state : public subscription {
     });
   }
 
-  /// From time to time, on the bridge's thread: prolongs what is under way, and forgets fetches whose end got lost.
+  /// From time to time, on the bridge's thread: prolongs what is under way, also after the end, and forgets fetches
+  /// whose end got lost.
   void tick() {
     is_ticking_ = false;  // without memory connected() goes on
     const auto now = clock::now();
     std::vector<std::string> late;
-    bool has_no_answer = false;
+    bool has_no_answer = false, has_ended = false;
     {
       const std::lock_guard here(lock_);
-      if (has_ended_) return;
+      has_ended = has_ended_;
+      if (has_ended && under_way_.empty()) return;
       has_no_answer = !is_ready_ && now - set_up_at_ > longest_answer;
       for (job_state* const j : under_way_) {
         if (now - j->seen_at < pause() / 2) continue;
@@ -317,9 +319,11 @@ class worker_state : public subscription {
       }
     }
     for (std::string& each : late) bridge_->send({.subject = std::move(each), .data = "+WPI"});
-    end_fetches([now](const fetch& f) { return now - f.since > 2 * fetch_time; });
-    has_no_answer ? set_up() : refill();
-    look_for_jobs();
+    if (!has_ended) {
+      end_fetches([now](const fetch& f) { return now - f.since > 2 * fetch_time; });
+      has_no_answer ? set_up() : refill();
+      look_for_jobs();
+    }
     later([](worker_state& w) { w.tick(); }, pause());
     is_ticking_ = true;
   }
