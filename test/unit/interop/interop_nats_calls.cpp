@@ -204,6 +204,19 @@ TEST_CASE("a message with too much data is dropped, and nobody gets another one 
   CHECK(arrived == 1);
 }
 
+TEST_CASE("messages that are sent all at once arrive, however many bytes they have") {
+  bench b;
+  std::atomic<int> arrived{0};
+  auto service = b.bus.serve("log", "", b.pool, [&](const std::string&) { ++arrived; });
+  settle(b.pool, b.bus);
+  nats::bus other(to(b.server));
+  REQUIRE(other.connected().wait_for(30s));
+  const std::string large(100'000, 'x');
+  for (int i = 0; i < 200; ++i) other.send("log", large);
+  for (int i = 0; i < 10'000 && arrived < 200; ++i) std::this_thread::sleep_for(1ms);
+  CHECK(arrived == 200);
+}
+
 TEST_CASE("lengths that the client would count in an int are refused") {
   constexpr std::size_t gib = std::size_t{1} << 30;
   CHECK(nats::detail::is_size(1'000'000));

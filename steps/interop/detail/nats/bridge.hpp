@@ -352,7 +352,7 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     }
     if (is_closing_ || has_failed_) return;
     const auto delay = std::chrono::ceil<std::chrono::milliseconds>((std::min)(due.delay, longest));
-    wait(due.have_work ? static_cast<int>(delay.count()) : -1);
+    wait(may_write() ? 0 : due.have_work ? static_cast<int>(delay.count()) : -1);
     if (link_ != nullptr && link_->is_over()) lose();
     std::erase_if(subscriptions_, [](const auto& s) {
       if (!s->is_over()) return false;
@@ -378,6 +378,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     link_->flush();
   }
 
+  /// Parcels wait, and the client has written all that it had.
+  bool may_write() const { return !outgoing_.empty() && link_ != nullptr && !link_->wants_to_write(); }
   /// Hands parcels to the client, as long as it does not have too much of them, and lets it write them all at once.
   void write() {
     if (!outgoing_.empty()) last_burst_ = outgoing_.size();
