@@ -452,6 +452,21 @@ TEST_CASE("a bus that ends fails calls under way with CommError") {
   never.set();
 }
 
+TEST_CASE("a bus that ends writes what is to be sent") {
+  bench b;
+  std::atomic<int> arrived{0};
+  auto service = b.bus.serve("log", "", b.pool, [&](const std::string&) { ++arrived; });
+  settle(b.pool, b.bus);
+  const std::string large(100'000, 'x');
+  {
+    nats::bus ends(to(b.server));
+    REQUIRE(ends.connected().wait_for(30s));
+    for (int i = 0; i < 100; ++i) ends.send("log", large);
+  }
+  for (int i = 0; i < 10'000 && arrived < 100; ++i) std::this_thread::sleep_for(1ms);
+  CHECK(arrived == 100);
+}
+
 TEST_CASE("calls that have not been sent outlive the connection, and end with the bus") {
   testing::bench loop;
   testing::lines seen;

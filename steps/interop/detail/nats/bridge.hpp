@@ -22,7 +22,7 @@
 #include <utility>             // for exchange, forward, move
 
 #include "async/blocking_pool.hpp"                     // for blocking_pool
-#include "async/detail/base/chrono.hpp"                // for ceil, hours, milliseconds, nanoseconds
+#include "async/detail/base/chrono.hpp"                // for ceil, hours, milliseconds, nanoseconds, steady_clock
 #include "async/detail/base/forks.hpp"                 // for fork_member, fork_stage, forks
 #include "async/event.hpp"                             // for event
 #include "async/event_loop.hpp"                        // for event_loop
@@ -151,6 +151,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   }
 
  private:
+  using clock = std::chrono::steady_clock;
+
   /// The subscription for the answers of all calls. Each call's subject ends with its number.
   class replies final : public subscription {
    public:
@@ -311,9 +313,11 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
       if (is_wanted()) given_back_.wait(mine, [this] { return !is_wanted(); });
     }
     if (link_ != nullptr) {
+      const auto end = clock::now() + std::chrono::milliseconds(900);
+      write_rest(end);
       {
         const exclusive here(*this);
-        link_->close(std::chrono::milliseconds(500));
+        link_->close(std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()));
       }
       lose();
     }
@@ -378,6 +382,14 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     link_->flush();
   }
 
+  /// At the end: what is to be sent, as far as the server takes it in time.
+  void write_rest(clock::time_point end) noexcept try {
+    while (!outgoing_.empty() && !link_->is_over() && clock::now() < end) {
+      write();
+      wait(may_write() ? 0 : 10);
+    }
+  } catch (...) {  // for lack of memory
+  }
   /// Parcels wait, and the client has written all that it had.
   bool may_write() const { return !outgoing_.empty() && link_ != nullptr && !link_->wants_to_write(); }
   /// Hands parcels to the client, as long as it does not have too much of them, and lets it write them all at once.

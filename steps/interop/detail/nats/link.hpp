@@ -65,13 +65,17 @@ class link : public std::enable_shared_from_this<link> {
     const char* const text = nats_GetLastError(&last);
     return text != nullptr && *text != '\0' ? text : natsStatus_GetText(status_);
   }
-  /// Ends the connection, after at most `limit` for what is still to be written. The client lets go of this object.
+  /// Ends the connection, after at most `limit` for what the client still has to write, which the system then sends.
+  /// The client lets go of this object.
   void close(std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!is_over() && natsConnection_Buffered(connection_) > 0 && std::chrono::steady_clock::now() < end) {
       pollfd socket{file(), POLLOUT, 0};
       if (::poll(&socket, 1, 10) > 0) natsConnection_ProcessWriteEvent(connection_);
     }
+    // The client has asked the system to drop what it has yet to send.
+    const ::linger sends_on{0, 0};
+    ::setsockopt(file(), SOL_SOCKET, SO_LINGER, &sends_on, sizeof sends_on);
     natsConnection_Close(connection_);
   }
 
