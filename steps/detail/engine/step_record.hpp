@@ -201,13 +201,14 @@ struct ops_of {
     if constexpr (requires { &Step::help; }) return &Step::help;
     return nullptr;
   }
-  static constexpr bool hands_over() noexcept {
-    return requires { requires Step::hands_over; };
+  static constexpr passing gives() noexcept {
+    if constexpr (requires { Step::gives; }) return Step::gives;
+    return passing::usual;
   }
 
   static constexpr step_ops ops{
       &Step::run,        &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
-      type_name<Step>(), help(),    hands_over()};
+      type_name<Step>(), help(),    gives()};
 };
 
 /// Undoes append_step(): a constructor of the functors has ended the step by success(). The mistake is known then.

@@ -396,3 +396,81 @@ TEST_CASE("rules 33 and 38: the step that gets an element of a queue runs in the
     CHECK(got == 1);
   }
 }
+
+TEST_CASE_TEMPLATE("rules 33 and 38: so does the loop that gets it, and the step behind a loop that passes it on", Flow,
+                   STEPS_FLOWS) {
+  enum class taker { repeat, loop, each, next_iteration, behind_loop, behind_loops };
+  for (const taker by :
+       {taker::repeat, taker::loop, taker::each, taker::next_iteration, taker::behind_loop, taker::behind_loops}) {
+    for (std::size_t before = 0; before != 130; ++before) {
+      bench b;
+      async::queue<int> q;
+      q.enqueue(1);
+      int got = 0;
+      const auto take = [&got](IAsyncSteps&, int v) { got = v; };
+      const auto awaiting = [&q](IAsyncSteps& asi, std::size_t) { asi.await(q); };
+      Flow flow{b.loop};
+      flow.repeat(before, [](IAsyncSteps&, std::size_t) {});
+      if (by == taker::repeat) flow.await(q).repeat(1, [take](IAsyncSteps& asi, std::size_t, int v) { take(asi, v); });
+      if (by == taker::each)
+        flow.await(q).forEach({1}, [take](IAsyncSteps& asi, std::size_t, int, int v) { take(asi, v); });
+      if (by == taker::loop) {
+        flow.await(q).loop([take](IAsyncSteps& asi, int v) {
+          take(asi, v);
+          asi.breakLoop();
+        });
+      }
+      if (by == taker::next_iteration) {
+        flow.successStep(0).loop([&q, take](IAsyncSteps& asi, int v) {
+          if (v == 0) {
+            asi.await(q);
+          } else {
+            take(asi, v);
+            asi.breakLoop();
+          }
+        });
+      }
+      if (by == taker::behind_loop) flow.repeat(1, awaiting).add(take);
+      if (by == taker::behind_loops) {
+        flow.repeat(1, [awaiting](IAsyncSteps& asi, std::size_t) { asi.repeat(1, awaiting); }).add(take);
+      }
+      flow.execute();
+      while (q.approx_size() != 0) b.loop.iterate();
+      flow.cancel();
+      CAPTURE(static_cast<int>(by));
+      CAPTURE(before);
+      CHECK(got == 1);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 33: a loop that passes elements of a queue on without end lets others have their turn", Flow,
+                   STEPS_FLOWS) {
+  bench b;
+  async::queue<int> q;
+  q.enqueue(0);
+  int rounds = 0;
+  bool was_late = false;
+  Flow flow{b.loop}, timer{b.loop};
+  flow.await(q).loop([&](IAsyncSteps& asi, int v) {
+    q.enqueue(v + 1);
+    rounds = v;
+    asi.repeat(1, [&](IAsyncSteps& inner, std::size_t) { inner.await(q); });
+  });
+  timer.add([](IAsyncSteps& asi) { asi.setTimeout(1ms); },
+            [&](IAsyncSteps& asi, ErrorCode) {
+              was_late = rounds > 500;
+              asi.success();
+            });
+  flow.execute();
+  timer.execute();
+  for (int i = 0; i != 10; ++i) {
+    b.loop.iterate();
+    b.clock.advance(1ms);
+  }
+  CHECK(static_cast<bool>(timer));
+  CHECK(!was_late);
+  CHECK(rounds > 20);
+  flow.cancel();
+  CHECK(static_cast<bool>(flow));
+}
