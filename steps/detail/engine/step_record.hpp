@@ -45,8 +45,15 @@ auto take_results(flow& f) {
     void* values;
     const pack_tag* tag;
     ~cleaner() { destroy_taken(f, tag, values); }
-  } const taken{f, results_of(f), std::exchange(f.tag, nullptr)};
-  return Wanted::move_out(taken.values);
+  };
+  if constexpr (Wanted::tag.move == nullptr) {
+    const cleaner taken{f, results_of(f), std::exchange(f.tag, nullptr)};
+    return Wanted::move_out(taken.values);
+  } else {
+    const results_in_hand here(f);
+    const cleaner taken{f, results_of(f), std::exchange(f.tag, nullptr)};
+    return Wanted::move_out(taken.values);
+  }
 }
 
 /// All results of the step before, for a function that looks at their types itself: `passed_results&&` is its only
@@ -61,6 +68,7 @@ class passed_results {
       return;
     }
     values_ = tag_->is_boxed() ? async::detail::allocate_block(tag_->size, tag_->align) : static_cast<void*>(slot_);
+    const results_in_hand here(f);
     move_from(results_of(f));
     clear_results(f);
   }
@@ -87,6 +95,7 @@ class passed_results {
   /// Passes them to the next step of a flow, which has no results.
   void pass_on(flow& f) {
     if (tag_ == nullptr) return;
+    const results_in_hand here(f);
     if (!tag_->is_boxed()) {
       move_to(f.slot, values_);
     } else if (may_allocate(f)) {
@@ -98,6 +107,7 @@ class passed_results {
       move_to(memory, values_);
       ::new (static_cast<void*>(f.slot)) void*(memory);
     }
+    if (f.is_failing()) return destroy_taken(f, tag_, results_in(f, tag_));  // a mistake of what has moved
     f.tag = tag_;
   }
 
@@ -124,8 +134,8 @@ class passed_results {
   alignas(slot_align) std::byte slot_[slot_size];
 };
 
-/// Destroys the results before a step that takes none. When a destructor cancels the flow, this throws past the step's
-/// function to the engine.
+/// Destroys the results before a step that takes none. When a destructor cancels the flow, or makes a mistake, this
+/// throws past the step's function to the engine.
 void destroy_results_before(flow& f);
 [[gnu::always_inline]] inline void discard_results(flow& f) {
   if (f.tag != nullptr && !forget_plain_results(f)) [[unlikely]]
@@ -145,8 +155,8 @@ void call_function(flow& f, Face& asi, F& function, type_list<P...>, Fixed&&... 
     if (f.tag != &wanted::tag && !has_results(f, wanted::tag)) [[unlikely]]
       return mismatch(f, wanted::tag);
     auto values = take_results<wanted>(f);
-    if (f.is_cancelled()) [[unlikely]]
-      return;  // by the destructor of a result that the step does not take
+    if (!f.is_open()) [[unlikely]]
+      return;  // a result has cancelled the flow, or made a mistake, as it was moved or destroyed
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
       function(asi, std::forward<Fixed>(fixed)..., hand_over<P>(std::get<Index>(values))...);
     }(std::index_sequence_for<P...>());
@@ -293,7 +303,7 @@ struct mismatch_text {
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_results_before(flow& f) {
   destroy_results(f);
-  if (f.is_cancelled()) throw unwinding(errors::InternalError);
+  if (!f.is_open()) throw unwinding(errors::InternalError);
 }
 #endif
 

@@ -6,6 +6,7 @@
 #include <memory>       // for align
 #include <new>          // for placement new
 #include <string_view>  // for string_view
+#include <type_traits>  // for is_trivially_constructible_v
 #include <utility>      // for exchange
 
 #include "async/detail/base/block_cache.hpp"  // for allocate_block, free_block
@@ -157,6 +158,30 @@ inline void free_box(flow& f, void* memory, std::size_t size, std::size_t align)
   if (may_allocate(f)) async::detail::free_block(memory, size, align);
 }
 
+/// While it exists, results of the flow are made, moved or destroyed in the slot, which is also the place of the
+/// pending error. Their constructors and destructors are no function of a step: each use of the flow is a mistake,
+/// which the verdict alone tells of until the end.
+class results_in_hand {
+ public:
+  explicit results_in_hand(flow& f) noexcept : flow_(f), before_(f.run_by) {
+    if (before_ != nullptr) f.run_by = &f.root;  // else mistakes are ignored
+  }
+  ~results_in_hand() {
+    if (before_ == nullptr || before_ == &flow_.root) return;
+    flow_.run_by = before_;
+    if (flow_.is_failing()) [[unlikely]]
+      ::new (static_cast<void*>(&flow_.pending)) pending_error{errors::InternalError, nullptr};
+  }
+  results_in_hand(const results_in_hand&) = delete;
+  results_in_hand& operator=(const results_in_hand&) = delete;
+
+  static bool is_of(const flow& f) noexcept { return f.run_by == &f.root; }
+
+ private:
+  flow& flow_;
+  step* const before_;
+};
+
 /// Destroys results that the flow has given up but whose memory has not moved.
 void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept;
 /// Destroys the results, of which there are some.
@@ -179,22 +204,56 @@ inline bool has_results(flow& f, const pack_tag& wanted) {
   return begins_with(*f.tag, wanted) || (f.tag->convert != nullptr && f.tag->convert(f, wanted));
 }
 
-/// Stores results. On an exception the flow has none.
+/// True when making the values from these arguments calls no function of a user.
+template <class Values, class... A>
+inline constexpr bool are_made_plainly = false;
+template <class... T, class... A>
+inline constexpr bool are_made_plainly<pack<T...>, A...> = (std::is_trivially_constructible_v<T, A&&> && ...);
+
+/// Makes the values of results at `memory`, the slot or a box. False: a mistake has made the flow fail, and there are
+/// none. On an exception there are none, and the slot is as before.
+template <class Values, class... A>
+bool make_results(flow& f, void* memory, A&&... args) {
+  if constexpr (are_made_plainly<Values, A...>) {
+    Values::construct(memory, std::forward<A>(args)...);
+  } else {
+    const results_in_hand here(f);
+    std::byte before[slot_size];  // the pending error, while its handler runs
+    std::memcpy(before, f.slot, slot_size);
+    try {
+      Values::construct(memory, std::forward<A>(args)...);
+    } catch (...) {
+      std::memcpy(f.slot, before, slot_size);
+      throw;
+    }
+    if (f.is_failing()) [[unlikely]] {
+      Values::destroy(memory);
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Stores results. On an exception or a mistake the flow has none.
 template <class... A>
 void put_results(flow& f, A&&... args) {
   if constexpr (sizeof...(A) != 0) {
     using values = pack<stored_t<A>...>;
     if constexpr (values::boxed) {
       void* const memory = allocate_box(f, values::size, values::align);
+      bool made = false;
       try {
-        values::construct(memory, std::forward<A>(args)...);
+        made = make_results<values>(f, memory, std::forward<A>(args)...);
       } catch (...) {
         free_box(f, memory, values::size, values::align);
         throw;
       }
+      if (!made) [[unlikely]]
+        return free_box(f, memory, values::size, values::align);
       ::new (static_cast<void*>(f.slot)) void*(memory);
     } else {
-      values::construct(f.slot, std::forward<A>(args)...);
+      if (!make_results<values>(f, f.slot, std::forward<A>(args)...)) [[unlikely]]
+        return;
     }
     f.tag = &values::tag;
   }
@@ -263,7 +322,10 @@ inline void pass_results(flow& from, const pack_tag* tag, flow& to) {
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void destroy_taken(flow& f, const pack_tag* tag, void* values) noexcept {
-  if (tag->destroy != nullptr) tag->destroy(values);
+  if (tag->destroy != nullptr) {
+    const results_in_hand here(f);
+    tag->destroy(values);
+  }
   if (tag->is_boxed()) free_box(f, values, tag->size, tag->align);
 }
 

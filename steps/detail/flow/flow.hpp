@@ -268,7 +268,7 @@ struct flow : flow_state, async::detail::message {
 
   // Members that begin as zero lie in pairs on multiples of 16 bytes, as the flow does: one store fills a pair, and no
   // pair lies across two cache lines.
-  step* run_by = nullptr;  // the step whose function or error handler is running; see runs_here()
+  step* run_by = nullptr;  // the step whose function or handler is running, see runs_here(); or results_in_hand
   step* first = nullptr;   // the first sub-step that it has added
   step* cur = nullptr;     // the innermost active step
   scope* scopes = nullptr;

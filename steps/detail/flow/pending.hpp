@@ -267,9 +267,11 @@ ASYNCSTEPS_FUNCTION std::exception_ptr error_of(flow& f) {
 ASYNCSTEPS_FUNCTION void set_error(flow& f, ErrorCode code, std::string_view info, step* target) noexcept {
   if (f.state != nullptr || !info.empty() || !code.is_lasting()) [[unlikely]]
     code = keep_texts(f, code, info);
+  f.mark_error();  // first: a mistake of the results' destructors does not replace the error
+  if (results_in_hand::is_of(f)) [[unlikely]]
+    return;
   clear_results(f);
   ::new (static_cast<void*>(&f.pending)) pending_error{code, target};
-  f.mark_error();
 }
 #endif
 

@@ -127,9 +127,16 @@ class results_place {
   results_place(const results_place&) = delete;
   results_place& operator=(const results_place&) = delete;
 
-  void* memory() noexcept { return Values::boxed ? memory_ : static_cast<void*>(flow_.slot); }
-  /// The values are there: they are the flow's results.
+  /// Makes the values. On an exception or a mistake there are none.
+  template <class... A>
+  void make(A&&... args) {
+    is_made_ =
+        make_results<Values>(flow_, Values::boxed ? memory_ : static_cast<void*>(flow_.slot), std::forward<A>(args)...);
+  }
+  /// Where they are made, they are the flow's results.
   void keep() noexcept {
+    if (!is_made_) [[unlikely]]
+      return;
     if constexpr (Values::boxed) ::new (static_cast<void*>(flow_.slot)) void*(std::exchange(memory_, nullptr));
     flow_.tag = &Values::tag;
   }
@@ -137,6 +144,7 @@ class results_place {
  private:
   flow& flow_;
   void* memory_ = nullptr;
+  bool is_made_ = false;
 };
 
 /// Takes the oldest element as the flow's result. It leaves the queue only when there is memory for it.
@@ -144,8 +152,8 @@ template <class Queue>
 async::detail::queue_result take_result(flow& f, Queue& queue) {
   using values = pack<stored_t<typename Queue::value_type>>;
   results_place<values> place(f);
-  const auto result = async::detail::queue_access::take(
-      queue, [&place](auto&& element) { values::construct(place.memory(), std::move(element)); });
+  const auto result =
+      async::detail::queue_access::take(queue, [&place](auto&& element) { place.make(std::move(element)); });
   if (result == async::detail::queue_result::done) place.keep();
   return result;
 }

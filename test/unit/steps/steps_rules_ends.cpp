@@ -450,3 +450,126 @@ TEST_CASE("rule 17: a root that is destroyed gives its flow to nobody, and takes
     CHECK(held.use_count() == 1);
   }
 }
+
+namespace {
+
+/// A result that calls a function once, when it is moved or destroyed.
+struct acting {
+  enum class when { moved, destroyed } at;
+  std::function<void()>* act;
+
+  acting(when w, std::function<void()>& f) : at(w), act(&f) {}
+  acting(acting&& other) noexcept : at(other.at), act(std::exchange(other.act, nullptr)) {
+    if (at == when::moved) call();
+  }
+  acting& operator=(acting&&) = delete;
+  ~acting() {
+    if (act != nullptr && at == when::destroyed) call();
+  }
+  void call() const {
+    if (*act) std::exchange(*act, nullptr)();
+  }
+};
+
+using text = std::unique_ptr<std::string>;
+text long_text() { return std::make_unique<std::string>(60, 'x'); }
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rule 5: a mistake of a result, as it is moved or destroyed, is an ordinary error", Flow,
+                   STEPS_FLOWS) {
+  enum class way { untaken, partly_taken, taken, given, failed, closed_loop, large };
+  for (const way how :
+       {way::untaken, way::partly_taken, way::taken, way::given, way::failed, way::closed_loop, way::large}) {
+    for (const bool enclosing : {false, true}) {
+      bench b;
+      lines seen;
+      std::function<void()> act;
+      Flow flow{b.loop};
+      flow.add(
+          [&](IAsyncSteps& outer) {
+            const std::function<void()> mistake = [&flow, &outer, enclosing] {
+              enclosing ? outer.errorNoThrow("NoReply") : flow.execute();
+            };
+            outer.add([&, mistake](IAsyncSteps& asi) {
+              const bool moves = how == way::taken || how == way::given;
+              acting result(moves ? acting::when::moved : acting::when::destroyed, act);
+              if (how == way::given) act = mistake;
+              if (how == way::large) {
+                asi.success(std::move(result), long_text(), long_text(), long_text());
+              } else if (how == way::partly_taken) {
+                asi.success(1, std::move(result), long_text());
+              } else {
+                asi.success(std::move(result), long_text(), long_text());
+              }
+              act = how == way::given ? nullptr : mistake;
+              if (how == way::failed) asi.error("Failed");
+            });
+            if (how == way::taken || how == way::given) {
+              outer.add([&](IAsyncSteps&, acting&&, text&& one, text&& two) { seen.push_back(*one + *two); });
+            } else if (how == way::partly_taken) {
+              outer.add([&](IAsyncSteps&, int) { seen.push_back("ran"); });
+            } else if (how == way::closed_loop) {
+              outer.repeat(0, [](IAsyncSteps&, std::size_t) {});
+            } else {
+              outer.add([&](IAsyncSteps&) { seen.push_back("ran"); });
+            }
+          },
+          testing::noting_code(seen));
+      flow.add([&](IAsyncSteps&) { seen.push_back("after"); });
+      flow.execute();
+      b.drain();
+      CAPTURE(static_cast<int>(how));
+      CAPTURE(enclosing);
+      CHECK(seen == lines{"InternalError", "after"});
+      CHECK(static_cast<bool>(flow));
+    }
+  }
+}
+
+TEST_CASE("rule 5: so is one of an element of a queue, as it is taken") {
+  bench b;
+  lines seen;
+  std::function<void()> act;
+  async::queue<acting> q;
+  q.enqueue(acting(acting::when::moved, act));
+  steps::AsyncSteps flow{b.loop};
+  flow.add(
+      [&](IAsyncSteps& asi) {
+        act = [&flow] { flow.execute(); };
+        asi.await(q).add([&](IAsyncSteps&, acting&&) { seen.push_back("ran"); });
+      },
+      testing::noting_code(seen));
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"InternalError"});
+}
+
+TEST_CASE("rule 9: a handler whose success() throws still has the exception of its error") {
+  struct throws_as_copied {
+    throws_as_copied() = default;
+    throws_as_copied(const throws_as_copied&) : words{1, 2, 3} { throw std::runtime_error("copy"); }
+    std::size_t words[3] = {4, 5, 6};
+  };
+  bench b;
+  lines seen;
+  steps::AsyncSteps flow{b.loop};
+  flow.add([](IAsyncSteps& asi) { asi.errorNoThrow("Failed"); },
+           [&](IAsyncSteps& asi, ErrorCode) {
+             const throws_as_copied value;
+             try {
+               asi.success(value);
+             } catch (const std::runtime_error& e) {
+               seen.emplace_back(e.what());
+             }
+             try {
+               std::rethrow_exception(asi.state().current_exception());
+             } catch (const steps::Error& e) {
+               seen.emplace_back(e.what());
+             }
+             asi.success();
+           });
+  flow.execute();
+  b.drain();
+  CHECK(seen == lines{"copy", "Failed"});
+}
