@@ -257,6 +257,27 @@ struct state_access {
     s.exception_ = std::move(e);
     s.own_exception_ = own;
   }
+  /// The last exception, which reset() does not destroy yet: its destructor may end the flow.
+  class last_exception {
+   public:
+    explicit last_exception(const State* s) noexcept {
+#if ASYNCSTEPS_TSAN
+      const async::detail::unseen_by_tsan quiet;
+#endif
+      if (s != nullptr) kept_ = s->exception_;
+    }
+    ~last_exception() {
+#if ASYNCSTEPS_TSAN
+      const async::detail::unseen_by_tsan quiet;
+#endif
+      kept_ = nullptr;
+    }
+    last_exception(const last_exception&) = delete;
+    last_exception& operator=(const last_exception&) = delete;
+
+   private:
+    std::exception_ptr kept_;
+  };
   /// True when the pending error was made from exception().
   static bool own_exception(const State& s) noexcept { return s.own_exception_; }
   static const std::exception_ptr& exception(const State& s) noexcept { return s.exception_; }

@@ -77,7 +77,7 @@ inline step& stack_owner(step& of) {
     misuse_anywhere(f, "stack() of a step that is not running");
     throw unwinding(errors::InternalError, "stack() of a step that is not running");
   }
-  if (is_root && !begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
+  if (is_root && !begin_anew(f)) throw unwinding(errors::InternalError, used_by_remains);
   return is_root ? f.root : s;
 }
 
@@ -248,7 +248,7 @@ async::future<T> execute_with_promise(step& s) {
     misuse_anywhere(f, "promise() of a flow that executes");
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
-  if (!begin_anew(f)) throw unwinding(errors::InternalError, info_of(f));
+  if (!begin_anew(f)) throw unwinding(errors::InternalError, used_by_remains);
   auto* const end = async::detail::make_state<promised_flow<T>>();
   auto result = async::detail::future_access::make<T>(end);
   f.promise = end;

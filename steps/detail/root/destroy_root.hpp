@@ -143,10 +143,11 @@ inline bool needs_no_teardown(const flow& f) noexcept {
 }
 
 /// Cancels the flow and waits until it is idle and unreachable. False: a callback of the flow or a destructor of one of
-/// its steps is on this thread's stack, and the flow ends after that has returned: the caller detaches it.
+/// its steps is on this thread's stack, or that of an object of the root, and the flow ends after that has returned:
+/// the caller detaches it.
 inline bool destroy_root(flow& f) noexcept {
   const bool executes = f.is_known_to_execute();
-  if (!executes && is_unreached(f)) [[likely]]
+  if (!executes && is_unreached(f) && !f.is_running()) [[likely]]
     return true;
   return destroy_executing(f, executes);
 }
@@ -191,6 +192,7 @@ void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexc
 }
 
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION bool destroy_executing(flow& f, bool executes) noexcept {
+  if (!executes && f.is_running()) return false;  // an object of the last execution destroys it
   if (!executes && f.core == nullptr) return true;
   if (executes && is_ending_here(f)) return false;
   if (executes && cancel_in_pool_queue(f, f.seen_execution())) {
@@ -212,6 +214,14 @@ void wait_for_loop(async::detail::loop_core& loop, flow& f, Request& wait) noexc
   }
   destroy_on_other_thread(f);
   return true;
+}
+
+[[gnu::noinline]] ASYNCSTEPS_FUNCTION bool leave_root_scopes_anew(flow& f) noexcept {
+  leave_root_scopes(f);
+  if (!f.is_detached()) return true;
+  static_cast<void>(destroy_root(f));  // for messages that are on their way
+  f.ops().release(f);
+  return false;
 }
 #endif
 

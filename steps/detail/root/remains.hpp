@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <cstdint>  // for uintptr_t
-#include <memory>   // for destroy_at
+#include <cstdint>      // for uintptr_t
+#include <memory>       // for destroy_at
+#include <string_view>  // for string_view
 
 #include "async/detail/base/config.hpp"              // for ASYNCSTEPS_FUNCTION
 #include "steps/detail/engine/ending.hpp"            // for leave_scopes
@@ -13,6 +14,10 @@ namespace steps::inline v0_1::detail {
 /// The objects of the root have destructors of users. The flow does not execute, so none of them can cancel it.
 void leave_root_scopes(flow& f) noexcept;
 bool refuse_to_begin(flow& f) noexcept;
+/// The mistake of such a destructor.
+inline constexpr std::string_view used_by_remains = "an object of the last execution uses the flow in its destructor";
+/// The same before the next execution is built. False: one of them has destroyed the flow, which is gone.
+bool leave_root_scopes_anew(flow& f) noexcept;
 
 inline void clear_remains(flow& f) noexcept {
   if (f.scopes != nullptr) [[unlikely]]
@@ -21,12 +26,14 @@ inline void clear_remains(flow& f) noexcept {
   set_top(f, f.root.sub_end_ = arena_of(f));
   drop_spare_chunk(f);
 }
-/// The same before the next execution is built. False, and the mistake is known: called by the destructor of such an
-/// object.
+/// The same before the next execution is built. False: called by the destructor of such an object, and the mistake is
+/// known; or one has destroyed the flow, which is gone.
 inline bool begin_anew(flow& f) noexcept {
   if (!f.has_remains()) return true;
   if (f.is_running()) [[unlikely]]
     return refuse_to_begin(f);
+  if (f.scopes != nullptr && !leave_root_scopes_anew(f)) [[unlikely]]
+    return false;
   clear_remains(f);
   return true;
 }
@@ -61,14 +68,20 @@ inline void destroy_flow(flow& f) noexcept {
 }
 
 #if ASYNCSTEPS_DEFINED
+/// While they are left the flow has one scope more: so it needs a teardown, which sees that it runs.
 [[gnu::noinline]] ASYNCSTEPS_FUNCTION void leave_root_scopes(flow& f) noexcept {
+  scope last{{}, nullptr, nullptr, nullptr};
+  scope* at = f.scopes;
+  while (at->outer != nullptr) at = at->outer;
+  at->outer = &last;
   const flow::interrupted before = f.enter_callback();
   leave_scopes(f, f.root);
   static_cast<void>(f.leave_callback(before));  // it does not execute
+  f.scopes = nullptr;
 }
 
 [[gnu::noinline, gnu::cold]] ASYNCSTEPS_FUNCTION bool refuse_to_begin(flow& f) noexcept {
-  set_error(f, errors::InternalError, "an object of the last execution uses the flow in its destructor");
+  set_error(f, errors::InternalError, used_by_remains);
   return false;
 }
 

@@ -207,6 +207,7 @@ ASYNCSTEPS_FUNCTION bool tell_hook(flow& f) {
   if (is_left_behind(f)) throw async::stopped_by_fork();
   if (f.is_known_to_execute()) return misuse_anywhere(f, "execute() of a flow that executes");
   if (!begin_anew(f)) return;
+  const state_access::last_exception last(f.state);
   if (f.state != nullptr) state_access::reset(*f.state, f.is_failing());
   f.cur = &f.root;
   if (f.core == nullptr) return queue_start(f);

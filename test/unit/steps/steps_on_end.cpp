@@ -274,3 +274,64 @@ TEST_CASE_TEMPLATE("an exception of onEnd() of a root on a pool that has no loop
     CHECK(unhandled == 1);
   }
 }
+
+TEST_CASE_TEMPLATE("rule 6: a function of a root's onEnd() destroys the flow as its next execution is built", Flow,
+                   STEPS_FLOWS) {
+  enum class next { add, execute, promise, stack, destroy };
+  for (const next what : {next::add, next::execute, next::promise, next::stack, next::destroy}) {
+    for (const bool throws : {false, true}) {
+      bench b;
+      lines seen;
+      auto flow = std::make_unique<Flow>(b.loop);
+      Flow& was = *flow;
+      if (throws) {
+        flow->state().set_unhandled_error([&](ErrorCode code) {
+          seen.emplace_back(code);
+          flow.reset();
+        });
+      }
+      flow->onEnd([&] { seen.push_back("older"); });
+      flow->onEnd([&] {
+        seen.push_back("end");
+        if (throws) throw steps::Error("Thrown");
+        flow.reset();
+      });
+      flow->add([](IAsyncSteps&) {});
+      flow->execute();
+      b.drain();
+      if (what == next::add) was.add([&](IAsyncSteps&) { seen.push_back("ran"); });
+      if (what == next::execute) was.execute();
+      if (what == next::promise) CHECK_THROWS_AS(was.template promise<void>(), steps::Error);
+      if (what == next::stack) CHECK_THROWS_AS(was.template stack<int>(1), steps::Error);
+      if (what == next::destroy) flow.reset();
+      b.drain();
+      CHECK(flow == nullptr);
+      CHECK(seen == (throws ? lines{"end", "Thrown", "older"} : lines{"end", "older"}));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rule 6: the last exception destroys the flow as its next execution begins", Flow, STEPS_FLOWS) {
+  struct owning : std::exception {
+    explicit owning(std::shared_ptr<Flow> f) : flow(std::move(f)) {}
+    std::shared_ptr<Flow> flow;
+  };
+  bench b;
+  bool ran = false;
+  std::weak_ptr<Flow> seen;
+  Flow* was = nullptr;
+  {
+    auto flow = std::shared_ptr<Flow>(std::make_unique<Flow>(b.loop));
+    flow->add([flow](IAsyncSteps&) { throw owning(flow); }, [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+    flow->execute();
+    b.drain();
+    seen = flow;
+    was = flow.get();
+  }
+  REQUIRE(!seen.expired());
+  was->add([&](IAsyncSteps&) { ran = true; });
+  was->execute();
+  b.drain();
+  CHECK(seen.expired());
+  CHECK(!ran);
+}
