@@ -349,7 +349,7 @@ class threadpool {
     if constexpr (detail::is_own_future<std::remove_const_t<Future>>) {
       if (awaited.valid()) detail::future_access::state(awaited)->wait_anywhere();
     } else if (core_.is_inside()) {
-      if constexpr (!std::is_const_v<Future>) {  // a std::shared_future does not show its call
+      if constexpr (!std::is_const_v<Future>) {  // not the call of a std::shared_future
         if (detail::wait_for_call(awaited)) return;
       }
       const detail::visit here(core_);

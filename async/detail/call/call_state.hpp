@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <future>   // for future, future_status
+#include <future>   // for future
 #include <utility>  // for forward
 
-#include "async/detail/base/chrono.hpp"      // for seconds
 #include "async/detail/base/config.hpp"      // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"  // for call_entry
 #include "async/detail/pool/pool_core.hpp"   // for pool_core
@@ -15,12 +14,17 @@
 /// libstdc++ and libc++ have virtual functions for that. Each has a separate file, for the releases that were tested;
 /// one file of public parts serves other libraries. No other file names private parts of a standard library. With
 /// libstdc++, get() and wait() also help for the futures of async::future; elsewhere only threadpool::wait does.
+///
+/// is_ready(future) of any std::future or std::shared_future: true if get() does not wait for another thread; also if
+/// the future is deferred, so that get() runs it. Unlike a wait_for() of the user's it is no poll, which would let
+/// other threads of the pool take the caller's place: they ask it for a task that sleeps, and loops ask it in their
+/// turns.
 #if ASYNCSTEPS_CALL_STATE == 1
-#include "async/detail/call/call_state_libstdcxx.hpp"  // exports future_of_call, wait_for_call
+#include "async/detail/call/call_state_libstdcxx.hpp"  // exports future_of_call, wait_for_call, is_ready
 #elif ASYNCSTEPS_CALL_STATE == 2
-#include "async/detail/call/call_state_libcxx.hpp"  // exports future_of_call, wait_for_call
+#include "async/detail/call/call_state_libcxx.hpp"  // exports future_of_call, wait_for_call, is_ready
 #else
-#include "async/detail/call/call_state_portable.hpp"  // exports call_in_pool, wait_for_call
+#include "async/detail/call/call_state_portable.hpp"  // exports call_in_pool, wait_for_call, is_ready
 #endif
 
 namespace async::inline v0_1::detail {
@@ -34,13 +38,5 @@ std::future<R> call_in_pool(pool_core& pool, Parts&&... parts) {
       std::forward<Parts>(parts)...);
 }
 #endif
-
-/// True if get() does not wait for another thread; also if the future is deferred, so that get() runs it.
-template <class Future>
-bool is_ready(const Future& future) {
-  const std::future_status status = future.wait_for(std::chrono::seconds(0));
-  if (status == std::future_status::deferred) return !is_unmade_call(future);
-  return status != std::future_status::timeout;
-}
 
 }  // namespace async::inline v0_1::detail

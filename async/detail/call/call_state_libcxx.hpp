@@ -3,13 +3,14 @@
 #include <condition_variable>  // for condition_variable
 #include <cstring>             // for memcpy
 #include <exception>           // for exception_ptr, current_exception, make_exception_ptr
-#include <future>              // for future, __assoc_state, __assoc_sub_state
+#include <future>              // for future, future_status, __assoc_state, __assoc_sub_state
 #include <memory>              // for addressof
 #include <mutex>               // for unique_lock, lock_guard, mutex
 #include <new>                 // for placement new
 #include <type_traits>         // for is_void_v, decay_t
 #include <utility>             // for forward, move, in_place
 
+#include "async/detail/base/chrono.hpp"            // for seconds
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"        // for call_entry
 #include "async/detail/call/call_memory.hpp"       // for call_memory, stored_call
@@ -220,11 +221,13 @@ bool wait_for_call(std::future<R>& future) {
   return true;
 }
 
-/// Whether a future that says that it is deferred is one of a call that waits for a thread.
+/// See call_state.hpp. A future of a call that no thread has taken says that it is deferred.
 template <class Future>
-bool is_unmade_call(const Future& future) {
+bool is_ready(const Future& future) {
+  const std::future_status status = future.wait_for(std::chrono::seconds(0));
+  if (status != std::future_status::deferred) return status == std::future_status::ready;
   auto* const state = static_cast<std::__assoc_sub_state*>(const_cast<void*>(shared_state_of(future)));
-  return library_state_peek::is_marked(*state);
+  return !library_state_peek::is_marked(*state);
 }
 
 }  // namespace async::inline v0_1::detail

@@ -2,11 +2,12 @@
 #pragma once
 #include <atomic>       // for atomic_flag
 #include <exception>    // for exception_ptr, current_exception, make_exception_ptr
-#include <future>       // for future, __future_base
+#include <future>       // for future, future_status, __future_base
 #include <memory>       // for allocate_shared, shared_ptr
 #include <type_traits>  // for is_void_v, decay_t
 #include <utility>      // for forward, move, in_place
 
+#include "async/detail/base/chrono.hpp"            // for seconds
 #include "async/detail/base/config.hpp"            // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_entry.hpp"        // for call_entry
 #include "async/detail/call/call_memory.hpp"       // for call_allocator, stored_call
@@ -162,7 +163,7 @@ struct future_opener : std::__basic_future<R> {
   using base = std::__basic_future<R>;
   explicit future_opener(const std::shared_ptr<library_state>& state) : base(state) {}
   std::future<R> open(library_state& state) noexcept {
-    // All other states with a future have this flag set: wait_for_call() recognises ours by it. It has no other use.
+    // All other states with a future have this flag set: call_of() recognises ours by it. It has no other use.
     retrieved_flag_of(state).clear(std::memory_order_relaxed);  // relaxed: before another thread has the future
     std::future<R> made;
     this->_M_swap(made);
@@ -194,20 +195,28 @@ std::future<R> future_of_call(Submit submit, Parts&&... parts) {
   return made;
 }
 
-/// In a task: makes the call of this future, or waits for it. False: the future is not one of call_in_pool().
-template <class R>
-bool wait_for_call(std::future<R>& future) {
+/// The shared state of a future of a call. Null: the future is not one of future_of_call().
+template <class Future>
+call_state_base* call_of(const Future& future) noexcept {
   auto* const state = static_cast<library_state*>(const_cast<void*>(shared_state_of(future)));
   // relaxed: see open()
-  if (state == nullptr || retrieved_flag_of(*state).test(std::memory_order_relaxed)) return false;
-  static_cast<call_state_base*>(state)->help();
-  return true;
+  if (state == nullptr || retrieved_flag_of(*state).test(std::memory_order_relaxed)) return nullptr;
+  return static_cast<call_state_base*>(state);
 }
 
-/// Whether a future that says that it is deferred is one of a call that waits for a thread. Those here do not say it.
+/// In a task: makes the call of this future, or waits for it. False: the future is not one of future_of_call().
+template <class R>
+bool wait_for_call(std::future<R>& future) {
+  call_state_base* const call = call_of(future);
+  if (call != nullptr) call->help();
+  return call != nullptr;
+}
+
+/// See call_state.hpp. wait_for() of a call's future would poll, and so call the pool.
 template <class Future>
-constexpr bool is_unmade_call(const Future&) noexcept {
-  return false;
+bool is_ready(const Future& future) {
+  if (call_state_base* const call = call_of(future)) return call->is_ready();
+  return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
 }
 
 }  // namespace async::inline v0_1::detail

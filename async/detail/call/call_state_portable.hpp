@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
-#include <future>       // for future, async, launch
+#include <future>       // for future, future_status, async, launch
 #include <type_traits>  // for decay_t
 #include <utility>      // for exchange, forward
 
+#include "async/detail/base/chrono.hpp"        // for seconds
 #include "async/detail/base/config.hpp"        // for ASYNCSTEPS_CALL_STATE
 #include "async/detail/call/call_result.hpp"   // for call_result_state, make_state, submitted
 #include "async/detail/call/result_state.hpp"  // for result
@@ -53,10 +54,10 @@ bool wait_for_call(std::future<R>&) noexcept {
   return false;
 }
 
-/// Whether a future that says that it is deferred is one of a call that waits for a thread. get() waits for that.
+/// See call_state.hpp. True for a future of async::async that no thread has waited for: its get() waits for the call.
 template <class Future>
-constexpr bool is_unmade_call(const Future&) noexcept {
-  return false;
+bool is_ready(const Future& future) {
+  return future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
 }
 
 }  // namespace async::inline v0_1::detail

@@ -5,16 +5,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "async/bounded_queue.hpp"
+#include "async/event.hpp"
 #include "async/future.hpp"
 #include "async/queue.hpp"
 #include "async/task_group.hpp"
 #include "async/threadpool.hpp"
+#include "support/scale.hpp"
 #include "support/wait_while.hpp"
 
 using namespace std::chrono_literals;
@@ -128,4 +132,36 @@ TEST_CASE("start hooks that poll do not count as waits of the tasks that their w
   end.set_value();
   pool.wait_idle();
   CHECK(most == 1);  // by the stand-in of the one that waits
+}
+
+TEST_CASE("in a task, wait() of a std::shared_future of a call is no poll: other tasks, as they end, only look at it") {
+  constexpr int tasks = 20'000;
+  async::threadpool other(1);
+  for (std::size_t round = 0; round < testing::rounds(20); ++round) {
+    const std::size_t workers = 2 + round % 2;
+    std::atomic<std::size_t> started{0};
+    std::size_t stand_ins = 0;
+    {
+      async::threadpool_options options;
+      options.threads = workers;
+      options.on_thread_start = [&started](std::size_t) { ++started; };
+      async::threadpool pool(std::move(options));
+      async::event gate;
+      std::atomic<bool> waits{false};
+      const std::shared_future<void> call = other.post([&gate] { gate.wait(); });
+      async::future<void> waiting = pool.post([&pool, &waits, call] {
+        waits = true;
+        pool.wait(call);
+      });
+      testing::wait_while(waits, false);
+      std::atomic<int> ran{0};
+      for (int i = 0; i < tasks; ++i) pool.execute([&ran] { ++ran; });
+      while (ran != tasks) std::this_thread::yield();
+      gate.set();
+      waiting.get();
+      pool.wait_idle();
+      stand_ins = pool.stats().stand_ins;
+    }
+    CHECK(started.load() == workers + stand_ins);  // no others, which would take the places of threads that poll
+  }
 }

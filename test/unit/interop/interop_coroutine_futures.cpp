@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -21,6 +23,7 @@
 #include "support/coroutines.hpp"
 #include "support/flows.hpp"
 #include "support/live_count.hpp"
+#include "support/work_for.hpp"
 
 // when_ready(): futures of this library notify the coroutines that wait for them, others are polled.
 
@@ -213,6 +216,28 @@ TEST_CASE("other futures are polled seldom, and noticed soon") {
   promise.set_value(7);
   b.pass(12ms);
   REQUIRE(is_ready(end));
+  CHECK(end.get() == 7);
+}
+
+TEST_CASE("a pool of one thread runs one task at a time while a coroutine waits for a std::future of a call") {
+  async::threadpool pool(1), other(1);
+  async::event gate;
+  std::future<int> call = other.post([&gate] {
+    gate.wait();
+    return 7;
+  });
+  std::future<int> end = start(wait_for(pool.loop(0), std::move(call)));
+  std::atomic<int> inside{0}, most{0};
+  for (int i = 0; i < 500; ++i) {
+    pool.execute([&] {
+      most = std::max(most.load(), ++inside);
+      testing::work_for(200us);
+      --inside;
+    });
+  }
+  pool.wait_idle();
+  CHECK(most.load() == 1);
+  gate.set();
   CHECK(end.get() == 7);
 }
 

@@ -244,6 +244,28 @@ TEST_CASE("a pool of one thread runs no flow beside a task") {
   flow.cancel();
 }
 
+TEST_CASE("a pool of one thread runs one task at a time while flows look at std::futures of calls") {
+  threadpool pool(1), other(1);
+  async::event gate;
+  std::future<void> unique = other.post([&gate] { gate.wait(); });
+  std::shared_future<void> shared = other.post([&gate] { gate.wait(); });
+  auto first = steps::post(pool, [&](IAsyncSteps& asi) { asi.await(std::move(unique)); });
+  auto second = steps::post(pool, [&](IAsyncSteps& asi) { asi.await(shared); });
+  std::atomic<int> inside{0}, most{0};
+  for (int i = 0; i < 500; ++i) {
+    pool.execute([&] {
+      most = std::max(most.load(), ++inside);
+      testing::work_for(200us);
+      --inside;
+    });
+  }
+  pool.wait_idle();
+  CHECK(most.load() == 1);
+  gate.set();
+  first.get();
+  second.get();
+}
+
 TEST_CASE("what a step posts while all workers are inside tasks waits for a worker, in the order of posts") {
   threadpool pool(2);
   waiting_flow flow(pool);
