@@ -5,6 +5,7 @@
 #include <utility>      // for forward
 
 #include "async/detail/base/invoke.hpp"        // for invoke_and_drop
+#include "async/detail/base/resumptions.hpp"   // for resumptions, resumptions_apart
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
@@ -44,11 +45,13 @@ template <class F, class... Rest>
   }
 }
 
-/// For a thread that is not at work for the pool, or is in a callback of an event loop.
+/// For a thread that is not at work for the pool, or is in a callback of an event loop or in a coroutine that it has
+/// resumed.
 template <class F, class... Rest>
 [[gnu::noinline]] bool begin_and_invoke_all(pool_core& pool, task_scope* around, F& f, Rest&... rest) {
   const working_visit here(pool);
   const wait_in_turn allowed;
+  const resumptions_apart from_those_around;
   return invoke_all(here.part(), around, f, rest...);
 }
 
@@ -79,7 +82,8 @@ bool parallel_invoke(threadpool& pool, F&& f, Rest&&... rest) {
   if (around != nullptr && around->is_cancelled()) [[unlikely]]
     return false;
   detail::pool_core& core = pool.core();
-  if (detail::participant* const part = core.part_at_work(); part != nullptr && !detail::is_in_callback()) [[likely]]
+  if (detail::participant* const part = core.part_at_work();
+      part != nullptr && !detail::is_in_callback() && !detail::resumptions.resumes) [[likely]]
     return detail::invoke_all(*part, around, f, rest...);
   return detail::begin_and_invoke_all(core, around, f, rest...);
 }

@@ -16,6 +16,7 @@
 #include "async/detail/base/min_max.hpp"           // for max_of
 #include "async/detail/base/naps.hpp"              // for wait_without_memory
 #include "async/detail/base/own_exceptions.hpp"    // for own_exceptions
+#include "async/detail/base/resumptions.hpp"       // for resumptions_apart
 #include "async/detail/fork/join_state.hpp"        // for join_state
 #include "async/detail/future/broken_promise.hpp"  // for broken_promise
 #include "async/detail/future/ready_actions.hpp"   // for ready_actions
@@ -274,6 +275,7 @@ class task_group {
       state_.add();
       const detail::scope_guard inside(&scope_);
       const detail::wait_in_turn allowed;
+      const detail::resumptions_apart from_those_around;
       detail::pool_core& pool = *pool_;
       detail::job* const now = std::exchange(unused.kept, nullptr);
       now->run(now);
@@ -296,6 +298,7 @@ class task_group {
     } room;
     const detail::scope_guard inside(&scope_);
     const detail::wait_in_turn allowed;
+    const detail::resumptions_apart from_those_around;
     try {
       detail::invoke_and_drop(std::forward<F>(f));
     } catch (...) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
+#include <new>      // for placement new
 #include <utility>  // for exchange
 
 #include "async/detail/base/config.hpp"  // for ASYNCSTEPS_SHARED
@@ -44,7 +45,7 @@ class resumptions_apart {
  public:
   resumptions_apart() noexcept : is_needed_(resumptions.is_in_coroutine()) {
     if (is_needed_) [[unlikely]]
-      before_ = std::exchange(resumptions, {});
+      ::new (static_cast<void*>(&before_)) resume_list(std::exchange(resumptions, {}));
   }
   ~resumptions_apart() {
     if (is_needed_) [[unlikely]]
@@ -55,7 +56,9 @@ class resumptions_apart {
 
  private:
   const bool is_needed_;
-  resume_list before_;
+  union {
+    resume_list before_;  // if needed
+  };
 };
 
 }  // namespace async::inline v0_1::detail

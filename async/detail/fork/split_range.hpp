@@ -8,6 +8,7 @@
 #include "async/detail/base/atomics.hpp"       // for atomic, wait_clock
 #include "async/detail/base/chrono.hpp"        // for microseconds
 #include "async/detail/base/min_max.hpp"       // for max_of, min_of
+#include "async/detail/base/resumptions.hpp"   // for resumptions_apart
 #include "async/detail/fork/fork_join.hpp"     // for fork_join
 #include "async/detail/pool/participant.hpp"   // for participant
 #include "async/detail/pool/pool_core.hpp"     // for pool_core
@@ -206,6 +207,7 @@ bool split_range(pool_core& pool, std::uint64_t count, std::uint64_t grain, loop
   if (count == 0) return true;
   const working_visit here(pool);
   const wait_in_turn allowed;
+  const resumptions_apart from_those_around;
   const bool is_inside = here.part().as_worker != nullptr;
   task_scope* const around = current_scope();
   range_splitter<Stop> splitter(pool, count, grain, is_inside ? 1 : 0, stop);

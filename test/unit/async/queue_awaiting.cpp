@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <future>
 #include <list>
 #include <memory>
@@ -429,6 +430,34 @@ TEST_CASE("while a resumed coroutine waits, the tasks of its wait are answered b
   CHECK(pool.post([&] { return in_coroutine(grouped); }).get() == 42);
   CHECK(pool.post([&] { return in_coroutine(in_turn); }).get() == 42);
   CHECK(in_coroutine(grouped) == 42);
+}
+
+TEST_CASE("the functions of a fork and join in a resumed coroutine are answered by coroutines that they wake") {
+  requests server;
+  const walker w = serve(server);
+  async::threadpool pool(1);
+  const auto check = [&](auto call) {
+    CHECK(pool.post([&] { return in_coroutine(call); }).get() == 42);
+    CHECK(in_coroutine(call) == 42);
+  };
+  check([&] {
+    int result = 0;
+    async::parallel_for(pool, 0, 1, [&](int) { result = ask(server); });
+    return result;
+  });
+  check([&] { return async::parallel_reduce(pool, 0, 1, 0, [&](int, int) { return ask(server); }, std::plus<>()); });
+  check([&] {
+    int a = 0, b = 0;
+    async::parallel_invoke(pool, [&] { a = ask(server); }, [&] { b = ask(server); });
+    CHECK(a == b);
+    return a;
+  });
+  check([&] {
+    int result = 0;
+    async::task_group group(pool);
+    group.run_and_wait([&] { result = ask(server); });
+    return result;
+  });
 }
 
 TEST_CASE("a resumed coroutine runs a task of a full or ending pool, which a coroutine answers") {

@@ -3,6 +3,7 @@
 // Pools at the end of the program, and errors that end the program.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -11,15 +12,18 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "async/async.hpp"
 #include "steps/steps.hpp"
 #include "support/child.hpp"
 #include "support/scale.hpp"
+#include "support/walker.hpp"
 
 using async::threadpool;
 using testing::ending;
 using testing::in_child;
+using testing::walker;
 
 namespace {
 
@@ -37,6 +41,34 @@ struct late_poster {
     std::future<int> late = async::async([] { return 42; });
     std::fprintf(stderr, "late %d", late.get());
     threadpool::shared().execute([] { std::fputs(", executed", stderr); });
+  }
+};
+
+walker serve(async::queue<async::promise<int>>& from) {
+  while (auto asked = co_await from.pop()) asked->set_value(42);
+}
+/// The same in a coroutine that resumes inside an enqueue(); a coroutine answers the tasks.
+struct late_coroutine {
+  ~late_coroutine() {
+    async::queue<async::promise<int>> server;
+    const walker answers = serve(server);
+    const auto ask = [&server](const char* name) {
+      async::promise<int> p;
+      async::future<int> answer = p.get_future();
+      server.enqueue(std::move(p));
+      const bool has_come = answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready;
+      std::fprintf(stderr, "%s %d; ", name, has_come ? answer.get() : 0);
+    };
+    async::queue<int> start;
+    const walker posts = [](async::queue<int>& from, auto call) -> walker {
+      co_await from.pop();
+      threadpool::shared().execute([&] { call("pool"); });
+      async::blocking_pool::shared().execute([&] { call("blocking"); });
+      async::task_group group;
+      group.run([&] { call("group"); });
+      group.wait();
+    }(start, ask);
+    start.enqueue(1);
   }
 };
 
@@ -111,6 +143,17 @@ TEST_CASE("a task posted to the shared pool after its end runs on the posting th
   });
   CHECK(e.exit_code == 0);
   CHECK(e.error == "late 42, executed");
+}
+
+TEST_CASE("a task that a resumed coroutine posts to a shared pool after its end is answered by a coroutine") {
+  const ending e = in_child([] {
+    static const late_coroutine poster;
+    CHECK(async::async([] { return 1; }).get() == 1);
+    async::blocking_pool::shared().post([] {}).get();
+    std::exit(0);
+  });
+  CHECK(e.exit_code == 0);
+  CHECK(e.error == "pool 42; blocking 42; group 42; ");
 }
 
 TEST_CASE("a task of the shared pool may call exit") {
