@@ -25,7 +25,8 @@ struct options {
   std::chrono::nanoseconds ping = std::chrono::seconds(20);
   /// Called before each attempt to connect, on a thread of async::blocking_pool::shared(), with the client's
   /// natsOptions: for credentials and TLS. Do not change what is set here, nor callbacks or the event loop. When it
-  /// throws, the attempt has failed, and the next one is made after a pause.
+  /// throws, the attempt has failed, and the next one is made after a pause. The end of the bus does not wait for it:
+  /// an attempt that is under way may call it later, so let it own what it uses.
   async::unique_function<void(natsOptions*)> configure{};
 };
 
